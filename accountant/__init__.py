@@ -1,0 +1,66 @@
+"""Rényi-DP curves and privacy costs of randomized releases and of their composition.
+
+Four nouns, left to right: Event -> Composition -> curve or profile -> Guarantee.
+"""
+
+from accountant.adjacency import Adjacency
+from accountant.errors import (
+    AccountantError,
+    AdjacencyMismatch,
+    CalibrationError,
+    DataDependentError,
+    MissingExtra,
+    NoGuarantee,
+    ParameterError,
+    PlanError,
+    ProfileUnavailable,
+    SubsamplingError,
+)
+from accountant.events.collision import Collision
+from accountant.events.composition import Composition
+from accountant.events.event import Event, Profile
+from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
+from accountant.events.laplace import Laplace
+from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
+from accountant.events.randomized_response import PureDP, RandomizedResponse
+from accountant.events.screening import DataDependentScreening, NoisyScreening
+from accountant.events.subsampled import PoissonSubsampled
+from accountant.guarantee import Guarantee
+from accountant.price import calibrate, delta, epsilon
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AccountantError",
+    "Adjacency",
+    "AdjacencyMismatch",
+    "CalibrationError",
+    "Collision",
+    "Composition",
+    "DataDependentError",
+    "DataDependentGNMax",
+    "DataDependentLNMax",
+    "DataDependentScreening",
+    "Event",
+    "GNMax",
+    "Gaussian",
+    "GaussianDP",
+    "Guarantee",
+    "LNMax",
+    "Laplace",
+    "MissingExtra",
+    "NoGuarantee",
+    "NoisyScreening",
+    "ParameterError",
+    "PlanError",
+    "PoissonSubsampled",
+    "Profile",
+    "ProfileUnavailable",
+    "PureDP",
+    "RandomizedResponse",
+    "SubsamplingError",
+    "ZeroConcentratedDP",
+    "calibrate",
+    "delta",
+    "epsilon",
+]

@@ -1,0 +1,90 @@
+"""Named errors. Every message shows the offending value and the accepted range."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from operator import index
+from typing import SupportsIndex, cast
+
+__all__ = [
+    "AccountantError",
+    "AdjacencyMismatch",
+    "CalibrationError",
+    "DataDependentError",
+    "MissingExtra",
+    "NoGuarantee",
+    "ParameterError",
+    "PlanError",
+    "ProfileUnavailable",
+    "SubsamplingError",
+]
+
+
+class AccountantError(Exception):
+    """Any error that this package raises on purpose."""
+
+
+class ParameterError(AccountantError, ValueError):
+    """A parameter lies outside the range in which results are right."""
+
+
+class AdjacencyMismatch(AccountantError, ValueError):
+    """Events of different neighbouring relations were composed."""
+
+
+class ProfileUnavailable(AccountantError, NotImplementedError):
+    """The event is known by a Rényi bound only; it has no privacy profile."""
+
+
+class SubsamplingError(AccountantError, ValueError):
+    """Poisson subsampling does not amplify this event."""
+
+
+class DataDependentError(AccountantError):
+    """A cost that depends on private data was about to be used as a public guarantee."""
+
+
+class NoGuarantee(AccountantError, ValueError):
+    """No finite epsilon exists for the asked delta."""
+
+
+class CalibrationError(AccountantError, ValueError):
+    """No parameter in the searched range meets the target."""
+
+
+class PlanError(AccountantError, ValueError):
+    """A plan is not valid; the message says what would be."""
+
+
+class MissingExtra(AccountantError, ImportError):
+    """An optional dependency is not installed; the message says which extra brings it."""
+
+
+def real(
+    name: str, value: object, low: float, high: float, *, open_low: bool = False, open_high: bool = False
+) -> float:
+    """Return `value` as a float, or raise ParameterError naming the accepted interval."""
+    accepted = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ParameterError(f"{name} = {value!r} is not a real number; accepted: {accepted}")
+    number = float(value)
+    below = number <= low if open_low else number < low
+    above = number >= high if open_high else number > high
+    if math.isnan(number) or below or above:
+        raise ParameterError(f"{name} = {number:g} is out of range; accepted: {accepted}")
+    return number
+
+
+def integer(name: str, value: object, low: int, high: int) -> int:
+    """Return `value` as an int (an integral float such as 1e4 is one), or raise ParameterError."""
+    accepted = f"an integer in [{low}, {high:.6g}]"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = int(value) if isinstance(value, float) and value.is_integer() else index(cast(SupportsIndex, value))
+    except TypeError:
+        raise ParameterError(f"{name} = {value!r}; accepted: {accepted}") from None
+    if not low <= number <= high:
+        raise ParameterError(f"{name} = {number} is out of range; accepted: {accepted}")
+    return number

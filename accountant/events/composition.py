@@ -1,0 +1,170 @@
+"""Compositions: which events happened how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from accountant.adjacency import Adjacency
+from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer
+from accountant.events.event import Event, Profile, evaluate_curve
+from accountant.numerics import FloatArray
+
+__all__ = ["Composition"]
+
+MAX_COUNT = 10**30
+CHUNK = 4096
+
+
+class Composition:
+    """Events and how often each happened; equal events are grouped. Immutable.
+
+    Built by ``n * event``, ``a + b``, ``sum(events)``, or from (event, count) pairs. Covers adaptive runs in
+    which every possible history stays under these counts (accounting.md, section 4).
+
+    Parameters
+    ----------
+    entries : iterable of (Event, int)
+        Counts are integers >= 0 (1e4 is one).
+
+    Raises
+    ------
+    ParameterError
+        A count is not a non-negative integer, or something is not an event.
+    AdjacencyMismatch
+        Two events have different adjacency.
+    """
+
+    __slots__ = ("_adjacency", "_entries", "_parts")
+
+    def __init__(self, entries: Iterable[tuple[Event, object]] = ()) -> None:
+        grouped: dict[Event, int] = {}
+        for event, count in entries:
+            if not isinstance(event, Event):
+                raise ParameterError(f"{event!r} is not an event; accepted: an event such as Gaussian(sigma)")
+            times = integer("count", count, 0, MAX_COUNT)
+            if times:
+                grouped[event] = grouped.get(event, 0) + times
+        self._entries: dict[Event, int] | None = grouped
+        self._parts: tuple[Composition, ...] = ()
+        self._adjacency: Adjacency | None = None
+        for event in grouped:
+            self._adjacency = _common(self._adjacency, event.adjacency)
+
+    @classmethod
+    def _sum(cls, parts: tuple[Composition, ...]) -> Composition:
+        """A sum that is grouped when first read, so that a + b + c + ... costs as much as its length."""
+        whole = cls()
+        adjacency = None
+        for part in parts:
+            adjacency = _common(adjacency, part._adjacency)
+        whole._adjacency, whole._parts, whole._entries = adjacency, parts, None
+        return whole
+
+    @property
+    def entries(self) -> dict[Event, int]:
+        """Counts by event, in the order in which events first appear."""
+        if self._entries is None:
+            grouped: dict[Event, int] = {}
+            waiting = [self]
+            while waiting:
+                part = waiting.pop()
+                if part._entries is None:
+                    waiting.extend(reversed(part._parts))
+                else:
+                    for event, count in part._entries.items():
+                        grouped[event] = grouped.get(event, 0) + count
+            self._entries, self._parts = grouped, ()
+        return self._entries
+
+    @property
+    def adjacency(self) -> Adjacency | None:
+        """The neighbouring relation that all events share; None when there are none."""
+        return self._adjacency
+
+    @property
+    def data_dependent(self) -> bool:
+        """Whether any event's cost depends on private data."""
+        return any(event.data_dependent for event in self.entries)
+
+    @property
+    def releases(self) -> int:
+        """Number of releases, each counted as often as it happened."""
+        return sum(self.entries.values())
+
+    def renyi(self, orders: ArrayLike) -> FloatArray:
+        """Rényi curve of the composition: the sum of its events' (Mironov 2017, Prop. 1).
+
+        Parameters and errors as for `Event.renyi`.
+        """
+        return evaluate_curve(self, orders)
+
+    def profile(self, epsilons: ArrayLike) -> Profile:
+        """Privacy profile of a single release; profiles of several do not add.
+
+        Raises
+        ------
+        ProfileUnavailable
+            The composition holds more than one release, or one without a profile.
+        """
+        if self.releases != 1:
+            raise ProfileUnavailable(
+                f"a composition of {self.releases} releases has no profile in closed form: profiles do not add"
+            )
+        return next(iter(self.entries)).profile(epsilons)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        total = np.zeros_like(orders)
+        by_class: dict[type[Event], list[tuple[Event, int]]] = {}
+        for event, count in self.entries.items():
+            by_class.setdefault(type(event), []).append((event, count))
+        for kind, members in by_class.items():
+            for start in range(0, len(members), CHUNK):
+                chunk = members[start : start + CHUNK]
+                counts = np.array([float(count) for _, count in chunk])
+                total += counts @ kind._curves([event for event, _ in chunk], orders)
+        return total
+
+    def __add__(self, other: object) -> Composition:
+        if isinstance(other, Event):
+            other = 1 * other
+        if not isinstance(other, Composition):
+            return NotImplemented
+        return Composition._sum((self, other))
+
+    def __radd__(self, other: object) -> Composition:
+        if isinstance(other, Event):
+            return (1 * other) + self
+        if isinstance(other, int) and other == 0:  # sum() starts from 0
+            return self
+        return NotImplemented
+
+    def __mul__(self, count: object) -> Composition:
+        times = integer("count", count, 0, MAX_COUNT)
+        return Composition((event, times * each) for event, each in self.entries.items())
+
+    __rmul__ = __mul__
+    __array_ufunc__ = None  # numpy scalars on the left defer to __rmul__
+
+    def __iter__(self) -> Iterator[tuple[Event, int]]:
+        return iter(self.entries.items())
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Composition) and self.entries == other.entries
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.entries.items()))
+
+    def __repr__(self) -> str:
+        return " + ".join(f"{count} * {event!r}" for event, count in self.entries.items()) or "Composition()"
+
+
+def _common(first: Adjacency | None, second: Adjacency | None) -> Adjacency | None:
+    if first is not None and second is not None and first is not second:
+        raise AdjacencyMismatch(f"cannot compose {first} with {second}: their guarantees protect different things")
+    return first if second is None else second

@@ -1,0 +1,316 @@
+"""Gaussian noise, the two abstract budgets that behave like it, and Poisson subsampling of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from accountant.adjacency import Adjacency
+from accountant.errors import real
+from accountant.events.event import BatchedEvent, Event
+from accountant.numerics import (
+    FloatArray,
+    Kernel,
+    divergence_from_log_mean,
+    log_mean_excess,
+    logaddexp,
+    mills_ratio,
+)
+
+__all__ = ["Gaussian", "GaussianDP", "ZeroConcentratedDP", "gaussian_log_profile", "subsampled_gaussian_curve"]
+
+SCALES = (1e-50, 1e50)
+"""Accepted scales and sensitivities: their squares, times any count, stay far inside the floating-point range."""
+
+
+class _GaussianLike(BatchedEvent):
+    """Events whose dominating pair is N(mu, 1) against N(0, 1)."""
+
+    @property
+    def mu(self) -> float:
+        """Gaussian-DP parameter: distance of the two laws in standard deviations."""
+        raise NotImplementedError
+
+    @classmethod
+    def _curves(cls, events: Sequence[Self], orders: FloatArray) -> FloatArray:
+        # Bun & Steinke 2016, Lemma 2.5: D_a(N(mu,1) || N(0,1)) = a mu^2 / 2
+        slopes = np.array([event.mu**2 / 2 for event in events])
+        with np.errstate(invalid="ignore"):
+            return np.where(slopes[:, None] > 0, slopes[:, None] * orders, 0.0)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        both = gaussian_log_profile(self.mu, epsilons)
+        return both, both
+
+    def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
+        return subsampled_gaussian_curve(self.mu, rate, orders)
+
+
+@dataclass(frozen=True)
+class Gaussian(_GaussianLike):
+    """Gaussian mechanism: a vector plus N(0, sigma^2) on every entry.
+
+    Rényi curve ``a * sensitivity**2 / (2 * sigma**2)`` (Bun & Steinke 2016, Lemma 2.5); profile
+    ``Phi(mu/2 - e/mu) - exp(e) * Phi(-mu/2 - e/mu)`` with ``mu = sensitivity/sigma`` (Balle & Wang 2018, Thm 8).
+    Under Poisson subsampling exact for every real order (Mironov, Talwar & Zhang 2019, Thms 4 and 5).
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise, in the units of the vector; [1e-50, 1e50].
+    sensitivity : float
+        Largest L2 distance between the vectors of neighbouring inputs; [1e-50, 1e50].
+    adjacency : Adjacency
+        The relation for which `sensitivity` holds.
+
+    Raises
+    ------
+    ParameterError
+        A parameter is not a number or out of range.
+    """
+
+    sigma: float
+    sensitivity: float = 1.0
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sigma", real("sigma", self.sigma, *SCALES))
+        object.__setattr__(self, "sensitivity", real("sensitivity", self.sensitivity, *SCALES))
+
+    @property
+    def mu(self) -> float:
+        return self.sensitivity / self.sigma
+
+
+@dataclass(frozen=True)
+class GaussianDP(_GaussianLike):
+    """mu-GDP: no easier to tell apart than N(mu, 1) from N(0, 1) (Dong, Roth & Su 2022, Def. 3).
+
+    Rényi curve ``a * mu**2 / 2`` (Dong, Roth & Su 2022, Cor. B.6); profile as for the Gaussian mechanism.
+
+    Parameters
+    ----------
+    mu : float
+        Privacy parameter; [0, 1e50].
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        `mu` is not a number or out of range.
+    """
+
+    mu: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "mu", real("mu", self.mu, 0.0, 1e50))
+
+
+@dataclass(frozen=True)
+class ZeroConcentratedDP(Event):
+    """rho-zCDP: Rényi curve ``rho * a`` (Bun & Steinke 2016, Def. 1.1). It has no privacy profile.
+
+    Parameters
+    ----------
+    rho : float
+        Privacy parameter in nats; [0, 1e100].
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        `rho` is not a number or out of range.
+    """
+
+    rho: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "rho", real("rho", self.rho, 0.0, 1e100))
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.rho * orders if self.rho > 0 else np.zeros_like(orders)
+
+
+def gaussian_log_profile(mu: float, epsilons: FloatArray) -> FloatArray:
+    """log( Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu) ) at epsilons >= 0 (Balle & Wang 2018, Thm 8).
+
+    With x = mu/2 - e/mu the two terms are phi(x) R(x) and phi(x) R(x - mu), R = Phi/phi the Mills ratio;
+    their difference is integrated from R'(z) = 1 + z R(z) where it would cancel.
+    """
+    if mu == 0.0:
+        return np.full_like(epsilons, -math.inf)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        x = mu / 2 - epsilons / mu
+        log_density = -x * x / 2 - 0.5 * math.log(2 * math.pi)
+        # beyond 1e150 standard deviations the square overflows to -inf, and so does the logarithm sought
+        apart = log_ndtr(x) + np.log1p(-np.exp(np.minimum(epsilons + log_ndtr(x - mu) - log_ndtr(x), 0.0)))
+        if mu > 0.5:
+            inside = np.clip(x, -1e8, 30.0)
+            near = log_density + np.log(mills_ratio(inside) - mills_ratio(inside - mu))
+            return np.where(x > 5.0, apart, near)
+        nodes, weights = np.polynomial.legendre.leggauss(16)
+        z = np.maximum(x[:, None], -1e150) - mu * (nodes + 1) / 2
+        return log_density + np.log(_mills_slope(z) @ weights * (mu / 2))
+
+
+def _mills_slope(z: FloatArray) -> FloatArray:
+    """1 + z R(z), the derivative of the Mills ratio; far to the left by its asymptotic series."""
+    far = np.minimum(z, -20.0) ** -2.0
+    series = far * (1 - 3 * far * (1 - 5 * far * (1 - 7 * far * (1 - 9 * far * (1 - 11 * far * (1 - 13 * far))))))
+    return np.where(z < -20.0, series, 1 + z * mills_ratio(np.maximum(z, -20.0)))
+
+
+# --- Poisson subsampling -------------------------------------------------------------------------------
+
+
+@Kernel
+def log_ratio(rate: float, mu: float, y: float) -> float:
+    """log( 1 - g + g e^l ) with l = mu y - mu^2/2, the log-ratio of the mixture to N(0, 1) at y."""
+    loss = mu * y - 0.5 * mu * mu
+    if loss > 600.0:
+        return loss + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-loss))
+    change = rate * math.expm1(loss)
+    if change < -0.5:
+        return math.log((1.0 - rate) + rate * math.exp(loss))
+    return math.log1p(change)
+
+
+@Kernel
+def log_term(b: float, rate: float, mu: float, y: float) -> float:
+    """Log of the integrand: standard normal density times phi_a(u)/b."""
+    return -0.5 * y * y - 0.9189385332046727 + log_mean_excess(b, log_ratio(rate, mu, y))
+
+
+@Kernel
+def pull(b: float, rate: float, mu: float, y: float) -> float:
+    """d/dy log( phi_a(u(y))/b ): the integrand is stationary where this equals y."""
+    u = log_ratio(rate, mu, y)
+    if u == 0.0:
+        return 0.0
+    share = 1.0 - (1.0 - rate) * math.exp(-u)  # u'(y)/mu
+    t = b * u
+    if abs(t) < 500.0:
+        slope = math.expm1(t) / b if b > 0.0 else u
+        log_derivative = u + math.log(abs(slope) * (1.0 + b))
+    elif t > 0.0:
+        log_derivative = u + t + math.log((1.0 + b) / b)
+    else:
+        log_derivative = u + math.log((1.0 + b) / b)
+    size = mu * share * math.exp(log_derivative - log_mean_excess(b, u))
+    return size if u > 0.0 else -size
+
+
+@Kernel
+def walk(
+    b: float, rate: float, mu: float, h: float, k: float, step: float, stop: float, total: float
+) -> tuple[float, float]:
+    """Add terms at k h, (k+step) h, ... until they stay negligible over a whole unit, or k reaches stop."""
+    patience = max(2.0, math.ceil(1.0 / h))
+    quiet = 0.0
+    while quiet < patience and k != stop:
+        term = log_term(b, rate, mu, k * h)
+        quiet = quiet + 1.0 if term < total - 42.0 else 0.0
+        total = logaddexp(total, term)
+        k += step
+    return total, k
+
+
+@Kernel
+def trapezoid(b: float, rate: float, mu: float, h: float, low: float, high: float) -> float:
+    """log of h times the sum of the integrand over h Z, started from each place where it may peak."""
+    total = -math.inf
+    covered = -math.inf
+    for start in (0.0, low, high):
+        k = math.floor(start / h)
+        if k >= covered:
+            total, _ = walk(b, rate, mu, h, k - 1.0, -1.0, covered - 1.0, total)
+            total, covered = walk(b, rate, mu, h, k, 1.0, math.inf, total)
+    return total + math.log(h)
+
+
+@Kernel
+def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
+    """log E_{y~N(0,1)}[ phi_a(u(y)) ] / b for a = 1 + b.
+
+    Trapezoidal rule on the whole line (Trefethen & Weideman 2014, Thm 5.1): the integrand is analytic in a
+    strip of half-width D, beyond which either (1 - g + g e^l)^a branches (at pi/mu) or the step no longer
+    gains; on its edge it is at most e^{D^2/2} times its real size, so a step h = 2 pi D / (44 + D^2/2)
+    leaves a relative error below e^-44 times the growth of phi_a off the axis.
+    """
+    a = 1.0 + b
+    odds = math.log((1.0 - rate) / rate)
+    # far beyond the crossing y* of the two mixture components only g e^l counts: E = e^{a b mu^2/2} g^a
+    upper = 0.5 * a * b * mu * mu + a * math.log(rate)
+    crossing = 0.5 * mu + odds / mu
+    beyond = a * mu - crossing
+    if (
+        upper > 45.0
+        and beyond > 12.0
+        and mu * (beyond - 12.0) > 40.0 + math.log(a)
+        and 0.5 * beyond**2 > 0.7 * a + 40.0
+    ):
+        return upper - math.log(b)
+    # stationary points of the integrand to the right: between 2 mu (where it grows as u^2) and a mu (as e^{a u})
+    low, high = 2.0 * mu, a * mu
+    if a < 2.0:
+        bottom, top = high, low
+        for _ in range(60):
+            middle = 0.5 * (bottom + top)
+            if pull(b, rate, mu, middle) > middle:
+                bottom = middle
+            else:
+                top = middle
+        low = high = bottom
+    else:
+        for _ in range(500):
+            previous = low
+            low = min(max(low, pull(b, rate, mu, low)), a * mu)
+            if low - previous < 1e-3:
+                break
+        for _ in range(500):
+            previous = high
+            high = max(min(high, pull(b, rate, mu, high)), low)
+            if previous - high < 1e-3:
+                break
+    full = 8.976
+    half_width = min(math.pi / mu, full)
+    coarse = 2.0 * math.pi * full / (44.0 + 0.5 * full * full)
+    total = trapezoid(b, rate, mu, coarse, low, high)
+    if half_width < full:
+        # the branch cuts stand above and below y*; where the integrand is negligible there, so are they
+        at_crossing = -0.5 * crossing**2 + max(0.0, a * math.log(2.0 * (1.0 - rate))) + math.log(2.0 + 2.0 * a)
+        if b == 0.0 or at_crossing - math.log(b) > total - 45.0:
+            fine = 2.0 * math.pi * half_width / (44.0 + 0.5 * half_width * half_width)
+            total = trapezoid(b, rate, mu, fine, low, high)
+    return total
+
+
+@Kernel
+def subsampled_gaussian_curves(orders: FloatArray, mu: float, rate: float, curve: FloatArray) -> None:
+    """Fill `curve` at finite orders >= 1."""
+    for i in range(orders.size):
+        b = orders[i] - 1.0
+        curve[i] = divergence_from_log_mean(b, subsampled_gaussian_log_mean(b, mu, rate))
+
+
+def subsampled_gaussian_curve(mu: float, rate: float, orders: FloatArray) -> FloatArray:
+    """D_a( (1-g) N(0,1) + g N(mu,1) || N(0,1) ) at finite real orders a >= 1, for 0 < g < 1.
+
+    This direction dominates the other (Mironov, Talwar & Zhang 2019, Thm 5).
+    """
+    curve = np.zeros_like(orders)
+    if mu > 0.0:
+        subsampled_gaussian_curves(orders, mu, rate, curve)
+        # a mixture is never further from N(0,1) than its component
+        np.minimum(curve, orders * mu**2 / 2, out=curve)
+    return curve

@@ -1,0 +1,243 @@
+"""PATE baselines: the label with the largest noisy count, with Gaussian (GNMAX) or Laplace (LNMAX) noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from accountant.adjacency import Adjacency
+from accountant.errors import ParameterError, real
+from accountant.events.event import Event
+from accountant.events.gaussian import SCALES, _GaussianLike
+from accountant.events.laplace import Laplace
+from accountant.numerics import FloatArray
+
+__all__ = ["DataDependentGNMax", "DataDependentLNMax", "GNMax", "LNMax"]
+
+
+@dataclass(frozen=True)
+class GNMax(_GaussianLike):
+    """GNMAX: arg max of votes plus N(0, sigma^2) on every count, whatever the votes are.
+
+    One changed voter moves two counts by one each, so the L2-sensitivity is sqrt(2) and the curve
+    ``a / sigma**2`` (Papernot et al. 2018, Prop. 8). Profile, and Poisson subsampling, as for the Gaussian
+    mechanism, of which the arg max is a post-processing.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise, in votes; [1e-50, 1e50].
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        `sigma` is not a number or out of range.
+    """
+
+    sigma: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sigma", real("sigma", self.sigma, *SCALES))
+
+    @property
+    def mu(self) -> float:
+        return math.sqrt(2.0) / self.sigma
+
+
+@dataclass(frozen=True)
+class LNMax(Event):
+    """LNMAX: arg max of votes plus Laplace noise on every count, whatever the votes are.
+
+    One changed voter moves two counts by one each: the curve is that of two Laplace coordinates, which is
+    nowhere above the ``2/scale``-DP bound of Papernot et al. 2017 (section 3.1).
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise (1/gamma in the paper), in votes; [1e-50, 1e50].
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        `scale` is not a number or out of range.
+    """
+
+    scale: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    _counts: Laplace = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "scale", real("scale", self.scale, *SCALES))
+        object.__setattr__(self, "_counts", Laplace(self.scale, coordinates=2))
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self._counts._curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._counts._log_profile(epsilons)
+
+    def _profile_knots(self) -> Iterable[float]:  # type: ignore[override]
+        return self._counts._profile_knots()
+
+
+def _checked_votes(votes: object) -> tuple[float, ...]:
+    """Votes per class as a tuple of at least two non-negative numbers."""
+    accepted = "at least two vote counts, each in [0, 1e12]"
+    if isinstance(votes, str) or not isinstance(votes, Iterable):
+        raise ParameterError(f"votes = {votes!r}; accepted: {accepted}")
+    counts = tuple(real("votes", vote, 0.0, 1e12) for vote in votes)
+    if len(counts) < 2:
+        raise ParameterError(f"votes = {counts!r}; accepted: {accepted}")
+    return counts
+
+
+def _margins(votes: tuple[float, ...]) -> FloatArray:
+    """Winner's count less every other's."""
+    ordered = np.sort(np.array(votes))[::-1]
+    margins: FloatArray = ordered[0] - ordered[1:]
+    return margins
+
+
+@dataclass(frozen=True)
+class DataDependentGNMax(Event):
+    """GNMAX priced at the votes that were cast. The cost is itself private.
+
+    Papernot et al. 2018, Thm 6 with Props 7 and 10: with ``q = sum_{i != i*} erfc((n_i* - n_i)/(2 sigma))/2``
+    an upper bound on the probability that the winner loses, ``mu2 = sigma sqrt(log 1/q)``, ``mu1 = mu2 + 1``
+    and ``eps_i = mu_i/sigma^2``,
+
+        eps(a) = 1/(a-1) log( (1-q) A^(a-1) + q B^(a-1) ),
+        A = (1-q)/(1 - (q e^eps2)^((mu2-1)/mu2)),  B = e^eps1 / q^(1/(mu1-1)),
+
+    wherever the theorem's conditions hold, and never above the data-independent ``a / sigma**2``. A bound on
+    one direction and these votes; it has no profile, and the curve need not be convex where the conditions
+    cease to hold.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise, in votes; [1e-6, 1e12].
+    votes : iterable of float
+        Votes per class.
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        A parameter is not a number or out of range.
+    """
+
+    data_dependent: ClassVar[bool] = True
+
+    sigma: float
+    votes: tuple[float, ...]
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sigma", real("sigma", self.sigma, 1e-6, 1e12))
+        object.__setattr__(self, "votes", _checked_votes(self.votes))
+
+    @property
+    def log_q(self) -> float:
+        """Log of the bound on the probability that another class wins (Papernot et al. 2018, Prop. 7)."""
+        # erfc(x/(2 sigma))/2 = Phi(-x/(sigma sqrt 2))
+        return min(0.0, float(np.logaddexp.reduce(log_ndtr(-_margins(self.votes) / (self.sigma * math.sqrt(2))))))
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        variance = self.sigma**2
+        independent = orders / variance
+        log_q = self.log_q
+        mu2 = self.sigma * math.sqrt(-log_q)
+        if mu2 <= 1.0:
+            return independent
+        mu1 = mu2 + 1.0
+        eps1, eps2 = mu1 / variance, mu2 / variance
+        # Thm 6's condition on q, and q e^eps2 < 1 so that A is defined
+        limit = (mu2 - 1) * eps2 - mu2 * (math.log1p(1 / (mu1 - 1)) + math.log1p(1 / (mu2 - 1)))
+        if not (log_q <= limit and -log_q > eps2):
+            return independent
+        # A - 1 = (e^y - q)/(1 - e^y) with e^y = (q e^eps2)^((mu2-1)/mu2) = q exp((2 mu2 - 1)/sigma^2)
+        y = (log_q + eps2) * (1 - 1 / mu2)
+        log_a = math.log1p(math.exp(log_q) * math.expm1((2 * mu2 - 1) / variance) / -math.expm1(y))
+        log_b = eps1 - log_q / (mu1 - 1)
+        dependent = _two_point_curve(log_q, log_a, log_b, orders)
+        return np.where(orders <= mu1, np.minimum(dependent, independent), independent)
+
+
+@dataclass(frozen=True)
+class DataDependentLNMax(Event):
+    """LNMAX priced at the votes that were cast. The cost is itself private.
+
+    Papernot et al. 2017, Thms 2 and 3 and Lemma 4: with ``gamma = 1/scale``, ``l = a - 1`` and
+    ``q = sum_{i != i*} (2 + gamma d_i)/(4 exp(gamma d_i))``, ``d_i = n_i* - n_i``, a bound on the probability
+    that the winner loses,
+
+        l eps(a) = log( (1-q) ((1-q)/(1 - e^{2 gamma} q))^l + q e^{2 gamma l} )   if q < 1/(1 + e^{2 gamma}),
+
+    and never above the data-independent curve of `LNMax`. It has no profile.
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise (1/gamma), in votes; [1e-6, 1e12].
+    votes : iterable of float
+        Votes per class.
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        A parameter is not a number or out of range.
+    """
+
+    data_dependent: ClassVar[bool] = True
+
+    scale: float
+    votes: tuple[float, ...]
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "scale", real("scale", self.scale, 1e-6, 1e12))
+        object.__setattr__(self, "votes", _checked_votes(self.votes))
+
+    @property
+    def log_q(self) -> float:
+        """Log of the bound on the probability that another class wins (Papernot et al. 2017, Lemma 4)."""
+        gaps = _margins(self.votes) / self.scale
+        return min(0.0, float(np.logaddexp.reduce(np.log((2 + gaps) / 4) - gaps)))
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        independent = LNMax(self.scale)._curve(orders)
+        log_q, two_gamma = self.log_q, 2 / self.scale
+        if log_q >= -np.logaddexp(0.0, two_gamma):
+            return independent
+        # (1-q)/(1 - e^{2 gamma} q) = 1 + q (e^{2 gamma} - 1)/(1 - e^{2 gamma} q)
+        gain = -math.expm1(-two_gamma) * math.exp(log_q + two_gamma)
+        log_a = math.log1p(gain / -math.expm1(log_q + two_gamma))
+        return np.minimum(_two_point_curve(log_q, log_a, two_gamma, orders), independent)
+
+
+def _two_point_curve(log_q: float, log_a: float, log_b: float, orders: FloatArray) -> FloatArray:
+    """log( (1-q) A^(a-1) + q B^(a-1) )/(a-1) as log1p of a sum of non-negative terms; A, B >= 1."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore"):
+        b = orders - 1
+        log_kept = np.log(-math.expm1(log_q)) if log_q < 0 else -math.inf
+        small = np.maximum(log_a, log_b) * b < 1.0
+        excess = math.exp(log_kept) * np.expm1(b * log_a) + math.exp(log_q) * np.expm1(b * log_b)
+        sums = np.logaddexp(log_kept + b * log_a, log_q + b * log_b)
+        curve = np.where(small | (excess < 1.0), np.log1p(excess) / b, sums / b)
+        kl = math.exp(log_kept) * log_a + math.exp(log_q) * log_b
+        curve = np.where(orders == 1, kl, curve)
+        return np.where(np.isinf(orders), max(log_a, log_b), curve)

@@ -1,0 +1,160 @@
+"""Randomized response, and pure DP, which it dominates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from accountant.adjacency import Adjacency
+from accountant.errors import ProfileUnavailable, integer, real
+from accountant.events.event import BatchedEvent
+from accountant.numerics import (
+    FloatArray,
+    Kernel,
+    divergence_from_log_mean,
+    log_binomial_pmf,
+    log_mean_excess,
+    logaddexp,
+)
+
+__all__ = ["PureDP", "RandomizedResponse"]
+
+EPSILONS = (0.0, 1e6)
+"""Accepted pure-DP parameters, in nats."""
+
+PROFILE_BITS = 100_000
+"""Bits up to which the profile, a finite sum over them, is computed."""
+
+
+class _BernoulliLike(BatchedEvent):
+    """Events whose dominating pair is a product of m laws (e^eps, 1)/(1+e^eps) against their mirror images."""
+
+    epsilon: float
+
+    def _bits(self) -> int:
+        return 1
+
+    @classmethod
+    def _curves(cls, events: Sequence[Self], orders: FloatArray) -> FloatArray:
+        epsilons = np.array([event.epsilon for event in events])
+        bits = np.array([float(event._bits()) for event in events])
+        curves = np.empty((len(events), orders.size))
+        bernoulli_curves(epsilons, bits, orders, curves)
+        return curves
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        both = bernoulli_log_profile(self.epsilon, self._bits(), epsilons)
+        return both, both
+
+    def _profile_knots(self) -> Sequence[float]:
+        m = self._bits()
+        return [self.epsilon * (m - 2 * i) for i in range(m // 2 + 1)]
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(_BernoulliLike):
+    """Randomized response: every bit is told truly with probability ``exp(epsilon)/(1 + exp(epsilon))``.
+
+    Rényi curve: `bits` times the divergence of that Bernoulli law from its complement (Mironov 2017,
+    Prop. 5); pure DP at ``bits * epsilon``; profile: the binomial sum over the bits that were flipped.
+
+    Parameters
+    ----------
+    epsilon : float
+        Pure-DP parameter of one bit, in nats; [0, 1e6].
+    bits : int
+        Bits that differ between neighbouring inputs; [1, 1e12], for the profile at most 1e5.
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        A parameter is not a number or out of range.
+    """
+
+    epsilon: float
+    bits: int = 1
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "epsilon", real("epsilon", self.epsilon, *EPSILONS))
+        object.__setattr__(self, "bits", integer("bits", self.bits, 1, 10**12))
+
+    def _bits(self) -> int:
+        return self.bits
+
+
+@dataclass(frozen=True)
+class PureDP(_BernoulliLike):
+    """Any epsilon-DP release: priced as randomized response, which dominates all of them.
+
+    Kairouz, Oh & Viswanath 2015, Thm 3.4 (every epsilon-DP pair is a post-processing of randomized
+    response); the curve is never above ``a * epsilon**2 / 2`` (Bun & Steinke 2016, Prop. 3.3).
+
+    Parameters
+    ----------
+    epsilon : float
+        Pure-DP parameter in nats; [0, 1e6].
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        `epsilon` is not a number or out of range.
+    """
+
+    epsilon: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "epsilon", real("epsilon", self.epsilon, *EPSILONS))
+
+
+@Kernel
+def bernoulli_divergence(a: float, epsilon: float) -> float:
+    """D_a of Bernoulli(e^eps/(1+e^eps)) from its complement, 1 <= a <= inf (Mironov 2017, Prop. 5)."""
+    if a == math.inf or epsilon == 0.0:
+        return epsilon
+    b = a - 1.0
+    log_likely = -math.log1p(math.exp(-epsilon))
+    log_mean = logaddexp(log_likely - epsilon + log_mean_excess(b, epsilon), log_likely + log_mean_excess(b, -epsilon))
+    return divergence_from_log_mean(b, log_mean)
+
+
+@Kernel
+def bernoulli_curves(epsilons: FloatArray, bits: FloatArray, orders: FloatArray, curves: FloatArray) -> None:
+    for i in range(epsilons.size):
+        for j in range(orders.size):
+            curves[i, j] = bits[i] * bernoulli_divergence(orders[j], epsilons[i])
+
+
+@Kernel
+def log_binomials(n: float, k: FloatArray, result: FloatArray) -> None:
+    """Fill `result` with log C(n, k)."""
+    for i in range(k.size):
+        result[i] = log_binomial_pmf(n, k[i], 0.5) + n * math.log(2.0)
+
+
+def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> FloatArray:
+    """Log of sum_k C(m,k) p^k q^(m-k) (1 - e^{e - (2k-m) eps})_+ at e >= 0, p = e^eps/(1+e^eps), q = 1-p."""
+    if bits > PROFILE_BITS:
+        raise ProfileUnavailable(
+            f"RandomizedResponse has a computed profile for bits in [1, {PROFILE_BITS}], not {bits}"
+        )
+    k = np.arange(bits // 2, bits + 1, dtype=float)
+    log_p = -math.log1p(math.exp(-epsilon))
+    log_mass = np.empty_like(k)
+    log_binomials(float(bits), k, log_mass)
+    log_mass += bits * log_p - (bits - k) * epsilon
+    loss = (2 * k - bits) * epsilon
+    with np.errstate(divide="ignore"):
+        chunks = np.array_split(points, math.ceil(points.size * k.size / 1e6)) if points.size else [points]
+        gains = [np.log(-np.expm1(np.minimum(part[:, None] - loss, 0.0))) for part in chunks]
+        result: FloatArray = np.concatenate([np.logaddexp.reduce(log_mass + gain, axis=1) for gain in gains])
+    return result

@@ -1,0 +1,223 @@
+"""Noisy screening: one bit that says whether a noisy plurality passes a threshold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from accountant.adjacency import Adjacency
+from accountant.errors import integer, real
+from accountant.events.event import Event
+from accountant.numerics import (
+    FloatArray,
+    Kernel,
+    divergence_from_log_mean,
+    log_mean_excess,
+    log_mixture_ratio,
+    log_ndtr_steps,
+    logaddexp,
+)
+
+__all__ = ["DataDependentScreening", "NoisyScreening"]
+
+SIGMAS = (1e-6, 1e12)
+"""Accepted standard deviations, in votes."""
+
+
+class _Pairs(NamedTuple):
+    """Bernoulli pairs (P, Q), one per entry: logs of Q's two probabilities and of P/Q at both outcomes."""
+
+    log_pass: FloatArray
+    log_fail: FloatArray
+    ratio_pass: FloatArray
+    ratio_fail: FloatArray
+
+    def reversed(self) -> _Pairs:
+        """The pairs (Q, P)."""
+        return _Pairs(
+            self.log_pass + self.ratio_pass, self.log_fail + self.ratio_fail, -self.ratio_pass, -self.ratio_fail
+        )
+
+    def and_also(self, other: _Pairs) -> _Pairs:
+        return _Pairs(*(np.concatenate(both) for both in zip(self, other, strict=True)))
+
+    def worst_curve(self, orders: FloatArray) -> FloatArray:
+        curve = np.empty_like(orders)
+        worst_bernoulli_curve(orders, *self, curve)
+        return curve
+
+    def log_profile(self, epsilons: FloatArray) -> FloatArray:
+        """Log of the largest P(S) - e^e Q(S) over pairs and outcomes S, at epsilons >= 0."""
+        worst = np.full_like(epsilons, -math.inf)
+        with np.errstate(divide="ignore", over="ignore"):
+            for log_q, ratio in ((self.log_pass, self.ratio_pass), (self.log_fail, self.ratio_fail)):
+                # p - e^e q = p (1 - e^{e - log(p/q)}); for e >= 0 at most one outcome gains, so none are added up
+                gaining = ratio > 0
+                log_p, gain = (log_q + ratio)[gaining], ratio[gaining]
+                for i, e in enumerate(epsilons.tolist()):
+                    values = log_p + np.log(-np.expm1(np.minimum(e - gain, 0.0)))
+                    worst[i] = max(worst[i], float(np.max(values, initial=-math.inf)))
+        return worst
+
+
+class _Screening(Event):
+    """Events that release one bit, passed with probability Phi((t - threshold)/sigma) at count t."""
+
+    family: ClassVar[bool] = True
+    sigma: float
+    threshold: float
+
+    def _counts(self) -> tuple[int, int]:
+        """Lowest and highest count of any neighbouring pair; neighbours differ by one."""
+        raise NotImplementedError
+
+    def _pairs(self, rate: float = 1.0) -> _Pairs:
+        """Pairs (with the individual, without), the individual moving the count up or down by one."""
+        return _bernoulli_pairs(self.sigma, self.threshold, *self._counts(), rate)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        # the list holds both orderings of every two counts, so it is its own reverse
+        return self._pairs().worst_curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        both = self._pairs().log_profile(epsilons)
+        return both, both
+
+    def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
+        pairs = self._pairs(rate)
+        return pairs.and_also(pairs.reversed()).worst_curve(orders)
+
+    def _subsampled_log_profile(self, rate: float, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        pairs = self._pairs(rate)
+        return pairs.log_profile(epsilons), pairs.reversed().log_profile(epsilons)
+
+
+@dataclass(frozen=True)
+class NoisyScreening(_Screening):
+    """Noisy screening: tells only whether ``count + N(0, sigma^2) >= threshold``, count the plurality of votes.
+
+    Rényi curve: the largest Bernoulli divergence
+    ``1/(a-1) * log( p^a q^(1-a) + (1-p)^a (1-q)^(1-a) )`` over all feasible neighbouring counts and both
+    directions (private-knn, Thm 7, corrected in accounting.md, section 2.1: every feasible pair, the
+    infeasible ``(k, k+1)`` left out). Under Poisson subsampling exact for every real order: the worst pair
+    ``((1-g) p_t + g p_t', p_t)`` with ``t' = t +- 1``, by joint convexity (accounting.md, section 2.1).
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise, in votes; [1e-6, 1e12].
+    threshold : float
+        Votes needed to pass; [-1e12, 1e12].
+    max_votes : int
+        Largest possible count (k neighbours, or the number of teachers); [1, 1e7].
+    min_votes : int
+        Smallest possible count; [0, max_votes). Above 0 only if that many votes are always cast: under
+        Poisson sampling a sample can be smaller than k.
+    adjacency : Adjacency
+        One record more or less, or one replaced, moves the count by at most one in either case.
+
+    Raises
+    ------
+    ParameterError
+        A parameter is not a number or out of range.
+    """
+
+    sigma: float
+    threshold: float
+    max_votes: int
+    min_votes: int = 0
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sigma", real("sigma", self.sigma, *SIGMAS))
+        object.__setattr__(self, "threshold", real("threshold", self.threshold, -1e12, 1e12))
+        object.__setattr__(self, "max_votes", integer("max_votes", self.max_votes, 1, 10**7))
+        object.__setattr__(self, "min_votes", integer("min_votes", self.min_votes, 0, self.max_votes - 1))
+
+    def _counts(self) -> tuple[int, int]:
+        return self.min_votes, self.max_votes
+
+
+@dataclass(frozen=True)
+class DataDependentScreening(_Screening):
+    """Noisy screening priced at the count that was actually seen. The cost is itself private.
+
+    The actual count against one more and one less, both directions (accounting.md, section 2.1, after
+    private-knn, section 4.3). A guarantee built on it is marked data-dependent, and Poisson subsampling
+    does not amplify it.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise, in votes; [1e-6, 1e12].
+    threshold : float
+        Votes needed to pass; [-1e12, 1e12].
+    count : int
+        The plurality that was seen; [0, 1e12].
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        A parameter is not a number or out of range.
+    """
+
+    data_dependent: ClassVar[bool] = True
+
+    sigma: float
+    threshold: float
+    count: int
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sigma", real("sigma", self.sigma, *SIGMAS))
+        object.__setattr__(self, "threshold", real("threshold", self.threshold, -1e12, 1e12))
+        object.__setattr__(self, "count", integer("count", self.count, 0, 10**12))
+
+    def _counts(self) -> tuple[int, int]:
+        return max(self.count - 1, 0), self.count + 1
+
+
+@lru_cache(maxsize=64)
+def _bernoulli_pairs(sigma: float, threshold: float, low: int, high: int, rate: float) -> _Pairs:
+    t = np.arange(low, high, dtype=float)
+    x = (t - threshold) / sigma
+    up_pass, up_fail = log_ndtr_steps(x, 1 / sigma)
+    log_pass, log_fail = log_ndtr(x), log_ndtr(-x)
+    rising = _Pairs(log_pass, log_fail, up_pass, up_fail)  # (t+1, t)
+    pairs = rising.and_also(rising.reversed())
+    mixed = [log_mixture_ratio(rate, ratio) for ratio in (pairs.ratio_pass, pairs.ratio_fail)]
+    return _Pairs(pairs.log_pass, pairs.log_fail, *mixed)
+
+
+@Kernel
+def worst_bernoulli_curve(
+    orders: FloatArray,
+    log_pass: FloatArray,
+    log_fail: FloatArray,
+    ratio_pass: FloatArray,
+    ratio_fail: FloatArray,
+    curve: FloatArray,
+) -> None:
+    """Fill `curve` with the largest Bernoulli divergence over the pairs, at orders in [1, inf]."""
+    for i in range(orders.size):
+        a = orders[i]
+        worst = -math.inf
+        if a == math.inf:
+            for j in range(log_pass.size):
+                worst = max(worst, ratio_pass[j], ratio_fail[j])
+            curve[i] = worst
+            continue
+        b = a - 1.0
+        for j in range(log_pass.size):
+            passed = log_pass[j] + log_mean_excess(b, ratio_pass[j])
+            failed = log_fail[j] + log_mean_excess(b, ratio_fail[j])
+            worst = max(worst, logaddexp(passed, failed))
+        curve[i] = divergence_from_log_mean(b, worst)

@@ -1,0 +1,91 @@
+"""Poisson subsampling of any event."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from accountant.adjacency import Adjacency
+from accountant.errors import ParameterError, real
+from accountant.events.event import Event, refuse_subsampling
+from accountant.numerics import FloatArray, log_mixture_ratio
+
+__all__ = ["PoissonSubsampled"]
+
+
+@dataclass(frozen=True)
+class PoissonSubsampled(Event):
+    """An event run on a Poisson sample: every record takes part independently with probability `rate`.
+
+    Gaussian noise and noisy screening are exact for every real order (see there). Any other event gets the
+    sharper of the generic bound from its curve (Steinke 2022, Thm 29) and the exact integral over its
+    privacy profile (accounting.md, section 3). Rate 0 is free; rate 1 is the event itself. A sample of a
+    sample is a sample at the product of the rates.
+
+    Parameters
+    ----------
+    event : Event
+        Any data-independent event under add-remove adjacency.
+    rate : float
+        Sampling probability; 0, or [1e-15, 1].
+
+    Raises
+    ------
+    ParameterError
+        `event` is not an event, or `rate` is not a number or out of range.
+    SubsamplingError
+        The event's adjacency is not ADD_REMOVE, or its curve depends on the data.
+    """
+
+    event: Event
+    rate: float
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rate = real("rate", self.rate, 0.0, 1.0)
+        if not isinstance(self.event, Event):
+            raise ParameterError(f"event = {self.event!r}; accepted: an event such as Gaussian(sigma)")
+        refuse_subsampling(self.event)
+        if isinstance(self.event, PoissonSubsampled):
+            rate *= self.event.rate
+            object.__setattr__(self, "event", self.event.event)
+        if 0.0 < rate < 1e-15:
+            raise ParameterError(f"rate = {rate:g} is out of range; accepted: 0, or [1e-15, 1]")
+        object.__setattr__(self, "rate", rate)
+
+    @property
+    def family(self) -> bool:  # type: ignore[override]  # as the event underneath
+        return self.event.family
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        if self.rate == 0.0:
+            return np.zeros_like(orders)
+        if self.rate == 1.0:
+            return self.event._curve(orders)
+        finite = np.isfinite(orders)
+        curve = np.empty_like(orders)
+        curve[finite] = self.event._subsampled_curve(self.rate, orders[finite])
+        if not finite.all():
+            # the largest log-ratio of the mixture to the other law
+            end = self.event._curve(np.array([math.inf]))
+            curve[~finite] = log_mixture_ratio(self.rate, end)[0] if end[0] < math.inf else math.inf
+        return curve
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.rate == 0.0:
+            nothing = np.full_like(epsilons, -math.inf)
+            return nothing, nothing
+        if self.rate == 1.0:
+            return self.event._log_profile(epsilons)
+        return self.event._subsampled_log_profile(self.rate, epsilons)
+
+    def _profile_knots(self) -> tuple[float, ...]:
+        knots = np.asarray(self.event._profile_knots(), dtype=float)
+        if self.rate in (0.0, 1.0) or knots.size == 0:
+            return tuple(knots)
+        both = np.concatenate([log_mixture_ratio(self.rate, knots), -log_mixture_ratio(self.rate, -knots)])
+        end = self.event._curve(np.array([math.inf]))
+        return (*both.tolist(), *(-log_mixture_ratio(self.rate, -end)).tolist())

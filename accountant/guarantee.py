@@ -1,0 +1,94 @@
+"""What is read off a curve: a guarantee, with everything needed to state it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from accountant.adjacency import Adjacency
+from accountant.errors import DataDependentError
+
+__all__ = ["Guarantee", "rounded_up"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """An (epsilon, delta)-DP guarantee and how it was found.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Both upper bounds.
+    adjacency : Adjacency or None
+        The neighbouring relation it holds for; None for an empty composition, which holds for all.
+    method : str
+        Route that was taken: "renyi".
+    conversion : str
+        How the Rényi bound became epsilon: "improved", "classic" or "optimal".
+    order : float
+        The Rényi order used; inf when the pure-DP limit was the smallest.
+    order_at_edge : bool
+        Whether that order lay at an end of the searched range, so that a better one may exist.
+    lower : float or None
+        Certified lower end of epsilon, where the method gives one.
+    data_dependent : bool
+        Whether the number is itself a function of private data. Such a guarantee prints so and can be
+        neither exported nor pickled.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency | None
+    method: str
+    conversion: str
+    order: float
+    order_at_edge: bool = False
+    lower: float | None = None
+    data_dependent: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON.
+
+        Raises
+        ------
+        DataDependentError
+            The guarantee depends on private data.
+        """
+        self._refuse_export()
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["adjacency"] = str(self.adjacency) if self.adjacency else None
+        return values
+
+    def __reduce__(self) -> Any:
+        self._refuse_export()
+        return super().__reduce__()
+
+    def _refuse_export(self) -> None:
+        if self.data_dependent:
+            raise DataDependentError(
+                "this epsilon depends on private data, so publishing it leaks; "
+                "export a data-independent guarantee, or release this one through smooth sensitivity"
+            )
+
+    def __str__(self) -> str:
+        order = "the pure-DP limit" if math.isinf(self.order) else f"order {self.order:.6g}"
+        edge = ", at the edge of the searched range" if self.order_at_edge else ""
+        text = (
+            f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-DP under {self.adjacency or 'any'} adjacency "
+            f"({self.method}, {self.conversion} conversion, {order}{edge})"
+        )
+        return text + (" [depends on private data: do not publish]" if self.data_dependent else "")
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """`value` to so many significant digits, rounded away from zero so that it stays an upper bound."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exact = Decimal(value)
+    unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    # a value that differs from a short decimal only by floating-point noise is that decimal
+    short = Decimal(repr(value))
+    up = (short if len(short.as_tuple().digits) <= digits else exact).quantize(unit, ROUND_CEILING)
+    return f"{float(up):.{digits}g}"

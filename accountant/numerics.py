@@ -1,0 +1,265 @@
+"""Compiled scalar kernels with no privacy in them, and the few array functions that need scipy.
+
+Importing this module does not import numba: a `Kernel` is compiled (or read back from numba's cache on
+disk) when it is first called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, log_ndtr
+
+__all__ = [
+    "FloatArray",
+    "Kernel",
+    "divergence_from_log_mean",
+    "log_binomial_pmf",
+    "log_integral",
+    "log_mean_excess",
+    "log_mixture_ratio",
+    "log_ndtr_steps",
+    "logaddexp",
+    "mills_ratio",
+]
+
+FloatArray = NDArray[np.float64]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Kernel(Generic[P, R]):
+    """A pure scalar function of floats and arrays, compiled by numba on first use and cached on disk.
+
+    Kernels may call each other by name. No fastmath: it would turn infinities into nan.
+    """
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+
+    @cached_property
+    def compiled(self) -> Any:
+        return _numba().njit(cache=True, error_model="numpy")(self.function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self.compiled(*args, **kwargs)
+        return result
+
+
+_ready = False
+
+
+def _numba() -> Any:
+    """Import numba, teach it that a Kernel stands for its compiled self, and drop stale caches."""
+    global _ready
+    import numba
+    from numba.extending import typeof_impl
+
+    if not _ready:
+        # numba looks only at the file in which a cached kernel stands, but a kernel inlines those that it calls.
+        package = Path(__file__).parent
+        newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
+        for index in package.rglob("__pycache__/*.nbi"):
+            if index.stat().st_mtime < newest:
+                index.unlink(missing_ok=True)
+
+        @typeof_impl.register(Kernel)
+        def typeof_kernel(value: Kernel[..., Any], context: Any) -> Any:
+            return numba.types.Dispatcher(value.compiled)
+
+        _ready = True
+    return numba
+
+
+@Kernel
+def logaddexp(x: float, y: float) -> float:
+    """log(e^x + e^y), also for infinities."""
+    if x < y:
+        x, y = y, x
+    if y == -math.inf or x == math.inf:
+        return x
+    return x + math.log1p(math.exp(y - x))
+
+
+@Kernel
+def log_mean_excess(b: float, u: float) -> float:
+    """log( phi_a(u) / b ), with a = 1 + b and phi_a(u) = expm1(a u) - a expm1(u) >= 0; b = 0 is the limit.
+
+    For any P, Q with E_Q[P/Q] = 1, exp(b D_a(P||Q)) - 1 = b E_Q[phi_a(log P/Q) / b], a sum of
+    non-negative terms. Written as e^u expm1(b u)/b - expm1(u); as a power series where that cancels.
+    """
+    a = 1.0 + b
+    if u == 0.0 or (u == -math.inf and b == math.inf):
+        return -math.inf
+    if abs(u) < 0.5 and a * abs(u) < 1.0:
+        # phi_a(u)/(a b u^2) = sum_n h_n/n!,  h_2 = 1,  h_n = u h_{n-1} + (a u)^{n-2}
+        w = a * u
+        power = 1.0
+        h = 1.0
+        factorial = 2.0
+        total = 0.5
+        for n in range(3, 26):
+            power *= w
+            h = u * h + power
+            factorial *= n
+            total += h / factorial
+        return math.log(a * total) + 2.0 * math.log(abs(u))
+    t = b * u
+    if u > 0.0:
+        if t < 500.0:
+            slope = math.expm1(t) / b if b > 0.0 else u
+            return u + math.log(slope + math.expm1(-u))
+        return u + t - math.log(b) + math.log1p((b * math.expm1(-u) - 1.0) * math.exp(-t))
+    slope = math.expm1(t) / b if b > 0.0 else u
+    if u < -745.0:
+        return 0.0  # e^u underflows: phi_a(u)/b = 1 + (e^{a u} - a e^u)/b rounds to 1
+    return math.log(math.exp(u) * slope - math.expm1(u))
+
+
+@Kernel
+def divergence_from_log_mean(b: float, log_mean: float) -> float:
+    """log1p(b J)/b from log J: the Rényi divergence of order 1 + b from J = E_Q[phi_a/b]."""
+    if b == 0.0:
+        return math.exp(log_mean)
+    x = log_mean + math.log(b)
+    if x > 40.0:
+        return x / b
+    return math.log1p(b * math.exp(log_mean)) / b
+
+
+@Kernel
+def stirling_error(n: float) -> float:
+    """log(n!) minus Stirling's approximation, by its asymptotic series (Loader 2000) or by log gamma."""
+    if n < 16.0:
+        return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2.0 * math.pi)
+    m = n * n
+    return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - (1 / 1188 - 691 / 360360 / m) / m) / m) / m) / m) / n
+
+
+@Kernel
+def deviance(x: float, mean: float) -> float:
+    """x log(x/mean) + mean - x without cancellation (Loader 2000)."""
+    d = x - mean
+    v = d / (x + mean)
+    if abs(v) > 0.1:
+        return x * math.log(x / mean) - d
+    total = d * v
+    term = 2.0 * x * v
+    square = v * v
+    for j in range(1, 40):
+        term *= square
+        following = total + term / (2 * j + 1)
+        if following == total:
+            break
+        total = following
+    return total
+
+
+@Kernel
+def log_binomial_pmf(n: float, k: float, p: float) -> float:
+    """log( C(n,k) p^k (1-p)^(n-k) ) by Loader's saddle-point expansion (2000), for 0 < p < 1."""
+    if k == 0.0:
+        return n * math.log1p(-p)
+    if k == n:
+        return n * math.log(p)
+    spread = 0.5 * (math.log(n / (n - k)) - math.log(2.0 * math.pi * k))
+    error = stirling_error(n) - stirling_error(k) - stirling_error(n - k)
+    return spread + error - deviance(k, n * p) - deviance(n - k, n * (1.0 - p))
+
+
+def log_mixture_ratio(rate: float, u: FloatArray) -> FloatArray:
+    """log(1 - rate + rate e^u): the log-ratio of the mixture (1-rate) Q + rate P to Q where log P/Q = u."""
+    if rate == 1.0:
+        return np.array(u, dtype=float)
+    with np.errstate(over="ignore", divide="ignore"):
+        change = rate * np.expm1(np.minimum(u, 600.0))
+        near = np.log1p(np.maximum(change, -0.5))
+        far_down = np.log((1.0 - rate) + rate * np.exp(np.minimum(u, 0.0)))
+        far_up = u + np.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(u, 0.0)))
+    result: FloatArray = np.where(u > 600.0, far_up, np.where(change < -0.5, far_down, near))
+    return result
+
+
+def mills_ratio(x: FloatArray) -> FloatArray:
+    """Phi(x)/phi(x), increasing in x."""
+    result: FloatArray = math.sqrt(math.pi / 2) * erfcx(-np.asarray(x) / math.sqrt(2))
+    return result
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+
+
+def log_ndtr_steps(x: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
+    """log Phi(x+h)/Phi(x) and log Phi(-x-h)/Phi(-x), each to full relative accuracy, for h > 0.
+
+    On the side where Phi is not near 1 the first is the integral of phi/Phi, which is positive and
+    smooth; the other then follows without cancellation. Steps of many standard deviations are differences.
+    """
+    x = np.asarray(x, dtype=float)
+    mirrored = x + h / 2 > 0
+    left = np.where(mirrored, -x - h, x)  # both cases now have their midpoint at or below 0
+    if h > 8.0:
+        # to the left of -4 at least one end is deep in the tail: nothing cancels
+        up = log_ndtr(left + h) - log_ndtr(left)
+        down = log_ndtr(-left - h) - log_ndtr(-left)
+    else:
+        panels = max(1, math.ceil(h))
+        width = h / panels
+        starts = left[..., None, None] + width * np.arange(panels)[:, None]
+        hazard = 1 / mills_ratio(starts + width * (_NODES + 1) / 2)
+        up = (hazard * _WEIGHTS).sum(axis=(-1, -2)) * width / 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            # (1 - Phi(left+h)) / (1 - Phi(left)) - 1 = -Phi(left) expm1(up) / (1 - Phi(left))
+            gained = np.exp(log_ndtr(left) + up - log_ndtr(-left)) * -np.expm1(-up)
+        down = np.where(gained < 0.5, np.log1p(-np.minimum(gained, 0.5)), log_ndtr(-left - h) - log_ndtr(-left))
+    return np.where(mirrored, -down, up), np.where(mirrored, -up, down)
+
+
+def log_integral(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray, tolerance: float = 1e-14) -> float:
+    """log of the integral of exp(log_f) over the panels between `edges`, by adaptive Gauss-Legendre.
+
+    Every panel is compared with its two halves; those that matter and disagree are split again. Works in
+    logs throughout, so the integrand may be far beyond the floating-point range.
+    """
+    left, right = np.asarray(edges[:-1], dtype=float), np.asarray(edges[1:], dtype=float)
+
+    def panels(a: FloatArray, b: FloatArray) -> FloatArray:
+        nodes = a[:, None] + (b - a)[:, None] * ((_NODES + 1) / 2)
+        values = log_f(nodes.ravel()).reshape(nodes.shape)
+        top = np.max(values, axis=1, initial=-math.inf)
+        safe = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):
+            mass: FloatArray = safe + np.log(np.exp(values - safe[:, None]) @ _WEIGHTS) + np.log((b - a) / 2)
+        return mass
+
+    coarse = panels(left, right)
+    done: list[FloatArray] = []
+    for _ in range(200):
+        middle = (left + right) / 2
+        fine = np.concatenate([panels(left, middle), panels(middle, right)])
+        halves = np.logaddexp(fine[: len(left)], fine[len(left) :])
+        known = np.concatenate([*done, halves])
+        total = float(np.logaddexp.reduce(known)) if len(known) else -math.inf
+        if total == -math.inf or total == math.inf:
+            return total
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.abs(np.exp(np.minimum(coarse - total, 700.0)) - np.exp(halves - total))
+        open_panels = (gap > tolerance) & (right - left > 4e-16 * np.maximum(np.abs(left), np.abs(right)))
+        done.append(halves[~open_panels])
+        if not open_panels.any():
+            return total
+        keep = np.concatenate([open_panels, open_panels])
+        left, right = (
+            np.concatenate([left[open_panels], middle[open_panels]]),
+            np.concatenate([middle[open_panels], right[open_panels]]),
+        )
+        coarse = fine[keep]
+    return total

@@ -1,0 +1,129 @@
+"""The Rényi route: the best real order for a conversion, and the guarantee at it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from accountant.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
+from accountant.errors import NoGuarantee
+from accountant.events.composition import Composition
+from accountant.guarantee import Guarantee
+from accountant.numerics import FloatArray
+
+__all__ = ["ORDERS", "renyi_delta", "renyi_epsilon"]
+
+ORDERS = (1 + 1e-9, 1e12)
+"""Range of orders that is searched."""
+
+_LOW, _HIGH = math.log(1e-9), math.log(1e12)
+_STEP = math.log(10) / 4
+
+
+def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Guarantee:
+    """Smallest epsilon over real orders, capped by the pure-DP limit.
+
+    Raises
+    ------
+    NoGuarantee
+        delta = 0 and the pure-DP limit is infinite.
+    """
+    pure = float(run.renyi(math.inf))
+    if delta == 0.0 or pure == 0.0:
+        if pure == math.inf:
+            raise NoGuarantee(
+                "delta = 0 and this run is not pure DP: its epsilon is infinite; accepted: delta in (0, 1)"
+            )
+        return _guarantee(run, pure, delta, conversion, math.inf, False)
+    log_delta = math.log(delta)
+    order, best, at_edge = min(
+        (
+            _best_order(lambda b, rule=rule: epsilon_from_renyi(rule, b, run.renyi(1 + b), log_delta))  # type: ignore[misc]
+            for rule in _rules(conversion)
+        ),
+        key=lambda found: found[1],
+    )
+    if pure <= best:
+        return _guarantee(run, pure, delta, conversion, math.inf, False)
+    if best == math.inf:
+        raise NoGuarantee(f"the Rényi curve is infinite at every order in [{ORDERS[0]}, {ORDERS[1]:g}]")
+    return _guarantee(run, best, delta, conversion, order, at_edge)
+
+
+def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Guarantee:
+    """Smallest delta over real orders; 0 where epsilon reaches the pure-DP limit, else at least 5e-324."""
+    if float(run.renyi(math.inf)) <= epsilon:
+        return _guarantee(run, epsilon, 0.0, conversion, math.inf, False)
+    order, best, at_edge = min(
+        (
+            _best_order(lambda b, rule=rule: log_delta_from_renyi(rule, b, run.renyi(1 + b), epsilon))  # type: ignore[misc]
+            for rule in _rules(conversion)
+        ),
+        key=lambda found: found[1],
+    )
+    delta = min(1.0, max(math.exp(best), 5e-324))  # an underflow to 0 would claim pure DP
+    return _guarantee(run, epsilon, delta, conversion, order, at_edge)
+
+
+def _rules(conversion: Conversion) -> tuple[Conversion, ...]:
+    """The rules whose best is the answer: the optimal one is never above improved, at no order of either's search."""
+    return ("optimal", "improved") if conversion == "optimal" else (conversion,)
+
+
+def _guarantee(
+    run: Composition, epsilon: float, delta: float, conversion: Conversion, order: float, at_edge: bool
+) -> Guarantee:
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=run.adjacency,
+        method="renyi",
+        conversion=conversion,
+        order=order,
+        order_at_edge=at_edge,
+        data_dependent=run.data_dependent,
+    )
+
+
+def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, float, bool]:
+    """Order, value and whether the order is at an edge, of the least `objective(a - 1)`.
+
+    (a-1) times a Rényi curve is convex, which makes both closed-form conversions quasi-convex in the order: walk
+    out from order 2 on a log grid until the objective rises, then minimise inside the bracket. Every value
+    seen is a valid bound, so a search that stops early is only less sharp.
+    """
+    from scipy.optimize import minimize_scalar
+
+    seen: dict[float, float] = {}
+
+    def at(x: FloatArray) -> FloatArray:
+        # the order itself is what is priced: let b be exactly its distance from 1
+        b = (1 + np.exp(x)) - 1
+        values = objective(b)
+        seen.update(zip(x.tolist(), values.tolist(), strict=True))
+        return values
+
+    steps = np.arange(8)
+    for sign, edge in ((1, _HIGH), (-1, _LOW)):
+        start = 0.0
+        previous = math.inf
+        while abs(start) < abs(edge):
+            xs = start + sign * _STEP * steps
+            xs = np.clip(xs, _LOW, _HIGH)
+            values = at(np.unique(xs))
+            least = float(values.min())
+            if least >= previous and math.isfinite(previous):
+                break
+            previous = min(previous, least)
+            start += sign * _STEP * len(steps)
+    best = min(seen, key=lambda x: (seen[x], abs(x)))
+    low, high = max(best - _STEP, _LOW), min(best + _STEP, _HIGH)
+    if math.isfinite(seen[best]):
+        minimize_scalar(
+            lambda x: float(at(np.array([x]))[0]), bounds=(low, high), method="bounded", options={"xatol": 1e-9}
+        )
+        best = min(seen, key=lambda x: (seen[x], abs(x)))
+    at_edge = best <= _LOW + 1e-6 or best >= _HIGH - 1e-6
+    return 1 + math.exp(best), seen[best], at_edge
