@@ -95,7 +95,7 @@ def _bracket(
 ) -> float | tuple[float, float]:
     """(fails, meets) on either side of the target, or the end of the range that already meets it best."""
     first = at(start)
-    reasons: list[str] = []
+    reasons: dict[int, str] = {}
     ends = {}
     for sign, edge in ((1, high), (-1, low)):
         x, factor = start, 2.0
@@ -106,7 +106,7 @@ def _bracket(
             try:
                 value = at(following)
             except AccountantError as error:
-                reasons.append(str(error))
+                reasons[sign] = str(error)
                 break
             if (value <= 0) != (first <= 0):
                 return (x, following) if value <= 0 else (following, x)
@@ -114,7 +114,8 @@ def _bracket(
         ends[sign] = x
     up, down = at(ends[1]), at(ends[-1])
     if first > 0:
-        detail = f"; beyond that: {reasons[0]}" if reasons else ""
+        better = 1 if up < down else -1
+        detail = f"; beyond {ends[better]:g}: {reasons[better]}" if better in reasons else ""
         raise CalibrationError(
             f"no value in [{ends[-1]:g}, {ends[1]:g}] meets the target (over it by {min(up, down):g} at best){detail}"
         )

@@ -302,7 +302,7 @@ def generic_subsampled_curve(event: Event, rate: float, orders: FloatArray) -> F
     return result
 
 
-def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0) -> FloatArray:
+def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, tolerance: float = 1e-14) -> FloatArray:
     """Rényi curve of the Poisson-subsampled event, integrated exactly over its privacy profile.
 
     exp((a-1) D_a(P||Q)) = 1 + a(a-1) Int_0^inf [ e^{(a-1)e} H_e(P||Q) + e^{-ae} H_e(Q||P) ] de, applied to the
@@ -326,12 +326,14 @@ def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0) -> Fl
         if order == math.inf:
             curve[i] = float(log_mixture_ratio(rate, np.array([end]))[0]) if end < math.inf else end
             continue
-        directions = [_log_profile_mean(event, order, rate, end, power) for power in (order - 2, -(order + 1))]
+        directions = [
+            _log_profile_mean(event, order, rate, end, power, tolerance) for power in (order - 2, -(order + 1))
+        ]
         curve[i] = max(divergence_from_log_mean(order - 1.0, log_mean) for log_mean in directions)
     return curve.reshape(points.shape)
 
 
-def _log_profile_mean(event: Event, order: float, rate: float, end: float, power: float) -> float:
+def _log_profile_mean(event: Event, order: float, rate: float, end: float, power: float, tolerance: float) -> float:
     def log_integrand(e: FloatArray) -> FloatArray:
         remove, add = event._log_profile(e)
         with np.errstate(invalid="ignore"):
@@ -343,8 +345,8 @@ def _log_profile_mean(event: Event, order: float, rate: float, end: float, power
         return -math.inf
     if end < math.inf:
         knots = np.unique([0.0, *(k for k in event._profile_knots() if 0 < k < end), end])
-        # the mass sits within 1/order of an end of the range: grade the panels towards both
-        shares = 0.5 ** np.arange(1, 50)
+        # the mass may sit within 1/order of an end of the range: grade the panels towards both
+        shares = 0.5 ** np.arange(1, 5 + max(0, math.ceil(math.log2(1 + order * end))))
         first, last = (knots[1] - knots[0]), (knots[-1] - knots[-2])
         edges = np.unique(np.concatenate([knots, knots[0] + first * shares, knots[-1] - last * shares]))
     else:
@@ -352,7 +354,7 @@ def _log_profile_mean(event: Event, order: float, rate: float, end: float, power
         if top == math.inf:
             return math.inf
         edges = np.concatenate([[0.0], top * 0.5 ** np.arange(60, -1, -1.0)])
-    return math.log(order) + 2 * math.log(rate) + log_integral(log_integrand, edges)
+    return math.log(order) + 2 * math.log(rate) + log_integral(log_integrand, edges, tolerance)
 
 
 def _effective_end(log_integrand: Any) -> float:

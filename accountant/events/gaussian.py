@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -31,24 +32,23 @@ SCALES = (1e-50, 1e50)
 class _GaussianLike(BatchedEvent):
     """Events whose dominating pair is N(mu, 1) against N(0, 1)."""
 
-    @property
-    def mu(self) -> float:
+    @abstractmethod
+    def _mu(self) -> float:
         """Gaussian-DP parameter: distance of the two laws in standard deviations."""
-        raise NotImplementedError
 
     @classmethod
     def _curves(cls, events: Sequence[Self], orders: FloatArray) -> FloatArray:
         # Bun & Steinke 2016, Lemma 2.5: D_a(N(mu,1) || N(0,1)) = a mu^2 / 2
-        slopes = np.array([event.mu**2 / 2 for event in events])
+        slopes = np.array([event._mu() ** 2 / 2 for event in events])
         with np.errstate(invalid="ignore"):
             return np.where(slopes[:, None] > 0, slopes[:, None] * orders, 0.0)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        both = gaussian_log_profile(self.mu, epsilons)
+        both = gaussian_log_profile(self._mu(), epsilons)
         return both, both
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
-        return subsampled_gaussian_curve(self.mu, rate, orders)
+        return subsampled_gaussian_curve(self._mu(), rate, orders)
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,7 @@ class Gaussian(_GaussianLike):
         object.__setattr__(self, "sigma", real("sigma", self.sigma, *SCALES))
         object.__setattr__(self, "sensitivity", real("sensitivity", self.sensitivity, *SCALES))
 
-    @property
-    def mu(self) -> float:
+    def _mu(self) -> float:
         return self.sensitivity / self.sigma
 
 
@@ -112,6 +111,9 @@ class GaussianDP(_GaussianLike):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "mu", real("mu", self.mu, 0.0, 1e50))
+
+    def _mu(self) -> float:
+        return self.mu
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -139,40 +139,63 @@ def laplace_log_profile(t: float, m: int, epsilons: FloatArray) -> FloatArray:
             log_mass: FloatArray = np.log(-np.expm1(np.minimum((epsilons - t) / 2, 0.0)))
             return log_mass
         ends = np.maximum((m * t - epsilons) / 2, 0.0)
-        chunks = np.array_split(ends, math.ceil(ends.size / 64)) if ends.size else [ends]
+        chunks = np.array_split(ends, math.ceil(ends.size * m / 4096)) if ends.size else [ends]
         result: FloatArray = np.log(np.concatenate([_mass_below(t, m, w) for w in chunks]))
         return result
 
 
 def _mass_below(t: float, m: int, w: FloatArray) -> FloatArray:
-    """2^-m Int_{x < w} e^-x (1 - e^{-2(w-x)}) nu(dx), for an array of w >= 0."""
-    coefficients = _density(m, t)
-    nodes, weights = np.polynomial.legendre.leggauss(48)
-    unit = (nodes + 1) / 2
+    """2^-m Int_{x < w} e^-x (1 - e^{-2(w-x)}) nu(dx), for an array of w >= 0.
 
-    def kept(x: FloatArray, end: FloatArray) -> FloatArray:
-        value: FloatArray = np.exp(-x) * -np.expm1(-2 * np.maximum(end - x, 0.0))
-        return value
-
-    places: FloatArray = np.arange(m + 1.0) * t
-    mass = kept(places, w[:, None]) @ np.array([math.comb(m, i) * 0.5**m for i in range(m + 1)])
-    # whole cells; a long one is cut to where e^-x still counts
+    Over a whole cell that ends at r, e^-x (1 - e^{-2(w-x)}) is (1 - e^{-2(w-r)}) even(x) + (1 + e^{-2(w-r)}) odd(x)
+    by the addition theorem of sinh, with even and odd = e^-x (1 +- e^{-2(r-x)})/2 integrated once.
+    """
+    table = _table(m, t)
+    places = np.arange(m + 1) * t
+    below = places <= w[:, None]
+    lost = -np.expm1(-2 * np.where(below, w[:, None] - places, 0.0))
+    # an atom at each place, and the whole cell that ends there
+    terms = lost * (table.atoms + table.even) + (2 - lost) * table.odd
+    mass = np.sum(np.where(below, terms, 0.0), axis=1)
     last = np.minimum((w / t).astype(int), m - 1)
-    reach = min(t, 45.0)
-    x = places[:m, None] + reach * unit
-    values = _bernstein(coefficients, np.broadcast_to(reach / t * unit, (m, unit.size))) * weights * reach / 2
-    whole = np.where(np.arange(m) < last[:, None], 1.0, 0.0)
-    mass += np.einsum("eij,ij,ei->e", kept(x, w[:, None, None]), values, whole)
-    # the cell in which w lies
     start = places[last]
-    reach_last = np.clip(w - start, 0.0, reach)[:, None]
-    x = reach_last * unit
-    part = _bernstein(coefficients[last], np.minimum(x / t, 1.0)) * kept(start[:, None] + x, w[:, None])
-    total: FloatArray = mass + part @ weights * reach_last[:, 0] / 2
+    reach = np.clip(w - start, 0.0, min(t, LONG))[:, None]
+    x = reach * table.unit
+    part = _bernstein(table.density[last], np.minimum(x / t, 1.0)) * np.exp(-(start[:, None] + x))
+    part *= -np.expm1(-2 * np.maximum(w[:, None] - start[:, None] - x, 0.0))
+    total: FloatArray = mass + part @ table.weights * reach[:, 0]
     return total
 
 
+LONG = 45.0
+"""Beyond so many units into a cell, e^-x leaves nothing that counts."""
+
+
+class _Table(NamedTuple):
+    density: FloatArray  # Bernstein coefficients by cell
+    atoms: FloatArray  # e^-x weighted masses at the multiples of t
+    even: FloatArray  # integrals over the cell that ends at each multiple of t
+    odd: FloatArray
+    unit: FloatArray  # quadrature on [0, 1]
+    weights: FloatArray
+
+
 @lru_cache(maxsize=32)
+def _table(m: int, t: float) -> _Table:
+    density = _density(m, t)
+    reach = min(t, LONG)
+    nodes, weights = np.polynomial.legendre.leggauss(14 + m // 2 + math.ceil(0.6 * reach))
+    unit = (nodes + 1) / 2
+    places = np.arange(m + 1) * t
+    atoms = np.array([math.comb(m, i) * 0.5**m for i in range(m + 1)]) * np.exp(-places)
+    x = places[:m, None] + reach * unit
+    mass = _bernstein(density, np.broadcast_to(reach / t * unit, x.shape)) * np.exp(-x) * weights * reach / 2
+    back = -2 * (places[1:, None] - x)
+    even = np.concatenate([[0.0], np.sum(mass * (1 + np.exp(back)), axis=1) / 2])
+    odd = np.concatenate([[0.0], np.sum(mass * -np.expm1(back), axis=1) / 2])
+    return _Table(density, atoms, even, odd, unit, weights / 2)
+
+
 def _density(m: int, t: float) -> FloatArray:
     """Bernstein coefficients, one row per cell [i t, (i+1) t], of the density of nu times 2^-m.
 

@@ -47,8 +47,7 @@ class GNMax(_GaussianLike):
         super().__post_init__()
         object.__setattr__(self, "sigma", real("sigma", self.sigma, *SCALES))
 
-    @property
-    def mu(self) -> float:
+    def _mu(self) -> float:
         return math.sqrt(2.0) / self.sigma
 
 

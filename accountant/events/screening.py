@@ -54,14 +54,10 @@ class _Pairs(NamedTuple):
     def log_profile(self, epsilons: FloatArray) -> FloatArray:
         """Log of the largest P(S) - e^e Q(S) over pairs and outcomes S, at epsilons >= 0."""
         worst = np.full_like(epsilons, -math.inf)
-        with np.errstate(divide="ignore", over="ignore"):
-            for log_q, ratio in ((self.log_pass, self.ratio_pass), (self.log_fail, self.ratio_fail)):
-                # p - e^e q = p (1 - e^{e - log(p/q)}); for e >= 0 at most one outcome gains, so none are added up
-                gaining = ratio > 0
-                log_p, gain = (log_q + ratio)[gaining], ratio[gaining]
-                for i, e in enumerate(epsilons.tolist()):
-                    values = log_p + np.log(-np.expm1(np.minimum(e - gain, 0.0)))
-                    worst[i] = max(worst[i], float(np.max(values, initial=-math.inf)))
+        for log_q, ratio in ((self.log_pass, self.ratio_pass), (self.log_fail, self.ratio_fail)):
+            # for e >= 0 at most one outcome gains, so none are added up
+            gaining = ratio > 0
+            worst_gain(epsilons, (log_q + ratio)[gaining], ratio[gaining], worst)
         return worst
 
 
@@ -114,7 +110,7 @@ class NoisyScreening(_Screening):
     threshold : float
         Votes needed to pass; [-1e12, 1e12].
     max_votes : int
-        Largest possible count (k neighbours, or the number of teachers); [1, 1e7].
+        Largest possible count (k neighbours, or the number of teachers); [1, 1e6].
     min_votes : int
         Smallest possible count; [0, max_votes). Above 0 only if that many votes are always cast: under
         Poisson sampling a sample can be smaller than k.
@@ -137,7 +133,7 @@ class NoisyScreening(_Screening):
         super().__post_init__()
         object.__setattr__(self, "sigma", real("sigma", self.sigma, *SIGMAS))
         object.__setattr__(self, "threshold", real("threshold", self.threshold, -1e12, 1e12))
-        object.__setattr__(self, "max_votes", integer("max_votes", self.max_votes, 1, 10**7))
+        object.__setattr__(self, "max_votes", integer("max_votes", self.max_votes, 1, 10**6))
         object.__setattr__(self, "min_votes", integer("min_votes", self.min_votes, 0, self.max_votes - 1))
 
     def _counts(self) -> tuple[int, int]:
@@ -158,8 +154,8 @@ class DataDependentScreening(_Screening):
         Standard deviation of the noise, in votes; [1e-6, 1e12].
     threshold : float
         Votes needed to pass; [-1e12, 1e12].
-    count : int
-        The plurality that was seen; [0, 1e12].
+    plurality : int
+        The largest vote count that was seen; [0, 1e12].
     adjacency : Adjacency
 
     Raises
@@ -172,17 +168,17 @@ class DataDependentScreening(_Screening):
 
     sigma: float
     threshold: float
-    count: int
+    plurality: int
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "sigma", real("sigma", self.sigma, *SIGMAS))
         object.__setattr__(self, "threshold", real("threshold", self.threshold, -1e12, 1e12))
-        object.__setattr__(self, "count", integer("count", self.count, 0, 10**12))
+        object.__setattr__(self, "plurality", integer("plurality", self.plurality, 0, 10**12))
 
     def _counts(self) -> tuple[int, int]:
-        return max(self.count - 1, 0), self.count + 1
+        return max(self.plurality - 1, 0), self.plurality + 1
 
 
 @lru_cache(maxsize=64)
@@ -195,6 +191,16 @@ def _bernoulli_pairs(sigma: float, threshold: float, low: int, high: int, rate: 
     pairs = rising.and_also(rising.reversed())
     mixed = [log_mixture_ratio(rate, ratio) for ratio in (pairs.ratio_pass, pairs.ratio_fail)]
     return _Pairs(pairs.log_pass, pairs.log_fail, *mixed)
+
+
+@Kernel
+def worst_gain(epsilons: FloatArray, log_p: FloatArray, ratio: FloatArray, worst: FloatArray) -> None:
+    """Raise `worst` to the largest log of p - e^e q = p (1 - e^{e - log p/q}) over the given (p, log p/q)."""
+    for i in range(epsilons.size):
+        for j in range(log_p.size):
+            gap = ratio[j] - epsilons[i]
+            if gap > 0.0 and log_p[j] > worst[i]:
+                worst[i] = max(worst[i], log_p[j] + math.log(-math.expm1(-gap)))
 
 
 @Kernel

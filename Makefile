@@ -1,0 +1,33 @@
+# Two commands on a machine with Python >= 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint reference clean
+
+$(VENV)/.demo: setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+demo: $(VENV)/.demo
+	$(BIN)/accountant plans
+	$(BIN)/accountant epsilon private-knn-mnist
+
+test: $(VENV)/.test lint
+	$(BIN)/python -m pytest --numprocesses=2
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+reference: $(VENV)/.test
+	$(BIN)/python -m tests.reference.make
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,7 @@
+"""``python -m accountant``."""
+
+import sys
+
+from accountant.cli import main
+
+sys.exit(main())

@@ -1,0 +1,349 @@
+"""Command line: ``accountant epsilon PLAN.toml`` and its siblings.
+
+Exit status 0 on success, 1 where a law broke, 2 on bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from accountant.conversion import CONVERSIONS
+from accountant.errors import AccountantError, PlanError
+from accountant.events.event import Event
+from accountant.guarantee import Guarantee, rounded_up
+from accountant.plan import EVENTS, RELEASE_KEYS, WHOLE, Plan, builtin_plans, load_plan, parameters_of
+from accountant.price import METHODS, calibrate, delta, epsilon
+from accountant.report import assumptions, shares
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["main"]
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise PlanError(f"{message}; see '{self.prog} --help'")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    try:
+        options = _parser().parse_args(arguments)
+        status: int = options.run(options)
+        return status
+    except AccountantError as error:
+        print(f"accountant: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        print("accountant: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    from accountant import __version__
+
+    parser = _Parser(prog="accountant", description="Privacy costs of planned experiments.")
+    parser.add_argument("--version", action="version", version=f"accountant {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser, metavar="COMMAND")
+
+    def command(name: str, run: Any, text: str, *, plan: bool = True) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(run=run)
+        if plan:
+            added.add_argument("plan", metavar="PLAN", help="a TOML file, or the name of a built-in plan")
+            added.add_argument("--method", default="renyi", choices=METHODS)
+            added.add_argument("--conversion", default="improved", choices=CONVERSIONS)
+        added.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+        return added
+
+    priced = command("epsilon", _run_epsilon, "Price a plan: its epsilon at a delta.")
+    priced.add_argument("--delta", type=_number, help="instead of the plan's delta")
+    inverse = command("delta", _run_delta, "Price a plan: its delta at an epsilon.")
+    inverse.add_argument("--epsilon", type=_number, required=True)
+    found = command("calibrate", _run_calibrate, "Find the most economical value of a number in a plan for a target.")
+    found.add_argument("--vary", required=True, metavar="NAME.KEY", help="what to vary; several: A.KEY,B.KEY")
+    found.add_argument("--epsilon", type=_number, required=True, help="the target")
+    found.add_argument("--delta", type=_number, help="instead of the plan's delta")
+    command("list", _run_list, "Events with their parameters, and built-in plans.", plan=False)
+    command("plans", _run_plans, "Price all built-in plans.", plan=False)
+    show = commands.add_parser("show", help="Print a built-in plan, to start your own from.")
+    show.add_argument("plan", metavar="PLAN")
+    show.set_defaults(run=_run_show)
+    laws = command("verify", _run_verify, "Hold events against every law of privacy accounting.", plan=False)
+    laws.add_argument("--event", action="append", metavar="MODULE:NAME", help="an event of your own (repeatable)")
+    laws.add_argument("--examples", type=_whole, default=50, help="random inputs per law (default 50)")
+    return parser
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def _whole(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    return int(text)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=False)
+    return console if console.is_terminal else Console(highlight=False, width=max(console.width, 110))
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    def plain(item: Any) -> Any:
+        # JSON has no infinity; "inf" is what float() reads back
+        if isinstance(item, float) and not math.isfinite(item):
+            return str(item)
+        if isinstance(item, dict):
+            return {key: plain(entry) for key, entry in item.items()}
+        if isinstance(item, list | tuple):
+            return [plain(entry) for entry in item]
+        return item
+
+    print(json.dumps(plain(value), allow_nan=False, indent=2))
+
+
+# --- pricing -------------------------------------------------------------------------------------------
+
+
+def _delta_of(plan: Plan, given: float | None) -> float:
+    chosen = plan.delta if given is None else given
+    if chosen is None:
+        raise PlanError(f"{plan.name}: delta is missing; accepted: a line such as delta = 1e-5 in the plan, or --delta")
+    return chosen
+
+
+def _run_epsilon(options: argparse.Namespace) -> int:
+    plan = load_plan(options.plan)
+    price = epsilon(
+        plan.composition, _delta_of(plan, options.delta), method=options.method, conversion=options.conversion
+    )
+    return _present(plan, price, options.json)
+
+
+def _run_delta(options: argparse.Namespace) -> int:
+    plan = load_plan(options.plan)
+    price = delta(plan.composition, options.epsilon, method=options.method, conversion=options.conversion)
+    return _present(plan, price, options.json)
+
+
+def _run_calibrate(options: argparse.Namespace) -> int:
+    plan = load_plan(options.plan)
+    target_delta = _delta_of(plan, options.delta)
+    keys = {key for _, key in plan.targets(options.vary)}
+    route = {"method": options.method, "conversion": options.conversion}
+    whole = keys <= set(WHOLE)
+    if keys & set(WHOLE) and not whole:
+        raise PlanError(
+            f"--vary {options.vary}: {', '.join(sorted(keys))} cannot share a value: some are whole numbers"
+        )
+    value = calibrate(
+        lambda x: plan.with_value(options.vary, x).composition,
+        options.epsilon,
+        target_delta,
+        bounds=(1.0, 1e15) if whole else (1e-15, 1.0) if "sampling_rate" in keys else (1e-9, 1e12),
+        start=plan.value(options.vary) or 1.0,
+        integer=whole,
+        **route,
+    )
+    solved = plan.with_value(options.vary, value)
+    price = epsilon(solved.composition, target_delta, **route)
+    found = {"vary": options.vary, "value": int(value) if whole else value}
+    if not options.json:
+        print(f"{options.vary} = {found['value']!r}")
+    return _present(solved, price, options.json, found)
+
+
+def _present(plan: Plan, price: Guarantee, as_json: bool, extra: dict[str, Any] | None = None) -> int:
+    parts = shares(plan, price)
+    if as_json:
+        releases = [
+            {**line, "name": release.name, "count": release.count, "share": share}
+            for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True)
+        ]
+        _print_json({**price.as_dict(), "plan": plan.name, "releases": releases, **(extra or {})})
+        return 0
+    from rich.table import Table
+
+    console = _console()
+    table = Table(title=plan.name, title_justify="left", caption=plan.description or None, caption_justify="left")
+    table.add_column("release")
+    table.add_column("event", overflow="fold")
+    for title in ("sampling rate", "count", "share of the cost"):
+        table.add_column(title, justify="right")
+    for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True):
+        event = f"{line['event']}: {', '.join(f'{k} {v}' for k, v in line.items() if k not in RELEASE_KEYS)}"
+        table.add_row(release.name, event, f"{line.get('sampling_rate', 'all')}", f"{release.count:,}", f"{share:.1%}")
+    console.print(table)
+    console.print(str(price), style="bold")
+    for line in assumptions(plan):
+        console.print(line)
+    return 0
+
+
+def _short(event: Event) -> str:
+    """The event as one would write it, without defaults that say nothing."""
+    return (
+        repr(event)
+        .replace("<Adjacency.ADD_REMOVE: 'add-remove'>", "add-remove")
+        .replace("<Adjacency.REPLACE: 'replace'>", "replace")
+        .replace(", adjacency=add-remove", "")
+    )
+
+
+# --- listings ------------------------------------------------------------------------------------------
+
+
+def _run_list(options: argparse.Namespace) -> int:
+    events = {name: parameters_of(kind) for name, kind in EVENTS.items()}
+    if options.json:
+        _print_json(
+            {
+                "events": {name: {p.name: p.default for p in keys} for name, keys in events.items()},
+                "plans": {name: load_plan(name).description for name in builtin_plans()},
+            }
+        )
+        return 0
+    from rich.table import Table
+
+    console = _console()
+    table = Table(title="Events (every release also takes name, count, sampling_rate)", title_justify="left")
+    table.add_column("event", no_wrap=True)
+    table.add_column("parameters")
+    table.add_column("what it is")
+    for name, keys in events.items():
+        shown = ", ".join(p.name if p.default is None else f"{p.name}={p.default:g}" for p in keys)
+        table.add_row(name, shown, (EVENTS[name].__doc__ or "").split("\n")[0])
+    console.print(table)
+    plans = Table(title="Built-in plans", title_justify="left")
+    plans.add_column("plan", no_wrap=True)
+    plans.add_column("what it is")
+    for name in builtin_plans():
+        plans.add_row(name, load_plan(name).description)
+    console.print(plans)
+    return 0
+
+
+def _run_plans(options: argparse.Namespace) -> int:
+    rows = []
+    for name in builtin_plans():
+        plan = load_plan(name)
+        run, at = plan.composition, _delta_of(plan, None)
+        rows.append((plan, at, [epsilon(run, at, conversion=conversion) for conversion in CONVERSIONS]))
+    if options.json:
+        _print_json(
+            {
+                plan.name: {"delta": at, "data_dependent": plan.composition.data_dependent}
+                | {
+                    conversion: None if price.data_dependent else price.epsilon
+                    for conversion, price in zip(CONVERSIONS, prices, strict=True)
+                }
+                for plan, at, prices in rows
+            }
+        )
+        return 0
+    from rich.table import Table
+
+    table = Table(title="Built-in plans: epsilon by conversion", title_justify="left")
+    for title in ("plan", "delta", *CONVERSIONS, "adjacency"):
+        table.add_column(title, justify="left" if title in ("plan", "adjacency") else "right", no_wrap=True)
+    for plan, at, prices in rows:
+        mark = " *" if plan.composition.data_dependent else ""
+        adjacency = str(prices[0].adjacency)
+        table.add_row(plan.name + mark, f"{at:g}", *(rounded_up(price.epsilon) for price in prices), adjacency)
+    console = _console()
+    console.print(table)
+    console.print("* depends on the votes: private itself, not to be published")
+    return 0
+
+
+def _run_show(options: argparse.Namespace) -> int:
+    from importlib import resources
+
+    plan = load_plan(options.plan)
+    if plan.name not in builtin_plans():
+        raise PlanError(f"{plan.name!r} is a file of yours; accepted: {', '.join(builtin_plans())}")
+    print(resources.files("accountant.plans").joinpath(f"{plan.name}.toml").read_text("utf-8"), end="")
+    return 0
+
+
+# --- laws ----------------------------------------------------------------------------------------------
+
+
+def _run_verify(options: argparse.Namespace) -> int:
+    from rich.progress import Progress
+
+    from accountant.testing import broken_laws, example_events, laws_for
+
+    events = [_imported(name) for name in options.event] if options.event else example_events()
+    results = []
+    console = _console()
+    with Progress(console=_error_console(), transient=True) as progress:
+        task = progress.add_task("laws", total=len(events))
+        for event in events:
+            progress.update(task, description=_short(event)[:60])
+            results.append((event, laws_for(event), broken_laws(event, max_examples=options.examples)))
+            progress.advance(task)
+    broken = any(failures for _, _, failures in results)
+    if options.json:
+        _print_json(
+            {
+                "events": [
+                    {"event": repr(event), "laws": [law.name for law in laws], "broken": [str(f) for f in failures]}
+                    for event, laws, failures in results
+                ]
+            }
+        )
+        return int(broken)
+    from rich.table import Table
+
+    table = Table(title="Laws", title_justify="left")
+    table.add_column("event", overflow="fold")
+    table.add_column("laws held", justify="right")
+    table.add_column("broken", overflow="fold")
+    for event, laws, failures in results:
+        table.add_row(
+            _short(event), f"{len(laws) - len(failures)} of {len(laws)}", "\n".join(str(f) for f in failures) or "none"
+        )
+    console.print(table)
+    return int(broken)
+
+
+def _error_console() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def _imported(target: str) -> Event:
+    """The event named MODULE:NAME; NAME may be an event, or a function or class that makes one without arguments."""
+    module, colon, name = target.partition(":")
+    if not colon:
+        raise PlanError(f"--event {target}: accepted: MODULE:NAME")
+    sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module), name)
+        event = found if isinstance(found, Event) else found()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise PlanError(f"--event {target}: {error}") from None
+    if not isinstance(event, Event):
+        raise PlanError(f"--event {target}: is {event!r}; accepted: an event, or a function that makes one")
+    return event

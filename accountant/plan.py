@@ -1,0 +1,287 @@
+"""A planned experiment, written down as a TOML file, and the composition that it spends."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+from accountant.adjacency import Adjacency
+from accountant.errors import AccountantError, PlanError, real
+from accountant.events.collision import Collision
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
+from accountant.events.laplace import Laplace
+from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
+from accountant.events.randomized_response import PureDP, RandomizedResponse
+from accountant.events.screening import DataDependentScreening, NoisyScreening
+from accountant.events.subsampled import PoissonSubsampled
+
+__all__ = ["EVENTS", "Parameter", "Plan", "Release", "builtin_plans", "load_plan", "parameters_of"]
+
+EVENTS: dict[str, type[Event]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "randomized-response": RandomizedResponse,
+    "noisy-screening": NoisyScreening,
+    "collision": Collision,
+    "gnmax": GNMax,
+    "lnmax": LNMax,
+    "pure-dp": PureDP,
+    "zero-concentrated-dp": ZeroConcentratedDP,
+    "gaussian-dp": GaussianDP,
+    "data-dependent-screening": DataDependentScreening,
+    "data-dependent-gnmax": DataDependentGNMax,
+    "data-dependent-lnmax": DataDependentLNMax,
+}
+"""Names of events in plans."""
+
+T = TypeVar("T")
+
+PLAN_KEYS = ("description", "delta", "adjacency", "release")
+RELEASE_KEYS = ("name", "event", "count", "sampling_rate")
+WHOLE = ("count", "coordinates", "bits", "max_votes", "min_votes", "nonzeros", "buckets")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A key of an event in a plan; `default` is None where it must be given."""
+
+    name: str
+    default: object | None
+
+
+def parameters_of(kind: type[Event]) -> tuple[Parameter, ...]:
+    """The parameters of an event class, in order, without adjacency (a plan states that once)."""
+    return tuple(
+        Parameter(field.name, None if field.default is MISSING else field.default)
+        for field in fields(kind)  # type: ignore[arg-type]  # every event is a dataclass
+        if field.init and field.name != "adjacency"
+    )
+
+
+@dataclass(frozen=True)
+class Release:
+    """One line of a plan: an event, sampled or not, and how often it happens."""
+
+    name: str
+    event: Event
+    count: int
+
+    @property
+    def composition(self) -> Composition:
+        return self.count * self.event
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A planned experiment.
+
+    Attributes
+    ----------
+    name, description : str
+    delta : float or None
+        None where the plan leaves it to the command line.
+    releases : tuple of Release
+    """
+
+    name: str
+    description: str
+    delta: float | None
+    releases: tuple[Release, ...]
+    tables: Mapping[str, Any]
+
+    @property
+    def composition(self) -> Composition:
+        """What the whole plan spends."""
+        return sum((release.composition for release in self.releases), Composition())
+
+    @classmethod
+    def from_tables(cls, name: str, tables: Mapping[str, Any]) -> Plan:
+        """Build a plan from parsed TOML.
+
+        Raises
+        ------
+        PlanError
+            A key is unknown or missing, a name is used twice, or a value is out of range; the message is
+            one line that says where and what would be accepted.
+        """
+        _refuse_unknown(name, tables, PLAN_KEYS)
+        delta = tables.get("delta")
+        if delta is not None:
+            delta = _located(name, lambda: real("delta", delta, 0.0, 1.0, open_high=True))
+        lines = tables.get("release")
+        if not isinstance(lines, list) or not lines or not all(isinstance(line, dict) for line in lines):
+            raise PlanError(f"{name}: no releases; accepted: one or more [[release]] tables")
+        adjacency = _adjacency(name, tables.get("adjacency"))
+        releases: list[Release] = []
+        for number, line in enumerate(lines, 1):
+            release = _release(name, number, line, adjacency, {done.name for done in releases})
+            releases.append(release)
+        plan = cls(name, str(tables.get("description", "")).strip(), delta, tuple(releases), tables)
+        _located(name, lambda: plan.composition)
+        return plan
+
+    def with_value(self, targets: str, value: float) -> Plan:
+        """The same plan with ``release.key`` (or several, separated by commas) set to `value`.
+
+        Raises
+        ------
+        PlanError
+            There is no such release or key, or the value is out of its range.
+        """
+        lines = [dict(line) for line in self.tables["release"]]
+        for index, key in self.targets(targets):
+            lines[index][key] = int(value) if key in WHOLE else value
+        return Plan.from_tables(self.name, {**self.tables, "release": lines})
+
+    def value(self, targets: str) -> float | None:
+        """The first target's present value, if the plan states one."""
+        index, key = self.targets(targets)[0]
+        found = self.tables["release"][index].get(key)
+        return float(found) if isinstance(found, int | float) else None
+
+    def targets(self, targets: str) -> list[tuple[int, str]]:
+        """Positions and keys meant by ``release.key[,release.key...]``; a sole release need not be named."""
+        found = []
+        names = [release.name for release in self.releases]
+        for target in (part.strip() for part in targets.split(",")):
+            release, dot, key = target.rpartition(".")
+            if not dot and len(names) == 1:
+                release = names[0]
+            if release not in names:
+                hint = _hint(release, names)
+                raise PlanError(f"{self.name}: no release {release or target!r}{hint}; accepted: NAME.KEY")
+            index = names.index(release)
+            kind = EVENTS[self.tables["release"][index]["event"]]
+            keys = ["count", "sampling_rate", *(parameter.name for parameter in parameters_of(kind))]
+            if key not in keys or key == "votes":
+                raise PlanError(f"{self.name}: release {release!r} has no number {key!r} to vary{_hint(key, keys)}")
+            found.append((index, key))
+        return found
+
+
+def load_plan(source: str | Path) -> Plan:
+    """Read a plan from a TOML file, or a built-in one by name.
+
+    Raises
+    ------
+    PlanError
+        There is no such file or plan, it is not TOML (the message gives the line), or it is not a plan.
+    """
+    path = Path(source)
+    names = builtin_plans()
+    if str(source) in names:
+        text = resources.files("accountant.plans").joinpath(f"{source}.toml").read_text("utf-8")
+    else:
+        try:
+            text = path.read_text("utf-8")
+        except FileNotFoundError:
+            raise PlanError(
+                f"no file {str(source)!r} and no built-in plan of that name{_hint(str(source), names)}; "
+                "'accountant list' shows them"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise PlanError(f"cannot read {str(source)!r}: {error}; accepted: a UTF-8 text file in TOML") from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{source}: not valid TOML: {error}") from None
+    return Plan.from_tables(str(source), tables)
+
+
+def builtin_plans() -> tuple[str, ...]:
+    """Names of the built-in plans, sorted."""
+    files = resources.files("accountant.plans").iterdir()
+    return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
+
+
+def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacency | None, taken: set[str]) -> Release:
+    where = f"{plan}: release {number}" + (f" ({line['name']})" if isinstance(line.get("name"), str) else "")
+    if "event" not in line:
+        raise PlanError(f"{where}: event is missing{_hint_in(line, ['event'])}; accepted: {', '.join(EVENTS)}")
+    event_name = line["event"]
+    if event_name not in EVENTS:
+        hint = _hint(str(event_name), EVENTS)
+        raise PlanError(f"{where}: unknown event {event_name!r}{hint}; accepted: {', '.join(EVENTS)}")
+    kind = EVENTS[event_name]
+    parameters = parameters_of(kind)
+    _refuse_unknown(where, line, [*RELEASE_KEYS, *(parameter.name for parameter in parameters)])
+    missing = [p.name for p in parameters if p.default is None and p.name not in line]
+    if missing:
+        raise PlanError(f"{where}: {', '.join(missing)} missing; {event_name} needs {_needs(parameters)}")
+    arguments = {p.name: line[p.name] for p in parameters if p.name in line}
+    if adjacency and "adjacency" in {field.name for field in fields(kind) if field.init}:  # type: ignore[arg-type]
+        arguments["adjacency"] = adjacency
+
+    def build() -> Release:
+        event: Event = kind(**arguments)
+        if "sampling_rate" in line:
+            rate = real("sampling_rate", line["sampling_rate"], 0.0, 1.0)
+            event = PoissonSubsampled(event, rate)
+        ((_, count),) = (Composition([(event, line.get("count", 1))]).entries or {event: 0}).items()
+        return Release(_name(line, event_name, taken), event, count)
+
+    return _located(where, build)
+
+
+def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:
+    if "name" in line:
+        name = line["name"]
+        if not isinstance(name, str) or not name or "." in name or "," in name:
+            raise PlanError(f"name = {name!r}; accepted: text without dots and commas")
+        if name in taken:
+            raise PlanError(f"the name {name!r} is used twice; accepted: a name of its own for every release")
+        return name
+    number, name = 1, event_name
+    while name in taken:
+        number += 1
+        name = f"{event_name}-{number}"
+    return name
+
+
+def _adjacency(where: str, value: object) -> Adjacency | None:
+    if value is None:
+        return None
+    try:
+        return Adjacency(value)
+    except ValueError:
+        accepted = " or ".join(f'"{member}"' for member in Adjacency)
+        raise PlanError(f"{where}: adjacency = {value!r}; accepted: {accepted}") from None
+
+
+def _located(where: str, build: Callable[[], T]) -> T:
+    """Run `build`, and say where it went wrong if it did."""
+    try:
+        return build()
+    except AccountantError as error:
+        raise PlanError(f"{where}: {error}") from None
+
+
+def _refuse_unknown(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    known = list(known)
+    for key in table:
+        if key not in known:
+            raise PlanError(f"{where}: unknown key {key!r}{_hint(key, known)}; accepted: {', '.join(known)}")
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _hint_in(table: Mapping[str, Any], known: list[str]) -> str:
+    for key in table:
+        close = get_close_matches(key, known, n=1)
+        if close:
+            return f" (is {key!r} meant to be {close[0]!r}?)"
+    return ""
+
+
+def _needs(parameters: tuple[Parameter, ...]) -> str:
+    return ", ".join(p.name if p.default is None else f"{p.name} (default {p.default})" for p in parameters)

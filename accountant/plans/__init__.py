@@ -1,0 +1,1 @@
+"""Built-in plans: the parameter settings that the papers print, one TOML file each."""

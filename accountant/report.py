@@ -1,0 +1,60 @@
+"""What a price means, in words and shares."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from accountant.adjacency import Adjacency
+from accountant.events.screening import NoisyScreening
+from accountant.events.subsampled import PoissonSubsampled
+from accountant.guarantee import Guarantee
+from accountant.plan import Plan
+
+__all__ = ["assumptions", "shares"]
+
+_PROTECTED = {
+    Adjacency.ADD_REMOVE: "whether any one record is in the private data at all (add-remove adjacency)",
+    Adjacency.REPLACE: "what any one record says, though not that it is there (replace adjacency)",
+}
+
+
+def shares(plan: Plan, price: Guarantee) -> list[float]:
+    """Each release's share of the Rényi curve at the order that set the price; they add up to 1.
+
+    At an infinite order of an unbounded run (delta asked at an unreachable epsilon) order 2 stands in.
+    """
+    costs = np.array([float(release.composition.renyi(price.order)) for release in plan.releases])
+    if not np.isfinite(costs).all():
+        costs = np.array([float(release.composition.renyi(2.0)) for release in plan.releases])
+    total = math.fsum(costs)
+    return [cost / total if total > 0 else 1 / len(costs) for cost in costs.tolist()]
+
+
+def assumptions(plan: Plan) -> list[str]:
+    """Plain sentences: what is protected, how the data are sampled, and what has to be true for the price to hold."""
+    run = plan.composition
+    protected = _PROTECTED[run.adjacency] if run.adjacency else "everything; nothing is released"
+    lines = [f"Protects: {protected}."]
+    sampled = {
+        release.name: release.event.rate for release in plan.releases if isinstance(release.event, PoissonSubsampled)
+    }
+    if sampled:
+        rates = ", ".join(f"{name} at rate {rate:g}" for name, rate in sampled.items())
+        lines.append(
+            f"Sampling: {rates}; every record joins each release independently, afresh, and who joined stays secret."
+        )
+    unsampled = [release.name for release in plan.releases if release.name not in sampled]
+    if unsampled and sampled:
+        lines.append(f"Not sampled: {', '.join(unsampled)}.")
+    assumed = ["the noise drawn is the noise stated", "sensitivities hold for every possible neighbour"]
+    assumed.append("counts are upper limits fixed before the run")
+    for release in plan.releases:
+        event = release.event.event if isinstance(release.event, PoissonSubsampled) else release.event
+        if isinstance(event, NoisyScreening) and event.min_votes > 0:
+            assumed.append(f"in {release.name} at least {event.min_votes} votes always agree")
+    lines.append(f"Assumes: {'; '.join(assumed)}.")
+    if run.data_dependent:
+        lines.append("Caution: this cost was computed from private votes. It is private itself: do not publish it.")
+    return lines
