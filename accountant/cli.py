@@ -11,6 +11,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from accountant.conversion import CONVERSIONS
@@ -19,7 +20,7 @@ from accountant.events.event import Event
 from accountant.guarantee import Guarantee, rounded_up
 from accountant.plan import EVENTS, RELEASE_KEYS, WHOLE, Plan, builtin_plans, load_plan, parameters_of
 from accountant.price import METHODS, calibrate, delta, epsilon
-from accountant.report import assumptions, shares
+from accountant.summary import assumptions, shares
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -167,6 +168,7 @@ def _run_calibrate(options: argparse.Namespace) -> int:
     solved = plan.with_value(options.vary, value)
     price = epsilon(solved.composition, target_delta, **route)
     found = {"vary": options.vary, "value": int(value) if whole else value}
+    solved = replace(solved, description=f"with {options.vary} = {found['value']!r}")
     if not options.json:
         print(f"{options.vary} = {found['value']!r}")
     return _present(solved, price, options.json, found)
