@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from accountant.adjacency import Adjacency
@@ -191,30 +192,36 @@ def _at_most(law: str, where: str, low: float, high: float, detail: str, slack: 
         raise LawBroken(law, where, low - high, detail.format(low=low, high=high))
 
 
+def _ladder(draw: Callable[[Any], Any], high: float) -> list[float]:
+    """Orders between two drawn ones, evenly spaced in log(order - 1)."""
+    ends = sorted([draw(orders(high)), draw(orders(high))])
+    low, top = (math.log(order - 1) for order in ends)
+    rungs = {1 + math.exp(low + (top - low) * i / 16) for i in range(17)}
+    return sorted(rungs)
+
+
 def _non_negative(event: Event, draw: Callable[[Any], Any]) -> None:
-    order = draw(orders(1e12))
-    curve = _at(event, order)
-    _at_most("non-negative", f"order {order!r}", 0.0, curve, "the curve is {high!r}")
+    ladder = _ladder(draw, 1e12)
+    for order, value in zip(ladder, event.renyi(ladder).tolist(), strict=True):
+        _at_most("non-negative", f"order {order!r}", 0.0, value, "the curve is {high!r}")
 
 
 def _non_decreasing(event: Event, draw: Callable[[Any], Any]) -> None:
-    low, high = sorted([draw(orders()), draw(orders())])
-    detail = f"{{low!r}} at order {low!r}, {{high!r}} at order {high!r}"
-    _at_most("non-decreasing in order", f"order {high!r}", _at(event, low), _at(event, high), detail)
+    ladder = _ladder(draw, 1e6)
+    for (low, at_low), (high, at_high) in pairwise(zip(ladder, event.renyi(ladder).tolist(), strict=True)):
+        detail = f"{{low!r}} at order {low!r}, {{high!r}} at order {high!r}"
+        _at_most("non-decreasing in order", f"order {high!r}", at_low, at_high, detail)
 
 
 def _convex(event: Event, draw: Callable[[Any], Any]) -> None:
-    st = _hypothesis().strategies
-    left, right = sorted([draw(orders(1e4)), draw(orders(1e4))])
-    share = draw(st.floats(0.0, 1.0))
-    middle = min(max(share * left + (1 - share) * right, left), right)
-    if not left < middle < right:
-        return
-    share = (right - middle) / (right - left)
-    chord = share * (left - 1) * _at(event, left) + (1 - share) * (right - 1) * _at(event, right)
-    value = (middle - 1) * _at(event, middle)
-    detail = f"{{low!r}} above the chord {{high!r}} between orders {left!r} and {right!r}"
-    _at_most("(a-1) times the curve is convex", f"order {middle!r}", value, chord, detail)
+    ladder = _ladder(draw, 1e4)
+    values = [(order - 1) * curve for order, curve in zip(ladder, event.renyi(ladder).tolist(), strict=True)]
+    for i in range(1, len(ladder) - 1):
+        left, middle, right = ladder[i - 1 : i + 2]
+        share = (right - middle) / (right - left)
+        chord = share * values[i - 1] + (1 - share) * values[i + 1]
+        detail = f"{{low!r}} above the chord {{high!r}} between orders {left!r} and {right!r}"
+        _at_most("(a-1) times the curve is convex", f"order {middle!r}", values[i], chord, detail)
 
 
 def _limit_at_one(event: Event, draw: Callable[[Any], Any]) -> None:

@@ -1,0 +1,111 @@
+"""All events keep all laws; and every law bites."""
+
+import math
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import accountant as ac
+from accountant.testing import (
+    LAWS,
+    LawBroken,
+    broken_laws,
+    check_event,
+    compositions,
+    events,
+    example_events,
+    laws_for,
+    orders,
+)
+from tests.laws.table import EVENTS
+from tests.laws.wrong import WRONG, CheapCurve
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=repr)
+def test_event_keeps_every_law(event):
+    check_event(event, max_examples=15)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_law_bites(law):
+    event = WRONG[law.name]
+    assert law.applies(event)
+    failures = broken_laws(event, max_examples=100, laws=[law])
+    assert failures, f"no input broke {law.name}"
+    (failure,) = failures
+    # it says which law, where, and by how much
+    assert failure.excess > 0 or math.isnan(failure.excess)
+    assert any(word in failure.where for word in ("order", "epsilon", "rate", "adding", "copies"))
+
+
+def test_every_law_has_a_wrong_event():
+    assert set(WRONG) == {law.name for law in LAWS}
+
+
+def test_check_event_reports_all_that_broke():
+    with pytest.raises(LawBroken, match=r"curve recovered .* by [0-9.e-]+ \(") as caught:
+        check_event(CheapCurve(2.0), max_examples=20)
+    assert caught.value.law == "curve recovered from the profile"
+
+
+def test_example_events_cover_every_event_of_plans():
+    from accountant.plan import EVENTS as BY_NAME
+
+    kinds = {type(event) for event in example_events()}
+    assert kinds == {*BY_NAME.values(), ac.PoissonSubsampled}
+
+
+def test_laws_for_skips_what_does_not_apply():
+    names = {law.name for law in laws_for(ac.DataDependentGNMax(40, [200, 40]))}
+    assert "profile duality" not in names
+    assert "subsampled <= unsubsampled" not in names
+    assert "non-negative" in names
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(event=events(), order=orders())
+def test_random_events_have_finite_curves(event, order):
+    curve = float(event.renyi(order))
+    assert 0 <= curve < math.inf
+    assert curve <= float(event.renyi(math.inf)) * (1 + 1e-9)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(run=compositions(), order=orders(1e4), exponent=st.floats(-12, -1))
+def test_random_compositions_are_priced_consistently(run, order, exponent):
+    total = sum(count * float(event.renyi(order)) for event, count in run)
+    assert float(run.renyi(order)) == pytest.approx(total, rel=1e-12)
+    delta = 10**exponent
+    optimal, improved, classic = (
+        ac.epsilon(run, delta, conversion=conversion).epsilon for conversion in ("optimal", "improved", "classic")
+    )
+    assert 0 <= optimal <= improved <= classic
+    if improved > 0:
+        back = ac.delta(run, improved)
+        # a rounding error in epsilon is multiplied by the order on its way to delta
+        assert back.delta <= delta * (1 + 1e-9 + 1e-15 * min(back.order, 1e15))
+
+
+def test_missing_hypothesis_is_one_clear_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    with pytest.raises(ac.MissingExtra, match=r"knn-accountant\[testing\]"):
+        check_event(ac.Gaussian(1.0))
+
+
+def test_the_same_inputs_every_time():
+    seen = []
+    for _ in range(2):
+        failures = broken_laws(CheapCurve(2.0), max_examples=10)
+        seen.append([(failure.law, failure.where, failure.excess) for failure in failures])
+    assert seen[0] == seen[1]
+    assert seen[0]
+
+
+def test_family_integrals_only_bound_the_curve():
+    """For screening the profile is a supremum over counts: its integral is strictly above the curve."""
+    from accountant.events.event import renyi_from_profile
+
+    event = ac.NoisyScreening(2.0, 30, 50)
+    assert renyi_from_profile(event, 3.0, tolerance=1e-9) > event.renyi(3.0) * 1.01
