@@ -196,7 +196,7 @@ def _ladder(draw: Callable[[Any], Any], high: float) -> list[float]:
     """Orders between two drawn ones, evenly spaced in log(order - 1)."""
     ends = sorted([draw(orders(high)), draw(orders(high))])
     low, top = (math.log(order - 1) for order in ends)
-    rungs = {1 + math.exp(low + (top - low) * i / 16) for i in range(17)}
+    rungs = {1 + math.exp(low + (top - low) * i / 9) for i in range(10)}
     return sorted(rungs)
 
 

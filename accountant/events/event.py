@@ -189,11 +189,13 @@ class Event(ABC):
             # H_{-e}(P||Q) = 1 - e^-e + e^-e H_e(Q||P): a sum of non-negative terms
             floor, scale = -np.expm1(-np.abs(flat)), np.exp(-np.abs(flat))
         negative = flat < 0
-        both = [
-            np.where(negative, floor + scale * mirror, half).reshape(points.shape)
+        first, second = (
+            np.minimum(np.where(negative, floor + scale * mirror, half), 1.0).reshape(points.shape)
             for half, mirror in ((remove, add), (add, remove))
-        ]
-        return Profile(remove=np.minimum(both[0], 1.0), add=np.minimum(both[1], 1.0))
+        )
+        if self.adjacency is Adjacency.REPLACE:
+            first = second = np.maximum(first, second)
+        return Profile(remove=first, add=second)
 
     def __mul__(self, count: object) -> Composition:
         from accountant.events.composition import Composition

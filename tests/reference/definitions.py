@@ -7,11 +7,13 @@ part, `without` when not.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from mpmath import mp, mpf
 
 mp.dps = 100  # a curve of 1e-25 at order 1 + 1e-6 is a logarithm of 1 + 1e-31, wanted to 30 digits
 
+ONE = mpf(1)
 Law = Sequence[mpf]  # probabilities of finitely many outcomes
 Pair = tuple[Law, Law]
 
@@ -63,10 +65,10 @@ def screening_law(sigma: mpf, threshold: mpf, count: int) -> Law:
     return [mp.erfc(distance) / 2, mp.erfc(-distance) / 2]
 
 
-def screening_pairs(sigma: mpf, threshold: mpf, lowest: int, highest: int, rate: mpf = mpf(1)) -> Iterator[Pair]:
+def screening_pairs(sigma: mpf, threshold: mpf, lowest: int, highest: int, rate: mpf = ONE) -> Iterator[Pair]:
     """(with_, without) for every count and a count one higher or lower, all within [lowest, highest]."""
     laws = [screening_law(sigma, threshold, t) for t in range(lowest, highest + 1)]
-    for low, high in zip(laws[:-1], laws[1:], strict=True):
+    for low, high in pairwise(laws):
         yield mixture(high, low, rate), low
         yield mixture(low, high, rate), high
 

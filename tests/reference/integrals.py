@@ -1,6 +1,7 @@
 """Privacy quantities of Gaussian and Laplace noise by integrating over outcomes, in mpmath."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from mpmath import mp, mpf
 
@@ -22,7 +23,7 @@ def _root(f: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
 
 def _windows(h: Callable[[mpf], mpf], slope: Callable[[mpf], mpf], steps: list[mpf]) -> list[tuple[mpf, mpf]]:
     """Intervals that cover h > max h - MARGIN; `steps` separates the stationary points of h: one or two peaks."""
-    turns = [_root(slope, a, b) for a, b in zip(steps[:-1], steps[1:], strict=True) if slope(a) > 0 >= slope(b)]
+    turns = [_root(slope, a, b) for a, b in pairwise(steps) if slope(a) > 0 >= slope(b)]
     level = max(h(y) for y in turns) - MARGIN
     kept = [y for y in turns if h(y) > level]
     reach = mp.sqrt(2 * MARGIN) + 1
@@ -122,7 +123,7 @@ def sampled_laplace(scale: mpf, sensitivity: mpf, rate: mpf, order: mpf) -> mpf:
         points = sorted(knots | {t * k / pieces for k in range(pieces + 1)})
         top = max(h(x) for x in points)
         inside = mpf(0)
-        for a, b in zip(points[:-1], points[1:], strict=True):
+        for a, b in pairwise(points):
             if max(h(a), h(b)) > top - MARGIN:
                 piece, error = mp.quad(
                     lambda x: mp.exp(h(x) - top) * factor(w(x)),
@@ -187,7 +188,7 @@ def _irwin_hall(r: int, t: mpf, gap: mpf) -> mpf:
     """Integral over l > gap of e^(l/2) (1 - e^(gap - l)) u(l), u the r-fold convolution of the indicator of (-t, t)."""
 
     def antiderivative(alpha: mpf, x: mpf) -> mpf:  # of x^(r-1) e^(alpha x)
-        term, total = x ** (r - 1) / alpha, mpf(0)
+        total = mpf(0)
         for k in range(r):
             total += mpf(-1) ** k * mp.ff(r - 1, k) * x ** (r - 1 - k) / alpha ** (k + 1)
         return total * mp.exp(alpha * x)

@@ -20,6 +20,8 @@ from tests.reference.regimes import CONVERSION, GAUSSIAN_DP, PROFILE, RENYI
 
 HERE = Path(__file__).parent
 Entry = dict[str, Any]  # one JSON object
+Curve = Callable[[mpf], mpf]
+Convert = Callable[[mpf, mpf, mpf], mpf]
 
 
 def as_doubles(e: Entry) -> Entry:
@@ -148,7 +150,11 @@ def check_public() -> None:
         with mp.workdps(25):  # 12 digits are printed
             curve, delta = composed(e), mpf(e["delta"])
             for name, convert in (("classic", d.classic_epsilon), ("improved", d.improved_epsilon)):
-                u, epsilon = minimum(lambda u: convert(1 + mp.exp(u), curve(1 + mp.exp(u)), delta), mpf(-3), mpf(5))
+
+                def cost(u: mpf, convert: Convert = convert, curve: Curve = curve, delta: mpf = delta) -> mpf:
+                    return convert(1 + mp.exp(u), curve(1 + mp.exp(u)), delta)
+
+                u, epsilon = minimum(cost, mpf(-3), mpf(5))
                 print(
                     f"public epsilon {e['name']} {name}: epsilon off by",
                     mp.nstr(disagreement(epsilon, e[name]["epsilon"]), 3),

@@ -1,0 +1,90 @@
+"""The house keeps its walls: import direction, lightness, small files, nothing that does not belong."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import accountant as ac
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "accountant").rglob("*.py"))
+
+LAYERS = [
+    {"numerics", "errors", "adjacency"},
+    {"events"},
+    {"guarantee", "conversion", "calibration"},
+    {"renyi"},
+    {"price"},
+    {"plan", "testing", "summary"},
+    {"cli", "__main__"},
+]
+"""Left to right; a module imports only from its own layer or one before it."""
+
+
+def layer(module: str) -> int:
+    (index,) = [i for i, names in enumerate(LAYERS) if module in names]
+    return index
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Rooms of `accountant` that a file imports, anywhere in it."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "accountant":
+            parts = node.module.split(".")
+            rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+    return rooms
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_left_to_right(path):
+    room = path.relative_to(ROOT / "accountant").parts[0].removesuffix(".py")
+    if room in ("__init__", "plans"):
+        return
+    for imported in imported_modules(path) - {"__version__"}:
+        assert layer(imported) <= layer(room), f"{path.name} imports {imported}"
+
+
+def test_mechanisms_import_only_public_names():
+    for path in (ROOT / "mechanisms").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                assert not node.module.startswith("accountant."), f"{path}: {node.module}"
+
+
+def test_accountant_never_imports_mechanisms():
+    for path in SOURCES:
+        assert "import mechanisms" not in path.read_text()
+        assert "from mechanisms" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_functions_stay_small(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 450
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            assert not body or body[-1].end_lineno - body[0].lineno <= 60, node.name
+
+
+def test_public_names_are_documented():
+    for name in ac.__all__:
+        assert getattr(ac, name).__doc__, name
+
+
+def test_import_is_light():
+    """What costs time to import is loaded only when used."""
+    heavy = ["numba", "scipy.optimize", "scipy.stats", "scipy.integrate", "hypothesis", "rich", "mpmath", "matplotlib"]
+    code = f"import sys, accountant; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.strip() == "[]"
+
+
+def test_gaussian_prices_without_compiling_anything():
+    code = "import sys, accountant as ac; ac.Gaussian(2.0).renyi([2, 3]); print('numba' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.strip() == "False"

@@ -1,0 +1,92 @@
+"""The subsampled Gaussian against binomial sums at integer orders, where those are exact, and in its limits."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import accountant as ac
+
+
+def binomial_sum(sigma: float, rate: float, order: int) -> mp.mpf:
+    """sum_j C(a,j) (1-g)^(a-j) g^j e^{j(j-1)/(2 sigma^2)} (Mironov, Talwar & Zhang 2019, section 3.3)."""
+    g, s = mp.mpf(rate), mp.mpf(sigma)
+    moment = mp.fsum(
+        mp.binomial(order, j) * (1 - g) ** (order - j) * g**j * mp.exp(j * (j - 1) / (2 * s * s))
+        for j in range(order + 1)
+    )
+    return mp.log(moment) / (order - 1)
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(
+    sigma=st.floats(-2, 4).map(lambda x: 10.0**x),
+    rate=st.one_of(st.floats(-10, -0.001).map(lambda x: 10.0**x), st.floats(0.01, 0.999)),
+    order=st.one_of(st.integers(2, 40), st.integers(2, 900)),
+)
+def test_integer_orders(sigma, rate, order):
+    with mp.workdps(120):
+        true = binomial_sum(sigma, rate, order)
+        # relative change of the result per relative change of the rate: what rounding the inputs already costs
+        condition = abs(
+            mp.diff(lambda log_g: mp.log(binomial_sum(sigma, float(mp.exp(log_g)), order)), mp.log(rate), h="1e-7")
+        )
+    value = float(ac.PoissonSubsampled(ac.Gaussian(sigma), rate).renyi(order))
+    assert abs(value / true - 1) < 1e-12 + 4e-16 * float(condition)
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 0.05, 0.3, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("rate", [1e-12, 1e-6, 0.01, 0.5, 0.999999, 1 - 1e-15])
+def test_between_integer_orders_the_curve_is_smooth_and_convex(sigma, rate):
+    """A missed peak or a wrong quadrature step would show as a kink."""
+    b = np.geomspace(1e-6, 1e6, 600)
+    curve = ac.PoissonSubsampled(ac.Gaussian(sigma), rate).renyi(1 + b)
+    exact_b = (1 + b) - 1
+    cumulant = exact_b * curve
+    assert np.all(np.isfinite(curve))
+    assert np.all(curve >= 0)
+    assert np.all(np.diff(curve) >= -1e-12 * curve[1:])
+    share = (exact_b[2:] - exact_b[1:-1]) / (exact_b[2:] - exact_b[:-2])
+    chord = share * cumulant[:-2] + (1 - share) * cumulant[2:]
+    assert np.all(cumulant[1:-1] <= chord * (1 + 1e-10))
+    assert np.all(curve <= ac.Gaussian(sigma).renyi(1 + b) * (1 + 1e-15))
+
+
+@pytest.mark.parametrize("rate", [1e-8, 0.3])
+def test_order_one_is_the_kl_divergence(rate):
+    sigma = 0.7
+    with mp.workdps(30):
+        g, mu = mp.mpf(rate), 1 / mp.mpf(sigma)
+
+        def integrand(y):
+            u = mp.log1p(g * mp.expm1(mu * y - mu * mu / 2))
+            return mp.npdf(y) * (u * mp.exp(u) - mp.expm1(u))
+
+        true = mp.quad(integrand, [-14, -7, -3, 0, 0.5, 1, 2, 4, 7, 10, 16])
+    event = ac.PoissonSubsampled(ac.Gaussian(sigma), rate)
+    assert float(event.renyi(1.0)) == pytest.approx(float(true), rel=1e-12)
+    assert float(event.renyi(1 + 1e-12)) == pytest.approx(float(true), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("event", "mu"),
+    [(ac.Gaussian(3.0, 1.5), 0.5), (ac.GaussianDP(0.5), 0.5), (ac.GNMax(2 * 2**0.5), 0.5)],
+    ids=["gaussian", "gaussian-dp", "gnmax"],
+)
+def test_all_gaussian_like_events_amplify_alike(event, mu):
+    orders = np.array([1.0, 1.5, 7.0, 300.0])
+    expected = ac.PoissonSubsampled(ac.Gaussian(1 / mu), 0.07).renyi(orders)
+    np.testing.assert_allclose(ac.PoissonSubsampled(event, 0.07).renyi(orders), expected, rtol=1e-13)
+
+
+def test_infinite_order_is_infinite_unless_nothing_is_sampled():
+    assert ac.PoissonSubsampled(ac.Gaussian(1.0), 1e-10).renyi(math.inf) == math.inf
+    assert ac.PoissonSubsampled(ac.Gaussian(1.0), 0.0).renyi(math.inf) == 0.0
+
+
+def test_samples_of_samples_multiply():
+    nested = ac.PoissonSubsampled(ac.PoissonSubsampled(ac.Gaussian(1.0), 0.5), 0.25)
+    assert nested == ac.PoissonSubsampled(ac.Gaussian(1.0), 0.125)
