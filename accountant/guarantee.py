@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from accountant.adjacency import Adjacency
@@ -84,6 +83,8 @@ class Guarantee:
 
 def rounded_up(value: float, digits: int = 6) -> str:
     """`value` to so many significant digits, rounded away from zero so that it stays an upper bound."""
+    from decimal import ROUND_CEILING, Decimal
+
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     exact = Decimal(value)

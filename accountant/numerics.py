@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -20,6 +20,7 @@ __all__ = [
     "FloatArray",
     "Kernel",
     "divergence_from_log_mean",
+    "gauss_legendre",
     "log_binomial_pmf",
     "log_integral",
     "log_mean_excess",
@@ -194,7 +195,11 @@ def mills_ratio(x: FloatArray) -> FloatArray:
     return result
 
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+@lru_cache
+def gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of the n-point Gauss-Legendre rule on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    return (nodes + 1) / 2, weights / 2
 
 
 def log_ndtr_steps(x: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
@@ -214,8 +219,9 @@ def log_ndtr_steps(x: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
         panels = max(1, math.ceil(h))
         width = h / panels
         starts = left[..., None, None] + width * np.arange(panels)[:, None]
-        hazard = 1 / mills_ratio(starts + width * (_NODES + 1) / 2)
-        up = (hazard * _WEIGHTS).sum(axis=(-1, -2)) * width / 2
+        nodes, weights = gauss_legendre(16)
+        hazard = 1 / mills_ratio(starts + width * nodes)
+        up = (hazard * weights).sum(axis=(-1, -2)) * width
         with np.errstate(over="ignore", invalid="ignore"):
             # (1 - Phi(left+h)) / (1 - Phi(left)) - 1 = -Phi(left) expm1(up) / (1 - Phi(left))
             gained = np.exp(log_ndtr(left) + up - log_ndtr(-left)) * -np.expm1(-up)
@@ -230,14 +236,15 @@ def log_integral(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray, t
     logs throughout, so the integrand may be far beyond the floating-point range.
     """
     left, right = np.asarray(edges[:-1], dtype=float), np.asarray(edges[1:], dtype=float)
+    nodes, weights = gauss_legendre(16)
 
     def panels(a: FloatArray, b: FloatArray) -> FloatArray:
-        nodes = a[:, None] + (b - a)[:, None] * ((_NODES + 1) / 2)
-        values = log_f(nodes.ravel()).reshape(nodes.shape)
+        x = a[:, None] + (b - a)[:, None] * nodes
+        values = log_f(x.ravel()).reshape(x.shape)
         top = np.max(values, axis=1, initial=-math.inf)
         safe = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore"):
-            mass: FloatArray = safe + np.log(np.exp(values - safe[:, None]) @ _WEIGHTS) + np.log((b - a) / 2)
+            mass: FloatArray = safe + np.log(np.exp(values - safe[:, None]) @ weights) + np.log(b - a)
         return mass
 
     coarse = panels(left, right)

@@ -94,8 +94,6 @@ def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, f
     out from order 2 on a log grid until the objective rises, then minimise inside the bracket. Every value
     seen is a valid bound, so a search that stops early is only less sharp.
     """
-    from scipy.optimize import minimize_scalar
-
     seen: dict[float, float] = {}
 
     def at(x: FloatArray) -> FloatArray:
@@ -121,9 +119,23 @@ def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, f
     best = min(seen, key=lambda x: (seen[x], abs(x)))
     low, high = max(best - _STEP, _LOW), min(best + _STEP, _HIGH)
     if math.isfinite(seen[best]):
-        minimize_scalar(
-            lambda x: float(at(np.array([x]))[0]), bounds=(low, high), method="bounded", options={"xatol": 1e-9}
-        )
+        _golden_section(lambda x: float(at(np.array([x]))[0]), low, high)
         best = min(seen, key=lambda x: (seen[x], abs(x)))
     at_edge = best <= _LOW + 1e-6 or best >= _HIGH - 1e-6
     return 1 + math.exp(best), seen[best], at_edge
+
+
+def _golden_section(f: Callable[[float], float], low: float, high: float) -> None:
+    """Evaluate f ever closer to its minimum in [low, high], to 1e-7. (scipy.optimize takes longer to import.)"""
+    shrink = (math.sqrt(5) - 1) / 2
+    left, right = high - shrink * (high - low), low + shrink * (high - low)
+    at_left, at_right = f(left), f(right)
+    while high - low > 1e-7:
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - shrink * (high - low)
+            at_left = f(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + shrink * (high - low)
+            at_right = f(right)

@@ -18,6 +18,7 @@ from accountant.numerics import (
     FloatArray,
     Kernel,
     divergence_from_log_mean,
+    gauss_legendre,
     log_mean_excess,
     logaddexp,
     mills_ratio,
@@ -160,9 +161,9 @@ def gaussian_log_profile(mu: float, epsilons: FloatArray) -> FloatArray:
             inside = np.clip(x, -1e8, 30.0)
             near = log_density + np.log(mills_ratio(inside) - mills_ratio(inside - mu))
             return np.where(x > 5.0, apart, near)
-        nodes, weights = np.polynomial.legendre.leggauss(16)
-        z = np.maximum(x[:, None], -1e150) - mu * (nodes + 1) / 2
-        return log_density + np.log(_mills_slope(z) @ weights * (mu / 2))
+        nodes, weights = gauss_legendre(16)
+        z = np.maximum(x[:, None], -1e150) - mu * nodes
+        return log_density + np.log(_mills_slope(z) @ weights * mu)
 
 
 def _mills_slope(z: FloatArray) -> FloatArray:

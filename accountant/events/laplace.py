@@ -14,7 +14,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable, integer, real
 from accountant.events.event import BatchedEvent
 from accountant.events.gaussian import SCALES
-from accountant.numerics import FloatArray, Kernel
+from accountant.numerics import FloatArray, Kernel, gauss_legendre
 
 __all__ = ["Laplace"]
 
@@ -184,16 +184,15 @@ class _Table(NamedTuple):
 def _table(m: int, t: float) -> _Table:
     density = _density(m, t)
     reach = min(t, LONG)
-    nodes, weights = np.polynomial.legendre.leggauss(14 + m // 2 + math.ceil(0.6 * reach))
-    unit = (nodes + 1) / 2
+    unit, weights = gauss_legendre(14 + m // 2 + math.ceil(0.6 * reach))
     places = np.arange(m + 1) * t
     atoms = np.array([math.comb(m, i) * 0.5**m for i in range(m + 1)]) * np.exp(-places)
     x = places[:m, None] + reach * unit
-    mass = _bernstein(density, np.broadcast_to(reach / t * unit, x.shape)) * np.exp(-x) * weights * reach / 2
+    mass = _bernstein(density, np.broadcast_to(reach / t * unit, x.shape)) * np.exp(-x) * weights * reach
     back = -2 * (places[1:, None] - x)
     even = np.concatenate([[0.0], np.sum(mass * (1 + np.exp(back)), axis=1) / 2])
     odd = np.concatenate([[0.0], np.sum(mass * -np.expm1(back), axis=1) / 2])
-    return _Table(density, atoms, even, odd, unit, weights / 2)
+    return _Table(density, atoms, even, odd, unit, weights)
 
 
 def _density(m: int, t: float) -> FloatArray:
