@@ -3,6 +3,8 @@
 Four nouns, left to right: Event -> Composition -> curve or profile -> Guarantee.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from accountant.adjacency import Adjacency
 from accountant.errors import (
     AccountantError,
@@ -28,6 +30,10 @@ from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
 from accountant.price import calibrate, delta, epsilon
 
+if TYPE_CHECKING:
+    from accountant import testing
+    from accountant.plan import Plan, load_plan
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -52,6 +58,7 @@ __all__ = [
     "NoGuarantee",
     "NoisyScreening",
     "ParameterError",
+    "Plan",
     "PlanError",
     "PoissonSubsampled",
     "Profile",
@@ -63,4 +70,17 @@ __all__ = [
     "calibrate",
     "delta",
     "epsilon",
+    "load_plan",
+    "testing",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what pricing does not need only when it is asked for."""
+    from importlib import import_module
+
+    if name == "testing":
+        return import_module("accountant.testing")
+    if name in ("Plan", "load_plan"):
+        return getattr(import_module("accountant.plan"), name)
+    raise AttributeError(f"module 'accountant' has no attribute {name!r}")

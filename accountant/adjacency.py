@@ -19,3 +19,6 @@ class Adjacency(Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    def __repr__(self) -> str:
+        return f"Adjacency.{self.name}"

@@ -47,17 +47,11 @@ def solve(excess: Callable[[float], float], low: float, high: float, start: floa
             seen[x] = value
         return seen[x]
 
-    start = min(max(start, low), high)
-    bracket = _bracket(at, low, high, float(round(start)) if integer else start, integer)
-    if isinstance(bracket, float):
-        return bracket
-    fails, meets = bracket
-    while abs(meets - fails) > (1 if integer else TOLERANCE * min(fails, meets)):
+    fails, meets = _bracket(at, seen, low, high, _start(at, low, high, start, integer), integer)
+    while fails is not None and abs(meets - fails) > (1 if integer else TOLERANCE * min(fails, meets)):
         x = _between(fails, meets, at(fails), at(meets), len(seen))
         if integer:
-            x = float(math.floor(x)) if math.floor(x) > min(fails, meets) else float(math.ceil(x))
-            if x in (fails, meets):
-                x = float((int(fails) + int(meets)) // 2)
+            x = min(max(float(round(x)), min(fails, meets) + 1), max(fails, meets) - 1)
         if x in (fails, meets):
             break
         if at(x) <= 0:
@@ -69,13 +63,33 @@ def solve(excess: Callable[[float], float], low: float, high: float, start: floa
 
 
 def _refuse_if_not_monotone(seen: dict[float, float]) -> None:
-    """Raise CalibrationError if a value that fails lies between two that meet the target, or the reverse."""
+    """Raise CalibrationError if the values seen both rise and fall, by more than rounding."""
     points = sorted(seen)
-    turns = [x for x, following in pairwise(points) if (seen[x] <= 0) != (seen[following] <= 0)]
-    if len(turns) > 1:
-        raise CalibrationError(
-            f"the cost is not monotone: it crosses the target near {', '.join(f'{x:g}' for x in turns)}"
-        )
+    values = [seen[x] for x in points]
+    scale = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    slack = 1e-9 * scale
+    rises = [x for x, (a, b) in zip(points, pairwise(values), strict=False) if b > a + slack]
+    falls = [x for x, (a, b) in zip(points, pairwise(values), strict=False) if b < a - slack]
+    if rises and falls:
+        raise CalibrationError(f"the cost is not monotone: it rises after {rises[0]:g} and falls after {falls[0]:g}")
+
+
+def _start(at: Callable[[float], float], low: float, high: float, start: float, integer: bool) -> float:
+    """A point at which the cost can be evaluated: `start`, or one ever further from it."""
+    start = min(max(start, low), high)
+    first: AccountantError | None = None
+    for step in range(30):
+        for x in (start / 2.0**step, start * 2.0**step):
+            x = min(max(float(round(x)) if integer else x, low), high)
+            try:
+                at(x)
+                return x
+            except CalibrationError:
+                raise
+            except AccountantError as error:
+                first = first or error
+    assert first is not None
+    raise first
 
 
 def _between(fails: float, meets: float, above: float, below: float, turn: int) -> float:
@@ -91,27 +105,34 @@ def _between(fails: float, meets: float, above: float, below: float, turn: int) 
 
 
 def _bracket(
-    at: Callable[[float], float], low: float, high: float, start: float, integer: bool
-) -> float | tuple[float, float]:
-    """(fails, meets) on either side of the target, or the end of the range that already meets it best."""
+    at: Callable[[float], float], seen: dict[float, float], low: float, high: float, start: float, integer: bool
+) -> tuple[float | None, float]:
+    """(fails, meets) on either side of the target; or (None, the end of the range that meets it best)."""
     first = at(start)
+    ends: dict[int, float] = {}
     reasons: dict[int, str] = {}
-    ends = {}
     for sign, edge in ((1, high), (-1, low)):
-        x, factor = start, 2.0
-        while x != edge:
-            following = min(x * factor, high) if sign > 0 else max(x / factor, low)
+        inside, outside, factor = start, math.nan, 2.0
+        while inside != edge and not _adjacent(inside, outside, integer):
+            if math.isnan(outside):
+                x = min(inside * factor, high) if sign > 0 else max(inside / factor, low)
+                factor = min(factor**2, 1e3)
+            else:  # make refuses there: close in on where it begins to
+                x = math.sqrt(inside) * math.sqrt(outside)
             if integer:
-                following = float(math.ceil(following) if sign > 0 else math.floor(following))
+                x = min(float(math.floor(x)) if sign > 0 else float(math.ceil(x)), high)
+                x = inside + sign if x == inside else x
             try:
-                value = at(following)
+                value = at(x)
+            except CalibrationError:
+                raise
             except AccountantError as error:
-                reasons[sign] = str(error)
-                break
+                outside, reasons[sign] = x, str(error)
+                continue
             if (value <= 0) != (first <= 0):
-                return (x, following) if value <= 0 else (following, x)
-            x, factor = following, min(factor**2, 1e3)
-        ends[sign] = x
+                return (inside, x) if value <= 0 else (x, inside)
+            inside = x
+        ends[sign] = inside
     up, down = at(ends[1]), at(ends[-1])
     if first > 0:
         better = 1 if up < down else -1
@@ -119,4 +140,14 @@ def _bracket(
         raise CalibrationError(
             f"no value in [{ends[-1]:g}, {ends[1]:g}] meets the target (over it by {min(up, down):g} at best){detail}"
         )
-    return ends[1] if up > down else ends[-1]
+    if up == down and len(set(seen.values())) == 1:
+        raise CalibrationError(
+            f"the cost is the same from {ends[-1]:g} to {ends[1]:g} (below the target by {-up:g}): nothing to calibrate"
+        )
+    return None, ends[1] if up > down else ends[-1]
+
+
+def _adjacent(inside: float, outside: float, integer: bool) -> bool:
+    """Whether no further point worth trying lies between a value that works and one that make refuses."""
+    gap = abs(outside - inside)
+    return gap <= (1 if integer else TOLERANCE / 100 * inside)

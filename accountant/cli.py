@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import json
 import math
 import sys
@@ -14,11 +15,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from accountant.adjacency import Adjacency
 from accountant.conversion import CONVERSIONS
-from accountant.errors import AccountantError, PlanError
+from accountant.errors import AccountantError, DataDependentError, PlanError
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee, rounded_up
-from accountant.plan import EVENTS, RELEASE_KEYS, WHOLE, Plan, builtin_plans, load_plan, parameters_of
+from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.price import METHODS, calibrate, delta, epsilon
 from accountant.summary import assumptions, shares
 
@@ -64,8 +66,10 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         if plan:
             added.add_argument("plan", metavar="PLAN", help="a TOML file, or the name of a built-in plan")
-            added.add_argument("--method", default="renyi", choices=METHODS)
-            added.add_argument("--conversion", default="improved", choices=CONVERSIONS)
+            added.add_argument("--method", default="renyi", choices=METHODS, help="route to the price (default renyi)")
+            added.add_argument(
+                "--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)"
+            )
         added.add_argument("--json", action="store_true", help="one JSON object instead of a table")
         return added
 
@@ -74,10 +78,13 @@ def _parser() -> argparse.ArgumentParser:
     inverse = command("delta", _run_delta, "Price a plan: its delta at an epsilon.")
     inverse.add_argument("--epsilon", type=_number, required=True)
     found = command("calibrate", _run_calibrate, "Find the most economical value of a number in a plan for a target.")
-    found.add_argument("--vary", required=True, metavar="NAME.KEY", help="what to vary; several: A.KEY,B.KEY")
+    found.add_argument(
+        "--vary", required=True, metavar="NAME.KEY", help="what to vary; A.KEY,B.KEY: one value for both"
+    )
     found.add_argument("--epsilon", type=_number, required=True, help="the target")
     found.add_argument("--delta", type=_number, help="instead of the plan's delta")
-    command("list", _run_list, "Events with their parameters, and built-in plans.", plan=False)
+    listed = command("list", _run_list, "Events with their parameters, and built-in plans.", plan=False)
+    listed.add_argument("event", nargs="?", metavar="EVENT", help="everything about one event")
     command("plans", _run_plans, "Price all built-in plans.", plan=False)
     show = commands.add_parser("show", help="Print a built-in plan, to start your own from.")
     show.add_argument("plan", metavar="PLAN")
@@ -90,9 +97,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if number == 0 and any(digit in text.lower().partition("e")[0] for digit in "123456789"):
+        raise argparse.ArgumentTypeError(f"{text!r} is too small for a floating-point number")
+    return number
 
 
 def _whole(text: str) -> int:
@@ -104,8 +114,10 @@ def _whole(text: str) -> int:
 def _console() -> Console:
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=False)
-    return console if console.is_terminal else Console(highlight=False, width=max(console.width, 110))
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 110)
+    return console
 
 
 def _print_json(value: dict[str, Any]) -> None:
@@ -149,18 +161,25 @@ def _run_delta(options: argparse.Namespace) -> int:
 def _run_calibrate(options: argparse.Namespace) -> int:
     plan = load_plan(options.plan)
     target_delta = _delta_of(plan, options.delta)
-    keys = {key for _, key in plan.targets(options.vary)}
+    if options.json and plan.composition.data_dependent:
+        raise DataDependentError(
+            "this plan's cost depends on private data; accepted with --json: data-independent plans"
+        )
+    targets = plan.targets(options.vary)
+    keys = {key for _, key in targets}
     route = {"method": options.method, "conversion": options.conversion}
-    whole = keys <= set(WHOLE)
-    if keys & set(WHOLE) and not whole:
+    kinds = {plan.whole(*target) for target in targets}
+    whole = True in kinds
+    if len(kinds) > 1:
         raise PlanError(
             f"--vary {options.vary}: {', '.join(sorted(keys))} cannot share a value: some are whole numbers"
         )
+    bounds = (1.0, 1e15) if whole else (1e-15, 1.0) if "sampling_rate" in keys else (1e-9, 1e12)
     value = calibrate(
         lambda x: plan.with_value(options.vary, x).composition,
         options.epsilon,
         target_delta,
-        bounds=(1.0, 1e15) if whole else (1e-15, 1.0) if "sampling_rate" in keys else (1e-9, 1e12),
+        bounds=bounds,
         start=plan.value(options.vary) or 1.0,
         integer=whole,
         **route,
@@ -171,7 +190,21 @@ def _run_calibrate(options: argparse.Namespace) -> int:
     solved = replace(solved, description=f"with {options.vary} = {found['value']!r}")
     if not options.json:
         print(f"{options.vary} = {found['value']!r}")
+        if _last_value(plan, options.vary, value, bounds, whole):
+            print("every value in its range meets the target; this is the last one")
     return _present(solved, price, options.json, found)
+
+
+def _last_value(plan: Plan, vary: str, value: float, bounds: tuple[float, float], whole: bool) -> bool:
+    """Whether the range of what is varied ends at `value`."""
+    for neighbour in (value - 1, value + 1) if whole else (value * (1 - 1e-6), value * (1 + 1e-6)):
+        try:
+            plan.with_value(vary, min(max(neighbour, 0.0), 1e300))
+        except PlanError:
+            return True
+        if not bounds[0] <= neighbour <= bounds[1]:
+            return True
+    return False
 
 
 def _present(plan: Plan, price: Guarantee, as_json: bool, extra: dict[str, Any] | None = None) -> int:
@@ -194,21 +227,17 @@ def _present(plan: Plan, price: Guarantee, as_json: bool, extra: dict[str, Any] 
     for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True):
         event = f"{line['event']}: {', '.join(f'{k} {v}' for k, v in line.items() if k not in RELEASE_KEYS)}"
         table.add_row(release.name, event, f"{line.get('sampling_rate', 'all')}", f"{release.count:,}", f"{share:.1%}")
+    console.print(f"epsilon = {rounded_up(price.epsilon)} at delta = {rounded_up(price.delta)}", style="bold")
     console.print(table)
-    console.print(str(price), style="bold")
+    console.print(str(price))
     for line in assumptions(plan):
         console.print(line)
     return 0
 
 
 def _short(event: Event) -> str:
-    """The event as one would write it, without defaults that say nothing."""
-    return (
-        repr(event)
-        .replace("<Adjacency.ADD_REMOVE: 'add-remove'>", "add-remove")
-        .replace("<Adjacency.REPLACE: 'replace'>", "replace")
-        .replace(", adjacency=add-remove", "")
-    )
+    """The event as one would write it, without the default adjacency."""
+    return repr(event).replace(f", adjacency={Adjacency.ADD_REMOVE!r}", "")
 
 
 # --- listings ------------------------------------------------------------------------------------------
@@ -216,6 +245,13 @@ def _short(event: Event) -> str:
 
 def _run_list(options: argparse.Namespace) -> int:
     events = {name: parameters_of(kind) for name, kind in EVENTS.items()}
+    if options.event is not None:
+        if options.event not in EVENTS:
+            raise PlanError(f"unknown event {options.event!r}; accepted: {', '.join(EVENTS)}")
+        events = {options.event: events[options.event]}
+        if not options.json:
+            print(inspect.getdoc(EVENTS[options.event]))
+            return 0
     if options.json:
         _print_json(
             {
@@ -298,7 +334,7 @@ def _run_verify(options: argparse.Namespace) -> int:
     events = [_imported(name) for name in options.event] if options.event else example_events()
     results = []
     console = _console()
-    with Progress(console=_error_console(), transient=True) as progress:
+    with Progress(console=_error_console(), transient=True, disable=options.json) as progress:
         task = progress.add_task("laws", total=len(events))
         for event in events:
             progress.update(task, description=_short(event)[:60])
@@ -344,8 +380,8 @@ def _imported(target: str) -> Event:
     try:
         found = getattr(importlib.import_module(module), name)
         event = found if isinstance(found, Event) else found()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise PlanError(f"--event {target}: {error}") from None
+    except Exception as error:  # the user's own module may fail in any way
+        raise PlanError(f"--event {target}: {type(error).__name__}: {error}") from None
     if not isinstance(event, Event):
         raise PlanError(f"--event {target}: is {event!r}; accepted: an event, or a function that makes one")
     return event

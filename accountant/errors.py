@@ -61,14 +61,26 @@ class MissingExtra(AccountantError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""
 
 
+def shown(value: object) -> str:
+    """`value` as it was written, on one line and not too long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int with more digits than Python prints
+        return "a very large number"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def real(
     name: str, value: object, low: float, high: float, *, open_low: bool = False, open_high: bool = False
 ) -> float:
     """Return `value` as a float, or raise ParameterError naming the accepted interval."""
     accepted = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ParameterError(f"{name} = {value!r} is not a real number; accepted: {accepted}")
-    number = float(value)
+        raise ParameterError(f"{name} = {shown(value)} is not a real number; accepted: {accepted}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ParameterError(f"{name} = {shown(value)} is out of range; accepted: {accepted}") from None
     below = number <= low if open_low else number < low
     above = number >= high if open_high else number > high
     if math.isnan(number) or below or above:
@@ -82,9 +94,10 @@ def integer(name: str, value: object, low: int, high: int) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = int(value) if isinstance(value, float) and value.is_integer() else index(cast(SupportsIndex, value))
-    except TypeError:
-        raise ParameterError(f"{name} = {value!r}; accepted: {accepted}") from None
+        whole = isinstance(value, numbers.Real) and float(value).is_integer()
+        number = int(value) if whole else index(cast(SupportsIndex, value))  # type: ignore[call-overload]
+    except (TypeError, OverflowError):
+        raise ParameterError(f"{name} = {shown(value)}; accepted: {accepted}") from None
     if not low <= number <= high:
-        raise ParameterError(f"{name} = {number} is out of range; accepted: {accepted}")
+        raise ParameterError(f"{name} = {shown(number)} is out of range; accepted: {accepted}")
     return number

@@ -72,13 +72,18 @@ class Guarantee:
             )
 
     def __str__(self) -> str:
-        order = "the pure-DP limit" if math.isinf(self.order) else f"order {self.order:.6g}"
+        order = "the pure-DP limit" if math.isinf(self.order) else f"order {_order(self.order)}"
         edge = ", at the edge of the searched range" if self.order_at_edge else ""
         text = (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-DP under {self.adjacency or 'any'} adjacency "
             f"({self.method}, {self.conversion} conversion, {order}{edge})"
         )
         return text + (" [depends on private data: do not publish]" if self.data_dependent else "")
+
+
+def _order(order: float) -> str:
+    """An order, so that one next to 1 is told from 1."""
+    return f"{order:.6g}" if order - 1 >= 1e-4 else f"1 + {order - 1:.3g}"
 
 
 def rounded_up(value: float, digits: int = 6) -> str:

@@ -219,7 +219,7 @@ def log_ndtr_steps(x: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
         panels = max(1, math.ceil(h))
         width = h / panels
         starts = left[..., None, None] + width * np.arange(panels)[:, None]
-        nodes, weights = gauss_legendre(16)
+        nodes, weights = gauss_legendre(6 if h <= 0.1 else 16)
         hazard = 1 / mills_ratio(starts + width * nodes)
         up = (hazard * weights).sum(axis=(-1, -2)) * width
         with np.errstate(over="ignore", invalid="ignore"):

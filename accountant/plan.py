@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AccountantError, PlanError, real
+from accountant.errors import AccountantError, PlanError, real, shown
 from accountant.events.collision import Collision
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -45,21 +45,21 @@ T = TypeVar("T")
 
 PLAN_KEYS = ("description", "delta", "adjacency", "release")
 RELEASE_KEYS = ("name", "event", "count", "sampling_rate")
-WHOLE = ("count", "coordinates", "bits", "max_votes", "min_votes", "nonzeros", "buckets")
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A key of an event in a plan; `default` is None where it must be given."""
+    """A key of an event in a plan; `default` is None where it must be given, `type` is how its class declares it."""
 
     name: str
     default: object | None
+    type: str
 
 
 def parameters_of(kind: type[Event]) -> tuple[Parameter, ...]:
     """The parameters of an event class, in order, without adjacency (a plan states that once)."""
     return tuple(
-        Parameter(field.name, None if field.default is MISSING else field.default)
+        Parameter(field.name, None if field.default is MISSING else field.default, str(field.type))
         for field in fields(kind)  # type: ignore[arg-type]  # every event is a dataclass
         if field.init and field.name != "adjacency"
     )
@@ -116,16 +116,24 @@ class Plan:
         if delta is not None:
             delta = _located(name, lambda: real("delta", delta, 0.0, 1.0, open_high=True))
         lines = tables.get("release")
+        if isinstance(lines, dict):
+            raise PlanError(f"{name}: no releases; accepted: [[release]], in double brackets, once for each")
         if not isinstance(lines, list) or not lines or not all(isinstance(line, dict) for line in lines):
             raise PlanError(f"{name}: no releases; accepted: one or more [[release]] tables")
         adjacency = _adjacency(name, tables.get("adjacency"))
         releases: list[Release] = []
         for number, line in enumerate(lines, 1):
             release = _release(name, number, line, adjacency, {done.name for done in releases})
+            if releases and release.event.adjacency is not releases[0].event.adjacency:
+                raise PlanError(
+                    f"{name}: release {number} ({release.name}) has adjacency {release.event.adjacency}, release 1 "
+                    f'{releases[0].event.adjacency}; accepted: one for all, such as adjacency = "replace" for the plan'
+                )
             releases.append(release)
-        plan = cls(name, str(tables.get("description", "")).strip(), delta, tuple(releases), tables)
-        _located(name, lambda: plan.composition)
-        return plan
+        description = tables.get("description", "")
+        if not isinstance(description, str):
+            raise PlanError(f"{name}: description = {shown(description)}; accepted: text")
+        return cls(name, description.strip(), delta, tuple(releases), tables)
 
     def with_value(self, targets: str, value: float) -> Plan:
         """The same plan with ``release.key`` (or several, separated by commas) set to `value`.
@@ -137,7 +145,7 @@ class Plan:
         """
         lines = [dict(line) for line in self.tables["release"]]
         for index, key in self.targets(targets):
-            lines[index][key] = int(value) if key in WHOLE else value
+            lines[index][key] = int(value) if self.whole(index, key) else value
         return Plan.from_tables(self.name, {**self.tables, "release": lines})
 
     def value(self, targets: str) -> float | None:
@@ -145,6 +153,11 @@ class Plan:
         index, key = self.targets(targets)[0]
         found = self.tables["release"][index].get(key)
         return float(found) if isinstance(found, int | float) else None
+
+    def whole(self, index: int, key: str) -> bool:
+        """Whether a key of release number `index` takes whole numbers only."""
+        kind = EVENTS[self.tables["release"][index]["event"]]
+        return key == "count" or any(p.name == key and p.type == "int" for p in parameters_of(kind))
 
     def targets(self, targets: str) -> list[tuple[int, str]]:
         """Positions and keys meant by ``release.key[,release.key...]``; a sole release need not be named."""
@@ -154,6 +167,9 @@ class Plan:
             release, dot, key = target.rpartition(".")
             if not dot and len(names) == 1:
                 release = names[0]
+            elif not dot and target not in names:
+                choices = ", ".join(f"{name}.{target or 'KEY'}" for name in names)
+                raise PlanError(f"{self.name}: {target!r} of which release? accepted: NAME.KEY, here {choices}")
             if release not in names:
                 hint = _hint(release, names)
                 raise PlanError(f"{self.name}: no release {release or target!r}{hint}; accepted: NAME.KEY")
@@ -161,7 +177,9 @@ class Plan:
             kind = EVENTS[self.tables["release"][index]["event"]]
             keys = ["count", "sampling_rate", *(parameter.name for parameter in parameters_of(kind))]
             if key not in keys or key == "votes":
-                raise PlanError(f"{self.name}: release {release!r} has no number {key!r} to vary{_hint(key, keys)}")
+                numbers = ", ".join(name for name in keys if name != "votes")
+                hint = _hint(key, keys)
+                raise PlanError(f"{self.name}: {release!r} has no number {key!r} to vary{hint}; accepted: {numbers}")
             found.append((index, key))
         return found
 
@@ -180,18 +198,20 @@ def load_plan(source: str | Path) -> Plan:
         text = resources.files("accountant.plans").joinpath(f"{source}.toml").read_text("utf-8")
     else:
         try:
-            text = path.read_text("utf-8")
+            text = path.read_text("utf-8-sig")
         except FileNotFoundError:
             raise PlanError(
                 f"no file {str(source)!r} and no built-in plan of that name{_hint(str(source), names)}; "
                 "'accountant list' shows them"
             ) from None
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise PlanError(f"cannot read {str(source)!r}: {error}; accepted: a UTF-8 text file in TOML") from None
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{source}: not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise PlanError(f"{source}: not readable as TOML: {error}") from None
     return Plan.from_tables(str(source), tables)
 
 
@@ -202,13 +222,14 @@ def builtin_plans() -> tuple[str, ...]:
 
 
 def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacency | None, taken: set[str]) -> Release:
-    where = f"{plan}: release {number}" + (f" ({line['name']})" if isinstance(line.get("name"), str) else "")
+    given = line.get("name")
+    where = f"{plan}: release {number}" + (f" ({given})" if isinstance(given, str) and given.isprintable() else "")
     if "event" not in line:
         raise PlanError(f"{where}: event is missing{_hint_in(line, ['event'])}; accepted: {', '.join(EVENTS)}")
     event_name = line["event"]
-    if event_name not in EVENTS:
+    if not isinstance(event_name, str) or event_name not in EVENTS:
         hint = _hint(str(event_name), EVENTS)
-        raise PlanError(f"{where}: unknown event {event_name!r}{hint}; accepted: {', '.join(EVENTS)}")
+        raise PlanError(f"{where}: unknown event {shown(event_name)}{hint}; accepted: {', '.join(EVENTS)}")
     kind = EVENTS[event_name]
     parameters = parameters_of(kind)
     _refuse_unknown(where, line, [*RELEASE_KEYS, *(parameter.name for parameter in parameters)])
@@ -224,6 +245,8 @@ def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacen
         if "sampling_rate" in line:
             rate = real("sampling_rate", line["sampling_rate"], 0.0, 1.0)
             event = PoissonSubsampled(event, rate)
+        if adjacency and event.adjacency is not adjacency:
+            raise PlanError(f"{event_name} is defined under {event.adjacency} adjacency, the plan says {adjacency}")
         ((_, count),) = (Composition([(event, line.get("count", 1))]).entries or {event: 0}).items()
         return Release(_name(line, event_name, taken), event, count)
 
@@ -233,8 +256,8 @@ def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacen
 def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:
     if "name" in line:
         name = line["name"]
-        if not isinstance(name, str) or not name or "." in name or "," in name:
-            raise PlanError(f"name = {name!r}; accepted: text without dots and commas")
+        if not isinstance(name, str) or not name.isprintable() or not name or "." in name or "," in name:
+            raise PlanError(f"name = {shown(name)}; accepted: text without dots and commas, on one line")
         if name in taken:
             raise PlanError(f"the name {name!r} is used twice; accepted: a name of its own for every release")
         return name
@@ -252,7 +275,7 @@ def _adjacency(where: str, value: object) -> Adjacency | None:
         return Adjacency(value)
     except ValueError:
         accepted = " or ".join(f'"{member}"' for member in Adjacency)
-        raise PlanError(f"{where}: adjacency = {value!r}; accepted: {accepted}") from None
+        raise PlanError(f"{where}: adjacency = {shown(value)}; accepted: {accepted}") from None
 
 
 def _located(where: str, build: Callable[[], T]) -> T:
@@ -267,11 +290,13 @@ def _refuse_unknown(where: str, table: Mapping[str, Any], known: Iterable[str]) 
     known = list(known)
     for key in table:
         if key not in known:
-            raise PlanError(f"{where}: unknown key {key!r}{_hint(key, known)}; accepted: {', '.join(known)}")
+            above = "; it belongs at the top, before the first [[release]]" if key in PLAN_KEYS else _hint(key, known)
+            raise PlanError(f"{where}: unknown key {key!r}{above}; accepted: {', '.join(known)}")
 
 
 def _hint(word: str, known: Iterable[str]) -> str:
-    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    within = [name for name in known if len(word) > 2 and word in name]
+    close = within[:1] or get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

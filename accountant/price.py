@@ -8,7 +8,7 @@ from functools import partial
 
 from accountant.calibration import solve
 from accountant.conversion import Conversion, checked_conversion
-from accountant.errors import ParameterError, real
+from accountant.errors import ParameterError, real, shown
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
@@ -84,7 +84,7 @@ def calibrate(
     start : float
         Where the search begins.
     integer : bool
-        Search the integers only.
+        Search the integers only; the result is an int.
     method, conversion
         As for `epsilon`.
 
@@ -103,10 +103,15 @@ def calibrate(
         A parameter is out of range.
     """
     target = real("epsilon", epsilon, 0.0, 1e300)
-    low, high = bounds
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise ParameterError(f"bounds = {shown(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
     price = partial(_epsilon, delta=delta, method=method, conversion=conversion)
-    return solve(lambda x: price(make(x)).epsilon - target, low, high, start, integer=integer)
+    begin = real("start", start, 0.0, math.inf, open_low=True, open_high=True)
+    value = solve(lambda x: price(make(x)).epsilon - target, low, high, begin, integer=integer)
+    return int(value) if integer else value
 
 
 def _checked_run(run: object, method: object) -> Composition:

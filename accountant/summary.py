@@ -21,7 +21,7 @@ _PROTECTED = {
 
 
 def shares(plan: Plan, price: Guarantee) -> list[float]:
-    """Each release's share of the Rényi curve at the order that set the price; they add up to 1.
+    """Each release's share of the Rényi curve at the order that set the price; they add up to 1 (0 if all is free).
 
     At an infinite order of an unbounded run (delta asked at an unreachable epsilon) order 2 stands in.
     """
@@ -29,7 +29,7 @@ def shares(plan: Plan, price: Guarantee) -> list[float]:
     if not np.isfinite(costs).all():
         costs = np.array([float(release.composition.renyi(2.0)) for release in plan.releases])
     total = math.fsum(costs)
-    return [cost / total if total > 0 else 1 / len(costs) for cost in costs.tolist()]
+    return [cost / total if total > 0 else 0.0 for cost in costs.tolist()]
 
 
 def assumptions(plan: Plan) -> list[str]:

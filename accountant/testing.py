@@ -335,6 +335,8 @@ def _has_profile(event: Event) -> bool:
         event.profile(1.0)
     except ProfileUnavailable:
         return False
+    except Exception:
+        return True  # it claims one: the laws will say what is wrong with it
     return True
 
 
@@ -407,6 +409,8 @@ def broken_laws(event: Event, *, max_examples: int = 50, laws: Sequence[Law] | N
             hold(law)
         except LawBroken as failure:
             broken.append(failure)
+        except Exception as error:
+            broken.append(LawBroken(law.name, "evaluation", math.inf, f"it raised {error!r}"))
     return broken
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer
+from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer, shown
 from accountant.events.event import Event, Profile, evaluate_curve
 from accountant.numerics import FloatArray
 
@@ -26,7 +27,7 @@ class Composition:
 
     Parameters
     ----------
-    entries : iterable of (Event, int)
+    entries : iterable of (Event, int), or mapping from Event to int
         Counts are integers >= 0 (1e4 is one).
 
     Raises
@@ -39,11 +40,11 @@ class Composition:
 
     __slots__ = ("_adjacency", "_entries", "_parts")
 
-    def __init__(self, entries: Iterable[tuple[Event, object]] = ()) -> None:
+    def __init__(self, entries: Iterable[tuple[Event, object]] | Mapping[Event, object] = ()) -> None:
         grouped: dict[Event, int] = {}
-        for event, count in entries:
+        for event, count in _pairs(entries):
             if not isinstance(event, Event):
-                raise ParameterError(f"{event!r} is not an event; accepted: an event such as Gaussian(sigma)")
+                raise ParameterError(f"{shown(event)} is not an event; accepted: an event such as Gaussian(sigma)")
             times = integer("count", count, 0, MAX_COUNT)
             if times:
                 grouped[event] = grouped.get(event, 0) + times
@@ -54,9 +55,18 @@ class Composition:
             self._adjacency = _common(self._adjacency, event.adjacency)
 
     @classmethod
+    def _of(cls, event: Event, count: object) -> Composition:
+        """So many copies of one event."""
+        times = integer("count", count, 0, MAX_COUNT)
+        single = cls.__new__(cls)
+        single._parts, single._adjacency = (), event.adjacency if times else None
+        single._entries = {event: times} if times else {}
+        return single
+
+    @classmethod
     def _sum(cls, parts: tuple[Composition, ...]) -> Composition:
         """A sum that is grouped when first read, so that a + b + c + ... costs as much as its length."""
-        whole = cls()
+        whole = cls.__new__(cls)
         adjacency = None
         for part in parts:
             adjacency = _common(adjacency, part._adjacency)
@@ -64,8 +74,11 @@ class Composition:
         return whole
 
     @property
-    def entries(self) -> dict[Event, int]:
+    def entries(self) -> Mapping[Event, int]:
         """Counts by event, in the order in which events first appear."""
+        return MappingProxyType(self._grouped())
+
+    def _grouped(self) -> dict[Event, int]:
         if self._entries is None:
             grouped: dict[Event, int] = {}
             waiting = [self]
@@ -87,12 +100,12 @@ class Composition:
     @property
     def data_dependent(self) -> bool:
         """Whether any event's cost depends on private data."""
-        return any(event.data_dependent for event in self.entries)
+        return any(event.data_dependent for event in self._grouped())
 
     @property
     def releases(self) -> int:
         """Number of releases, each counted as often as it happened."""
-        return sum(self.entries.values())
+        return sum(self._grouped().values())
 
     def renyi(self, orders: ArrayLike) -> FloatArray:
         """Rényi curve of the composition: the sum of its events' (Mironov 2017, Prop. 1).
@@ -113,12 +126,12 @@ class Composition:
             raise ProfileUnavailable(
                 f"a composition of {self.releases} releases has no profile in closed form: profiles do not add"
             )
-        return next(iter(self.entries)).profile(epsilons)
+        return next(iter(self._grouped())).profile(epsilons)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         total = np.zeros_like(orders)
         by_class: dict[type[Event], list[tuple[Event, int]]] = {}
-        for event, count in self.entries.items():
+        for event, count in self._grouped().items():
             by_class.setdefault(type(event), []).append((event, count))
         for kind, members in by_class.items():
             for start in range(0, len(members), CHUNK):
@@ -143,25 +156,37 @@ class Composition:
 
     def __mul__(self, count: object) -> Composition:
         times = integer("count", count, 0, MAX_COUNT)
-        return Composition((event, times * each) for event, each in self.entries.items())
+        return Composition((event, times * each) for event, each in self._grouped().items())
 
     __rmul__ = __mul__
     __array_ufunc__ = None  # numpy scalars on the left defer to __rmul__
 
     def __iter__(self) -> Iterator[tuple[Event, int]]:
-        return iter(self.entries.items())
+        return iter(self._grouped().items())
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self._grouped())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Composition) and self.entries == other.entries
+        return isinstance(other, Composition) and self._grouped() == other._grouped()
 
     def __hash__(self) -> int:
-        return hash(frozenset(self.entries.items()))
+        return hash(frozenset(self._grouped().items()))
 
     def __repr__(self) -> str:
-        return " + ".join(f"{count} * {event!r}" for event, count in self.entries.items()) or "Composition()"
+        return " + ".join(f"{count} * {event!r}" for event, count in self._grouped().items()) or "Composition()"
+
+
+def _pairs(entries: object) -> Iterator[tuple[object, object]]:
+    """(event, count) pairs, or ParameterError for whatever is not one."""
+    if isinstance(entries, Mapping):
+        entries = entries.items()
+    if not isinstance(entries, Iterable):
+        raise ParameterError(f"entries = {shown(entries)}; accepted: (event, count) pairs, or a mapping")
+    for entry in entries:
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise ParameterError(f"entry {shown(entry)}; accepted: a pair (event, count)")
+        yield entry[0], entry[1]
 
 
 def _common(first: Adjacency | None, second: Adjacency | None) -> Adjacency | None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError
+from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shown
 from accountant.numerics import (
     FloatArray,
     Kernel,
@@ -180,7 +180,7 @@ class Event(ABC):
         ParameterError
             An epsilon is nan or infinite.
         """
-        points = np.asarray(epsilons, dtype=float)
+        points = _reals("epsilon", epsilons)
         flat = points.ravel()
         if not np.isfinite(flat).all():
             raise ParameterError(f"epsilon = {flat[~np.isfinite(flat)][0]} is out of range; accepted: finite reals")
@@ -200,7 +200,7 @@ class Event(ABC):
     def __mul__(self, count: object) -> Composition:
         from accountant.events.composition import Composition
 
-        return Composition([(self, count)])
+        return Composition._of(self, count)
 
     __rmul__ = __mul__
 
@@ -209,7 +209,7 @@ class Event(ABC):
 
         if not isinstance(other, Event | Composition):
             return NotImplemented
-        return Composition([(self, 1)]) + other
+        return Composition._of(self, 1) + other
 
     def __radd__(self, other: object) -> Composition:
         if isinstance(other, int) and other == 0:  # sum() starts from 0
@@ -231,9 +231,17 @@ class BatchedEvent(Event):
     def _curves(cls, events: Sequence[Self], orders: FloatArray) -> FloatArray: ...
 
 
+def _reals(name: str, values: ArrayLike) -> FloatArray:
+    """`values` as an array of floats, or ParameterError."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} = {shown(values)}; accepted: a real number, or an array of them") from None
+
+
 def checked_orders(orders: ArrayLike) -> FloatArray:
     """Orders as floats, or ParameterError if one is nan or below 1."""
-    points = np.asarray(orders, dtype=float)
+    points = _reals("order", orders)
     bad = points[~(points >= 1)]
     if bad.size:
         raise ParameterError(f"order = {bad.flat[0]:g} is out of range; accepted: [1, inf]")
@@ -243,11 +251,13 @@ def checked_orders(orders: ArrayLike) -> FloatArray:
 def evaluate_curve(thing: Any, orders: ArrayLike) -> FloatArray:
     """Check orders, evaluate `_curve` on a flat array, restore the shape, and refuse nan."""
     points = checked_orders(orders)
-    curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float).reshape(points.shape)
+    curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float)
+    if curve.shape != (points.size,):
+        raise ArithmeticError(f"the Rényi curve of {thing!r} has shape {curve.shape} for {points.size} orders")
     if np.isnan(curve).any():
-        order = float(points[np.isnan(curve)].flat[0])
+        order = float(points.ravel()[np.isnan(curve)][0])
         raise ArithmeticError(f"the Rényi curve of {thing!r} is not a number at order {order!r}")
-    return curve
+    return curve.reshape(points.shape)
 
 
 def refuse_subsampling(event: Event) -> None:

@@ -30,21 +30,35 @@ SIGMAS = (1e-6, 1e12)
 
 
 class _Pairs(NamedTuple):
-    """Bernoulli pairs (P, Q), one per entry: logs of Q's two probabilities and of P/Q at both outcomes."""
+    """Bernoulli pairs (P, Q), one per entry: logs of Q's two probabilities and of P/Q at both outcomes.
+
+    They come in blocks of `block` pairs, by rising count within each.
+    """
 
     log_pass: FloatArray
     log_fail: FloatArray
     ratio_pass: FloatArray
     ratio_fail: FloatArray
+    block: int
 
     def reversed(self) -> _Pairs:
         """The pairs (Q, P)."""
         return _Pairs(
-            self.log_pass + self.ratio_pass, self.log_fail + self.ratio_fail, -self.ratio_pass, -self.ratio_fail
+            self.log_pass + self.ratio_pass,
+            self.log_fail + self.ratio_fail,
+            -self.ratio_pass,
+            -self.ratio_fail,
+            self.block,
         )
 
     def and_also(self, other: _Pairs) -> _Pairs:
-        return _Pairs(*(np.concatenate(both) for both in zip(self, other, strict=True)))
+        return _Pairs(
+            np.concatenate([self.log_pass, other.log_pass]),
+            np.concatenate([self.log_fail, other.log_fail]),
+            np.concatenate([self.ratio_pass, other.ratio_pass]),
+            np.concatenate([self.ratio_fail, other.ratio_fail]),
+            self.block,
+        )
 
     def worst_curve(self, orders: FloatArray) -> FloatArray:
         curve = np.empty_like(orders)
@@ -187,10 +201,11 @@ def _bernoulli_pairs(sigma: float, threshold: float, low: int, high: int, rate: 
     x = (t - threshold) / sigma
     up_pass, up_fail = log_ndtr_steps(x, 1 / sigma)
     log_pass, log_fail = log_ndtr(x), log_ndtr(-x)
-    rising = _Pairs(log_pass, log_fail, up_pass, up_fail)  # (t+1, t)
+    rising = _Pairs(log_pass, log_fail, up_pass, up_fail, high - low)  # (t+1, t)
     pairs = rising.and_also(rising.reversed())
-    mixed = [log_mixture_ratio(rate, ratio) for ratio in (pairs.ratio_pass, pairs.ratio_fail)]
-    return _Pairs(pairs.log_pass, pairs.log_fail, *mixed)
+    return pairs._replace(
+        ratio_pass=log_mixture_ratio(rate, pairs.ratio_pass), ratio_fail=log_mixture_ratio(rate, pairs.ratio_fail)
+    )
 
 
 @Kernel
@@ -204,26 +219,81 @@ def worst_gain(epsilons: FloatArray, log_p: FloatArray, ratio: FloatArray, worst
 
 
 @Kernel
+def log_mean_at(b: float, log_pass: float, log_fail: float, ratio_pass: float, ratio_fail: float) -> float:
+    """log E_Q[phi_a/b] of one Bernoulli pair."""
+    return logaddexp(log_pass + log_mean_excess(b, ratio_pass), log_fail + log_mean_excess(b, ratio_fail))
+
+
+@Kernel
+def worst_log_mean(
+    b: float,
+    log_pass: FloatArray,
+    log_fail: FloatArray,
+    ratio_pass: FloatArray,
+    ratio_fail: FloatArray,
+    start: int,
+    end: int,
+    worst: float,
+) -> float:
+    """Largest log mean over pairs start, ..., end - 1, or `worst` if that is larger, by branch and bound.
+
+    Over a block all four arrays are monotone in the count (log-probabilities because they move with it,
+    log-ratios because Phi is log-concave), and phi_a grows with the size of the log-ratio on either side of 0.
+    So no pair inside exceeds the sum over outcomes of the larger weight times the larger term of its two ends.
+    """
+    lows = np.empty(64, np.int64)
+    highs = np.empty(64, np.int64)
+    lows[0], highs[0], depth = start, end - 1, 1
+    while depth > 0:
+        depth -= 1
+        low, high = lows[depth], highs[depth]
+        passed = max(log_pass[low], log_pass[high])
+        failed = max(log_fail[low], log_fail[high])
+        ratio = max(abs(ratio_pass[low]), abs(ratio_pass[high]))
+        bound = log_mean_at(
+            b,
+            passed,
+            failed,
+            math.copysign(ratio, ratio_pass[low]),
+            math.copysign(max(abs(ratio_fail[low]), abs(ratio_fail[high])), ratio_fail[low]),
+        )
+        if bound <= worst:
+            continue
+        if high - low < 4:
+            for j in range(low, high + 1):
+                worst = max(worst, log_mean_at(b, log_pass[j], log_fail[j], ratio_pass[j], ratio_fail[j]))
+            continue
+        middle = (low + high) // 2
+        for j in (low, middle, high):
+            worst = max(worst, log_mean_at(b, log_pass[j], log_fail[j], ratio_pass[j], ratio_fail[j]))
+        lows[depth], highs[depth] = low, middle
+        lows[depth + 1], highs[depth + 1] = middle, high
+        depth += 2
+    return worst
+
+
+@Kernel
 def worst_bernoulli_curve(
     orders: FloatArray,
     log_pass: FloatArray,
     log_fail: FloatArray,
     ratio_pass: FloatArray,
     ratio_fail: FloatArray,
+    block: int,
     curve: FloatArray,
 ) -> None:
-    """Fill `curve` with the largest Bernoulli divergence over the pairs, at orders in [1, inf]."""
+    """Fill `curve` with the largest Bernoulli divergence over the pairs, at orders in [1, inf].
+
+    Pairs come in blocks of that length, monotone in the count within each.
+    """
     for i in range(orders.size):
-        a = orders[i]
         worst = -math.inf
-        if a == math.inf:
+        if orders[i] == math.inf:
             for j in range(log_pass.size):
                 worst = max(worst, ratio_pass[j], ratio_fail[j])
             curve[i] = worst
             continue
-        b = a - 1.0
-        for j in range(log_pass.size):
-            passed = log_pass[j] + log_mean_excess(b, ratio_pass[j])
-            failed = log_fail[j] + log_mean_excess(b, ratio_fail[j])
-            worst = max(worst, logaddexp(passed, failed))
+        b = orders[i] - 1.0
+        for start in range(0, log_pass.size, block):
+            worst = worst_log_mean(b, log_pass, log_fail, ratio_pass, ratio_fail, start, start + block, worst)
         curve[i] = divergence_from_log_mean(b, worst)
