@@ -6,6 +6,7 @@ Four nouns, left to right: Event -> Composition -> curve or profile -> Guarantee
 from typing import TYPE_CHECKING, Any
 
 from accountant.adjacency import Adjacency
+from accountant.conversion import Conversion
 from accountant.errors import (
     AccountantError,
     AdjacencyMismatch,
@@ -43,6 +44,7 @@ __all__ = [
     "CalibrationError",
     "Collision",
     "Composition",
+    "Conversion",
     "DataDependentError",
     "DataDependentGNMax",
     "DataDependentLNMax",

@@ -35,6 +35,9 @@ class Guarantee:
     data_dependent : bool
         Whether the number is itself a function of private data. Such a guarantee prints so and can be
         neither exported nor pickled.
+    odometer : bool
+        Whether the run's releases were counted afterwards instead of being limited before: then this is a
+        reading of what was spent, not a guarantee that was fixed in advance.
     """
 
     epsilon: float
@@ -46,6 +49,7 @@ class Guarantee:
     order_at_edge: bool = False
     lower: float | None = None
     data_dependent: bool = False
+    odometer: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON.
@@ -78,6 +82,7 @@ class Guarantee:
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-DP under {self.adjacency or 'any'} adjacency "
             f"({self.method}, {self.conversion} conversion, {order}{edge})"
         )
+        text += " [odometer reading: not fixed before the run]" if self.odometer else ""
         return text + (" [depends on private data: do not publish]" if self.data_dependent else "")
 
 

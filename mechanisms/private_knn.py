@@ -1,0 +1,259 @@
+"""Private-kNN: noisy votes of the nearest neighbours within Poisson samples (private-knn, section 3)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.labelling import Labelling
+from mechanisms.neighbours import Neighbours
+from mechanisms.noise import as_randomness
+from mechanisms.sampling import poisson_sample, rate_of
+from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries
+from mechanisms.voting import clipped_sensitivity, clipped_votes, noisy_argmax, noisy_label_set, passes_screening, tally
+
+__all__ = ["PrivateKNN"]
+
+
+class PrivateKNN:
+    """Labels public queries by the noisy votes of private nearest neighbours.
+
+    For each query: a fresh Poisson sample of the private records, its k nearest neighbours, their votes; the query
+    is screened (does the noisy plurality reach the threshold?), and if it passes, a second fresh sample votes
+    for the released label. Protects each private record under add-remove adjacency.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        k, at most the number of records.
+    sampling_rate : float
+        Probability with which a record joins a sample; (0, 1].
+    screening_sigma : float or None
+        Noise of the screening, in votes; None switches screening off.
+    threshold : float or None
+        Votes needed to pass; None is 0.6 k.
+    vote_sigma : float
+        Noise on every class's count, in votes.
+    max_labels : int or None
+        Most queries that will be answered. It fixes the guarantee before the run, which stops there. None
+        answers all that pass; then the price is an odometer reading.
+    clip : float or None
+        For label sets (y of shape (n, c), zeros and ones; no screening): the L1 norm to which a vote is clipped.
+    n_classes : int or None
+        Number of classes; None takes it from the labels, which tells the largest label that occurs.
+    rng : Generator, int or None
+        None draws from the operating system's cryptographic source: use it for real releases.
+
+    Attributes
+    ----------
+    spent_ : accountant.Composition
+        All that has been released so far, recorded before each release.
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 300,
+        sampling_rate: float = 0.15,
+        screening_sigma: float | None = 75.0,
+        threshold: float | None = None,
+        vote_sigma: float = 25.0,
+        max_labels: int | None = None,
+        clip: float | None = None,
+        n_classes: int | None = None,
+        rng: Any = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.sampling_rate = sampling_rate
+        self.screening_sigma = screening_sigma
+        self.threshold = threshold
+        self.vote_sigma = vote_sigma
+        self.max_labels = max_labels
+        self.clip = clip
+        self.n_classes = n_classes
+        self.rng = rng
+
+    @classmethod
+    def for_budget(
+        cls,
+        epsilon: float,
+        delta: float,
+        n_queries: int,
+        max_labels: int,
+        n_neighbors: int = 300,
+        sampling_rate: float = 0.15,
+        screening_ratio: float | None = 3.0,
+        conversion: ac.Conversion = "improved",
+        **parameters: Any,
+    ) -> Self:
+        """The estimator with the least noise that keeps `n_queries` queries within (epsilon, delta).
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The guarantee, fixed before the run.
+        n_queries, max_labels : int
+            Queries that will be asked, and answered at most.
+        screening_ratio : float or None
+            Screening noise over vote noise (the papers use 3 to 4); None switches screening off.
+        **parameters
+            As for the constructor.
+
+        Raises
+        ------
+        accountant.CalibrationError
+            No noise is enough.
+        """
+        checked_count("n_queries", n_queries, 1)
+        checked_count("max_labels", max_labels, 1, n_queries)
+
+        def at(sigma: float):  # type: ignore[no-untyped-def]  # -> Self, which an inner function cannot say
+            screening = None if screening_ratio is None else screening_ratio * sigma
+            return cls(
+                n_neighbors=n_neighbors,
+                sampling_rate=sampling_rate,
+                screening_sigma=screening,
+                vote_sigma=sigma,
+                max_labels=max_labels,
+                **parameters,
+            )
+
+        sigma = ac.calibrate(
+            lambda sigma: at(sigma).planned(n_queries),
+            epsilon,
+            delta,
+            bounds=(1e-3, 1e9),
+            start=float(n_neighbors) / 10,
+            conversion=conversion,
+        )
+        calibrated: Self = at(sigma)
+        return calibrated
+
+    # --- what is released, as events -------------------------------------------------------------------
+
+    @property
+    def screening_event(self) -> ac.Event | None:
+        """The screening of one query; None where it is off."""
+        if self.screening_sigma is None or self.clip is not None:
+            return None
+        k = checked_count("n_neighbors", self.n_neighbors, 1)
+        threshold = 0.6 * k if self.threshold is None else self.threshold
+        return ac.PoissonSubsampled(ac.NoisyScreening(self.screening_sigma, threshold, k), self.sampling_rate)
+
+    @property
+    def vote_event(self) -> ac.Event:
+        """The release of one label, or of one label set."""
+        if self.clip is None:
+            return ac.PoissonSubsampled(ac.GNMax(self.vote_sigma), self.sampling_rate)
+        return ac.PoissonSubsampled(ac.Gaussian(self.vote_sigma, clipped_sensitivity(self.clip)), self.sampling_rate)
+
+    def planned(self, n_queries: int) -> ac.Composition | None:
+        """The most that `n_queries` queries can spend; None without `max_labels`."""
+        if self.max_labels is None:
+            return None
+        answers = min(checked_count("max_labels", self.max_labels, 0), n_queries) * self.vote_event
+        screening = self.screening_event
+        return answers if screening is None else n_queries * screening + answers
+
+    # --- use -------------------------------------------------------------------------------------------
+
+    def fit(self, X: object, y: object) -> Self:
+        """Keep the private records. Nothing is released.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y : array of shape (n,), labels 0..c-1; or with `clip` of shape (n, c), zeros and ones
+
+        Raises
+        ------
+        accountant.ParameterError
+            An array or a parameter is not as described.
+        """
+        records = checked_features(X)
+        k = checked_count("n_neighbors", self.n_neighbors, 1)
+        if k > len(records):
+            raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")
+        if not 0 < self.sampling_rate <= 1:
+            raise ac.ParameterError(f"sampling_rate = {self.sampling_rate!r}; accepted: (0, 1]")
+        if self.clip is None:
+            self.labels_, self.n_classes_ = checked_labels(y, len(records), self.n_classes)
+        else:
+            sets = _checked_sets(y, len(records), self.clip)
+            self._votes, self.n_classes_ = clipped_votes(sets, self.clip), sets.shape[1]
+        self._events = (self.screening_event, self.vote_event)
+        self.neighbours_ = Neighbours(records)
+        self.spent_ = ac.Composition()
+        self._source = as_randomness(self.rng)
+        return self
+
+    def label(self, queries: object) -> Labelling:
+        """Label public queries, in order.
+
+        Every charge is added to `spent_` before the draw that it pays for, so that an interrupted run has never
+        released more than that.
+
+        Parameters
+        ----------
+        queries : array of shape (m, d)
+
+        Returns
+        -------
+        Labelling
+
+        Raises
+        ------
+        accountant.ParameterError
+            `queries` is not as described, or `fit` was not called; nothing has been spent.
+        """
+        if not hasattr(self, "neighbours_"):
+            raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
+        points = checked_queries(queries, self.neighbours_.records.shape[1])
+        screening, vote = self._events
+        plan = self.planned(len(points))
+        cap = len(points) if self.max_labels is None else self.max_labels
+        before = self.spent_
+        shape = (len(points),) if self.clip is None else (len(points), self.n_classes_)
+        labels = np.full(shape, -1, np.int64)
+        answered = np.zeros(len(points), bool)
+        for i, products in self.neighbours_.batches(points):
+            if answered.sum() >= cap:
+                break
+            if screening is not None:
+                sample = self._nearest(points[i], products, screening)
+                self.spent_ = self.spent_ + screening
+                if not passes_screening(screening, tally(self.labels_[sample], self.n_classes_), self._source):
+                    continue
+            sample = self._nearest(points[i], products, vote)
+            self.spent_ = self.spent_ + vote
+            labels[i] = self._release(vote, sample)
+            answered[i] = True
+        return Labelling(labels, answered, _difference(self.spent_, before), plan)
+
+    def _nearest(self, query: NDArray[np.float32], products: NDArray[np.float32], event: ac.Event) -> NDArray[np.int64]:
+        """Nearest neighbours in a fresh sample, at the rate that the event prices."""
+        sample = poisson_sample(len(products), rate_of(event), self._source)
+        return self.neighbours_.nearest(query, products, sample, self.n_neighbors)
+
+    def _release(self, vote: ac.Event, sample: NDArray[np.int64]) -> Any:
+        if self.clip is None:
+            return noisy_argmax(vote, tally(self.labels_[sample], self.n_classes_), self._source)
+        return noisy_label_set(vote, self._votes[sample].sum(axis=0), self.n_neighbors / 2, self._source)
+
+
+def _checked_sets(y: object, n: int, clip: float) -> NDArray[np.int64]:
+    sets = np.asarray(y)
+    if sets.ndim != 2 or len(sets) != n or sets.shape[1] == 0:
+        raise ac.ParameterError(f"y has shape {sets.shape}; accepted with clip: ({n}, c)")
+    if not np.isin(sets, (0, 1)).all():
+        # private-knn, Thm 13, needs votes of zeros and ones: for others the clipped difference can be larger
+        raise ac.ParameterError("y holds values other than 0 and 1; accepted with clip: binary label sets")
+    if not clip > 0:
+        raise ac.ParameterError(f"clip = {clip!r}; accepted: a number above 0")
+    return sets.astype(np.int64)
+
+
+def _difference(after: ac.Composition, before: ac.Composition) -> ac.Composition:
+    return ac.Composition((event, count - before.entries.get(event, 0)) for event, count in after)

@@ -1,0 +1,64 @@
+"""Checks that come before any budget is spent; every failure is one line with the value and what is accepted."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+
+__all__ = ["checked_count", "checked_features", "checked_labels", "checked_queries"]
+
+LARGEST = 1e15
+"""Largest feature in size; products of two still fit into single precision."""
+
+
+def checked_features(X: object, name: str = "X") -> NDArray[np.float32]:
+    """A finite matrix of floats with at least one column, in single precision and row order."""
+    try:
+        with np.errstate(over="ignore"):
+            features = np.ascontiguousarray(X, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ac.ParameterError(f"{name} is not a matrix of numbers ({error}); accepted: shape (n, d)") from None
+    if features.ndim != 2 or features.shape[1] == 0:
+        raise ac.ParameterError(f"{name} has shape {features.shape}; accepted: (n, d) with d >= 1")
+    finite = (np.abs(features) <= LARGEST).all(axis=1)
+    if not finite.all():
+        raise ac.ParameterError(f"{name}[{int(np.argmin(finite))}] is not all numbers in [-1e+15, 1e+15]")
+    return features
+
+
+def checked_queries(queries: object, width: int) -> NDArray[np.float32]:
+    """Like features, of the width that the mechanism was fitted with; none at all is fine."""
+    if np.size(np.asarray(queries, dtype=object)) == 0:
+        return np.empty((0, width), np.float32)
+    features = checked_features(queries, "queries")
+    if features.shape[1] != width:
+        raise ac.ParameterError(f"queries have {features.shape[1]} columns; accepted: {width}, as the private records")
+    return features
+
+
+def checked_labels(y: object, n: int, n_classes: int | None) -> tuple[NDArray[np.int64], int]:
+    """Integer labels in 0..c-1, one for each record, and c.
+
+    Without `n_classes` the largest label decides, which is private: give it where the classes are public.
+    """
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise ac.ParameterError(f"y has shape {labels.shape}; accepted: ({n},), one label for each record")
+    if n == 0:
+        raise ac.ParameterError("there are no private records; accepted: at least one")
+    if labels.dtype.kind not in "iu" and not (labels.dtype.kind == "f" and np.all(labels == np.floor(labels))):
+        raise ac.ParameterError(f"y holds {labels.dtype} values; accepted: integers 0..c-1")
+    classes = int(labels.max()) + 1 if n_classes is None else checked_count("n_classes", n_classes, 1)
+    if labels.min() < 0 or labels.max() >= classes:
+        bad = labels[(labels < 0) | (labels >= classes)][0]
+        raise ac.ParameterError(f"y holds the label {bad}; accepted: 0..{classes - 1}")
+    return labels.astype(np.int64), max(classes, 1)
+
+
+def checked_count(name: str, value: object, low: int, high: int = 10**12) -> int:
+    """An integer in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+        raise ac.ParameterError(f"{name} = {value!r}; accepted: an integer in [{low}, {high}]")
+    return int(value)
