@@ -37,6 +37,10 @@ def solve(excess: Callable[[float], float], low: float, high: float, start: floa
     CalibrationError
         No x in the range meets the target, or excess does not look monotone.
     """
+    if integer:
+        low, high = float(math.ceil(low)), float(math.floor(high))
+        if low > high:
+            raise CalibrationError("there is no integer in the range")
     seen: dict[float, float] = {}
 
     def at(x: float) -> float:

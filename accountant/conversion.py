@@ -43,11 +43,14 @@ def epsilon_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray,
 
 
 def log_delta_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray, epsilon: float) -> FloatArray:
-    """Log of the delta that a Rényi divergence `renyi` at order 1 + b implies at `epsilon`, at most 0."""
+    """Log of the delta that a Rényi divergence `renyi` at order 1 + b implies at `epsilon`; above 0 it says nothing."""
     if conversion == "classic":
-        return np.minimum(b * (renyi - epsilon), 0.0)
+        with np.errstate(over="ignore"):
+            classic: FloatArray = b * (renyi - epsilon)
+        return classic
     # the same proposition solved for delta
-    improved: FloatArray = np.minimum(b * (renyi - epsilon - np.log1p(1 / b)) - np.log1p(b), 0.0)
+    with np.errstate(over="ignore"):
+        improved: FloatArray = b * (renyi - epsilon - np.log1p(1 / b)) - np.log1p(b)
     if conversion == "improved":
         return improved
     result = np.empty_like(improved)
@@ -56,6 +59,10 @@ def log_delta_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArra
 
 
 # --- the optimal conversion ----------------------------------------------------------------------------
+
+
+SHARP = 1e8
+"""Largest order - 1 at which the optimal rule is solved; beyond, rounding could beat what it gains on improved."""
 
 
 @Kernel
@@ -89,7 +96,7 @@ def smallest_gap(b: float, epsilon: float, log_delta: float) -> float:
     right = low + golden * (high - low)
     at_left = bernoulli_gap(b, epsilon, log_delta, left)
     at_right = bernoulli_gap(b, epsilon, log_delta, right)
-    while high - low > 1e-8 * (1.0 + abs(low)):
+    while high - low > 1e-9 * (1.0 + abs(low)):
         if at_left < at_right:
             high, right, at_right = right, left, at_left
             left = high - golden * (high - low)
@@ -109,6 +116,9 @@ def optimal_epsilons(
     for i in range(b.size):
         low = 0.0
         high = improved[i]
+        if b[i] > SHARP:
+            result[i] = high
+            continue
         if high == 0.0 or not high < math.inf or smallest_gap(b[i], 0.0, log_delta) >= renyi[i]:
             result[i] = 0.0 if high < math.inf else high
             continue
@@ -129,7 +139,7 @@ def optimal_log_deltas(
     for i in range(b.size):
         high = min(improved[i], -1e-12)
         low = max(4.0 * high - 1.0, -745.0)
-        if high <= -745.0 or smallest_gap(b[i], epsilon, high) < renyi[i]:
+        if b[i] > SHARP or high <= -745.0 or smallest_gap(b[i], epsilon, high) < renyi[i]:
             result[i] = improved[i]
             continue
         while low > -745.0 and smallest_gap(b[i], epsilon, low) >= renyi[i]:

@@ -26,6 +26,7 @@ __all__ = [
     "log_mean_excess",
     "log_mixture_ratio",
     "log_ndtr_steps",
+    "log_relative_excess",
     "logaddexp",
     "mills_ratio",
 ]
@@ -91,6 +92,16 @@ def logaddexp(x: float, y: float) -> float:
 
 
 @Kernel
+def log_relative_excess(b: float, u: float) -> float:
+    """log_mean_excess(b, u) - u, for u > 0 that is not small."""
+    t = b * u
+    if t < 500.0:
+        slope = math.expm1(t) / b if b > 0.0 else u
+        return math.log(slope + math.expm1(-u))
+    return t - math.log(b) + math.log1p((b * math.expm1(-u) - 1.0) * math.exp(-t))
+
+
+@Kernel
 def log_mean_excess(b: float, u: float) -> float:
     """log( phi_a(u) / b ), with a = 1 + b and phi_a(u) = expm1(a u) - a expm1(u) >= 0; b = 0 is the limit.
 
@@ -113,13 +124,9 @@ def log_mean_excess(b: float, u: float) -> float:
             factorial *= n
             total += h / factorial
         return math.log(a * total) + 2.0 * math.log(abs(u))
-    t = b * u
     if u > 0.0:
-        if t < 500.0:
-            slope = math.expm1(t) / b if b > 0.0 else u
-            return u + math.log(slope + math.expm1(-u))
-        return u + t - math.log(b) + math.log1p((b * math.expm1(-u) - 1.0) * math.exp(-t))
-    slope = math.expm1(t) / b if b > 0.0 else u
+        return u + log_relative_excess(b, u)
+    slope = math.expm1(b * u) / b if b > 0.0 else u
     if u < -745.0:
         return 0.0  # e^u underflows: phi_a(u)/b = 1 + (e^{a u} - a e^u)/b rounds to 1
     return math.log(math.exp(u) * slope - math.expm1(u))

@@ -63,7 +63,7 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
         ),
         key=lambda found: found[1],
     )
-    delta = min(1.0, max(math.exp(best), 5e-324))  # an underflow to 0 would claim pure DP
+    delta = max(math.exp(min(best, 0.0)), 5e-324)  # an underflow to 0 would claim pure DP
     return _guarantee(run, epsilon, delta, conversion, order, at_edge)
 
 

@@ -32,7 +32,7 @@ class Collision(Event):
     epsilon : float
         Pure-DP parameter in nats; [0, 500].
     nonzeros : int
-        Non-zero entries c of an input; [1, 1000].
+        Non-zero entries c of an input; [1, 256].
     buckets : int
         Number l of buckets; [nonzeros + 1, 1e15].
 
@@ -52,7 +52,7 @@ class Collision(Event):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "epsilon", real("epsilon", self.epsilon, 0.0, 500.0))
-        object.__setattr__(self, "nonzeros", integer("nonzeros", self.nonzeros, 1, 1000))
+        object.__setattr__(self, "nonzeros", integer("nonzeros", self.nonzeros, 1, 256))
         object.__setattr__(self, "buckets", integer("buckets", self.buckets, self.nonzeros + 1, 10**15))
 
     def _curve(self, orders: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from accountant.numerics import FloatArray
 
 __all__ = ["Composition"]
 
-MAX_COUNT = 10**30
+MAX_COUNT = int(1e30)
 CHUNK = 4096
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -332,6 +333,7 @@ def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, toler
         The event has no profile.
     """
     points = checked_orders(orders)
+    event._log_profile(np.zeros(1))  # where there is no profile, this says so
     end = float(event._curve(np.array([math.inf]))[0])
     curve = np.empty(points.size)
     for i, order in enumerate(points.ravel().tolist()):
@@ -346,27 +348,50 @@ def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, toler
 
 
 def _log_profile_mean(event: Event, order: float, rate: float, end: float, power: float, tolerance: float) -> float:
+    if end == 0.0:
+        return -math.inf
+    profile = _remembered_profile(event)
+
     def log_integrand(e: FloatArray) -> FloatArray:
-        remove, add = event._log_profile(e)
+        remove, add = profile(e)
         with np.errstate(invalid="ignore"):
             up = power * log_mixture_ratio(rate, e) + e + remove
             down = power * log_mixture_ratio(rate, -e) - 2 * e + add
         return np.logaddexp(np.where(remove > -math.inf, up, -math.inf), np.where(add > -math.inf, down, -math.inf))
 
-    if end == 0.0:
-        return -math.inf
     if end < math.inf:
-        knots = np.unique([0.0, *(k for k in event._profile_knots() if 0 < k < end), end])
-        # the mass may sit within 1/order of an end of the range: grade the panels towards both
-        shares = 0.5 ** np.arange(1, 5 + max(0, math.ceil(math.log2(1 + order * end))))
-        first, last = (knots[1] - knots[0]), (knots[-1] - knots[-2])
-        edges = np.unique(np.concatenate([knots, knots[0] + first * shares, knots[-1] - last * shares]))
+        edges = _graded_edges(event, end)
     else:
         top = _effective_end(log_integrand)
         if top == math.inf:
             return math.inf
         edges = np.concatenate([[0.0], top * 0.5 ** np.arange(60, -1, -1.0)])
     return math.log(order) + 2 * math.log(rate) + log_integral(log_integrand, edges, tolerance)
+
+
+@lru_cache(maxsize=16)
+def _graded_edges(event: Event, end: float) -> FloatArray:
+    """Panels between the knots, graded towards both ends: the mass may sit within 1/order of either."""
+    knots = np.unique([0.0, *(k for k in event._profile_knots() if 0 < k < end), end])
+    shares = 0.5 ** np.arange(1, 50)
+    first, last = (knots[1] - knots[0]), (knots[-1] - knots[-2])
+    return np.unique(np.concatenate([knots, knots[0] + first * shares, knots[-1] - last * shares]))
+
+
+@lru_cache(maxsize=16)
+def _remembered_profile(event: Event) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
+    """The event's profile, remembered where it was asked for: the panels are mostly the same at every order."""
+    seen: dict[bytes, tuple[FloatArray, FloatArray]] = {}
+
+    def profile(e: FloatArray) -> tuple[FloatArray, FloatArray]:
+        key = e.tobytes()
+        if key not in seen:
+            if len(seen) >= 64:
+                seen.clear()
+            seen[key] = event._log_profile(e)
+        return seen[key]
+
+    return profile
 
 
 def _effective_end(log_integrand: Any) -> float:

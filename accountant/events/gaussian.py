@@ -20,6 +20,7 @@ from accountant.numerics import (
     divergence_from_log_mean,
     gauss_legendre,
     log_mean_excess,
+    log_relative_excess,
     logaddexp,
     mills_ratio,
 )
@@ -191,7 +192,12 @@ def log_ratio(rate: float, mu: float, y: float) -> float:
 @Kernel
 def log_term(b: float, rate: float, mu: float, y: float) -> float:
     """Log of the integrand: standard normal density times phi_a(u)/b."""
-    return -0.5 * y * y - 0.9189385332046727 + log_mean_excess(b, log_ratio(rate, mu, y))
+    u = log_ratio(rate, mu, y)
+    if u > 40.0:
+        # u = mu y - mu^2/2 + log g + ..., and -y^2/2 + mu y - mu^2/2 is a square
+        rest = math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(0.5 * mu * mu - mu * y))
+        return -0.5 * (y - mu) ** 2 + rest - 0.9189385332046727 + log_relative_excess(b, u)
+    return -0.5 * y * y - 0.9189385332046727 + log_mean_excess(b, u)
 
 
 @Kernel
@@ -291,8 +297,10 @@ def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
     total = trapezoid(b, rate, mu, coarse, low, high)
     if half_width < full:
         # the branch cuts stand above and below y*; where the integrand is negligible there, so are they
-        at_crossing = -0.5 * crossing**2 + max(0.0, a * math.log(2.0 * (1.0 - rate))) + math.log(2.0 + 2.0 * a)
-        if b == 0.0 or at_crossing - math.log(b) > total - 45.0:
+        # there |1 + g x| <= 2 (1-g), |log(1 + g x)| <= 4, and phi_a/b is at most (2 + 2a)/b or, for b < 1/4, e^4
+        size = 4.0 if b < 0.25 else math.log((2.0 + 2.0 * a) / b)
+        at_crossing = -0.5 * crossing**2 + max(0.0, a * math.log(2.0 * (1.0 - rate))) + size
+        if at_crossing > total - 45.0:
             fine = 2.0 * math.pi * half_width / (44.0 + 0.5 * half_width * half_width)
             total = trapezoid(b, rate, mu, fine, low, high)
     return total

@@ -92,23 +92,23 @@ def laplace_divergence(a: float, t: float) -> float:
     if b * t > 1.0:
         return t + math.log((a + b * math.exp(-(a + b) * t)) / (a + b)) / b
     if a * t < 1.0:
-        # (e^{b D} - 1)/(a b) = sum_{n>=2} c_n t^n/n!,  c_n = b c_{n-1} + (-a)^{n-2}
+        # (e^{b D} - 1)/(a b t^2) = sum_{n>=2} c_n/n!,  c_2 = 1,  c_n = b t c_{n-1} + (-a t)^{n-2}
         c = 1.0
         power = 1.0
-        term = 0.5 * t * t
-        total = term
+        factorial = 2.0
+        total = 0.5
         for n in range(3, 40):
-            power *= -a
-            c = b * c + power
-            term *= t / n
-            total += c * term
-        mean = a * total
+            power *= -a * t
+            c = b * t * c + power
+            factorial *= n
+            total += c / factorial
+        mean = a * t * t * total
     elif b > 0.0:
         # of a expm1(b t) + b expm1(-a t), divided by b
         mean = (a * (math.expm1(b * t) / b) + math.expm1(-a * t)) / (a + b)
     else:
         mean = t + math.expm1(-t)
-    return math.log1p(b * mean) / b if b > 0.0 else mean
+    return min(math.log1p(b * mean) / b, t) if b > 0.0 else mean
 
 
 @Kernel
@@ -139,6 +139,7 @@ def laplace_log_profile(t: float, m: int, epsilons: FloatArray) -> FloatArray:
             log_mass: FloatArray = np.log(-np.expm1(np.minimum((epsilons - t) / 2, 0.0)))
             return log_mass
         ends = np.maximum((m * t - epsilons) / 2, 0.0)
+        t = min(t, FAR)  # what lies beyond has mass below e^-FAR
         chunks = np.array_split(ends, math.ceil(ends.size * m / 4096)) if ends.size else [ends]
         result: FloatArray = np.log(np.concatenate([_mass_below(t, m, w) for w in chunks]))
         return result
@@ -157,9 +158,9 @@ def _mass_below(t: float, m: int, w: FloatArray) -> FloatArray:
     # an atom at each place, and the whole cell that ends there
     terms = lost * (table.atoms + table.even) + (2 - lost) * table.odd
     mass = np.sum(np.where(below, terms, 0.0), axis=1)
-    last = np.minimum((w / t).astype(int), m - 1)
+    last = np.minimum(w / t, m - 1.0).astype(int)
     start = places[last]
-    reach = np.clip(w - start, 0.0, min(t, LONG))[:, None]
+    reach = np.clip(w - start, 0.0, table.reach)[:, None]
     x = reach * table.unit
     part = _bernstein(table.density[last], np.minimum(x / t, 1.0)) * np.exp(-(start[:, None] + x))
     part *= -np.expm1(-2 * np.maximum(w[:, None] - start[:, None] - x, 0.0))
@@ -167,8 +168,8 @@ def _mass_below(t: float, m: int, w: FloatArray) -> FloatArray:
     return total
 
 
-LONG = 45.0
-"""Beyond so many units into a cell, e^-x leaves nothing that counts."""
+FAR = 800.0
+"""A shift at which e^-t has underflowed: coordinates with larger ones differ only in where their profile ends."""
 
 
 class _Table(NamedTuple):
@@ -176,6 +177,7 @@ class _Table(NamedTuple):
     atoms: FloatArray  # e^-x weighted masses at the multiples of t
     even: FloatArray  # integrals over the cell that ends at each multiple of t
     odd: FloatArray
+    reach: float  # how far into a cell there is mass
     unit: FloatArray  # quadrature on [0, 1]
     weights: FloatArray
 
@@ -183,7 +185,8 @@ class _Table(NamedTuple):
 @lru_cache(maxsize=32)
 def _table(m: int, t: float) -> _Table:
     density = _density(m, t)
-    reach = min(t, LONG)
+    # the mass in a long cell is at most that of a gamma law of shape m
+    reach = min(t, m + 12 * math.sqrt(m) + 45.0)
     unit, weights = gauss_legendre(14 + m // 2 + math.ceil(0.6 * reach))
     places = np.arange(m + 1) * t
     atoms = np.array([math.comb(m, i) * 0.5**m for i in range(m + 1)]) * np.exp(-places)
@@ -192,7 +195,7 @@ def _table(m: int, t: float) -> _Table:
     back = -2 * (places[1:, None] - x)
     even = np.concatenate([[0.0], np.sum(mass * (1 + np.exp(back)), axis=1) / 2])
     odd = np.concatenate([[0.0], np.sum(mass * -np.expm1(back), axis=1) / 2])
-    return _Table(density, atoms, even, odd, unit, weights)
+    return _Table(density, atoms, even, odd, reach, unit, weights)
 
 
 def _density(m: int, t: float) -> FloatArray:

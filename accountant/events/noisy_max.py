@@ -168,7 +168,7 @@ class DataDependentGNMax(Event):
             return independent
         # A - 1 = (e^y - q)/(1 - e^y) with e^y = (q e^eps2)^((mu2-1)/mu2) = q exp((2 mu2 - 1)/sigma^2)
         y = (log_q + eps2) * (1 - 1 / mu2)
-        log_a = math.log1p(math.exp(log_q) * math.expm1((2 * mu2 - 1) / variance) / -math.expm1(y))
+        log_a = math.log1p(math.exp(y) * -math.expm1((1 - 2 * mu2) / variance) / -math.expm1(y))
         log_b = eps1 - log_q / (mu1 - 1)
         dependent = _two_point_curve(log_q, log_a, log_b, orders)
         return np.where(orders <= mu1, np.minimum(dependent, independent), independent)

@@ -18,6 +18,7 @@ from accountant.numerics import (
     divergence_from_log_mean,
     log_binomial_pmf,
     log_mean_excess,
+    log_mixture_ratio,
     logaddexp,
 )
 
@@ -53,6 +54,17 @@ class _BernoulliLike(BatchedEvent):
     def _profile_knots(self) -> Sequence[float]:
         m = self._bits()
         return [self.epsilon * (m - 2 * i) for i in range(m // 2 + 1)]
+
+    def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
+        if self._bits() > PROFILE_BITS:
+            return super()._subsampled_curve(rate, orders)
+        # finitely many outcomes: what the integral over the profile would give, as a sum
+        k = np.arange(self._bits() + 1, dtype=float)
+        log_q = _log_masses(self.epsilon, self._bits(), self._bits() - k)
+        ratio = log_mixture_ratio(rate, (2 * k - self._bits()) * self.epsilon)
+        curve = np.empty_like(orders)
+        finite_law_curve(orders, log_q, ratio, curve)
+        return np.minimum(curve, self._curve(orders))
 
 
 @dataclass(frozen=True)
@@ -124,7 +136,7 @@ def bernoulli_divergence(a: float, epsilon: float) -> float:
     b = a - 1.0
     log_likely = -math.log1p(math.exp(-epsilon))
     log_mean = logaddexp(log_likely - epsilon + log_mean_excess(b, epsilon), log_likely + log_mean_excess(b, -epsilon))
-    return divergence_from_log_mean(b, log_mean)
+    return min(divergence_from_log_mean(b, log_mean), epsilon)
 
 
 @Kernel
@@ -141,6 +153,27 @@ def log_binomials(n: float, k: FloatArray, result: FloatArray) -> None:
         result[i] = log_binomial_pmf(n, k[i], 0.5) + n * math.log(2.0)
 
 
+def _log_masses(epsilon: float, bits: int, k: FloatArray) -> FloatArray:
+    """Log-probability that k of the bits are told truly."""
+    log_mass = np.empty_like(k)
+    log_binomials(float(bits), k, log_mass)
+    log_mass -= bits * math.log1p(math.exp(-epsilon)) + (bits - k) * epsilon
+    return log_mass
+
+
+@Kernel
+def finite_law_curve(orders: FloatArray, log_q: FloatArray, ratio: FloatArray, curve: FloatArray) -> None:
+    """Fill `curve` with the larger of D_a(P||Q) and D_a(Q||P) at finite orders, from log Q and log P/Q."""
+    for i in range(orders.size):
+        b = orders[i] - 1.0
+        forward = -math.inf
+        backward = -math.inf
+        for j in range(log_q.size):
+            forward = logaddexp(forward, log_q[j] + log_mean_excess(b, ratio[j]))
+            backward = logaddexp(backward, log_q[j] + ratio[j] + log_mean_excess(b, -ratio[j]))
+        curve[i] = divergence_from_log_mean(b, max(forward, backward))
+
+
 def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> FloatArray:
     """Log of sum_k C(m,k) p^k q^(m-k) (1 - e^{e - (2k-m) eps})_+ at e >= 0, p = e^eps/(1+e^eps), q = 1-p."""
     if bits > PROFILE_BITS:
@@ -148,10 +181,7 @@ def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> Floa
             f"RandomizedResponse has a computed profile for bits in [1, {PROFILE_BITS}], not {bits}"
         )
     k = np.arange(bits // 2, bits + 1, dtype=float)
-    log_p = -math.log1p(math.exp(-epsilon))
-    log_mass = np.empty_like(k)
-    log_binomials(float(bits), k, log_mass)
-    log_mass += bits * log_p - (bits - k) * epsilon
+    log_mass = _log_masses(epsilon, bits, k)
     loss = (2 * k - bits) * epsilon
     with np.errstate(divide="ignore"):
         chunks = np.array_split(points, math.ceil(points.size * k.size / 1e6)) if points.size else [points]
