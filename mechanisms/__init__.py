@@ -4,7 +4,8 @@ Mechanisms draw the noise and hand the accountant the composition that they spen
 here.
 """
 
+from mechanisms.audit import Audit, audit
 from mechanisms.labelling import Labelling
 from mechanisms.private_knn import PrivateKNN
 
-__all__ = ["Labelling", "PrivateKNN"]
+__all__ = ["Audit", "Labelling", "PrivateKNN", "audit"]
