@@ -6,6 +6,7 @@ here.
 
 from mechanisms.audit import Audit, audit
 from mechanisms.labelling import Labelling
+from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 
-__all__ = ["Audit", "Labelling", "PrivateKNN", "audit"]
+__all__ = ["Audit", "GNMax", "LNMax", "Labelling", "PrivateKNN", "audit"]

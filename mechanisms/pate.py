@@ -1,0 +1,229 @@
+"""PATE baselines: teachers on disjoint shards vote, and the winner of the noisy votes is released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.labelling import Labelling
+from mechanisms.noise import as_randomness
+from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries
+from mechanisms.voting import noisy_argmax, passes_screening, tally
+
+__all__ = ["GNMax", "LNMax"]
+
+
+class _Pate:
+    """What both baselines share; they differ in the event that prices one vote.
+
+    A record sits in one shard, so it changes one teacher at most: one count falls by one, one rises by one.
+    """
+
+    n_teachers: int
+    make_teacher: Callable[[], Any] | None
+    screening_sigma: float | None
+    threshold: float | None
+    max_labels: int | None
+    n_classes: int | None
+    rng: Any
+
+    @property
+    def vote_event(self) -> ac.Event:
+        """The release of one label."""
+        raise NotImplementedError
+
+    @property
+    def screening_event(self) -> ac.Event | None:
+        """The screening of one query on its plurality; None where it is off."""
+        if self.screening_sigma is None:
+            return None
+        teachers = checked_count("n_teachers", self.n_teachers, 1)
+        threshold = 0.6 * teachers if self.threshold is None else self.threshold
+        return ac.NoisyScreening(self.screening_sigma, threshold, teachers)
+
+    def planned(self, n_queries: int) -> ac.Composition | None:
+        """The most that `n_queries` queries can spend; None without `max_labels`."""
+        if self.max_labels is None:
+            return None
+        answers = min(checked_count("max_labels", self.max_labels, 0), n_queries) * self.vote_event
+        screening = self.screening_event
+        return answers if screening is None else n_queries * screening + answers
+
+    def fit(self, X: object, y: object) -> Self:
+        """Train one teacher on each shard. Nothing is released.
+
+        Every record draws its shard by itself. A shard that holds a single class answers that class, an empty
+        one class 0.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y : array of shape (n,), labels 0..c-1
+
+        Raises
+        ------
+        accountant.ParameterError
+            An array or a parameter is not as described.
+        """
+        records = checked_features(X)
+        teachers = checked_count("n_teachers", self.n_teachers, 1)
+        labels, self.n_classes_ = checked_labels(y, len(records), self.n_classes)
+        if teachers > len(records):
+            raise ac.ParameterError(f"n_teachers = {teachers}; accepted: at most the {len(records)} records")
+        self._events = (self.screening_event, self.vote_event)
+        self._source = as_randomness(self.rng)
+        # drawn for each record by itself: cutting a shuffled list would move others between shards when one joins
+        shard = (self._source.uniform(len(records)) * teachers).astype(np.int64)
+        self.teachers_ = [_taught(self._teacher(), records[shard == t], labels[shard == t]) for t in range(teachers)]
+        self.width_ = records.shape[1]
+        self.spent_ = ac.Composition()
+        return self
+
+    def _teacher(self) -> Any:
+        if self.make_teacher is not None:
+            return self.make_teacher()
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(max_iter=200)
+
+    def votes(self, queries: object) -> NDArray[np.int64]:
+        """Votes for each class, one row a query. They are private: release them through `label` only."""
+        points = checked_queries(queries, self.width_)
+        if len(points) == 0:
+            return np.empty((0, self.n_classes_), np.int64)
+        answers: Sequence[NDArray[np.int64]] = [teacher(points) for teacher in self.teachers_]
+        return np.stack([tally(column, self.n_classes_) for column in np.stack(answers, axis=1)])
+
+    def label(self, queries: object) -> Labelling:
+        """Label public queries, in order; every charge is recorded in `spent_` before its draw.
+
+        Parameters
+        ----------
+        queries : array of shape (m, d)
+
+        Raises
+        ------
+        accountant.ParameterError
+            `queries` is not as described, or `fit` was not called; nothing has been spent.
+        """
+        if not hasattr(self, "teachers_"):
+            raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
+        counts = self.votes(queries)
+        screening, vote = self._events
+        cap = len(counts) if self.max_labels is None else self.max_labels
+        labels = np.full(len(counts), -1, np.int64)
+        screened = 0
+        for i, row in enumerate(counts):
+            if (labels >= 0).sum() >= cap:
+                break
+            if screening is not None:
+                self.spent_ = self.spent_ + screening
+                screened += 1
+                if not passes_screening(screening, row, self._source):
+                    continue
+            self.spent_ = self.spent_ + vote
+            labels[i] = noisy_argmax(vote, row, self._source)
+        answered = labels >= 0
+        spent = int(answered.sum()) * vote
+        if screening is not None:
+            spent = screened * screening + spent
+        return Labelling(labels, answered, spent, self.planned(len(counts)))
+
+
+class GNMax(_Pate):
+    """GNMAX: Gaussian noise on every count (Papernot et al. 2018).
+
+    Parameters
+    ----------
+    n_teachers : int
+        Shards, and teachers.
+    sigma : float
+        Noise on every class's count, in votes.
+    make_teacher : callable or None
+        Makes a classifier with scikit-learn's `fit` and `predict`; None is logistic regression.
+    screening_sigma, threshold : float or None
+        Noise and bar of an optional screening on the plurality (None: off; 0.6 n_teachers).
+    max_labels : int or None
+        Most queries that will be answered; it fixes the guarantee before the run.
+    n_classes : int or None
+        Number of classes; None takes it from the labels.
+    rng : Generator, int or None
+        None draws from the operating system's cryptographic source.
+    """
+
+    def __init__(
+        self,
+        n_teachers: int = 100,
+        sigma: float = 20.0,
+        make_teacher: Callable[[], Any] | None = None,
+        screening_sigma: float | None = None,
+        threshold: float | None = None,
+        max_labels: int | None = None,
+        n_classes: int | None = None,
+        rng: Any = None,
+    ) -> None:
+        self.n_teachers = n_teachers
+        self.sigma = sigma
+        self.make_teacher = make_teacher
+        self.screening_sigma = screening_sigma
+        self.threshold = threshold
+        self.max_labels = max_labels
+        self.n_classes = n_classes
+        self.rng = rng
+
+    @property
+    def vote_event(self) -> ac.Event:
+        """The release of one label."""
+        return ac.GNMax(self.sigma)
+
+
+class LNMax(_Pate):
+    """LNMAX: Laplace noise on every count (Papernot et al. 2017).
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise (1/gamma in the paper), in votes.
+    n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng
+        As for `GNMax`.
+    """
+
+    def __init__(
+        self,
+        n_teachers: int = 100,
+        scale: float = 20.0,
+        make_teacher: Callable[[], Any] | None = None,
+        screening_sigma: float | None = None,
+        threshold: float | None = None,
+        max_labels: int | None = None,
+        n_classes: int | None = None,
+        rng: Any = None,
+    ) -> None:
+        self.n_teachers = n_teachers
+        self.scale = scale
+        self.make_teacher = make_teacher
+        self.screening_sigma = screening_sigma
+        self.threshold = threshold
+        self.max_labels = max_labels
+        self.n_classes = n_classes
+        self.rng = rng
+
+    @property
+    def vote_event(self) -> ac.Event:
+        """The release of one label."""
+        return ac.LNMax(self.scale)
+
+
+def _taught(
+    teacher: Any, features: NDArray[np.float32], labels: NDArray[np.int64]
+) -> Callable[[Any], NDArray[np.int64]]:
+    """A function from queries to the teacher's answers."""
+    if len(np.unique(labels)) <= 1:
+        only = int(labels[0]) if len(labels) else 0
+        return lambda points: np.full(len(points), only, np.int64)
+    teacher.fit(features, labels)
+    return lambda points: np.asarray(teacher.predict(points), np.int64)
