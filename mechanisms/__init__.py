@@ -6,7 +6,8 @@ here.
 
 from mechanisms.audit import Audit, audit
 from mechanisms.labelling import Labelling
+from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 
-__all__ = ["Audit", "GNMax", "LNMax", "Labelling", "PrivateKNN", "audit"]
+__all__ = ["Audit", "GNMax", "LNMax", "Labelling", "LinearNoisySGD", "PrivateKNN", "audit"]

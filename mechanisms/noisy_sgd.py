@@ -1,0 +1,165 @@
+"""Linear NoisySGD: softmax regression by noisy gradients of Poisson batches (the baseline of ind-knn)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.noise import Floats, as_randomness, noise_of
+from mechanisms.sampling import poisson_sample, rate_of
+from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries
+
+__all__ = ["LinearNoisySGD"]
+
+
+class LinearNoisySGD:
+    """Softmax regression trained by differentially private gradient descent (Abadi et al. 2016).
+
+    Each step draws a Poisson batch, clips every record's gradient to an L2 norm of `clip`, adds Gaussian noise to
+    their sum, and moves against it. Under add-remove adjacency a step is a Poisson-subsampled Gaussian mechanism.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over `clip`.
+    sampling_rate : float
+        Probability with which a record joins a batch; (0, 1].
+    steps : int
+    clip : float
+        Largest L2 norm of a record's gradient.
+    learning_rate : float
+        Step size on the noisy sum of gradients in units of `clip`. A sum, not a mean: the size of a batch is private.
+    n_classes : int or None
+        Number of classes; None takes it from the labels, which tells the largest label that occurs.
+    rng : Generator, int or None
+        None draws from the operating system's cryptographic source.
+
+    Attributes
+    ----------
+    weights_ : array of shape (d + 1, c)
+        The last row is the intercept.
+    spent_ : accountant.Composition
+        Steps taken so far, each recorded before it is taken.
+    """
+
+    def __init__(
+        self,
+        noise_multiplier: float = 1.0,
+        sampling_rate: float = 0.05,
+        steps: int = 500,
+        clip: float = 0.1,
+        learning_rate: float = 0.02,
+        n_classes: int | None = None,
+        rng: Any = None,
+    ) -> None:
+        self.noise_multiplier = noise_multiplier
+        self.sampling_rate = sampling_rate
+        self.steps = steps
+        self.clip = clip
+        self.learning_rate = learning_rate
+        self.n_classes = n_classes
+        self.rng = rng
+
+    @classmethod
+    def for_budget(
+        cls, epsilon: float, delta: float, sampling_rate: float = 0.05, steps: int = 500, **parameters: Any
+    ) -> Self:
+        """The estimator with the least noise that keeps its steps within (epsilon, delta).
+
+        Raises
+        ------
+        accountant.CalibrationError
+            No noise is enough.
+        """
+
+        def at(noise: float):  # type: ignore[no-untyped-def]  # -> Self, which an inner function cannot say
+            return cls(noise_multiplier=noise, sampling_rate=sampling_rate, steps=steps, **parameters)
+
+        calibrated: Self = at(ac.calibrate(lambda noise: at(noise).planned, epsilon, delta, bounds=(1e-2, 1e9)))
+        return calibrated
+
+    @property
+    def event(self) -> ac.Event:
+        """One step, in units of `clip`."""
+        return ac.PoissonSubsampled(ac.Gaussian(self.noise_multiplier), self.sampling_rate)
+
+    @property
+    def planned(self) -> ac.Composition:
+        """What the whole training spends, fixed before it."""
+        return checked_count("steps", self.steps, 1) * self.event
+
+    def fit(self, X: object, y: object) -> Self:
+        """Train on private records.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Features that do not depend on the private records (standardise by public data).
+        y : array of shape (n,), labels 0..c-1
+
+        Raises
+        ------
+        accountant.ParameterError
+            An array or a parameter is not as described; nothing has been spent.
+        """
+        records = checked_features(X)
+        labels, classes = checked_labels(y, len(records), self.n_classes)
+        for name in ("clip", "learning_rate"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ac.ParameterError(f"{name} = {value!r}; accepted: a finite number above 0")
+        if not 0 < self.sampling_rate <= 1:
+            raise ac.ParameterError(f"sampling_rate = {self.sampling_rate!r}; accepted: (0, 1]")
+        event, steps, source = self.event, checked_count("steps", self.steps, 1), as_randomness(self.rng)
+        self.weights_ = np.zeros((records.shape[1] + 1, classes))
+        self.spent_ = ac.Composition()
+        for _ in range(steps):
+            batch = poisson_sample(len(records), rate_of(event), source)
+            gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, self.clip) / self.clip
+            self.spent_ = self.spent_ + event
+            noise = noise_of(event, source, gradient.size).reshape(gradient.shape)
+            self.weights_ = self.weights_ - self.learning_rate * (gradient + noise)
+        return self
+
+    def predict(self, queries: object) -> NDArray[np.int64]:
+        """Labels of public queries, at no further cost.
+
+        Raises
+        ------
+        accountant.ParameterError
+            `fit` was not called, or `queries` is not as described.
+        """
+        if not hasattr(self, "weights_"):
+            raise ac.ParameterError("predict was called before fit; accepted: fit(X, y).predict(queries)")
+        points = checked_queries(queries, len(self.weights_) - 1)
+        labels: NDArray[np.int64] = np.argmax(_scores(points, self.weights_), axis=1)
+        return labels
+
+    def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
+        """The guarantee of the training, fixed before it; parameters and errors as for `accountant.epsilon`."""
+        return ac.epsilon(self.planned, delta, conversion=conversion)
+
+
+def _scores(points: NDArray[np.float32], weights: Floats) -> Floats:
+    scores: Floats = points.astype(float) @ weights[:-1] + weights[-1]
+    return scores
+
+
+def _clipped_gradient(points: NDArray[np.float32], labels: NDArray[np.int64], weights: Floats, clip: float) -> Floats:
+    """Sum of the records' cross-entropy gradients, each scaled down to an L2 norm of at most `clip`.
+
+    A record's gradient is the outer product of (x, 1) and (softmax - one-hot), so its norm is a product of two.
+    """
+    scores = _scores(points, weights)
+    scores -= scores.max(axis=1, keepdims=True, initial=-math.inf)
+    residuals = np.exp(scores)
+    residuals /= residuals.sum(axis=1, keepdims=True)
+    residuals[np.arange(len(labels)), labels] -= 1
+    wide = points.astype(float)
+    norms = np.sqrt(np.einsum("ij,ij->i", wide, wide) + 1) * np.linalg.norm(residuals, axis=1)
+    residuals *= np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]
+    return np.concatenate([wide.T @ residuals, residuals.sum(axis=0, keepdims=True)])
