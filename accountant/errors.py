@@ -84,7 +84,7 @@ def real(
     below = number <= low if open_low else number < low
     above = number >= high if open_high else number > high
     if math.isnan(number) or below or above:
-        raise ParameterError(f"{name} = {shown(value)} is out of range; accepted: {accepted}")
+        raise ParameterError(f"{name} = {repr(number).removesuffix('.0')} is out of range; accepted: {accepted}")
     return number
 
 
