@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,7 +39,7 @@ class Composition:
         Two events have different adjacency.
     """
 
-    __slots__ = ("_adjacency", "_entries", "_parts")
+    __slots__ = ("_adjacency", "_entries", "_gathered", "_parts")
 
     def __init__(self, entries: Iterable[tuple[Event, object]] | Mapping[Event, object] = ()) -> None:
         grouped: dict[Event, int] = {}
@@ -50,6 +51,7 @@ class Composition:
                 grouped[event] = grouped.get(event, 0) + times
         self._entries: dict[Event, int] | None = grouped
         self._parts: tuple[Composition, ...] = ()
+        self._gathered: list[tuple[type[Event], Any, FloatArray]] | None = None
         self._adjacency: Adjacency | None = None
         for event in grouped:
             self._adjacency = _common(self._adjacency, event.adjacency)
@@ -59,7 +61,8 @@ class Composition:
         """So many copies of one event."""
         times = integer("count", count, 0, MAX_COUNT)
         single = cls.__new__(cls)
-        single._parts, single._adjacency = (), event.adjacency if times else None
+        single._parts, single._gathered = (), None
+        single._adjacency = event.adjacency if times else None
         single._entries = {event: times} if times else {}
         return single
 
@@ -70,7 +73,7 @@ class Composition:
         adjacency = None
         for part in parts:
             adjacency = _common(adjacency, part._adjacency)
-        whole._adjacency, whole._parts, whole._entries = adjacency, parts, None
+        whole._adjacency, whole._parts, whole._entries, whole._gathered = adjacency, parts, None, None
         return whole
 
     @property
@@ -130,15 +133,22 @@ class Composition:
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         total = np.zeros_like(orders)
-        by_class: dict[type[Event], list[tuple[Event, int]]] = {}
-        for event, count in self._grouped().items():
-            by_class.setdefault(type(event), []).append((event, count))
-        for kind, members in by_class.items():
-            for start in range(0, len(members), CHUNK):
-                chunk = members[start : start + CHUNK]
-                counts = np.array([float(count) for _, count in chunk])
-                total += counts @ kind._curves([event for event, _ in chunk], orders)
+        for kind, gathered, counts in self._chunks():
+            total += counts @ kind._curves(gathered, orders)
         return total
+
+    def _chunks(self) -> list[tuple[type[Event], Any, FloatArray]]:
+        """Events by class, in pieces that fit the cache: what their curves need, and their counts."""
+        if self._gathered is None:
+            by_class: dict[type[Event], list[tuple[Event, int]]] = {}
+            for event, count in self._grouped().items():
+                by_class.setdefault(type(event), []).append((event, count))
+            self._gathered = [
+                (kind, kind._gathered([event for event, _ in chunk]), np.array([float(count) for _, count in chunk]))
+                for kind, members in by_class.items()
+                for chunk in (members[start : start + CHUNK] for start in range(0, len(members), CHUNK))
+            ]
+        return self._gathered
 
     def __add__(self, other: object) -> Composition:
         if isinstance(other, Event):

@@ -103,9 +103,14 @@ class Event(ABC):
     # --- what may be answered better than by the general rule --------------------------------------
 
     @classmethod
-    def _curves(cls, events: Sequence[Self], orders: FloatArray) -> FloatArray:
+    def _gathered(cls, events: Sequence[Self]) -> Any:
+        """What `_curves` needs of many events, gathered once for all orders."""
+        return events
+
+    @classmethod
+    def _curves(cls, gathered: Any, orders: FloatArray) -> FloatArray:
         """Curves of many events of this class, one row each."""
-        return np.stack([event._curve(orders) for event in events])
+        return np.stack([event._curve(orders) for event in gathered])
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         """Rényi curve under Poisson subsampling with 0 < rate < 1, at orders in [1, inf).
@@ -224,12 +229,16 @@ class BatchedEvent(Event):
     """Events whose class evaluates the curves of many at once."""
 
     def _curve(self, orders: FloatArray) -> FloatArray:
-        row: FloatArray = self._curves([self], orders)[0]
+        row: FloatArray = self._curves(self._gathered([self]), orders)[0]
         return row
 
     @classmethod
     @abstractmethod
-    def _curves(cls, events: Sequence[Self], orders: FloatArray) -> FloatArray: ...
+    def _gathered(cls, events: Sequence[Self]) -> Any: ...
+
+    @classmethod
+    @abstractmethod
+    def _curves(cls, gathered: Any, orders: FloatArray) -> FloatArray: ...
 
 
 def _reals(name: str, values: ArrayLike) -> FloatArray:

@@ -39,9 +39,13 @@ class _GaussianLike(BatchedEvent):
         """Gaussian-DP parameter: distance of the two laws in standard deviations."""
 
     @classmethod
-    def _curves(cls, events: Sequence[Self], orders: FloatArray) -> FloatArray:
+    def _gathered(cls, events: Sequence[Self]) -> FloatArray:
+        return np.array([event._mu() ** 2 / 2 for event in events])
+
+    @classmethod
+    def _curves(cls, gathered: FloatArray, orders: FloatArray) -> FloatArray:
         # Bun & Steinke 2016, Lemma 2.5: D_a(N(mu,1) || N(0,1)) = a mu^2 / 2
-        slopes = np.array([event._mu() ** 2 / 2 for event in events])
+        slopes = gathered
         with np.errstate(invalid="ignore"):
             return np.where(slopes[:, None] > 0, slopes[:, None] * orders, 0.0)
 

@@ -63,11 +63,13 @@ class Laplace(BatchedEvent):
         return self.sensitivity / self.scale
 
     @classmethod
-    def _curves(cls, events: Sequence[Self], orders: FloatArray) -> FloatArray:
-        shifts = np.array([event.shift for event in events])
-        coordinates = np.array([float(event.coordinates) for event in events])
-        curves = np.empty((len(events), orders.size))
-        laplace_curves(shifts, coordinates, orders, curves)
+    def _gathered(cls, events: Sequence[Self]) -> FloatArray:
+        return np.array([(event.shift, float(event.coordinates)) for event in events])
+
+    @classmethod
+    def _curves(cls, gathered: FloatArray, orders: FloatArray) -> FloatArray:
+        curves = np.empty((len(gathered), orders.size))
+        laplace_curves(gathered, orders, curves)
         return curves
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -112,10 +114,11 @@ def laplace_divergence(a: float, t: float) -> float:
 
 
 @Kernel
-def laplace_curves(shifts: FloatArray, coordinates: FloatArray, orders: FloatArray, curves: FloatArray) -> None:
-    for i in range(shifts.size):
+def laplace_curves(rows: FloatArray, orders: FloatArray, curves: FloatArray) -> None:
+    """Fill `curves`, one row for every (shift, coordinates)."""
+    for i in range(rows.shape[0]):
         for j in range(orders.size):
-            curves[i, j] = coordinates[i] * laplace_divergence(orders[j], shifts[i])
+            curves[i, j] = rows[i, 1] * laplace_divergence(orders[j], rows[i, 0])
 
 
 # --- profile -------------------------------------------------------------------------------------------

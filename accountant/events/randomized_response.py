@@ -40,11 +40,13 @@ class _BernoulliLike(BatchedEvent):
         return 1
 
     @classmethod
-    def _curves(cls, events: Sequence[Self], orders: FloatArray) -> FloatArray:
-        epsilons = np.array([event.epsilon for event in events])
-        bits = np.array([float(event._bits()) for event in events])
-        curves = np.empty((len(events), orders.size))
-        bernoulli_curves(epsilons, bits, orders, curves)
+    def _gathered(cls, events: Sequence[Self]) -> FloatArray:
+        return np.array([(event.epsilon, float(event._bits())) for event in events])
+
+    @classmethod
+    def _curves(cls, gathered: FloatArray, orders: FloatArray) -> FloatArray:
+        curves = np.empty((len(gathered), orders.size))
+        bernoulli_curves(gathered, orders, curves)
         return curves
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -140,10 +142,11 @@ def bernoulli_divergence(a: float, epsilon: float) -> float:
 
 
 @Kernel
-def bernoulli_curves(epsilons: FloatArray, bits: FloatArray, orders: FloatArray, curves: FloatArray) -> None:
-    for i in range(epsilons.size):
+def bernoulli_curves(rows: FloatArray, orders: FloatArray, curves: FloatArray) -> None:
+    """Fill `curves`, one row for every (epsilon, bits)."""
+    for i in range(rows.shape[0]):
         for j in range(orders.size):
-            curves[i, j] = bits[i] * bernoulli_divergence(orders[j], epsilons[i])
+            curves[i, j] = rows[i, 1] * bernoulli_divergence(orders[j], rows[i, 0])
 
 
 @Kernel

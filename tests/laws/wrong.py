@@ -97,8 +97,8 @@ class CheapCurve(ac.Laplace):
     """Only one of the two outcomes' terms, as when the last candidate is taken for the maximum."""
 
     @classmethod
-    def _curves(cls, events, orders):
-        return 0.9 * super()._curves(events, orders)
+    def _curves(cls, gathered, orders):
+        return 0.9 * super()._curves(gathered, orders)
 
 
 WRONG = {
