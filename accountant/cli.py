@@ -20,7 +20,7 @@ from accountant.conversion import CONVERSIONS
 from accountant.errors import AccountantError, DataDependentError, PlanError
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee, rounded_up
-from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of
+from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of, parse_float
 from accountant.price import METHODS, calibrate, delta, epsilon
 from accountant.summary import assumptions, shares
 
@@ -97,12 +97,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _number(text: str) -> float:
     try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if number == 0 and any(digit in text.lower().partition("e")[0] for digit in "123456789"):
-        raise argparse.ArgumentTypeError(f"{text!r} is too small for a floating-point number")
-    return number
+        return parse_float(text)
+    except ValueError as error:
+        small = "too small" in str(error)
+        raise argparse.ArgumentTypeError(str(error) if small else f"{text!r} is not a number") from None
 
 
 def _whole(text: str) -> int:
@@ -338,7 +336,8 @@ def _run_verify(options: argparse.Namespace) -> int:
         task = progress.add_task("laws", total=len(events))
         for event in events:
             progress.update(task, description=_short(event)[:60])
-            results.append((event, laws_for(event), broken_laws(event, max_examples=options.examples)))
+            failures = broken_laws(event, max_examples=options.examples)
+            results.append((event, laws_for(event), failures))
             progress.advance(task)
     broken = any(failures for _, _, failures in results)
     if options.json:

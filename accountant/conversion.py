@@ -75,7 +75,8 @@ def bernoulli_gap(b: float, epsilon: float, log_delta: float, z: float) -> float
     up = epsilon + logaddexp(0.0, log_delta - log_share)  # log(p/q)
     q = math.exp(log_q)
     kept = -math.expm1(log_q)  # 1 - q, > 0 since p - delta < 1
-    lost = (delta + q * math.expm1(min(epsilon, 700.0))) / kept  # 1 - (1-p)/(1-q)
+    gained = q * math.expm1(epsilon) if epsilon < 1.0 else math.exp(log_share) - q
+    lost = (delta + gained) / kept  # 1 - (1-p)/(1-q)
     log_kept = math.log(kept)
     down = math.log1p(-lost) if lost < 0.5 else log_rest - logaddexp(0.0, z) - log_kept
     log_mean = logaddexp(log_q + log_mean_excess(b, up), log_kept + log_mean_excess(b, down))

@@ -22,7 +22,7 @@ from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
 
-__all__ = ["EVENTS", "Parameter", "Plan", "Release", "builtin_plans", "load_plan", "parameters_of"]
+__all__ = ["EVENTS", "Parameter", "Plan", "Release", "builtin_plans", "load_plan", "parameters_of", "parse_float"]
 
 EVENTS: dict[str, type[Event]] = {
     "gaussian": Gaussian,
@@ -207,7 +207,7 @@ def load_plan(source: str | Path) -> Plan:
         except (OSError, ValueError) as error:
             raise PlanError(f"cannot read {str(source)!r}: {error}; accepted: a UTF-8 text file in TOML") from None
     try:
-        tables = tomllib.loads(text)
+        tables = tomllib.loads(text, parse_float=parse_float)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{source}: not valid TOML: {error}") from None
     except (ValueError, RecursionError) as error:
@@ -276,6 +276,14 @@ def _adjacency(where: str, value: object) -> Adjacency | None:
     except ValueError:
         accepted = " or ".join(f'"{member}"' for member in Adjacency)
         raise PlanError(f"{where}: adjacency = {shown(value)}; accepted: {accepted}") from None
+
+
+def parse_float(text: str) -> float:
+    """A TOML float; one that is written as not 0 but too small for a double is an error, not 0."""
+    number = float(text)
+    if number == 0 and set(text.lower().partition("e")[0]) & set("123456789"):
+        raise ValueError(f"{text} is too small for a floating-point number; accepted: 0, or at least 5e-324 in size")
+    return number
 
 
 def _located(where: str, build: Callable[[], T]) -> T:

@@ -45,7 +45,7 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
         ),
         key=lambda found: found[1],
     )
-    if pure <= best:
+    if pure <= best and pure < math.inf:
         return _guarantee(run, pure, delta, conversion, math.inf, False)
     if best == math.inf:
         raise NoGuarantee(f"the Rényi curve is infinite at every order in [{ORDERS[0]}, {ORDERS[1]:g}]")

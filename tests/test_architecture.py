@@ -18,7 +18,9 @@ LAYERS = [
     {"guarantee", "conversion", "calibration"},
     {"renyi"},
     {"price"},
-    {"plan", "testing", "summary"},
+    {"plan", "strategies"},
+    {"laws", "summary"},
+    {"testing"},
     {"cli", "__main__"},
 ]
 """Left to right; a module imports only from its own layer or one before it."""
@@ -64,7 +66,7 @@ def test_accountant_never_imports_mechanisms():
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_and_functions_stay_small(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 450
+    assert len(text.splitlines()) <= 420
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             body = node.body[1:] if ast.get_docstring(node) else node.body

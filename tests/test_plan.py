@@ -226,6 +226,7 @@ MISTAKES = {
     "description is a number": ("description = 3\n" + GAUSSIAN, ["description = 3"]),
     "name with a line break": (SCREENING.replace('"screening"', '"a\\nb"'), ["release 1", "name"]),
     "very long value": (GAUSSIAN.replace("20", '"' + "x" * 3000 + '"'), ["sigma", "accepted:"]),
+    "delta too small for a float": (GAUSSIAN.replace("1e-5", "1e-400"), ["1e-400", "too small"]),
 }
 
 

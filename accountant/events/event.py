@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -115,13 +116,15 @@ class Event(ABC):
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         """Rényi curve under Poisson subsampling with 0 < rate < 1, at orders in [1, inf).
 
-        The sharper of the generic bound (Steinke 2022, Thm 29) and the integral over the profile.
+        The sharper of the generic bound (Steinke 2022, Thm 29) and the integral over the profile. The integral
+        counts only where the privacy loss is bounded: how far an unbounded profile matters cannot be told from
+        looking at it in finitely many places.
         """
         own = self._curve(orders)
-        try:
-            exact = renyi_from_profile(self, orders, rate)
-        except ProfileUnavailable:
-            exact = np.full_like(own, math.inf)
+        exact = np.full_like(own, math.inf)
+        if float(self._curve(np.array([math.inf]))[0]) < math.inf:
+            with suppress(ProfileUnavailable):
+                exact = renyi_from_profile(self, orders, rate)
         if np.isinf(exact).any() or self.family:
             exact = np.minimum(exact, generic_subsampled_curve(self, rate, orders))
         return np.minimum(exact, own)
@@ -319,7 +322,9 @@ def generic_subsampled_curve(event: Event, rate: float, orders: FloatArray) -> F
     low = np.array([cumulant[n] for n in floors.tolist()])
     high = np.array([cumulant[n + 1] for n in floors.tolist()])
     with np.errstate(divide="ignore", invalid="ignore"):
-        chord = ((1 - fraction) * low + fraction * high) / (orders[small] - 1)
+        # at an integer the next one does not count, also where it is infinite
+        above = np.where(fraction > 0, fraction * high, 0.0)
+        chord = ((1 - fraction) * low + above) / (orders[small] - 1)
     result[small] = np.minimum(result[small], np.where(floors == 1, high, chord))
     return result
 
@@ -407,6 +412,5 @@ def _effective_end(log_integrand: Any) -> float:
     """An epsilon beyond which the integrand is below e^-60 of its largest value, or inf if none shows."""
     e = 2.0 ** np.arange(-40, 40.25, 0.25)
     values = log_integrand(e) + np.log(e)
-    best = int(np.argmax(values))
-    gone = np.flatnonzero(values[best:] < values[best] - 60)
-    return float(e[best + gone[0]]) if gone.size else math.inf
+    last = int(np.flatnonzero(values >= np.max(values) - 60)[-1])
+    return float(e[last + 1]) if last + 1 < e.size else math.inf

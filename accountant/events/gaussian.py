@@ -25,13 +25,20 @@ from accountant.numerics import (
     mills_ratio,
 )
 
-__all__ = ["Gaussian", "GaussianDP", "ZeroConcentratedDP", "gaussian_log_profile", "subsampled_gaussian_curve"]
+__all__ = [
+    "Gaussian",
+    "GaussianDP",
+    "GaussianLike",
+    "ZeroConcentratedDP",
+    "gaussian_log_profile",
+    "subsampled_gaussian_curve",
+]
 
 SCALES = (1e-50, 1e50)
 """Accepted scales and sensitivities: their squares, times any count, stay far inside the floating-point range."""
 
 
-class _GaussianLike(BatchedEvent):
+class GaussianLike(BatchedEvent):
     """Events whose dominating pair is N(mu, 1) against N(0, 1)."""
 
     @abstractmethod
@@ -58,7 +65,7 @@ class _GaussianLike(BatchedEvent):
 
 
 @dataclass(frozen=True)
-class Gaussian(_GaussianLike):
+class Gaussian(GaussianLike):
     """Gaussian mechanism: a vector plus N(0, sigma^2) on every entry.
 
     Rényi curve ``a * sensitivity**2 / (2 * sigma**2)`` (Bun & Steinke 2016, Lemma 2.5); profile
@@ -94,7 +101,7 @@ class Gaussian(_GaussianLike):
 
 
 @dataclass(frozen=True)
-class GaussianDP(_GaussianLike):
+class GaussianDP(GaussianLike):
     """mu-GDP: no easier to tell apart than N(mu, 1) from N(0, 1) (Dong, Roth & Su 2022, Def. 3).
 
     Rényi curve ``a * mu**2 / 2`` (Dong, Roth & Su 2022, Cor. B.6); profile as for the Gaussian mechanism.
@@ -102,7 +109,7 @@ class GaussianDP(_GaussianLike):
     Parameters
     ----------
     mu : float
-        Privacy parameter; [0, 1e50].
+        Privacy parameter; 0, or [1e-50, 1e50].
     adjacency : Adjacency
 
     Raises
@@ -116,7 +123,8 @@ class GaussianDP(_GaussianLike):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "mu", real("mu", self.mu, 0.0, 1e50))
+        if self.mu != 0:
+            object.__setattr__(self, "mu", real("mu", self.mu, 1e-50, 1e50))
 
     def _mu(self) -> float:
         return self.mu
@@ -252,6 +260,17 @@ def trapezoid(b: float, rate: float, mu: float, h: float, low: float, high: floa
 
 
 @Kernel
+def disjoint_log_mean(b: float, mu: float, rate: float) -> float:
+    """The same when the two components do not overlap: of (1-g)^a + g^a e^{a b mu^2/2} - 1, split by (1-g) + g = 1."""
+    kept, gained = math.log1p(-rate), math.log(rate) + 0.5 * (1.0 + b) * mu * mu
+    if b * gained > 600.0:
+        return math.log(rate) + b * gained - math.log(b)
+    if b == 0.0:
+        return math.log((1.0 - rate) * kept + rate * gained)
+    return math.log(((1.0 - rate) * math.expm1(b * kept) + rate * math.expm1(b * gained)) / b)
+
+
+@Kernel
 def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
     """log E_{y~N(0,1)}[ phi_a(u(y)) ] / b for a = 1 + b.
 
@@ -273,6 +292,13 @@ def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
         and 0.5 * beyond**2 > 0.7 * a + 40.0
     ):
         return upper - math.log(b)
+    if (
+        crossing > 12.0
+        and beyond > 12.0
+        and mu * (min(crossing, beyond) - 12.0) > 40.0 + math.log(a)
+        and 0.5 * min(crossing, beyond) ** 2 > 0.7 * a + 45.0 - math.log(rate)
+    ):
+        return disjoint_log_mean(b, mu, rate)
     # stationary points of the integrand to the right: between 2 mu (where it grows as u^2) and a mu (as e^{a u})
     low, high = 2.0 * mu, a * mu
     if a < 2.0:
@@ -311,11 +337,15 @@ def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
 
 
 @Kernel
-def subsampled_gaussian_curves(orders: FloatArray, mu: float, rate: float, curve: FloatArray) -> None:
-    """Fill `curve` at finite orders >= 1."""
-    for i in range(orders.size):
-        b = orders[i] - 1.0
-        curve[i] = divergence_from_log_mean(b, subsampled_gaussian_log_mean(b, mu, rate))
+def subsampled_gaussian_curves(rows: FloatArray, orders: FloatArray, curves: FloatArray) -> None:
+    """Fill `curves` at finite orders >= 1, one row for every (mu, rate), mu > 0 and 0 < rate < 1."""
+    for i in range(rows.shape[0]):
+        mu, rate = rows[i, 0], rows[i, 1]
+        for j in range(orders.size):
+            b = orders[j] - 1.0
+            curve = divergence_from_log_mean(b, subsampled_gaussian_log_mean(b, mu, rate))
+            # a mixture is never further from N(0,1) than its component
+            curves[i, j] = min(curve, 0.5 * orders[j] * mu * mu)
 
 
 def subsampled_gaussian_curve(mu: float, rate: float, orders: FloatArray) -> FloatArray:
@@ -323,9 +353,8 @@ def subsampled_gaussian_curve(mu: float, rate: float, orders: FloatArray) -> Flo
 
     This direction dominates the other (Mironov, Talwar & Zhang 2019, Thm 5).
     """
-    curve = np.zeros_like(orders)
+    curves = np.zeros((1, orders.size))
     if mu > 0.0:
-        subsampled_gaussian_curves(orders, mu, rate, curve)
-        # a mixture is never further from N(0,1) than its component
-        np.minimum(curve, orders * mu**2 / 2, out=curve)
-    return curve
+        subsampled_gaussian_curves(np.array([[mu, rate]]), orders, curves)
+    row: FloatArray = curves[0]
+    return row

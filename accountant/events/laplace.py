@@ -12,11 +12,14 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable, integer, real
-from accountant.events.event import BatchedEvent
+from accountant.events.event import BatchedEvent, generic_subsampled_curve
 from accountant.events.gaussian import SCALES
 from accountant.numerics import FloatArray, Kernel, gauss_legendre
 
 __all__ = ["Laplace"]
+
+SAMPLED_COORDINATES = 16
+"""Coordinates up to which sampling is priced exactly; beyond, by the generic bound."""
 
 PROFILE_COORDINATES = 64
 """Coordinates up to which the profile is computed; its cost grows with their cube."""
@@ -28,7 +31,8 @@ class Laplace(BatchedEvent):
 
     Rényi curve ``m/(a-1) * log( a/(2a-1) exp((a-1)t) + (a-1)/(2a-1) exp(-a t) )`` with
     ``t = sensitivity/scale`` and ``m = coordinates`` (Mironov 2017, Prop. 6 and additivity); pure DP at ``m t``.
-    The profile is the exact one of the product of m Laplace pairs; it exists for at most 64 coordinates.
+    The profile is the exact one of the product of m Laplace pairs, computed for at most 64 coordinates. Poisson
+    subsampling is exact for at most 16; beyond, the generic bound stands.
 
     Parameters
     ----------
@@ -79,6 +83,11 @@ class Laplace(BatchedEvent):
             )
         both = laplace_log_profile(self.shift, self.coordinates, epsilons)
         return both, both
+
+    def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
+        if self.coordinates > SAMPLED_COORDINATES:
+            return generic_subsampled_curve(self, rate, orders)
+        return super()._subsampled_curve(rate, orders)
 
     def _profile_knots(self) -> Sequence[float]:
         m = self.coordinates

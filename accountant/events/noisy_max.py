@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
 from accountant.events.event import Event
-from accountant.events.gaussian import SCALES, _GaussianLike
+from accountant.events.gaussian import SCALES, GaussianLike
 from accountant.events.laplace import Laplace
 from accountant.numerics import FloatArray
 
@@ -21,7 +21,7 @@ __all__ = ["DataDependentGNMax", "DataDependentLNMax", "GNMax", "LNMax"]
 
 
 @dataclass(frozen=True)
-class GNMax(_GaussianLike):
+class GNMax(GaussianLike):
     """GNMAX: arg max of votes plus N(0, sigma^2) on every count, whatever the votes are.
 
     One changed voter moves two counts by one each, so the L2-sensitivity is sqrt(2) and the curve

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
 from accountant.events.event import Event, refuse_subsampling
+from accountant.events.gaussian import GaussianLike, subsampled_gaussian_curves
 from accountant.numerics import FloatArray, log_mixture_ratio
 
 __all__ = ["PoissonSubsampled"]
@@ -59,6 +62,30 @@ class PoissonSubsampled(Event):
     @property
     def family(self) -> bool:  # type: ignore[override]  # as the event underneath
         return self.event.family
+
+    @classmethod
+    def _gathered(cls, events: Sequence[Self]) -> tuple[list[Self], FloatArray]:
+        # Gaussian-like events, which are many in practice, go through one call; the rest one by one
+        return list(events), np.array([event._plain_parameters() for event in events])
+
+    @classmethod
+    def _curves(cls, gathered: tuple[list[Self], FloatArray], orders: FloatArray) -> FloatArray:
+        events, rows = gathered
+        curves = np.empty((len(events), orders.size))
+        plain = (rows[:, 0] > 0) & bool(np.isfinite(orders).all())
+        if plain.any():
+            together = np.empty((int(plain.sum()), orders.size))
+            subsampled_gaussian_curves(rows[plain], orders, together)
+            curves[plain] = together
+        for i in np.flatnonzero(~plain).tolist():
+            curves[i] = events[i]._curve(orders)
+        return curves
+
+    def _plain_parameters(self) -> tuple[float, float]:
+        """(mu, rate) of a sampled Gaussian-like event, (0, 0) for any other."""
+        if isinstance(self.event, GaussianLike) and 0.0 < self.rate < 1.0:
+            return self.event._mu(), self.rate
+        return 0.0, 0.0
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         if self.rate == 0.0:
