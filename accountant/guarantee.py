@@ -33,8 +33,8 @@ class Guarantee:
     lower : float or None
         Certified lower end of epsilon, where the method gives one.
     data_dependent : bool
-        Whether the number is itself a function of private data. Such a guarantee prints so and can be
-        neither exported nor pickled.
+        Whether the number is itself a function of private data. Such a guarantee prints so; `as_dict`, pickling
+        and ``--json`` refuse it.
     odometer : bool
         Whether the run's releases were counted afterwards instead of being limited before: then this is a
         reading of what was spent, not a guarantee that was fixed in advance.
