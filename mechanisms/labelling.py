@@ -1,15 +1,21 @@
-"""The named result of a labelling run."""
+"""A labelling run, which all mechanisms share, and its named result."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.noise import Randomness
+from mechanisms.validation import checked_count
+from mechanisms.voting import noisy_argmax, passes_screening
 
-__all__ = ["Labelling"]
+__all__ = ["Labeller", "Labelling"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,3 +50,66 @@ class Labelling:
         """
         run = self.composition if self.planned is None else self.planned
         return replace(ac.epsilon(run, delta, conversion=conversion), odometer=self.odometer)
+
+
+class Labeller(ABC):
+    """What labelling mechanisms share: two events, a plan, and a run that charges before it draws.
+
+    Attributes
+    ----------
+    spent_ : accountant.Composition
+        All that has been released so far, recorded before each release.
+    """
+
+    max_labels: int | None
+    spent_: ac.Composition
+    _source: Randomness
+
+    @property
+    @abstractmethod
+    def screening_event(self) -> ac.Event | None:
+        """The screening of one query; None where it is off."""
+
+    @property
+    @abstractmethod
+    def vote_event(self) -> ac.Event:
+        """The release of one label, or of one label set."""
+
+    def planned(self, n_queries: int) -> ac.Composition | None:
+        """The most that `n_queries` queries can spend; None without `max_labels`."""
+        if self.max_labels is None:
+            return None
+        answers = min(checked_count("max_labels", self.max_labels, 0), n_queries) * self.vote_event
+        screening = self.screening_event
+        return answers if screening is None else n_queries * screening + answers
+
+    def _begin(self, source: Randomness) -> None:
+        """Fix the events that will be both drawn and priced."""
+        self._events = (self.screening_event, self.vote_event)
+        self._source = source
+        self.spent_ = ac.Composition()
+
+    def _run(self, asks: Iterable[Callable[[ac.Event], Any]], labels: NDArray[np.int64]) -> Labelling:
+        """Answer queries in order into `labels`; each is asked for its votes, once for either event."""
+        screening, vote = self._events
+        plan, before = self.planned(len(labels)), self.spent_
+        cap = len(labels) if self.max_labels is None else self.max_labels
+        answered = np.zeros(len(labels), bool)
+        for i, ask in enumerate(asks):
+            if answered.sum() >= cap:
+                break
+            if screening is not None:
+                votes = ask(screening)
+                self.spent_ = self.spent_ + screening
+                if not passes_screening(screening, votes, self._source):
+                    continue
+            votes = ask(vote)
+            self.spent_ = self.spent_ + vote
+            labels[i] = self._release(vote, votes)
+            answered[i] = True
+        earlier = before.entries
+        spent = ac.Composition((event, count - earlier.get(event, 0)) for event, count in self.spent_)
+        return Labelling(labels, answered, spent, plan)
+
+    def _release(self, vote: ac.Event, votes: Any) -> Any:
+        return noisy_argmax(vote, votes, self._source)

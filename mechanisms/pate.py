@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.labelling import Labelling
+from mechanisms.labelling import Labeller, Labelling
 from mechanisms.noise import as_randomness
 from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries
-from mechanisms.voting import noisy_argmax, passes_screening, tally
+from mechanisms.voting import tally
 
 __all__ = ["GNMax", "LNMax"]
 
 
-class _Pate:
+class _Pate(Labeller):
     """What both baselines share; they differ in the event that prices one vote.
 
     A record sits in one shard, so it changes one teacher at most: one count falls by one, one rises by one.
@@ -27,14 +28,8 @@ class _Pate:
     make_teacher: Callable[[], Any] | None
     screening_sigma: float | None
     threshold: float | None
-    max_labels: int | None
     n_classes: int | None
     rng: Any
-
-    @property
-    def vote_event(self) -> ac.Event:
-        """The release of one label."""
-        raise NotImplementedError
 
     @property
     def screening_event(self) -> ac.Event | None:
@@ -44,14 +39,6 @@ class _Pate:
         teachers = checked_count("n_teachers", self.n_teachers, 1)
         threshold = 0.6 * teachers if self.threshold is None else self.threshold
         return ac.NoisyScreening(self.screening_sigma, threshold, teachers)
-
-    def planned(self, n_queries: int) -> ac.Composition | None:
-        """The most that `n_queries` queries can spend; None without `max_labels`."""
-        if self.max_labels is None:
-            return None
-        answers = min(checked_count("max_labels", self.max_labels, 0), n_queries) * self.vote_event
-        screening = self.screening_event
-        return answers if screening is None else n_queries * screening + answers
 
     def fit(self, X: object, y: object) -> Self:
         """Train one teacher on each shard. Nothing is released.
@@ -74,13 +61,11 @@ class _Pate:
         labels, self.n_classes_ = checked_labels(y, len(records), self.n_classes)
         if teachers > len(records):
             raise ac.ParameterError(f"n_teachers = {teachers}; accepted: at most the {len(records)} records")
-        self._events = (self.screening_event, self.vote_event)
-        self._source = as_randomness(self.rng)
+        self._begin(as_randomness(self.rng))
         # drawn for each record by itself: cutting a shuffled list would move others between shards when one joins
         shard = (self._source.uniform(len(records)) * teachers).astype(np.int64)
         self.teachers_ = [_taught(self._teacher(), records[shard == t], labels[shard == t]) for t in range(teachers)]
         self.width_ = records.shape[1]
-        self.spent_ = ac.Composition()
         return self
 
     def _teacher(self) -> Any:
@@ -113,25 +98,12 @@ class _Pate:
         if not hasattr(self, "teachers_"):
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
         counts = self.votes(queries)
-        screening, vote = self._events
-        cap = len(counts) if self.max_labels is None else self.max_labels
-        labels = np.full(len(counts), -1, np.int64)
-        screened = 0
-        for i, row in enumerate(counts):
-            if (labels >= 0).sum() >= cap:
-                break
-            if screening is not None:
-                self.spent_ = self.spent_ + screening
-                screened += 1
-                if not passes_screening(screening, row, self._source):
-                    continue
-            self.spent_ = self.spent_ + vote
-            labels[i] = noisy_argmax(vote, row, self._source)
-        answered = labels >= 0
-        spent = int(answered.sum()) * vote
-        if screening is not None:
-            spent = screened * screening + spent
-        return Labelling(labels, answered, spent, self.planned(len(counts)))
+        return self._run((partial(_same, row) for row in counts), np.full(len(counts), -1, np.int64))
+
+
+def _same(votes: NDArray[np.int64], event: ac.Event) -> NDArray[np.int64]:
+    """Teachers vote once: screening and answer see the same counts."""
+    return votes
 
 
 class GNMax(_Pate):

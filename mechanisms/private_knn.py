@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.labelling import Labelling
+from mechanisms.labelling import Labeller, Labelling
 from mechanisms.neighbours import Neighbours
 from mechanisms.noise import as_randomness
 from mechanisms.sampling import poisson_sample, rate_of
 from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries
-from mechanisms.voting import clipped_sensitivity, clipped_votes, noisy_argmax, noisy_label_set, passes_screening, tally
+from mechanisms.voting import clipped_sensitivity, clipped_votes, noisy_label_set, tally
 
 __all__ = ["PrivateKNN"]
 
 
-class PrivateKNN:
+class PrivateKNN(Labeller):
     """Labels public queries by the noisy votes of private nearest neighbours.
 
     For each query: a fresh Poisson sample of the private records, its k nearest neighbours, their votes; the query
@@ -149,14 +150,6 @@ class PrivateKNN:
             return ac.PoissonSubsampled(ac.GNMax(self.vote_sigma), self.sampling_rate)
         return ac.PoissonSubsampled(ac.Gaussian(self.vote_sigma, clipped_sensitivity(self.clip)), self.sampling_rate)
 
-    def planned(self, n_queries: int) -> ac.Composition | None:
-        """The most that `n_queries` queries can spend; None without `max_labels`."""
-        if self.max_labels is None:
-            return None
-        answers = min(checked_count("max_labels", self.max_labels, 0), n_queries) * self.vote_event
-        screening = self.screening_event
-        return answers if screening is None else n_queries * screening + answers
-
     # --- use -------------------------------------------------------------------------------------------
 
     def fit(self, X: object, y: object) -> Self:
@@ -182,11 +175,9 @@ class PrivateKNN:
             self.labels_, self.n_classes_ = checked_labels(y, len(records), self.n_classes)
         else:
             sets = _checked_sets(y, len(records), self.clip)
-            self._votes, self.n_classes_ = clipped_votes(sets, self.clip), sets.shape[1]
-        self._events = (self.screening_event, self.vote_event)
+            self._clipped, self.n_classes_ = clipped_votes(sets, self.clip), sets.shape[1]
+        self._begin(as_randomness(self.rng))
         self.neighbours_ = Neighbours(records)
-        self.spent_ = ac.Composition()
-        self._source = as_randomness(self.rng)
         return self
 
     def label(self, queries: object) -> Labelling:
@@ -211,36 +202,22 @@ class PrivateKNN:
         if not hasattr(self, "neighbours_"):
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
         points = checked_queries(queries, self.neighbours_.records.shape[1])
-        screening, vote = self._events
-        plan = self.planned(len(points))
-        cap = len(points) if self.max_labels is None else self.max_labels
-        before = self.spent_
         shape = (len(points),) if self.clip is None else (len(points), self.n_classes_)
-        labels = np.full(shape, -1, np.int64)
-        answered = np.zeros(len(points), bool)
-        for i, products in self.neighbours_.batches(points):
-            if answered.sum() >= cap:
-                break
-            if screening is not None:
-                sample = self._nearest(points[i], products, screening)
-                self.spent_ = self.spent_ + screening
-                if not passes_screening(screening, tally(self.labels_[sample], self.n_classes_), self._source):
-                    continue
-            sample = self._nearest(points[i], products, vote)
-            self.spent_ = self.spent_ + vote
-            labels[i] = self._release(vote, sample)
-            answered[i] = True
-        return Labelling(labels, answered, _difference(self.spent_, before), plan)
+        asks = (partial(self._votes_for, points[i], row) for i, row in self.neighbours_.batches(points))
+        return self._run(asks, np.full(shape, -1, np.int64))
 
-    def _nearest(self, query: NDArray[np.float32], products: NDArray[np.float32], event: ac.Event) -> NDArray[np.int64]:
-        """Nearest neighbours in a fresh sample, at the rate that the event prices."""
+    def _votes_for(self, query: NDArray[np.float32], products: NDArray[np.float32], event: ac.Event) -> Any:
+        """Votes of the nearest neighbours in a fresh sample, drawn at the rate that the event prices."""
         sample = poisson_sample(len(products), rate_of(event), self._source)
-        return self.neighbours_.nearest(query, products, sample, self.n_neighbors)
-
-    def _release(self, vote: ac.Event, sample: NDArray[np.int64]) -> Any:
+        nearest = self.neighbours_.nearest(query, products, sample, self.n_neighbors)
         if self.clip is None:
-            return noisy_argmax(vote, tally(self.labels_[sample], self.n_classes_), self._source)
-        return noisy_label_set(vote, self._votes[sample].sum(axis=0), self.n_neighbors / 2, self._source)
+            return tally(self.labels_[nearest], self.n_classes_)
+        return self._clipped[nearest].sum(axis=0)
+
+    def _release(self, vote: ac.Event, votes: Any) -> Any:
+        if self.clip is None:
+            return super()._release(vote, votes)
+        return noisy_label_set(vote, votes, self.n_neighbors / 2, self._source)
 
 
 def _checked_sets(y: object, n: int, clip: float) -> NDArray[np.int64]:
@@ -253,7 +230,3 @@ def _checked_sets(y: object, n: int, clip: float) -> NDArray[np.int64]:
     if not clip > 0:
         raise ac.ParameterError(f"clip = {clip!r}; accepted: a number above 0")
     return sets.astype(np.int64)
-
-
-def _difference(after: ac.Composition, before: ac.Composition) -> ac.Composition:
-    return ac.Composition((event, count - before.entries.get(event, 0)) for event, count in after)
