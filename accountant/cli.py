@@ -98,9 +98,10 @@ def _parser() -> argparse.ArgumentParser:
 def _number(text: str) -> float:
     try:
         return parse_float(text)
-    except ValueError as error:
-        small = "too small" in str(error)
-        raise argparse.ArgumentTypeError(str(error) if small else f"{text!r} is not a number") from None
+    except PlanError as error:  # argparse would put words of its own in the place of any ValueError's
+        raise argparse.ArgumentTypeError(str(error)) from None
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def _whole(text: str) -> int:
@@ -184,10 +185,10 @@ def _run_calibrate(options: argparse.Namespace) -> int:
     )
     solved = plan.with_value(options.vary, value)
     price = epsilon(solved.composition, target_delta, **route)
-    found = {"vary": options.vary, "value": int(value) if whole else value}
-    solved = replace(solved, description=f"with {options.vary} = {found['value']!r}")
+    found = {"vary": options.vary, "value": value}
+    solved = replace(solved, description=f"with {options.vary} = {value!r}")
     if not options.json:
-        print(f"{options.vary} = {found['value']!r}")
+        print(f"{options.vary} = {value!r}")
         if _last_value(plan, options.vary, value, bounds, whole):
             print("every value in its range meets the target; this is the last one")
     return _present(solved, price, options.json, found)

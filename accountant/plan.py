@@ -282,7 +282,7 @@ def parse_float(text: str) -> float:
     """A TOML float; one that is written as not 0 but too small for a double is an error, not 0."""
     number = float(text)
     if number == 0 and set(text.lower().partition("e")[0]) & set("123456789"):
-        raise ValueError(f"{text} is too small for a floating-point number; accepted: 0, or at least 5e-324 in size")
+        raise PlanError(f"{text} is too small for a floating-point number; accepted: 0, or at least 5e-324 in size")
     return number
 
 

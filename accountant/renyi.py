@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -38,13 +39,7 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
             )
         return _guarantee(run, pure, delta, conversion, math.inf, False)
     log_delta = math.log(delta)
-    order, best, at_edge = min(
-        (
-            _best_order(lambda b, rule=rule: epsilon_from_renyi(rule, b, run.renyi(1 + b), log_delta))  # type: ignore[misc]
-            for rule in _rules(conversion)
-        ),
-        key=lambda found: found[1],
-    )
+    order, best, at_edge = _best_of_rules(run, conversion, epsilon_from_renyi, log_delta)
     if pure <= best and pure < math.inf:
         return _guarantee(run, pure, delta, conversion, math.inf, False)
     if best == math.inf:
@@ -56,20 +51,31 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
     """Smallest delta over real orders; 0 where epsilon reaches the pure-DP limit, else at least 5e-324."""
     if float(run.renyi(math.inf)) <= epsilon:
         return _guarantee(run, epsilon, 0.0, conversion, math.inf, False)
-    order, best, at_edge = min(
-        (
-            _best_order(lambda b, rule=rule: log_delta_from_renyi(rule, b, run.renyi(1 + b), epsilon))  # type: ignore[misc]
-            for rule in _rules(conversion)
-        ),
-        key=lambda found: found[1],
-    )
+    order, best, at_edge = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
     delta = max(math.exp(min(best, 0.0)), 5e-324)  # an underflow to 0 would claim pure DP
     return _guarantee(run, epsilon, delta, conversion, order, at_edge)
 
 
-def _rules(conversion: Conversion) -> tuple[Conversion, ...]:
-    """The rules whose best is the answer: the optimal one is never above improved, at no order of either's search."""
-    return ("optimal", "improved") if conversion == "optimal" else (conversion,)
+def _best_of_rules(
+    run: Composition,
+    conversion: Conversion,
+    convert: Callable[[Conversion, FloatArray, FloatArray, float], FloatArray],
+    given: float,
+) -> tuple[float, float, bool]:
+    """Best order, value and edge; the optimal rule is never above improved, at no order of either's search."""
+    rules: tuple[Conversion, ...] = ("optimal", "improved") if conversion == "optimal" else (conversion,)
+    found = [_best_order(partial(_converted, run, convert, rule, given)) for rule in rules]
+    return min(found, key=lambda each: each[1])
+
+
+def _converted(
+    run: Composition,
+    convert: Callable[[Conversion, FloatArray, FloatArray, float], FloatArray],
+    rule: Conversion,
+    given: float,
+    b: FloatArray,
+) -> FloatArray:
+    return convert(rule, b, run.renyi(1 + b), given)
 
 
 def _guarantee(

@@ -24,12 +24,23 @@ class _Pate(Labeller):
     A record sits in one shard, so it changes one teacher at most: one count falls by one, one rises by one.
     """
 
-    n_teachers: int
-    make_teacher: Callable[[], Any] | None
-    screening_sigma: float | None
-    threshold: float | None
-    n_classes: int | None
-    rng: Any
+    def __init__(
+        self,
+        n_teachers: int,
+        make_teacher: Callable[[], Any] | None,
+        screening_sigma: float | None,
+        threshold: float | None,
+        max_labels: int | None,
+        n_classes: int | None,
+        rng: Any,
+    ) -> None:
+        self.n_teachers = n_teachers
+        self.make_teacher = make_teacher
+        self.screening_sigma = screening_sigma
+        self.threshold = threshold
+        self.max_labels = max_labels
+        self.n_classes = n_classes
+        self.rng = rng
 
     @property
     def screening_event(self) -> ac.Event | None:
@@ -138,14 +149,8 @@ class GNMax(_Pate):
         n_classes: int | None = None,
         rng: Any = None,
     ) -> None:
-        self.n_teachers = n_teachers
+        super().__init__(n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng)
         self.sigma = sigma
-        self.make_teacher = make_teacher
-        self.screening_sigma = screening_sigma
-        self.threshold = threshold
-        self.max_labels = max_labels
-        self.n_classes = n_classes
-        self.rng = rng
 
     @property
     def vote_event(self) -> ac.Event:
@@ -175,14 +180,8 @@ class LNMax(_Pate):
         n_classes: int | None = None,
         rng: Any = None,
     ) -> None:
-        self.n_teachers = n_teachers
+        super().__init__(n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng)
         self.scale = scale
-        self.make_teacher = make_teacher
-        self.screening_sigma = screening_sigma
-        self.threshold = threshold
-        self.max_labels = max_labels
-        self.n_classes = n_classes
-        self.rng = rng
 
     @property
     def vote_event(self) -> ac.Event:

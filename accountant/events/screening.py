@@ -90,6 +90,10 @@ class _Screening(Event):
         """Pairs (with the individual, without), the individual moving the count up or down by one."""
         return _bernoulli_pairs(self.sigma, self.threshold, *self._counts(), rate)
 
+    def _reversed_pairs(self, rate: float) -> _Pairs:
+        """The same pairs, (without, with)."""
+        return _reversed_bernoulli_pairs(self.sigma, self.threshold, *self._counts(), rate)
+
     def _curve(self, orders: FloatArray) -> FloatArray:
         # the list holds both orderings of every two counts, so it is its own reverse
         return self._pairs().worst_curve(orders)
@@ -99,12 +103,10 @@ class _Screening(Event):
         return both, both
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
-        pairs = self._pairs(rate)
-        return pairs.and_also(pairs.reversed()).worst_curve(orders)
+        return np.maximum(self._pairs(rate).worst_curve(orders), self._reversed_pairs(rate).worst_curve(orders))
 
     def _subsampled_log_profile(self, rate: float, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        pairs = self._pairs(rate)
-        return pairs.log_profile(epsilons), pairs.reversed().log_profile(epsilons)
+        return self._pairs(rate).log_profile(epsilons), self._reversed_pairs(rate).log_profile(epsilons)
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,11 @@ def _bernoulli_pairs(sigma: float, threshold: float, low: int, high: int, rate: 
     return pairs._replace(
         ratio_pass=log_mixture_ratio(rate, pairs.ratio_pass), ratio_fail=log_mixture_ratio(rate, pairs.ratio_fail)
     )
+
+
+@lru_cache(maxsize=64)
+def _reversed_bernoulli_pairs(sigma: float, threshold: float, low: int, high: int, rate: float) -> _Pairs:
+    return _bernoulli_pairs(sigma, threshold, low, high, rate).reversed()
 
 
 @Kernel
