@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.validation import INSTALL, needed
 
 __all__ = [
     "DataError",
@@ -45,8 +46,6 @@ ACCEPTED = (
     "digits, openml:NAME, a directory of IDX files, of CIFAR-10's .bin or of SVHN's .mat files, "
     "or a .mat, .bin, .npz or .parquet file"
 )
-
-INSTALL = "pip install 'knn-accountant[mechanisms]'"
 
 _Array = NDArray[Any]
 
@@ -166,7 +165,7 @@ def load(source: str | Path) -> Dataset:
 
 def digits() -> Dataset:
     """The 1797 images of 8 x 8 pixels that scikit-learn bundles; needs no file and no network."""
-    bunch = _needed("sklearn.datasets").load_digits()
+    bunch = needed("sklearn.datasets").load_digits()
     return Dataset("digits", bunch.data / 16, bunch.target, (8, 8))
 
 
@@ -244,7 +243,7 @@ def parquet(path: str | Path) -> Dataset:
     Without ``features`` every other column of numbers or booleans is a feature, in the file's order; columns of text,
     dates and the like, and pandas' index, are left out. A list of 0/1 as label means several labels.
     """
-    reader, expected = _needed("pyarrow.parquet"), "a .parquet file with a column label, and features"
+    reader, expected = needed("pyarrow.parquet"), "a .parquet file with a column label, and features"
     if int(import_module("pyarrow").__version__.split(".")[0]) < 15:  # CVE-2023-47248: older ones unpickle
         raise ac.MissingExtra(f"pyarrow is older than 15; accepted: {INSTALL}")
     with _decoding(path, expected), open(path, "rb") as stream:
@@ -270,7 +269,7 @@ def openml(name: str) -> Dataset:
 
     Named classes are numbered in the order of their names, or of their values where all names are numbers.
     """
-    fetch = _needed("sklearn.datasets").fetch_openml
+    fetch = needed("sklearn.datasets").fetch_openml
     source = f"openml:{name}"
     key = {"data_id": int(name)} if name.isdecimal() else {"name": name}
     with _decoding(source, "a data set of openml.org with numeric features, and a network"), warnings.catch_warnings():
@@ -429,9 +428,3 @@ def _decoding(source: str | Path, accepted: str) -> Iterator[None]:
         reason = reason if len(reason) <= 160 else f"{reason[:157]}..."
         raise DataError(f"{source}: {reason}; accepted: {accepted}") from None
 
-
-def _needed(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError:
-        raise ac.MissingExtra(f"{module} is not installed; accepted: {INSTALL}") from None

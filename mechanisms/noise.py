@@ -1,8 +1,21 @@
-"""Where a mechanism's draws come from: a seeded generator for experiments, system entropy for real releases."""
+"""Where draws come from: a seeded generator for experiments, exact noise from system entropy for real releases.
+
+Exact noise is discrete (Canonne, Kamath & Steinke 2020), on a lattice 2^-41 to 2^-40 of its scale apart that contains
+what it is added to. What that costs is what the accountant says, which prices continuous noise:
+
+* not sampled, discrete Gaussian noise has at most the continuous Rényi curve (their Prop. 5);
+* Poisson-sampled, its exp((a-1) D_a) is the trapezoidal rule with step h for the continuous integral over
+  (1-g + g e^{(2z-1)/(2 s^2)})^a, which is analytic for |Im z| < pi s^2, so the two differ by a factor of
+  1 + O(e^{-2 pi^2 s^2/h}) (Trefethen & Weideman 2014, Thm 5.1): with s/h >= 2^40, by nothing that exists;
+* for discrete Laplace noise the corners lie on the lattice, and the difference is O(a^2 h^2/s^2), below 1e-24 a^2;
+* a threshold or an arg max that is taken of it has its probability right to h/s, below 1e-12.
+"""
 
 from __future__ import annotations
 
+import math
 import secrets
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,30 +23,66 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 import accountant as ac
+from mechanisms.validation import needed
 
-__all__ = ["Randomness", "Seeded", "System", "as_randomness"]
+__all__ = ["Randomness", "Seeded", "System", "as_randomness", "noise_of"]
 
 Floats = NDArray[np.float64]
 
+FINENESS = 41
+"""Binary digits of exact noise below its scale."""
+
+LONGEST = 56
+"""Most binary digits of a scale in lattice units, so that draws fit into 64 bits: 2^7 scales are never passed."""
+
 
 class Randomness(Protocol):
-    """A source of independent uniform draws; everything else is made from them."""
+    """A source of independent draws."""
 
     def uniform(self, size: int) -> Floats:
         """`size` draws, uniform on the open interval (0, 1), with 53 bits each."""
         ...
 
+    def gaussian(self, sigma: float, size: int, grain: float) -> Floats:
+        """N(0, sigma^2), for values that are multiples of `grain`, a power of two."""
+        ...
+
+    def laplace(self, scale: float, size: int, grain: float) -> Floats:
+        """Laplace noise, likewise."""
+        ...
+
 
 class System:
-    """Cryptographic randomness of the operating system. It cannot be seeded, by accident or otherwise."""
+    """Cryptographic randomness of the operating system; it cannot be seeded, by accident or otherwise.
+
+    Noise comes from OpenDP's exact samplers of integers, which draw from the same source.
+
+    Raises
+    ------
+    accountant.MissingExtra
+        OpenDP is not installed.
+    """
+
+    def __init__(self) -> None:
+        needed("opendp.prelude")
 
     def uniform(self, size: int) -> Floats:
         words = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
         return _open_interval(words)
 
+    def gaussian(self, sigma: float, size: int, grain: float) -> Floats:
+        return _exact("make_gaussian", sigma, size, grain)
+
+    def laplace(self, scale: float, size: int, grain: float) -> Floats:
+        return _exact("make_laplace", scale, size, grain)
+
 
 class Seeded:
-    """Reproducible randomness for experiments; never for a real release."""
+    """Reproducible randomness for experiments; never for a real release.
+
+    Noise by inversion: an arg max or a bit made from it has its probability right to 1e-15, but the low bits of a
+    noisy number are not those of a Gaussian, whatever the seed.
+    """
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator
@@ -41,10 +90,38 @@ class Seeded:
     def uniform(self, size: int) -> Floats:
         return _open_interval(self.generator.integers(0, 2**64, size, dtype=np.uint64))
 
+    def gaussian(self, sigma: float, size: int, grain: float) -> Floats:
+        draws: Floats = sigma * ndtri(self.uniform(size))
+        return draws
+
+    def laplace(self, scale: float, size: int, grain: float) -> Floats:
+        centred = self.uniform(size) - 0.5
+        draws: Floats = -scale * np.sign(centred) * np.log1p(-2 * np.abs(centred))
+        return draws
+
 
 def _open_interval(words: NDArray[np.uint64]) -> Floats:
     """The middles of 2^53 equal cells: neither 0 nor 1, and symmetric about 1/2."""
     return ((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
+
+
+def _exact(maker: str, scale: float, size: int, grain: float) -> Floats:
+    """Exact discrete noise; the sum of a value and a draw, rounded to a float, is a function of the exact sum."""
+    spacing = min(2.0 ** (math.frexp(scale)[1] - FINENESS), grain)
+    if scale / spacing > 2.0**LONGEST:
+        raise ac.ParameterError(f"noise of scale {scale:g}; accepted: at most {spacing * 2.0**LONGEST:g}")
+    draws = _sampler(maker, scale / spacing)([0] * size) if size else []
+    noise: Floats = np.array(draws, dtype=np.float64) * spacing
+    return noise
+
+
+@lru_cache(maxsize=16)
+def _sampler(maker: str, scale: float) -> Any:
+    """OpenDP's measurement that adds exact noise of that scale to a vector of integers."""
+    dp = needed("opendp.prelude")
+    dp.enable_features("contrib")
+    metric = dp.l2_distance(T="f64") if maker == "make_gaussian" else dp.l1_distance(T="i64")
+    return getattr(dp.m, maker)(dp.vector_domain(dp.atom_domain(T="i64")), metric, scale=scale)
 
 
 def as_randomness(rng: object) -> Randomness:
@@ -54,6 +131,8 @@ def as_randomness(rng: object) -> Randomness:
     ------
     accountant.ParameterError
         `rng` is something else.
+    accountant.MissingExtra
+        `rng` is None, and the exact sampler is not installed.
     """
     if rng is None:
         return System()
@@ -66,25 +145,13 @@ def as_randomness(rng: object) -> Randomness:
     raise ac.ParameterError(f"rng = {rng!r}; accepted: a Generator, a seed >= 0, or None for system entropy")
 
 
-def gaussian(source: Randomness, sigma: float, size: int) -> Floats:
-    """N(0, sigma^2) by inversion.
-
-    A bit or an arg max made from it has its probability right to 1e-15, since every draw's cell has width
-    2^-53; the noisy numbers themselves must not be released, for their low bits are not those of a Gaussian.
-    """
-    draws: Floats = sigma * ndtri(source.uniform(size))
-    return draws
-
-
-def laplace(source: Randomness, scale: float, size: int) -> Floats:
-    """Laplace noise by inversion; the same caution as for `gaussian`."""
-    centred = source.uniform(size) - 0.5
-    draws: Floats = -scale * np.sign(centred) * np.log1p(-2 * np.abs(centred))
-    return draws
-
-
-def noise_of(event: ac.Event, source: Randomness, size: int) -> Floats:
+def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0) -> Floats:
     """The noise that an event prices: what is drawn and what is priced come from one object.
+
+    Parameters
+    ----------
+    grain : float
+        A power of two of which the values that get the noise are multiples; 1 for counts.
 
     Raises
     ------
@@ -93,9 +160,9 @@ def noise_of(event: ac.Event, source: Randomness, size: int) -> Floats:
     """
     inner: Any = event.event if isinstance(event, ac.PoissonSubsampled) else event
     if isinstance(inner, ac.Gaussian | ac.GNMax | ac.NoisyScreening):
-        return gaussian(source, inner.sigma, size)
+        return source.gaussian(inner.sigma, size, grain)
     if isinstance(inner, ac.Laplace | ac.LNMax):
-        return laplace(source, inner.scale, size)
+        return source.laplace(inner.scale, size, grain)
     raise ac.ParameterError(
         f"{event!r} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, LNMax"
     )

@@ -15,6 +15,9 @@ from mechanisms.validation import checked_count, checked_features, checked_label
 
 __all__ = ["LinearNoisySGD"]
 
+GRAIN = 2.0**-30
+"""Unit of gradients, as a share of the clip: what is released is a multiple of it, so that exact noise hides it."""
+
 
 class LinearNoisySGD:
     """Softmax regression trained by differentially private gradient descent (Abadi et al. 2016).
@@ -107,6 +110,8 @@ class LinearNoisySGD:
             An array or a parameter is not as described; nothing has been spent.
         """
         records = checked_features(X)
+        if len(records) > 2**23:
+            raise ac.ParameterError(f"X has {len(records)} records; accepted: at most {2**23}")
         labels, classes = checked_labels(y, len(records), self.n_classes)
         for name in ("clip", "learning_rate"):
             value = getattr(self, name)
@@ -119,9 +124,9 @@ class LinearNoisySGD:
         self.spent_ = ac.Composition()
         for _ in range(steps):
             batch = poisson_sample(len(records), rate_of(event), source)
-            gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, self.clip) / self.clip
+            gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, self.clip)
             self.spent_ = self.spent_ + event
-            noise = noise_of(event, source, gradient.size).reshape(gradient.shape)
+            noise = noise_of(event, source, gradient.size, GRAIN).reshape(gradient.shape)
             self.weights_ = self.weights_ - self.learning_rate * (gradient + noise)
         return self
 
@@ -150,16 +155,28 @@ def _scores(points: NDArray[np.float32], weights: Floats) -> Floats:
 
 
 def _clipped_gradient(points: NDArray[np.float32], labels: NDArray[np.int64], weights: Floats, clip: float) -> Floats:
-    """Sum of the records' cross-entropy gradients, each scaled down to an L2 norm of at most `clip`.
+    """Sum of the records' cross-entropy gradients in units of `clip`, each at most 1 in L2 norm.
 
-    A record's gradient is the outer product of (x, 1) and (softmax - one-hot), so its norm is a product of two.
+    The result is a multiple of GRAIN, exactly. A record's gradient is the outer product of (x, 1) and (softmax -
+    one-hot), so its norm is a product of two. Both factors are rounded towards zero to multiples of sqrt(GRAIN), by
+    which no norm grows; their products then add up without rounding, in whatever order: 2^23 records fit into 53 bits.
     """
     scores = _scores(points, weights)
     scores -= scores.max(axis=1, keepdims=True, initial=-math.inf)
     residuals = np.exp(scores)
     residuals /= residuals.sum(axis=1, keepdims=True)
     residuals[np.arange(len(labels)), labels] -= 1
-    wide = points.astype(float)
-    norms = np.sqrt(np.einsum("ij,ij->i", wide, wide) + 1) * np.linalg.norm(residuals, axis=1)
-    residuals *= np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]
-    return np.concatenate([wide.T @ residuals, residuals.sum(axis=0, keepdims=True)])
+    wide = np.concatenate([points.astype(float), np.ones((len(points), 1))], axis=1)
+    lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+    norms = lengths * np.linalg.norm(residuals, axis=1)
+    # computed norms are right to 1e-12 for all widths that fit into memory (Higham 2002, section 3.1)
+    inside = 1 - 1e-12
+    wide *= (inside / lengths)[:, None]
+    residuals *= (inside * lengths * np.minimum(1 / np.maximum(norms, 1e-300), 1 / clip))[:, None]
+    gradient: Floats = _rounded_down(wide).T @ _rounded_down(residuals) * GRAIN
+    return gradient
+
+
+def _rounded_down(values: Floats) -> Floats:
+    """Values in units of sqrt(GRAIN), rounded towards zero: whole numbers."""
+    return np.trunc(values / math.sqrt(GRAIN))

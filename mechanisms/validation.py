@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
 
-__all__ = ["checked_count", "checked_features", "checked_labels", "checked_queries"]
+__all__ = ["checked_count", "checked_features", "checked_labels", "checked_queries", "needed"]
+
+INSTALL = "pip install 'knn-accountant[mechanisms]'"
 
 LARGEST = 1e15
 """Largest feature in size; products of two still fit into single precision."""
@@ -62,3 +67,11 @@ def checked_count(name: str, value: object, low: int, high: int = 10**12) -> int
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
         raise ac.ParameterError(f"{name} = {value!r}; accepted: an integer in [{low}, {high}]")
     return int(value)
+
+
+def needed(module: str) -> Any:
+    """An optional package, imported when it is first used; MissingExtra says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ac.MissingExtra(f"{module} is not installed; accepted: {INSTALL}") from None
