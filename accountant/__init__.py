@@ -32,7 +32,7 @@ from accountant.guarantee import Guarantee
 from accountant.price import calibrate, delta, epsilon
 
 if TYPE_CHECKING:
-    from accountant import testing
+    from accountant import terminal, testing
     from accountant.plan import Plan, load_plan
 
 __version__ = "0.1.0"
@@ -73,6 +73,7 @@ __all__ = [
     "delta",
     "epsilon",
     "load_plan",
+    "terminal",
     "testing",
 ]
 
@@ -81,8 +82,8 @@ def __getattr__(name: str) -> Any:
     """Load what pricing does not need only when it is asked for."""
     from importlib import import_module
 
-    if name == "testing":
-        return import_module("accountant.testing")
+    if name in ("terminal", "testing"):
+        return import_module(f"accountant.{name}")
     if name in ("Plan", "load_plan"):
         return getattr(import_module("accountant.plan"), name)
     raise AttributeError(f"module 'accountant' has no attribute {name!r}")

@@ -8,58 +8,35 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import json
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 from accountant.adjacency import Adjacency
 from accountant.conversion import CONVERSIONS
-from accountant.errors import AccountantError, DataDependentError, PlanError
+from accountant.errors import DataDependentError, PlanError
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee, rounded_up
-from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of, parse_float
+from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.price import METHODS, calibrate, delta, epsilon
 from accountant.summary import assumptions, shares
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from accountant.terminal import Parser, console, number, print_json, run_command, whole
 
 __all__ = ["main"]
 
 
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise PlanError(f"{message}; see '{self.prog} --help'")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    try:
-        options = _parser().parse_args(arguments)
-        status: int = options.run(options)
-        return status
-    except AccountantError as error:
-        print(f"accountant: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
-    except KeyboardInterrupt:
-        print("accountant: interrupted", file=sys.stderr)
-        return 130
+    return run_command("accountant", _parser(), arguments)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     from accountant import __version__
 
-    parser = _Parser(prog="accountant", description="Privacy costs of planned experiments.")
+    parser = Parser(prog="accountant", description="Privacy costs of planned experiments.")
     parser.add_argument("--version", action="version", version=f"accountant {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser, metavar="COMMAND")
 
     def command(name: str, run: Any, text: str, *, plan: bool = True) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text, description=text)
@@ -74,15 +51,15 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     priced = command("epsilon", _run_epsilon, "Price a plan: its epsilon at a delta.")
-    priced.add_argument("--delta", type=_number, help="instead of the plan's delta")
+    priced.add_argument("--delta", type=number, help="instead of the plan's delta")
     inverse = command("delta", _run_delta, "Price a plan: its delta at an epsilon.")
-    inverse.add_argument("--epsilon", type=_number, required=True)
+    inverse.add_argument("--epsilon", type=number, required=True)
     found = command("calibrate", _run_calibrate, "Find the most economical value of a number in a plan for a target.")
     found.add_argument(
         "--vary", required=True, metavar="NAME.KEY", help="what to vary; A.KEY,B.KEY: one value for both"
     )
-    found.add_argument("--epsilon", type=_number, required=True, help="the target")
-    found.add_argument("--delta", type=_number, help="instead of the plan's delta")
+    found.add_argument("--epsilon", type=number, required=True, help="the target")
+    found.add_argument("--delta", type=number, help="instead of the plan's delta")
     listed = command("list", _run_list, "Events with their parameters, and built-in plans.", plan=False)
     listed.add_argument("event", nargs="?", metavar="EVENT", help="everything about one event")
     command("plans", _run_plans, "Price all built-in plans.", plan=False)
@@ -91,46 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     show.set_defaults(run=_run_show)
     laws = command("verify", _run_verify, "Hold events against every law of privacy accounting.", plan=False)
     laws.add_argument("--event", action="append", metavar="MODULE:NAME", help="an event of your own (repeatable)")
-    laws.add_argument("--examples", type=_whole, default=50, help="random inputs per law (default 50)")
+    laws.add_argument("--examples", type=whole, default=50, help="random inputs per law (default 50)")
     return parser
-
-
-def _number(text: str) -> float:
-    try:
-        return parse_float(text)
-    except PlanError as error:  # argparse would put words of its own in the place of any ValueError's
-        raise argparse.ArgumentTypeError(str(error)) from None
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-
-
-def _whole(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
-    return int(text)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = max(console.width, 110)
-    return console
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    def plain(item: Any) -> Any:
-        # JSON has no infinity; "inf" is what float() reads back
-        if isinstance(item, float) and not math.isfinite(item):
-            return str(item)
-        if isinstance(item, dict):
-            return {key: plain(entry) for key, entry in item.items()}
-        if isinstance(item, list | tuple):
-            return [plain(entry) for entry in item]
-        return item
-
-    print(json.dumps(plain(value), allow_nan=False, indent=2))
 
 
 # --- pricing -------------------------------------------------------------------------------------------
@@ -168,19 +107,19 @@ def _run_calibrate(options: argparse.Namespace) -> int:
     keys = {key for _, key in targets}
     route = {"method": options.method, "conversion": options.conversion}
     kinds = {plan.whole(*target) for target in targets}
-    whole = True in kinds
+    integer = True in kinds
     if len(kinds) > 1:
         raise PlanError(
             f"--vary {options.vary}: {', '.join(sorted(keys))} cannot share a value: some are whole numbers"
         )
-    bounds = (1.0, 1e15) if whole else (1e-15, 1.0) if "sampling_rate" in keys else (1e-9, 1e12)
+    bounds = (1.0, 1e15) if integer else (1e-15, 1.0) if "sampling_rate" in keys else (1e-9, 1e12)
     value = calibrate(
         lambda x: plan.with_value(options.vary, x).composition,
         options.epsilon,
         target_delta,
         bounds=bounds,
         start=plan.value(options.vary) or 1.0,
-        integer=whole,
+        integer=integer,
         **route,
     )
     solved = plan.with_value(options.vary, value)
@@ -189,14 +128,14 @@ def _run_calibrate(options: argparse.Namespace) -> int:
     solved = replace(solved, description=f"with {options.vary} = {value!r}")
     if not options.json:
         print(f"{options.vary} = {value!r}")
-        if _last_value(plan, options.vary, value, bounds, whole):
+        if _last_value(plan, options.vary, value, bounds, integer):
             print("every value in its range meets the target; this is the last one")
     return _present(solved, price, options.json, found)
 
 
-def _last_value(plan: Plan, vary: str, value: float, bounds: tuple[float, float], whole: bool) -> bool:
+def _last_value(plan: Plan, vary: str, value: float, bounds: tuple[float, float], integer: bool) -> bool:
     """Whether the range of what is varied ends at `value`."""
-    for neighbour in (value - 1, value + 1) if whole else (value * (1 - 1e-6), value * (1 + 1e-6)):
+    for neighbour in (value - 1, value + 1) if integer else (value * (1 - 1e-6), value * (1 + 1e-6)):
         try:
             plan.with_value(vary, min(max(neighbour, 0.0), 1e300))
         except PlanError:
@@ -213,11 +152,11 @@ def _present(plan: Plan, price: Guarantee, as_json: bool, extra: dict[str, Any] 
             {**line, "name": release.name, "count": release.count, "share": share}
             for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True)
         ]
-        _print_json({**price.as_dict(), "plan": plan.name, "releases": releases, **(extra or {})})
+        print_json({**price.as_dict(), "plan": plan.name, "releases": releases, **(extra or {})})
         return 0
     from rich.table import Table
 
-    console = _console()
+    screen = console()
     table = Table(title=plan.name, title_justify="left", caption=plan.description or None, caption_justify="left")
     table.add_column("release")
     table.add_column("event", overflow="fold")
@@ -226,11 +165,11 @@ def _present(plan: Plan, price: Guarantee, as_json: bool, extra: dict[str, Any] 
     for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True):
         event = f"{line['event']}: {', '.join(f'{k} {v}' for k, v in line.items() if k not in RELEASE_KEYS)}"
         table.add_row(release.name, event, f"{line.get('sampling_rate', 'all')}", f"{release.count:,}", f"{share:.1%}")
-    console.print(f"epsilon = {rounded_up(price.epsilon)} at delta = {rounded_up(price.delta)}", style="bold")
-    console.print(table)
-    console.print(str(price))
+    screen.print(f"epsilon = {rounded_up(price.epsilon)} at delta = {rounded_up(price.delta)}", style="bold")
+    screen.print(table)
+    screen.print(str(price))
     for line in assumptions(plan):
-        console.print(line)
+        screen.print(line)
     return 0
 
 
@@ -252,7 +191,7 @@ def _run_list(options: argparse.Namespace) -> int:
             print(inspect.getdoc(EVENTS[options.event]))
             return 0
     if options.json:
-        _print_json(
+        print_json(
             {
                 "events": {name: {p.name: p.default for p in keys} for name, keys in events.items()},
                 "plans": {name: load_plan(name).description for name in builtin_plans()},
@@ -261,7 +200,7 @@ def _run_list(options: argparse.Namespace) -> int:
         return 0
     from rich.table import Table
 
-    console = _console()
+    screen = console()
     table = Table(title="Events (every release also takes name, count, sampling_rate)", title_justify="left")
     table.add_column("event", no_wrap=True)
     table.add_column("parameters")
@@ -269,13 +208,13 @@ def _run_list(options: argparse.Namespace) -> int:
     for name, keys in events.items():
         shown = ", ".join(p.name if p.default is None else f"{p.name}={p.default:g}" for p in keys)
         table.add_row(name, shown, (EVENTS[name].__doc__ or "").split("\n")[0])
-    console.print(table)
+    screen.print(table)
     plans = Table(title="Built-in plans", title_justify="left")
     plans.add_column("plan", no_wrap=True)
     plans.add_column("what it is")
     for name in builtin_plans():
         plans.add_row(name, load_plan(name).description)
-    console.print(plans)
+    screen.print(plans)
     return 0
 
 
@@ -286,7 +225,7 @@ def _run_plans(options: argparse.Namespace) -> int:
         run, at = plan.composition, _delta_of(plan, None)
         rows.append((plan, at, [epsilon(run, at, conversion=conversion) for conversion in CONVERSIONS]))
     if options.json:
-        _print_json(
+        print_json(
             {
                 plan.name: {"delta": at, "data_dependent": plan.composition.data_dependent}
                 | {
@@ -306,9 +245,9 @@ def _run_plans(options: argparse.Namespace) -> int:
         mark = " *" if plan.composition.data_dependent else ""
         adjacency = str(prices[0].adjacency)
         table.add_row(plan.name + mark, f"{at:g}", *(rounded_up(price.epsilon) for price in prices), adjacency)
-    console = _console()
-    console.print(table)
-    console.print("* depends on the votes: private itself, not to be published")
+    screen = console()
+    screen.print(table)
+    screen.print("* depends on the votes: private itself, not to be published")
     return 0
 
 
@@ -332,8 +271,8 @@ def _run_verify(options: argparse.Namespace) -> int:
 
     events = [_imported(name) for name in options.event] if options.event else example_events()
     results = []
-    console = _console()
-    with Progress(console=_error_console(), transient=True, disable=options.json) as progress:
+    screen = console()
+    with Progress(console=console(stderr=True), transient=True, disable=options.json) as progress:
         task = progress.add_task("laws", total=len(events))
         for event in events:
             progress.update(task, description=_short(event)[:60])
@@ -342,7 +281,7 @@ def _run_verify(options: argparse.Namespace) -> int:
             progress.advance(task)
     broken = any(failures for _, _, failures in results)
     if options.json:
-        _print_json(
+        print_json(
             {
                 "events": [
                     {"event": repr(event), "laws": [law.name for law in laws], "broken": [str(f) for f in failures]}
@@ -361,14 +300,8 @@ def _run_verify(options: argparse.Namespace) -> int:
         table.add_row(
             _short(event), f"{len(laws) - len(failures)} of {len(laws)}", "\n".join(str(f) for f in failures) or "none"
         )
-    console.print(table)
+    screen.print(table)
     return int(broken)
-
-
-def _error_console() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True)
 
 
 def _imported(target: str) -> Event:

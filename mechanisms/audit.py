@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 
 import accountant as ac
+from mechanisms.validation import checked_real, shown
 
 __all__ = ["Audit", "Outcomes", "Tail", "audit"]
 
@@ -44,7 +45,7 @@ class Outcomes:
         return sum((key in self.listed) != self.complement for key in sample.keys)
 
     def __str__(self) -> str:
-        text = ", ".join(sorted(map(_shown, self.listed))[:4]) + (", ..." if len(self.listed) > 4 else "")
+        text = ", ".join(sorted(map(shown, self.listed))[:4]) + (", ..." if len(self.listed) > 4 else "")
         return f"output {'not ' if self.complement else ''}in {{{text}}}"
 
 
@@ -160,14 +161,14 @@ def audit(
     ``p_low <= P(S) <= e^epsilon Q(S) + delta <= e^epsilon q_high + delta``.
     """
     if not callable(mechanism):
-        raise ac.ParameterError(f"mechanism = {_shown(mechanism)}; accepted: a callable")
+        raise ac.ParameterError(f"mechanism = {shown(mechanism)}; accepted: a callable")
     if score is not None and not callable(score):
-        raise ac.ParameterError(f"score = {_shown(score)}; accepted: a callable or None")
+        raise ac.ParameterError(f"score = {shown(score)}; accepted: a callable or None")
     if not isinstance(neighbours, (tuple, list)) or len(neighbours) != 2:
-        raise ac.ParameterError(f"neighbours = {_shown(neighbours)}; accepted: a pair (data, neighbouring data)")
-    runs = int(_real("runs", runs, "an integer in [8, 1e9]", lambda n: 8 <= n <= 1e9 and n == int(n)))
-    delta = _real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)
-    confidence = _real("confidence", confidence, "(0, 1)", lambda value: 0 < value < 1)
+        raise ac.ParameterError(f"neighbours = {shown(neighbours)}; accepted: a pair (data, neighbouring data)")
+    runs = int(checked_real("runs", runs, "an integer in [8, 1e9]", lambda n: 8 <= n <= 1e9 and n == int(n)))
+    delta = checked_real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)
+    confidence = checked_real("confidence", confidence, "(0, 1)", lambda value: 0 < value < 1)
     generator = _generator(rng)
 
     halves = [_split(_run(mechanism, data, runs, generator, score, batched), generator) for data in neighbours]
@@ -246,7 +247,7 @@ def _listed(name: str, outputs: Any, runs: int, as_is: bool = False) -> Any:
     """What a batched callable returned, as a list with one entry per run."""
     sized = isinstance(outputs, (list, tuple)) or (isinstance(outputs, np.ndarray) and outputs.ndim > 0)
     if not sized or len(outputs) != runs:
-        got = f"{len(outputs)} entries" if sized else _shown(outputs)
+        got = f"{len(outputs)} entries" if sized else shown(outputs)
         raise ac.ParameterError(f"{name} returned {got}; accepted: an array, list or tuple of {runs}, one per run")
     if as_is:
         return outputs
@@ -286,17 +287,10 @@ def _key(output: Any) -> Hashable:
         hash(output)
     except TypeError:
         raise ac.ParameterError(
-            f"an output {_shown(output)} is not hashable; accepted: numbers, arrays, hashable values, tuples and "
+            f"an output {shown(output)} is not hashable; accepted: numbers, arrays, hashable values, tuples and "
             "lists of these, or a score that makes a number of it"
         ) from None
     return cast(Hashable, output)
-
-
-def _real(name: str, value: object, accepted: str, inside: Callable[[Any], bool]) -> float:
-    """`value` as a float, or ParameterError."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not inside(value):
-        raise ac.ParameterError(f"{name} = {_shown(value)}; accepted: {accepted}")
-    return float(value)
 
 
 def _generator(rng: object) -> np.random.Generator:
@@ -305,10 +299,4 @@ def _generator(rng: object) -> np.random.Generator:
         return rng
     if rng is None or (isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0):
         return np.random.default_rng(None if rng is None else int(rng))
-    raise ac.ParameterError(f"rng = {_shown(rng)}; accepted: a numpy Generator, an integer >= 0, or None")
-
-
-def _shown(value: object) -> str:
-    """`value` on one line and not too long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    raise ac.ParameterError(f"rng = {shown(rng)}; accepted: a numpy Generator, an integer >= 0, or None")

@@ -9,8 +9,7 @@ import gzip
 import math
 import struct
 import warnings
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.matlab import matlab_arrays
 from mechanisms.validation import INSTALL, needed
 
 __all__ = [
@@ -64,19 +64,19 @@ class Dataset:
         Where the records came from; errors begin with it.
     features : array, shape (n, d)
         Finite numbers, kept in single precision. Pixels of images lie in [0, 1].
-    labels : array, shape (n,) or (n, c)
-        Classes 0, 1, ..., or 0/1 for each of c >= 2 labels that a record may carry together.
+    labels : array, shape (n,) or (n, c), or None
+        Classes 0, 1, ..., or 0/1 for each of c >= 2 labels that a record may carry together; None if unlabelled.
     images : tuple of int, optional
         Shape of one record as an image: (height, width) or (height, width, channels).
     """
 
     name: str
     features: NDArray[np.float32]
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64] | None
     images: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        features, labels = np.asarray(self.features), np.asarray(self.labels)
+        features = np.asarray(self.features)
         if features.dtype.kind not in "biuf" or features.ndim != 2 or 0 in features.shape:
             found = f"{features.dtype} values of shape {features.shape}"
             raise DataError(f"{self.name}: features hold {found}; accepted: numbers of shape (n, d), n and d >= 1")
@@ -89,18 +89,21 @@ class Dataset:
         if self.images is not None and math.prod(self.images) != features.shape[1]:
             width = features.shape[1]
             raise DataError(f"{self.name}: images of shape {self.images}; accepted: shapes of {width} numbers")
-        several = labels.ndim == 2 and labels.shape[1] > 1
-        shape = (len(features), *labels.shape[1:]) if several else (len(features),)
-        labels = _whole_labels(self.name, labels, shape, 0, 1 if several else MAX_CLASSES - 1)
         object.__setattr__(self, "features", features)
-        object.__setattr__(self, "labels", labels)
+        if self.labels is not None:
+            labels = np.asarray(self.labels)
+            several = labels.ndim == 2 and labels.shape[1] > 1
+            shape = (len(features), *labels.shape[1:]) if several else (len(features),)
+            labels = _whole_labels(self.name, labels, shape, 0, 1 if several else MAX_CLASSES - 1)
+            object.__setattr__(self, "labels", labels)
 
     def __len__(self) -> int:
         return len(self.features)
 
     def take(self, rows: NDArray[np.int64]) -> Dataset:
         """The records at these positions, in this order."""
-        return Dataset(self.name, self.features[rows], self.labels[rows], self.images)
+        labels = None if self.labels is None else self.labels[rows]
+        return Dataset(self.name, self.features[rows], labels, self.images)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,14 +137,16 @@ def private_public_test_split(
     return Split(dataset.take(private), dataset.take(public), dataset.take(test))
 
 
-def load(source: str | Path) -> Dataset:
-    """Labelled records by name, extension of a file or content of a directory.
+def load(source: str | Path, *, labelled: bool = True) -> Dataset:
+    """Records by name, extension of a file or content of a directory.
 
     Parameters
     ----------
     source : str or Path
         ``digits``, ``openml:NAME``, a directory of MNIST's IDX files, of CIFAR-10's binary version or of SVHN's cropped
         digits, or a file ``.mat`` (SVHN), ``.bin`` (CIFAR-10), ``.npz`` or ``.parquet``.
+    labelled : bool
+        Refuse ``.npz`` and ``.parquet`` files without labels; the other kinds always have them.
     """
     path = Path(source)
     if source == "digits":
@@ -160,7 +165,11 @@ def load(source: str | Path) -> Dataset:
             raise ValueError(f"no such file, directory or name{hint}")
         if read is None:
             raise ValueError(f"not a known kind of data{_advice(path)}")
-    return read(path)
+    dataset = read(path)
+    if labelled and dataset.labels is None:
+        wanted = "an array labels" if read is npz else "a column label"
+        raise DataError(f"{source}: has no labels; accepted: {wanted} beside the features")
+    return dataset
 
 
 def digits() -> Dataset:
@@ -198,7 +207,7 @@ def svhn(path: str | Path) -> Dataset:
     parts = []
     for file in _files(path, _SVHN_NAMES):
         with _decoding(file, "SVHN's cropped digits in MATLAB's format 5 (not 7.3)"):
-            images, labels = _pick(_mat_arrays(memoryview(file.read_bytes())), "X", "y")
+            images, labels = _pick(matlab_arrays(memoryview(file.read_bytes())), "X", "y")
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != (32, 32, 3):
             shape = f"{images.dtype} values of shape {images.shape}"
             raise DataError(f"{file}: X holds {shape}; accepted: bytes of shape (32, 32, 3, n)")
@@ -223,29 +232,30 @@ def cifar10_binary(path: str | Path) -> Dataset:
 
 
 def npz(path: str | Path) -> Dataset:
-    """A numpy archive of the arrays ``features`` and ``labels``; features of 3 or 4 axes are images.
+    """A numpy archive of the arrays ``features`` and, if labelled, ``labels``; features of 3 or 4 axes are images.
 
     Images of bytes are scaled to [0, 1]; all other numbers stay as they are.
     """
-    with _decoding(path, "a .npz file, nothing pickled, of the arrays features and labels"), open(path, "rb") as stream:
+    with _decoding(path, "a .npz file, nothing pickled, of the array features, and labels"), open(path, "rb") as stream:
         archive = np.load(stream, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("one array, not an archive")
-        features, labels = _pick(archive, "features", "labels")
+        (features,) = _pick(archive, "features")
+        labels = archive.get("labels")
     if features.ndim in (3, 4):
         return _of_images(path, [(features, labels)], "images")
     return Dataset(str(path), features, labels)
 
 
 def parquet(path: str | Path) -> Dataset:
-    """A Parquet file with a column ``label``, and one column of lists ``features`` or any number of plain numbers.
+    """A Parquet file: if labelled, a column ``label``; one column of lists ``features`` or any number of plain numbers.
 
     Without ``features`` every other column of numbers or booleans is a feature, in the file's order; columns of text,
     dates and the like, and pandas' index, are left out. A list of 0/1 as label means several labels.
     """
     reader, expected = needed("pyarrow.parquet"), "a .parquet file with a column label, and features"
     if int(import_module("pyarrow").__version__.split(".")[0]) < 15:  # CVE-2023-47248: older ones unpickle
-        raise ac.MissingExtra(f"pyarrow is older than 15; accepted: {INSTALL}")
+        raise ac.MissingExtra(f"pyarrow is older than 15; accepted: {INSTALL.format('mechanisms')}")
     with _decoding(path, expected), open(path, "rb") as stream:
         table = reader.ParquetFile(stream, page_checksum_verification=True).read()
         for field in table.schema:
@@ -260,7 +270,7 @@ def parquet(path: str | Path) -> Dataset:
             if not chosen:
                 raise ValueError(f"no column of numbers beside 'label' among {names}")
             features = np.column_stack([_column(table, name) for name in chosen])
-        labels = _column(table, "label")
+        labels = _column(table, "label") if "label" in names else None
     return Dataset(str(path), features, labels)
 
 
@@ -291,9 +301,6 @@ def openml(name: str) -> Dataset:
 _CIFAR_NAMES = ("data_batch_*.bin", "test_batch.bin")
 _SVHN_NAMES = ("train_32x32.mat", "test_32x32.mat")
 _IDX_NAMES = ("train-*idx?-ubyte*", "t10k-*idx?-ubyte*")
-_MAT_MATRIX, _MAT_COMPRESSED = 14, 15
-_MAT_NUMERIC_CLASSES = range(6, 16)
-_MAT_TYPES = {1: "<i1", 2: "<u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 9: "<f8", 12: "<i8", 13: "<u8"}
 _DIRECTORIES: tuple[tuple[Callable[[Path], Dataset], tuple[str, ...]], ...]
 _DIRECTORIES = ((idx, _IDX_NAMES), (cifar10_binary, _CIFAR_NAMES), (svhn, _SVHN_NAMES))
 _READERS: dict[str, Callable[[Path], Dataset]]
@@ -338,37 +345,6 @@ def _pick(arrays: Mapping[str, _Array], *names: str) -> tuple[_Array, ...]:
     return tuple(arrays[name] for name in names)
 
 
-def _mat_arrays(raw: memoryview) -> dict[str, _Array]:
-    """Real numeric arrays of a MATLAB 5 file, all else is skipped; scipy's reader can crash Python on damaged files."""
-    if bytes(raw[124:128]) != b"\x00\x01IM":
-        raise ValueError("no header of a little-endian MATLAB 5 file")
-    arrays = {}
-    for kind, body in _mat_elements(raw[128:]):
-        if kind == _MAT_COMPRESSED:
-            ((kind, body),) = _mat_elements(memoryview(zlib.decompress(body)))
-        if kind != _MAT_MATRIX:
-            raise ValueError(f"an element of type {kind} where an array should begin")
-        (_, flags), (_, shape), (_, name), *values = _mat_elements(body)
-        if flags[0] in _MAT_NUMERIC_CLASSES and len(values) == 1 and values[0][0] in _MAT_TYPES:
-            array = np.frombuffer(values[0][1], _MAT_TYPES[values[0][0]])
-            arrays[bytes(name).decode("ascii")] = array.reshape(np.frombuffer(shape, "<u4").tolist(), order="F")
-    return arrays
-
-
-def _mat_elements(raw: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Type and bytes of each element; a short one keeps its size in the upper half of its type."""
-    start = 0
-    while start < len(raw):
-        kind, size = struct.unpack_from("<II", raw, start)
-        begin = start + 8
-        if kind >> 16:
-            kind, size, begin = kind & 0xFFFF, kind >> 16, start + 4
-        if begin + size > len(raw):
-            raise ValueError(f"an element of {size} bytes where {len(raw) - begin} are left")
-        yield kind, raw[begin : begin + size]
-        start = begin + size + (0 if kind == _MAT_COMPRESSED else -(begin + size) % 8)
-
-
 def _column(table: Any, name: str) -> _Array:
     """A column of numbers as (n,), or of lists of numbers of one length as (n, length)."""
     if table.column_names.count(name) != 1:
@@ -390,13 +366,17 @@ def _is_numeric(kind: Any) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
-def _of_images(source: str | Path, parts: list[tuple[_Array, _Array]], accepted: str) -> Dataset:
+def _of_images(source: str | Path, parts: Sequence[tuple[_Array, _Array | None]], accepted: str) -> Dataset:
     """Parts of images and labels as one data set, bytes scaled to [0, 1]."""
     shapes = sorted({pixels.shape[1:] for pixels, _ in parts})
     if len(shapes) != 1:
         found = f"images of different shapes {shapes}" if shapes else "none of its files found"
         raise DataError(f"{source}: {found}; accepted: {accepted}")
-    pixels, labels = (np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in zip(*parts, strict=True))
+    pixels, labels = (
+        None if arrays[0] is None else np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+        for arrays in zip(*parts, strict=True)
+    )
+    assert pixels is not None
     flat = pixels.reshape(len(pixels), math.prod(shapes[0]))
     if flat.dtype == np.uint8:
         flat = np.divide(flat, np.float32(255), dtype=np.float32)
@@ -427,4 +407,3 @@ def _decoding(source: str | Path, accepted: str) -> Iterator[None]:
         reason = " ".join(text.split()) or type(error).__name__
         reason = reason if len(reason) <= 160 else f"{reason[:157]}..."
         raise DataError(f"{source}: {reason}; accepted: {accepted}") from None
-

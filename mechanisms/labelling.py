@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.journal import Journal, Part
 from mechanisms.noise import Randomness
 from mechanisms.validation import checked_count
 from mechanisms.voting import noisy_argmax, passes_screening
@@ -89,27 +91,77 @@ class Labeller(ABC):
         self._source = source
         self.spent_ = ac.Composition()
 
-    def _run(self, asks: Iterable[Callable[[ac.Event], Any]], labels: NDArray[np.int64]) -> Labelling:
+    def _run(
+        self,
+        asks: Iterable[Callable[[ac.Event], Any]],
+        labels: NDArray[np.int64],
+        queries: NDArray[Any],
+        journal: Journal | None,
+        progress: Callable[[int], object] | None,
+    ) -> Labelling:
         """Answer queries in order into `labels`; each is asked for its votes, once for either event."""
-        screening, vote = self._events
         plan, before = self.planned(len(labels)), self.spent_
         cap = len(labels) if self.max_labels is None else self.max_labels
+        part = self._opened(journal, queries)
         answered = np.zeros(len(labels), bool)
+        votes = 0
         for i, ask in enumerate(asks):
-            if answered.sum() >= cap:
+            if votes >= cap:
                 break
-            if screening is not None:
-                votes = ask(screening)
-                self.spent_ = self.spent_ + screening
-                if not passes_screening(screening, votes, self._source):
-                    continue
-            votes = ask(vote)
-            self.spent_ = self.spent_ + vote
-            labels[i] = self._release(vote, votes)
-            answered[i] = True
+            answer = self._answer(i, ask, part)
+            if answer is not None:
+                labels[i], answered[i] = answer, True
+            votes += (i, "vote") in part.charges
+            if progress is not None:
+                progress(i + 1)
         earlier = before.entries
         spent = ac.Composition((event, count - earlier.get(event, 0)) for event, count in self.spent_)
         return Labelling(labels, answered, spent, plan)
+
+    def _answer(self, i: int, ask: Callable[[ac.Event], Any], part: Part) -> Any:
+        """The released label of one query, or None; taken from the journal if it is there."""
+        screening, vote = self._events
+        if i in part.answers:
+            answer, state = part.answers[i]
+            self._source.restore(state)
+            return answer
+        if i in part.charged_queries and not self._source.repeatable:
+            return None  # drawn, perhaps, and lost with the process: to draw again would have to be paid for again
+        answer = None
+        if screening is None or self._passes(screening, self._charged(i, "screening", screening, ask, part)):
+            answer = self._release(vote, self._charged(i, "vote", vote, ask, part))
+        part.answer(i, answer, self._source.state())
+        return answer
+
+    def _charged(self, i: int, release: str, event: ac.Event, ask: Callable[[ac.Event], Any], part: Part) -> Any:
+        """The votes for a release, charged before anything is drawn."""
+        if part.charge(i, release):
+            self.spent_ = self.spent_ + event
+        return ask(event)
+
+    def _opened(self, journal: Journal | None, queries: NDArray[Any]) -> Part:
+        """This run in the journal; what it spent before it was interrupted is added to `spent_`."""
+        if journal is None:
+            return Part()
+        screening, vote = self._events
+        digest = sha256(np.ascontiguousarray(queries).tobytes()).hexdigest()
+        header = {
+            "mechanism": type(self).__name__,
+            "screening": repr(screening),
+            "vote": repr(vote),
+            "max_labels": self.max_labels,
+            "queries": [*queries.shape, digest],
+            "seed": self._source.state(),
+        }
+        part = journal.part(header)
+        for _, release in part.charges:
+            event = screening if release == "screening" else vote
+            assert event is not None  # the header fixes which releases there are
+            self.spent_ = self.spent_ + event
+        return part
+
+    def _passes(self, screening: ac.Event, votes: Any) -> bool:
+        return passes_screening(screening, votes, self._source)
 
     def _release(self, vote: ac.Event, votes: Any) -> Any:
         return noisy_argmax(vote, votes, self._source)

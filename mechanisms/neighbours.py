@@ -12,6 +12,9 @@ __all__ = ["BATCH", "Neighbours"]
 BATCH = 256
 """Queries whose distances are held at once."""
 
+ROWS = 128
+"""Records compared in double precision at once."""
+
 UNIT = 2.0**-24
 """Unit roundoff of single precision."""
 
@@ -73,7 +76,10 @@ class Neighbours:
         # surely among the k nearest: at most k records, itself included, could be as near
         certain = np.searchsorted(np.sort(lows), highs, side="right") <= k
         sure, open_ones = candidates[certain], candidates[~certain]
-        difference = self.records[subset[open_ones]].astype(float) - query.astype(float)
-        exact = np.array([float(np.dot(row, row)) for row in difference])
+        wide, exact = query.astype(float), np.empty(len(open_ones))
+        for start in range(0, len(open_ones), ROWS):
+            rows = self.records[subset[open_ones[start : start + ROWS]]] - wide
+            # a product of its own for each row: what a record's distance rounds to depends on no other record
+            exact[start : start + ROWS] = np.matmul(rows[:, None, :], rows[:, :, None]).ravel()
         chosen = open_ones[np.argsort(exact, kind="stable")[: k - len(sure)]]
         return np.sort(np.concatenate([sure, chosen]))

@@ -37,7 +37,23 @@ LONGEST = 56
 
 
 class Randomness(Protocol):
-    """A source of independent draws."""
+    """A source of independent draws.
+
+    Attributes
+    ----------
+    repeatable : bool
+        Whether it can go back to an earlier state, and draw the same again.
+    """
+
+    repeatable: bool
+
+    def state(self) -> Any:
+        """What `restore` takes; None if it is not repeatable."""
+        ...
+
+    def restore(self, state: Any) -> None:
+        """Go back to that state."""
+        ...
 
     def uniform(self, size: int) -> Floats:
         """`size` draws, uniform on the open interval (0, 1), with 53 bits each."""
@@ -63,8 +79,16 @@ class System:
         OpenDP is not installed.
     """
 
+    repeatable = False
+
     def __init__(self) -> None:
         needed("opendp.prelude")
+
+    def state(self) -> None:
+        return None
+
+    def restore(self, state: None) -> None:
+        return None
 
     def uniform(self, size: int) -> Floats:
         words = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
@@ -84,8 +108,16 @@ class Seeded:
     noisy number are not those of a Gaussian, whatever the seed.
     """
 
+    repeatable = True
+
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator
+
+    def state(self) -> Any:
+        return self.generator.bit_generator.state
+
+    def restore(self, state: Any) -> None:
+        self.generator.bit_generator.state = state
 
     def uniform(self, size: int) -> Floats:
         return _open_interval(self.generator.integers(0, 2**64, size, dtype=np.uint64))

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.noise import Floats, as_randomness, noise_of
 from mechanisms.sampling import poisson_sample, rate_of
-from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries
+from mechanisms.validation import (
+    checked_count,
+    checked_features,
+    checked_labels,
+    checked_positive,
+    checked_queries,
+    checked_rate,
+)
 
 __all__ = ["LinearNoisySGD"]
 
@@ -114,11 +121,8 @@ class LinearNoisySGD:
             raise ac.ParameterError(f"X has {len(records)} records; accepted: at most {2**23}")
         labels, classes = checked_labels(y, len(records), self.n_classes)
         for name in ("clip", "learning_rate"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise ac.ParameterError(f"{name} = {value!r}; accepted: a finite number above 0")
-        if not 0 < self.sampling_rate <= 1:
-            raise ac.ParameterError(f"sampling_rate = {self.sampling_rate!r}; accepted: (0, 1]")
+            checked_positive(name, getattr(self, name))
+        checked_rate(self.sampling_rate)
         event, steps, source = self.event, checked_count("steps", self.steps, 1), as_randomness(self.rng)
         self.weights_ = np.zeros((records.shape[1] + 1, classes))
         self.spent_ = ac.Composition()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.journal import Journal
 from mechanisms.labelling import Labeller, Labelling
 from mechanisms.noise import as_randomness
 from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries
@@ -94,12 +95,16 @@ class _Pate(Labeller):
         answers: Sequence[NDArray[np.int64]] = [teacher(points) for teacher in self.teachers_]
         return np.stack([tally(column, self.n_classes_) for column in np.stack(answers, axis=1)])
 
-    def label(self, queries: object) -> Labelling:
+    def label(
+        self, queries: object, journal: Journal | None = None, progress: Callable[[int], object] | None = None
+    ) -> Labelling:
         """Label public queries, in order; every charge is recorded in `spent_` before its draw.
 
         Parameters
         ----------
         queries : array of shape (m, d)
+        journal, progress
+            As for `PrivateKNN.label`.
 
         Raises
         ------
@@ -108,8 +113,10 @@ class _Pate(Labeller):
         """
         if not hasattr(self, "teachers_"):
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
-        counts = self.votes(queries)
-        return self._run((partial(_same, row) for row in counts), np.full(len(counts), -1, np.int64))
+        points = checked_queries(queries, self.width_)
+        counts = self.votes(points)
+        labels = np.full(len(counts), -1, np.int64)
+        return self._run((partial(_same, row) for row in counts), labels, points, journal, progress)
 
 
 def _same(votes: NDArray[np.int64], event: ac.Event) -> NDArray[np.int64]:

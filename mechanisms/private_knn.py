@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
@@ -9,11 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.journal import Journal
 from mechanisms.labelling import Labeller, Labelling
 from mechanisms.neighbours import Neighbours
 from mechanisms.noise import as_randomness
 from mechanisms.sampling import poisson_sample, rate_of
-from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries
+from mechanisms.validation import (
+    checked_count,
+    checked_features,
+    checked_labels,
+    checked_positive,
+    checked_queries,
+    checked_rate,
+)
 from mechanisms.voting import clipped_sensitivity, clipped_votes, noisy_label_set, tally
 
 __all__ = ["PrivateKNN"]
@@ -169,8 +178,7 @@ class PrivateKNN(Labeller):
         k = checked_count("n_neighbors", self.n_neighbors, 1)
         if k > len(records):
             raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")
-        if not 0 < self.sampling_rate <= 1:
-            raise ac.ParameterError(f"sampling_rate = {self.sampling_rate!r}; accepted: (0, 1]")
+        checked_rate(self.sampling_rate)
         if self.clip is None:
             self.labels_, self.n_classes_ = checked_labels(y, len(records), self.n_classes)
         else:
@@ -180,7 +188,9 @@ class PrivateKNN(Labeller):
         self.neighbours_ = Neighbours(records)
         return self
 
-    def label(self, queries: object) -> Labelling:
+    def label(
+        self, queries: object, journal: Journal | None = None, progress: Callable[[int], object] | None = None
+    ) -> Labelling:
         """Label public queries, in order.
 
         Every charge is added to `spent_` before the draw that it pays for, so that an interrupted run has never
@@ -189,6 +199,12 @@ class PrivateKNN(Labeller):
         Parameters
         ----------
         queries : array of shape (m, d)
+        journal : Journal, optional
+            Makes the run durable: charges are on disk before their draws. An interrupted run goes on where it was; one
+            that had ended gives its labels again, at no cost. A query whose draw was lost with the process stays
+            unanswered, unless a seed can repeat it.
+        progress : callable, optional
+            Called with the number of queries done, after each.
 
         Returns
         -------
@@ -204,7 +220,7 @@ class PrivateKNN(Labeller):
         points = checked_queries(queries, self.neighbours_.records.shape[1])
         shape = (len(points),) if self.clip is None else (len(points), self.n_classes_)
         asks = (partial(self._votes_for, points[i], row) for i, row in self.neighbours_.batches(points))
-        return self._run(asks, np.full(shape, -1, np.int64))
+        return self._run(asks, np.full(shape, -1, np.int64), points, journal, progress)
 
     def _votes_for(self, query: NDArray[np.float32], products: NDArray[np.float32], event: ac.Event) -> Any:
         """Votes of the nearest neighbours in a fresh sample, drawn at the rate that the event prices."""
@@ -227,6 +243,5 @@ def _checked_sets(y: object, n: int, clip: float) -> NDArray[np.int64]:
     if not np.isin(sets, (0, 1)).all():
         # private-knn, Thm 13, needs votes of zeros and ones: for others the clipped difference can be larger
         raise ac.ParameterError("y holds values other than 0 and 1; accepted with clip: binary label sets")
-    if not clip > 0:
-        raise ac.ParameterError(f"clip = {clip!r}; accepted: a number above 0")
+    checked_positive("clip", clip)
     return sets.astype(np.int64)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -10,9 +13,19 @@ from numpy.typing import NDArray
 
 import accountant as ac
 
-__all__ = ["checked_count", "checked_features", "checked_labels", "checked_queries", "needed"]
+__all__ = [
+    "checked_count",
+    "checked_features",
+    "checked_labels",
+    "checked_positive",
+    "checked_queries",
+    "checked_rate",
+    "checked_real",
+    "needed",
+    "shown",
+]
 
-INSTALL = "pip install 'knn-accountant[mechanisms]'"
+INSTALL = "pip install 'knn-accountant[{}]'"
 
 LARGEST = 1e15
 """Largest feature in size; products of two still fit into single precision."""
@@ -35,7 +48,7 @@ def checked_features(X: object, name: str = "X") -> NDArray[np.float32]:
 
 def checked_queries(queries: object, width: int) -> NDArray[np.float32]:
     """Like features, of the width that the mechanism was fitted with; none at all is fine."""
-    if np.size(np.asarray(queries, dtype=object)) == 0:
+    if np.size(queries if isinstance(queries, np.ndarray) else np.asarray(queries, dtype=object)) == 0:
         return np.empty((0, width), np.float32)
     features = checked_features(queries, "queries")
     if features.shape[1] != width:
@@ -69,9 +82,32 @@ def checked_count(name: str, value: object, low: int, high: int = 10**12) -> int
     return int(value)
 
 
-def needed(module: str) -> Any:
+def checked_real(name: str, value: object, accepted: str, inside: Callable[[Any], bool]) -> float:
+    """A real number inside what is accepted."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not inside(value):
+        raise ac.ParameterError(f"{name} = {shown(value)}; accepted: {accepted}")
+    return float(value)
+
+
+def checked_positive(name: str, value: object) -> float:
+    """A finite number above 0."""
+    return checked_real(name, value, "a finite number above 0", lambda number: 0 < number < math.inf)
+
+
+def checked_rate(value: object) -> float:
+    """A sampling rate."""
+    return checked_real("sampling_rate", value, "(0, 1]", lambda rate: 0 < rate <= 1)
+
+
+def shown(value: object) -> str:
+    """`value` on one line and not too long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def needed(module: str, extra: str = "mechanisms") -> Any:
     """An optional package, imported when it is first used; MissingExtra says how to install it."""
     try:
         return import_module(module)
     except ImportError:
-        raise ac.MissingExtra(f"{module} is not installed; accepted: {INSTALL}") from None
+        raise ac.MissingExtra(f"{module} is not installed; accepted: {INSTALL.format(extra)}") from None

@@ -19,6 +19,7 @@ LAYERS = [
     {"renyi"},
     {"price"},
     {"plan", "strategies"},
+    {"terminal"},
     {"laws", "summary"},
     {"testing"},
     {"cli", "__main__"},

@@ -21,6 +21,7 @@ from scipy.io import loadmat, savemat
 import accountant as ac
 from mechanisms import datasets
 from mechanisms.datasets import DataError, Dataset, load, private_public_test_split
+from mechanisms.matlab import matlab_arrays
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -364,13 +365,13 @@ def test_parquet_of_pickled_bytes_is_refused(tmp_path, bomb):
 # --- damaged files --------------------------------------------------------------------------------------
 
 
-def test_mat_arrays_are_those_of_scipy(tmp_path):
+def test_matlab_arrays_are_those_of_scipy(tmp_path):
     kinds = [np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.int64, np.uint64, np.float32, np.float64]
     arrays = {f"a_{kind.__name__}": (RNG.normal(size=(2, 3, 4)) * 50).astype(kind) for kind in kinds}
     arrays |= {"scalar": np.array([[7.0]]), "short": np.array([[1, 2, 3]], np.uint8), "none": np.zeros((0, 3))}
     for compressed in (True, False):
         savemat(tmp_path / "a.mat", arrays, do_compression=compressed)
-        found = datasets._mat_arrays(memoryview((tmp_path / "a.mat").read_bytes()))
+        found = matlab_arrays(memoryview((tmp_path / "a.mat").read_bytes()))
         assert found.keys() == arrays.keys()
         for name, values in loadmat(tmp_path / "a.mat", variable_names=arrays).items():
             if name in arrays:
@@ -523,7 +524,7 @@ def test_npz_of_other_arrays(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"a": [1.0]}, "0 columns 'label'"),
+        ({"a": [1.0]}, "has no labels; accepted: a column label beside the features"),
         ({"label": [1]}, "no column of numbers beside 'label'"),
         ({"town": ["x"], "label": [1]}, "no column of numbers beside 'label'"),
         ({"a": [1.0], "label": ["x"]}, "column 'label' holds string"),
@@ -651,3 +652,20 @@ def test_parts_may_use_every_record():
 def test_impossible_sizes_are_refused(sizes):
     line = refusal(private_public_test_split, numbered(3), sizes)
     assert f"numbered: sizes = {sizes}; accepted: three whole numbers >= 1 that sum to at most 3" in line
+
+
+# --- without labels ------------------------------------------------------------------------------------
+
+
+def test_unlabelled_files_are_read_where_labels_are_not_needed(tmp_path):
+    features = np.arange(6.0).reshape(3, 2)
+    np.savez(tmp_path / "a.npz", features=features)
+    write_parquet(tmp_path / "a.parquet", u=[0.0, 2.0, 4.0], v=[1.0, 3.0, 5.0])
+    for name, wanted in (("a.npz", "an array labels"), ("a.parquet", "a column label")):
+        dataset = load(tmp_path / name, labelled=False)
+        assert dataset.labels is None
+        assert np.array_equal(dataset.features, features)
+        assert dataset.take(np.array([2])).labels is None
+        assert f"has no labels; accepted: {wanted} beside the features" in refusal(load, tmp_path / name)
+    np.savez(tmp_path / "images.npz", features=np.zeros((3, 8, 8), np.uint8))
+    assert load(tmp_path / "images.npz", labelled=False).images == (8, 8)

@@ -1,0 +1,102 @@
+"""Feature maps for nearest neighbours. None may depend on private records: it would release something of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.validation import checked_features, needed
+
+__all__ = ["FEATURES", "FeatureMap", "feature_map", "hog", "standardised"]
+
+Matrix: TypeAlias = NDArray[np.float32]
+FeatureMap: TypeAlias = Callable[[Matrix], Matrix]
+"""From records (n, d) to features (n, d'), row by row."""
+
+FEATURES = ("raw", "standardised", "hog")
+
+
+def feature_map(
+    features: str | Callable[[Matrix], object], public: object, images: tuple[int, ...] | None = None
+) -> FeatureMap:
+    """A checked feature map by name, or from any callable.
+
+    Parameters
+    ----------
+    features : {"raw", "standardised", "hog"} or callable
+        A callable takes records (n, d) and returns features (n, d'). It must not have seen private records.
+    public : array of shape (m, d)
+        Public records, which "standardised" learns from.
+    images : tuple of int, optional
+        Shape of one record as an image, for "hog".
+
+    Raises
+    ------
+    accountant.ParameterError
+        The name is unknown, or there are no images for "hog"; later, if a callable returns anything but finite
+        features, one row for each record.
+    """
+    if callable(features):
+        return partial(_checked, features)
+    if features == "raw":
+        return checked_features
+    if features == "standardised":
+        return standardised(public)
+    if features == "hog":
+        if images is None:
+            raise ac.ParameterError("features = 'hog' needs images; accepted: 'raw', 'standardised' or a callable")
+        return hog(images)
+    raise ac.ParameterError(f"features = {features!r}; accepted: {', '.join(map(repr, FEATURES))} or a callable")
+
+
+def standardised(public: object) -> FeatureMap:
+    """Every column less its public mean, over its public standard deviation (over 1 where that is 0)."""
+    table = checked_features(public, "public").astype(float)
+    centre, spread = table.mean(axis=0), table.std(axis=0)
+    spread[spread == 0] = 1.0
+
+    def apply(records: Matrix) -> Matrix:
+        scaled: Matrix = ((records - centre) / spread).astype(np.float32)
+        return scaled
+
+    return partial(_checked, apply)
+
+
+def hog(images: tuple[int, ...], orientations: int = 9) -> FeatureMap:
+    """Histograms of oriented gradients (Dalal & Triggs 2005) by scikit-image; cells are an eighth of the shorter side.
+
+    Parameters
+    ----------
+    images : tuple of int
+        Shape of one record: (height, width) or (height, width, channels), at least 8 by 8.
+    orientations : int
+        Directions that a cell tells apart.
+    """
+    describe = needed("skimage.feature").hog
+    if len(images) not in (2, 3) or min(images[:2]) < 8:
+        raise ac.ParameterError(f"images = {images}; accepted: (height, width[, channels]) of at least 8 by 8")
+    cell = max(min(images[:2]) // 8, 2)
+    options = {
+        "orientations": orientations,
+        "pixels_per_cell": (cell, cell),
+        "cells_per_block": (2, 2),
+        "channel_axis": -1 if len(images) == 3 else None,
+    }
+
+    def apply(records: Matrix) -> Matrix:
+        return np.stack([describe(record.reshape(images), **options) for record in records]).astype(np.float32)
+
+    return partial(_checked, apply)
+
+
+def _checked(apply: Callable[[Matrix], object], records: Matrix) -> Matrix:
+    """What a map returned, refused if it is not finite features of these records."""
+    features = checked_features(apply(records), "features")
+    if len(features) != len(records):
+        raise ac.ParameterError(f"features have {len(features)} rows; accepted: {len(records)}, one for each record")
+    return features

@@ -1,0 +1,145 @@
+"""Rounds of labelling: features, released labels, a student, and its last hidden layer as the next features."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.features import FeatureMap, Matrix, feature_map
+from mechanisms.journal import Journal
+from mechanisms.labelling import Labelling
+from mechanisms.noise import as_randomness
+from mechanisms.pate import GNMax, LNMax
+from mechanisms.private_knn import PrivateKNN
+from mechanisms.queries import central_points
+from mechanisms.students import NetworkStudent, Student
+from mechanisms.validation import checked_count, checked_features
+
+__all__ = ["Rounds", "label_in_rounds"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """What all rounds together released, and what they cost.
+
+    Attributes
+    ----------
+    labels : int array of shape (m,)
+        The latest released label of every public point; -1 where none was asked for or answered.
+    asked : bool array of shape (m,)
+        Public points that were queries in some round.
+    rounds : tuple of Labelling
+    student : Student
+        Trained on the public points and `labels`, at no further cost.
+    """
+
+    labels: NDArray[np.int64]
+    asked: NDArray[np.bool_]
+    rounds: tuple[Labelling, ...]
+    student: Student
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Public points with a label."""
+        return self.labels >= 0
+
+    @property
+    def composition(self) -> ac.Composition:
+        """What all rounds spent."""
+        return sum((each.composition for each in self.rounds), ac.Composition())
+
+    @property
+    def planned(self) -> ac.Composition | None:
+        """The most that all rounds could have spent, fixed before they began; None if nothing was fixed."""
+        plans = [each.planned for each in self.rounds]
+        return None if None in plans else sum((plan for plan in plans if plan is not None), ac.Composition())
+
+    def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
+        """As for `Labelling.guarantee`, over all rounds."""
+        plan = self.planned
+        price = ac.epsilon(self.composition if plan is None else plan, delta, conversion=conversion)
+        return replace(price, odometer=plan is None)
+
+
+def label_in_rounds(
+    labeller: PrivateKNN | GNMax | LNMax,
+    X: object,
+    y: object,
+    public: object,
+    *,
+    queries: int | None = None,
+    rounds: int = 1,
+    features: str | Callable[[Matrix], object] = "raw",
+    images: tuple[int, ...] | None = None,
+    make_student: Callable[[], Student] = NetworkStudent,
+    journal: Journal | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Rounds:
+    """Label public points by private records, round after round (private-knn, section 3).
+
+    Private records pass through the student's layers, which learnt from released labels alone: later rounds cost what
+    their own queries cost.
+
+    Parameters
+    ----------
+    labeller : PrivateKNN, GNMax or LNMax
+        Used with its parameters in every round; it is not changed.
+    X : array of shape (n, d)
+        Private records.
+    y : array of shape (n,), labels 0..c-1
+    public : array of shape (m, d)
+        Public points. They must not depend on private records.
+    queries : int or None
+        Points to ask about in each round, those in the middle of clusters first; None asks about all.
+    rounds : int
+    features : {"raw", "standardised", "hog"} or callable
+        Features of the first round; see `mechanisms.features`.
+    images : tuple of int, optional
+        Shape of one record as an image, for "hog".
+    make_student : callable
+        Makes a student; it gets the public points as they are.
+    journal : Journal, optional
+        Makes all rounds durable, as for `PrivateKNN.label`.
+    progress : callable, optional
+        Called with the number of queries done, of all rounds together.
+
+    Raises
+    ------
+    accountant.ParameterError
+        A value is not as described; or no query of a round was answered, so that no student can learn.
+    """
+    records, points = checked_features(X), checked_features(public, "public")
+    checked_count("rounds", rounds, 1)
+    asked = len(points) if queries is None else checked_count("queries", queries, 1, len(points))
+    if points.shape[1] != records.shape[1]:
+        raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
+    if isinstance(labeller, PrivateKNN) and labeller.clip is not None:
+        raise ac.ParameterError(f"clip = {labeller.clip}; accepted: None, students learn one label for each point")
+    # one source for all rounds: a seed of its own for each would draw the same noise again
+    labeller = copy.copy(labeller)
+    labeller.rng = as_randomness(labeller.rng)
+    describe: FeatureMap = feature_map(features, points, images)
+    labels = np.full(len(points), -1, np.int64)
+    seen = np.zeros(len(points), bool)
+    done: list[Labelling] = []
+    student = make_student()
+    for _ in range(rounds):
+        described = describe(points)
+        chosen = central_points(described, asked)
+        tick = None if progress is None else _later(progress, len(done) * asked)
+        out = labeller.fit(describe(records), y).label(described[chosen], journal, tick)
+        done.append(out)
+        labels[chosen[out.answered]] = out.labels[out.answered]
+        seen[chosen] = True
+        student = make_student().fit(points, labels)
+        describe = feature_map(student.transform, points)
+    return Rounds(labels, seen, tuple(done), student)
+
+
+def _later(progress: Callable[[int], object], before: int) -> Callable[[int], object]:
+    return lambda done: progress(before + done)

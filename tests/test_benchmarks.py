@@ -1,0 +1,39 @@
+"""The benchmarks run, in a tiny size, and print figures for every contender."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_private_knn_query_time(tmp_path):
+    pytest.importorskip("sklearn")
+    size = {"records": 500, "width": 8, "neighbours": 20, "rate": 0.5, "queries": 20, "peer-queries": 10, "repeats": 1}
+    target = tmp_path / "figures.json"
+    options = [f"--{name}={value}" for name, value in size.items()]
+    result = subprocess.run(
+        [sys.executable, "benchmarks/private_knn_query_time.py", *options, "--json", str(target)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(target.read_text())
+    assert figures["same_labels_for_same_draws"]
+    assert figures["features_mb"] == 500 * 8 * 4 / 1e6
+    rows = {(row["workload"], row["contender"]): row for row in figures["results"]}
+    contenders = {"ours", "scikit-learn", "scikit-learn, one thread", "plain numpy"}
+    assert set(rows) == {(workload, name) for workload in ("screened", "all pass") for name in contenders}
+    for (workload, name), row in rows.items():
+        assert row["ms_per_query"] > 0
+        assert row["peak_mb"] > 20
+        assert 0 <= row["above_features_mb"] < 600
+        assert row["ratio"] == pytest.approx(row["ms_per_query"] / rows[workload, "ours"]["ms_per_query"])
+        assert (row["answered"] == 1) == (workload == "all pass")
+        assert row["accuracy"] > 0.3, "one in ten by chance"
+        assert name in result.stdout
