@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 $(VENV)/.demo: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mechanisms]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
@@ -17,6 +17,7 @@ $(VENV)/.test: $(VENV)/.demo
 demo: $(VENV)/.demo
 	$(BIN)/accountant plans
 	$(BIN)/accountant epsilon private-knn-mnist
+	$(BIN)/mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest --numprocesses=2

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from accountant.adjacency import Adjacency
 from accountant.conversion import CONVERSIONS
 from accountant.errors import DataDependentError, PlanError
 from accountant.events.event import Event
@@ -21,7 +20,7 @@ from accountant.guarantee import Guarantee, rounded_up
 from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.price import METHODS, calibrate, delta, epsilon
 from accountant.summary import assumptions, shares
-from accountant.terminal import Parser, console, number, print_json, run_command, whole
+from accountant.terminal import Parser, console, number, print_json, run_command, short, whole
 
 __all__ = ["main"]
 
@@ -173,11 +172,6 @@ def _present(plan: Plan, price: Guarantee, as_json: bool, extra: dict[str, Any] 
     return 0
 
 
-def _short(event: Event) -> str:
-    """The event as one would write it, without the default adjacency."""
-    return repr(event).replace(f", adjacency={Adjacency.ADD_REMOVE!r}", "")
-
-
 # --- listings ------------------------------------------------------------------------------------------
 
 
@@ -275,7 +269,7 @@ def _run_verify(options: argparse.Namespace) -> int:
     with Progress(console=console(stderr=True), transient=True, disable=options.json) as progress:
         task = progress.add_task("laws", total=len(events))
         for event in events:
-            progress.update(task, description=_short(event)[:60])
+            progress.update(task, description=short(event)[:60])
             failures = broken_laws(event, max_examples=options.examples)
             results.append((event, laws_for(event), failures))
             progress.advance(task)
@@ -298,7 +292,7 @@ def _run_verify(options: argparse.Namespace) -> int:
     table.add_column("broken", overflow="fold")
     for event, laws, failures in results:
         table.add_row(
-            _short(event), f"{len(laws) - len(failures)} of {len(laws)}", "\n".join(str(f) for f in failures) or "none"
+            short(event), f"{len(laws) - len(failures)} of {len(laws)}", "\n".join(str(f) for f in failures) or "none"
         )
     screen.print(table)
     return int(broken)

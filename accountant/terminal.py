@@ -9,13 +9,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from accountant.adjacency import Adjacency
 from accountant.errors import AccountantError, PlanError
+from accountant.events.event import Event
 from accountant.plan import parse_float
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Parser", "console", "number", "print_json", "run_command", "whole"]
+__all__ = ["Parser", "console", "number", "print_json", "run_command", "short", "whole"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -57,6 +59,11 @@ def whole(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
+
+
+def short(event: Event) -> str:
+    """The event as one would write it, without the default adjacency."""
+    return repr(event).replace(f", adjacency={Adjacency.ADD_REMOVE!r}", "")
 
 
 def console(*, stderr: bool = False) -> Console:

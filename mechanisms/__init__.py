@@ -5,9 +5,22 @@ here.
 """
 
 from mechanisms.audit import Audit, audit
+from mechanisms.journal import Journal
 from mechanisms.labelling import Labelling
 from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
+from mechanisms.rounds import Rounds, label_in_rounds
 
-__all__ = ["Audit", "GNMax", "LNMax", "Labelling", "LinearNoisySGD", "PrivateKNN", "audit"]
+__all__ = [
+    "Audit",
+    "GNMax",
+    "Journal",
+    "LNMax",
+    "Labelling",
+    "LinearNoisySGD",
+    "PrivateKNN",
+    "Rounds",
+    "audit",
+    "label_in_rounds",
+]

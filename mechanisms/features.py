@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
@@ -57,6 +58,8 @@ def feature_map(
 def standardised(public: object) -> FeatureMap:
     """Every column less its public mean, over its public standard deviation (over 1 where that is 0)."""
     table = checked_features(public, "public").astype(float)
+    if len(table) == 0:
+        raise ac.ParameterError("public holds no points; accepted: at least one")
     centre, spread = table.mean(axis=0), table.std(axis=0)
     spread[spread == 0] = 1.0
 
@@ -89,6 +92,8 @@ def hog(images: tuple[int, ...], orientations: int = 9) -> FeatureMap:
     }
 
     def apply(records: Matrix) -> Matrix:
+        if records.shape[1] != math.prod(images):
+            raise ac.ParameterError(f"images = {images}; accepted: a shape of the {records.shape[1]} columns")
         return np.stack([describe(record.reshape(images), **options) for record in records]).astype(np.float32)
 
     return partial(_checked, apply)

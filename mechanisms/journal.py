@@ -13,7 +13,11 @@ import accountant as ac
 
 __all__ = ["Journal", "JournalError", "Part"]
 
-_TABLES = """
+_MARK = 0x6B6E6E6A
+"""SQLite's application id of a journal: other databases are left alone."""
+
+_TABLES = f"""
+PRAGMA application_id = {_MARK};
 CREATE TABLE IF NOT EXISTS parts (part TEXT PRIMARY KEY, header TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS charges (part TEXT, query INTEGER, release TEXT, PRIMARY KEY (part, query, release));
 CREATE TABLE IF NOT EXISTS answers (part TEXT, query INTEGER, answer TEXT, state TEXT, PRIMARY KEY (part, query));
@@ -46,15 +50,23 @@ class Journal:
         self._parts = 0
         with self._clear():
             # autocommit: transactions begin and end where they are written
-            self._database = sqlite3.connect(self.path, timeout=0, isolation_level=None)
+            # absolute, since ":memory:" would not be a file
+            self._database = sqlite3.connect(self.path.absolute(), timeout=0, isolation_level=None)
             try:
                 self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
+                self._refuse_others()
                 self._database.execute("PRAGMA journal_mode = WAL")
                 self._database.execute("PRAGMA synchronous = FULL")
                 self._database.executescript("BEGIN IMMEDIATE;" + _TABLES + "COMMIT;")
-            except sqlite3.Error:
+            except (sqlite3.Error, JournalError):
                 self._database.close()
                 raise
+
+    def _refuse_others(self) -> None:
+        ((mark,),) = self._database.execute("PRAGMA application_id")
+        ((tables,),) = self._database.execute("SELECT count(*) FROM sqlite_master")
+        if tables and mark != _MARK:
+            raise JournalError(f"{self.path}: a database of something else; accepted: a journal, or a new file")
 
     def __enter__(self) -> Journal:
         return self
@@ -78,9 +90,9 @@ class Journal:
         with self._clear():
             self._database.execute("INSERT OR IGNORE INTO parts VALUES (?, ?)", (name, text))
             ((found,),) = self._database.execute("SELECT header FROM parts WHERE part = ?", (name,))
-        if found != text:
-            before, now = json.loads(found), json.loads(text)
-            differ = ", ".join(key for key in now if before.get(key) != now[key])
+        before, now = json.loads(found), json.loads(text)
+        differ = ", ".join(key for key in now if before.get(key) != now[key])
+        if differ:
             raise JournalError(f"{self.path}: holds a run with other {differ}; accepted: the same run, or another file")
         self._parts += 1
         return Part(self, name)
@@ -89,11 +101,9 @@ class Journal:
     def _clear(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.OperationalError as error:
-            busy = "locked" in str(error)
-            reason = "another process holds it" if busy else str(error)
-            raise JournalError(f"{self.path}: {reason}; accepted: a file of one run at a time") from None
-        except sqlite3.DatabaseError as error:
+        except sqlite3.Error as error:
+            if "locked" in str(error):
+                raise JournalError(f"{self.path}: another process holds it; accepted: one process at a time") from None
             raise JournalError(f"{self.path}: {error}; accepted: a journal, or a new file") from None
 
 

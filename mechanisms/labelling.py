@@ -17,7 +17,7 @@ from mechanisms.noise import Randomness
 from mechanisms.validation import checked_count
 from mechanisms.voting import noisy_argmax, passes_screening
 
-__all__ = ["Labeller", "Labelling"]
+__all__ = ["Labeller", "Labelling", "least_noise"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,29 @@ class Labelling:
         """
         run = self.composition if self.planned is None else self.planned
         return replace(ac.epsilon(run, delta, conversion=conversion), odometer=self.odometer)
+
+
+def least_noise(
+    make: Callable[[float], ac.Composition | None],
+    epsilon: float,
+    delta: float,
+    start: float = 1.0,
+    conversion: ac.Conversion = "improved",
+) -> float:
+    """The least noise at which what `make` plans stays within (epsilon, delta).
+
+    Raises
+    ------
+    accountant.CalibrationError
+        No noise is enough.
+    """
+
+    def run(noise: float) -> ac.Composition:
+        planned = make(noise)
+        assert planned is not None  # a run to be calibrated limits its labels
+        return planned
+
+    return ac.calibrate(run, epsilon, delta, bounds=(1e-3, 1e9), start=start, conversion=conversion)
 
 
 class Labeller(ABC):
@@ -102,7 +125,7 @@ class Labeller(ABC):
         """Answer queries in order into `labels`; each is asked for its votes, once for either event."""
         plan, before = self.planned(len(labels)), self.spent_
         cap = len(labels) if self.max_labels is None else self.max_labels
-        part = self._opened(journal, queries)
+        part = self._opened(journal, queries, labels.shape)
         answered = np.zeros(len(labels), bool)
         votes = 0
         for i, ask in enumerate(asks):
@@ -139,7 +162,7 @@ class Labeller(ABC):
             self.spent_ = self.spent_ + event
         return ask(event)
 
-    def _opened(self, journal: Journal | None, queries: NDArray[Any]) -> Part:
+    def _opened(self, journal: Journal | None, queries: NDArray[Any], shape: tuple[int, ...]) -> Part:
         """This run in the journal; what it spent before it was interrupted is added to `spent_`."""
         if journal is None:
             return Part()
@@ -149,7 +172,8 @@ class Labeller(ABC):
             "mechanism": type(self).__name__,
             "screening": repr(screening),
             "vote": repr(vote),
-            "max_labels": self.max_labels,
+            **{name: getattr(self, name, None) for name in ("n_neighbors", "n_teachers", "n_classes", "max_labels")},
+            "labels": shape,
             "queries": [*queries.shape, digest],
             "seed": self._source.state(),
         }

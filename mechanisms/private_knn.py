@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.journal import Journal
-from mechanisms.labelling import Labeller, Labelling
+from mechanisms.labelling import Labeller, Labelling, least_noise
 from mechanisms.neighbours import Neighbours
 from mechanisms.noise import as_randomness
 from mechanisms.sampling import poisson_sample, rate_of
@@ -130,14 +130,8 @@ class PrivateKNN(Labeller):
                 **parameters,
             )
 
-        sigma = ac.calibrate(
-            lambda sigma: at(sigma).planned(n_queries),
-            epsilon,
-            delta,
-            bounds=(1e-3, 1e9),
-            start=float(n_neighbors) / 10,
-            conversion=conversion,
-        )
+        start = n_neighbors / 10
+        sigma = least_noise(lambda sigma: at(sigma).planned(n_queries), epsilon, delta, start, conversion)
         calibrated: Self = at(sigma)
         return calibrated
 

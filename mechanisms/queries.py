@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,13 +36,22 @@ def central_points(public: object, count: int, seed: int = 0) -> NDArray[np.int6
     if count == len(points):
         return np.arange(count)
     cluster = needed("sklearn.cluster")
-    chosen: NDArray[np.int64] = cluster.kmeans_plusplus(points, count, random_state=seed)[1].astype(np.int64)
+    drawn: NDArray[np.int64] = cluster.kmeans_plusplus(points, count, random_state=seed)[1].astype(np.int64)
     if points.size * count > LARGEST:
-        return chosen
-    fitted = cluster.KMeans(count, n_init=4, random_state=seed).fit(points)
+        return _distinct(drawn, len(points))
+    with warnings.catch_warnings(action="ignore"):  # that there are fewer distinct points than clusters
+        fitted = cluster.KMeans(count, n_init=20, random_state=seed).fit(points)
     sizes = np.bincount(fitted.labels_, minlength=count)
+    chosen = np.empty(count, np.int64)
     for i, centre in enumerate(np.argsort(-sizes, kind="stable")):
         distances = ((points - fitted.cluster_centers_[centre]) ** 2).sum(axis=1)
         distances[chosen[:i]] = np.inf
         chosen[i] = int(np.argmin(distances))
     return chosen
+
+
+def _distinct(drawn: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """As many different indices below n: where points repeat, k-means++ can draw one of them twice."""
+    first = np.sort(np.unique(drawn, return_index=True)[1])
+    others = np.setdiff1d(np.arange(n), drawn)
+    return np.concatenate([drawn[first], others[: len(drawn) - len(first)]])

@@ -115,6 +115,9 @@ def label_in_rounds(
     """
     records, points = checked_features(X), checked_features(public, "public")
     checked_count("rounds", rounds, 1)
+    for name, table in (("X", records), ("public", points)):
+        if len(table) == 0:
+            raise ac.ParameterError(f"{name} holds no points; accepted: at least one")
     asked = len(points) if queries is None else checked_count("queries", queries, 1, len(points))
     if points.shape[1] != records.shape[1]:
         raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.validation import checked_count, checked_features, checked_queries, needed
+from mechanisms.validation import checked_count, checked_features, checked_queries, checked_real, needed
 
 __all__ = ["NetworkStudent", "Student", "checked_answers"]
 
@@ -51,16 +51,24 @@ class NetworkStudent:
         Passes over the points.
     seed : int
         Students are made reproducible: they draw nothing that needs to stay secret.
+
+    Raises
+    ------
+    accountant.ParameterError
+        A parameter is not as described.
+    accountant.MissingExtra
+        scikit-learn is not installed.
     """
 
     def __init__(
         self, hidden: int = 64, n_neighbors: int = 7, clamping: float = 0.2, max_iter: int = 200, seed: int = 0
     ) -> None:
-        self.hidden = hidden
-        self.n_neighbors = n_neighbors
-        self.clamping = clamping
-        self.max_iter = max_iter
-        self.seed = seed
+        self.hidden = checked_count("hidden", hidden, 1)
+        self.n_neighbors = checked_count("n_neighbors", n_neighbors, 1)
+        self.clamping = checked_real("clamping", clamping, "(0, 1)", lambda share: 0 < share < 1)
+        self.max_iter = checked_count("max_iter", max_iter, 1)
+        self.seed = checked_count("seed", seed, 0, 2**32 - 1)
+        needed("sklearn")  # missing here, not after the labels have been paid for
 
     def fit(self, X: object, y: object) -> Self:
         """Learn from public points.
@@ -82,25 +90,37 @@ class NetworkStudent:
         scaled = self._scaled(points)
         self.labels_ = self._spread_labels(scaled, labels)
         self.network_ = needed("sklearn.neural_network").MLPClassifier(
-            (checked_count("hidden", self.hidden, 1),), alpha=1e-2, max_iter=self.max_iter, random_state=self.seed
+            (self.hidden,), alpha=1e-2, max_iter=self.max_iter, random_state=self.seed
         )
         with _quiet():
             self.network_.fit(scaled, self.labels_)
         return self
 
     def predict(self, X: object) -> NDArray[np.int64]:
-        """Labels of (n, d) points."""
-        points = checked_queries(X, self.width_)
+        """Labels of (n, d) points.
+
+        Raises
+        ------
+        accountant.ParameterError
+            `fit` was not called, or `X` is not as described.
+        """
+        points = self._points(X, "predict")
         if len(points) == 0:
             return np.empty(0, np.int64)
-        return np.asarray(self.network_.predict(self._scaled(points)), np.int64)
+        return np.asarray(self.network_.predict(points), np.int64)
 
     def transform(self, X: object) -> NDArray[np.float32]:
-        """Hidden layer (n, hidden) at (n, d) points."""
-        points = self._scaled(checked_queries(X, self.width_))
+        """Hidden layer (n, hidden) at (n, d) points; errors as for `predict`."""
+        points = self._points(X, "transform")
         hidden = points @ self.network_.coefs_[0] + self.network_.intercepts_[0]
         active: NDArray[np.float32] = np.maximum(hidden, 0).astype(np.float32)
         return active
+
+    def _points(self, X: object, use: str) -> NDArray[np.float32]:
+        """As the network saw them."""
+        if not hasattr(self, "network_"):
+            raise ac.ParameterError(f"{use} was called before fit; accepted: fit(X, y).{use}(X)")
+        return self._scaled(checked_queries(X, self.width_))
 
     def _scaled(self, points: NDArray[np.float32]) -> NDArray[np.float32]:
         scaled: NDArray[np.float32] = ((points - self.centre_) / self.spread_).astype(np.float32)

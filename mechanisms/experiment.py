@@ -1,0 +1,329 @@
+"""A labelling experiment from data to accuracies; its noise meets a guarantee that is fixed before it begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.conv_student import ConvStudent
+from mechanisms.datasets import Dataset
+from mechanisms.journal import Journal
+from mechanisms.labelling import least_noise
+from mechanisms.noisy_sgd import LinearNoisySGD
+from mechanisms.pate import GNMax, LNMax
+from mechanisms.private_knn import PrivateKNN
+from mechanisms.rounds import label_in_rounds
+from mechanisms.students import NetworkStudent, Student
+from mechanisms.validation import checked_count, checked_rate, needed
+
+__all__ = ["MECHANISMS", "Experiment", "Outcome", "Setting"]
+
+Voting: TypeAlias = PrivateKNN | GNMax | LNMax
+
+MECHANISMS = ("private-knn", "gnmax", "lnmax", "noisy-sgd")
+STUDENTS = ("network", "conv")
+TEACHERS = ("logistic", "nearest")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a person chooses; None leaves it to the size of the data.
+
+    Parameters
+    ----------
+    mechanism : {"private-knn", "gnmax", "lnmax", "noisy-sgd"}
+    epsilon, delta : float
+        The guarantee, for all rounds together.
+    queries : int or None
+        Public points to ask about in each round. None: as many as leave the noise at an eighth of the neighbours, a
+        twelfth of the teachers; at least six for every five classes.
+    rounds : int
+    max_labels : int or None
+        Most queries answered in a round; None is all of them. Below `queries` it needs screening to be of use.
+    screening_ratio : float or None
+        Screening noise over vote noise; None switches screening off.
+    threshold : float or None
+        Votes that pass screening; None is 0.6 of the neighbours or teachers.
+    neighbors : int or None
+        None: a class's share of a sample.
+    sampling_rate : float
+        Of Private-kNN's samples; NoisySGD's batches are a tenth of that.
+    teachers : int or None
+        None: one for every eight records.
+    teacher : {"logistic", "nearest"}
+        Logistic regression, or the nearest record of the shard.
+    steps : int
+        Of NoisySGD.
+    features : str
+        "raw", "standardised" or "hog", in the first round.
+    student : {"network", "conv"}
+    conversion : accountant.Conversion
+    seed : int or None
+        None draws exact noise from the system, as a real release must.
+    """
+
+    mechanism: str
+    epsilon: float
+    delta: float
+    queries: int | None = None
+    rounds: int = 1
+    max_labels: int | None = None
+    screening_ratio: float | None = None
+    threshold: float | None = None
+    neighbors: int | None = None
+    sampling_rate: float = 0.5
+    teachers: int | None = None
+    teacher: str = "logistic"
+    steps: int = 500
+    features: str = "raw"
+    student: str = "network"
+    conversion: ac.Conversion = "improved"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, accepted in (
+            ("mechanism", self.mechanism, MECHANISMS),
+            ("student", self.student, STUDENTS),
+            ("teacher", self.teacher, TEACHERS),
+        ):
+            if value not in accepted:
+                raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
+        checked_count("rounds", self.rounds, 1)
+        checked_rate(self.sampling_rate)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What an experiment gave. Accuracies are None where the truth is not known.
+
+    Attributes
+    ----------
+    labels : int array of shape (m,)
+        Released label of every public point, -1 where there is none.
+    predictions : int array of shape (m,)
+        The student's label of every public point, at no further cost.
+    asked, answered : int
+        Queries of all rounds.
+    label_accuracy, student_accuracy, nonprivate_accuracy : float or None
+        Of released labels, and on the test records: of the student, and of one that learnt the private records' true
+        labels.
+    guarantee : accountant.Guarantee
+        Fixed before the first release.
+    planned, spent : accountant.Composition
+        The most that could be spent, and what was.
+    noise : float
+        Calibrated noise of a vote (of a step, in units of the clip, for NoisySGD).
+    """
+
+    labels: NDArray[np.int64]
+    predictions: NDArray[np.int64]
+    asked: int
+    answered: int
+    label_accuracy: float | None
+    student_accuracy: float | None
+    nonprivate_accuracy: float | None
+    guarantee: ac.Guarantee
+    planned: ac.Composition
+    spent: ac.Composition
+    noise: float
+
+
+class Experiment:
+    """Everything fixed before the first release: the data, the mechanism with its noise, and the price.
+
+    Parameters
+    ----------
+    setting : Setting
+    private : Dataset
+        With labels, one for each record.
+    public : Dataset
+        Labels, if any, are used for nothing but accuracies.
+    test : Dataset or None
+    n_classes : int or None
+        None takes the largest label of all three. Give it where that is private.
+
+    Raises
+    ------
+    accountant.AccountantError
+        Data and setting do not go together, or no noise meets the target. Nothing has been spent.
+
+    Notes
+    -----
+    Defaults, and the limits of parameters, treat the number of private records as public.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        private: Dataset,
+        public: Dataset,
+        test: Dataset | None = None,
+        n_classes: int | None = None,
+    ) -> None:
+        known = [each.labels for each in (private, public, test) if each is not None and each.labels is not None]
+        if private.labels is None or any(labels.ndim != 1 for labels in known):
+            raise ac.ParameterError(f"{private.name}: accepted: one label for each record (label sets: mx.PrivateKNN)")
+        widths = {each.features.shape[1] for each in (private, public, test) if each is not None}
+        if len(widths) > 1:
+            raise ac.ParameterError(f"records of {sorted(widths)} columns; accepted: the same for all data")
+        largest = max(int(labels.max()) for labels in known)
+        self.n_classes = largest + 1 if n_classes is None else checked_count("classes", n_classes, largest + 1)
+        self.setting, self.private, self.public, self.test = setting, private, public, test
+        self.make_student = self._student_maker()
+        self.labeller: Voting | LinearNoisySGD
+        if setting.mechanism == "noisy-sgd":
+            self.queries = 0
+            self.labeller = self._noisy_sgd()
+            self.noise = self.labeller.noise_multiplier
+            self.planned = self.labeller.planned
+        else:
+            self.queries = self._queries()
+            self.noise = least_noise(
+                partial(self._plan, self.queries), setting.epsilon, setting.delta, self._scale(), setting.conversion
+            )
+            self.labeller = self._voting(self.noise, self.queries)
+            self.planned = self._plan(self.queries, self.noise)
+        self.guarantee = ac.epsilon(self.planned, setting.delta, conversion=setting.conversion)
+
+    def run(self, journal: Journal | None = None, progress: Callable[[int], object] | None = None) -> Outcome:
+        """Spend the budget; see `label_in_rounds` for `journal` and `progress`."""
+        labels = self.private.labels
+        assert labels is not None
+        if isinstance(self.labeller, LinearNoisySGD):
+            model = self.labeller.fit(self.private.features, labels)
+            predictions = model.predict(self.public.features)
+            return self._outcome(predictions, predictions, model.predict, 0, 0, model.spent_)
+        out = label_in_rounds(
+            self.labeller,
+            self.private.features,
+            labels,
+            self.public.features,
+            queries=self.queries,
+            rounds=self.setting.rounds,
+            features=self.setting.features,
+            images=self.public.images,
+            make_student=self.make_student,
+            journal=journal,
+            progress=progress,
+        )
+        predictions = out.student.predict(self.public.features)
+        answered = sum(int(each.answered.sum()) for each in out.rounds)
+        asked = self.setting.rounds * self.queries
+        return self._outcome(out.labels, predictions, out.student.predict, asked, answered, out.composition)
+
+    def _outcome(
+        self,
+        labels: NDArray[np.int64],
+        predictions: NDArray[np.int64],
+        predict: Callable[[Any], NDArray[np.int64]],
+        asked: int,
+        answered: int,
+        spent: ac.Composition,
+    ) -> Outcome:
+        truth, chosen = self.public.labels, labels >= 0
+        accuracy = None if truth is None or not chosen.any() else float(np.mean(labels[chosen] == truth[chosen]))
+        student = nonprivate = None
+        if self.test is not None and self.test.labels is not None:
+            student = float(np.mean(predict(self.test.features) == self.test.labels))
+            taught = self.make_student().fit(self.private.features, self.private.labels)
+            nonprivate = float(np.mean(taught.predict(self.test.features) == self.test.labels))
+        return Outcome(
+            labels,
+            predictions,
+            asked,
+            answered,
+            accuracy,
+            student,
+            nonprivate,
+            self.guarantee,
+            self.planned,
+            spent,
+            self.noise,
+        )
+
+    # --- what is fixed from the setting and the size of the data ---------------------------------------
+
+    def _student_maker(self) -> Callable[[], Student]:
+        if self.setting.student == "network":
+            return NetworkStudent
+        if self.public.images is None:
+            raise ac.ParameterError(f"student = 'conv' needs images, {self.public.name} has none; accepted: network")
+        return partial(ConvStudent, self.public.images, self.n_classes)
+
+    def _size(self) -> int:
+        """Neighbours or teachers: the most votes that a query can get."""
+        n, chosen = len(self.private), self.setting
+        if chosen.mechanism == "private-knn":
+            share = n * chosen.sampling_rate / self.n_classes
+            return max(min(round(share), n), 1) if chosen.neighbors is None else chosen.neighbors
+        return max(n // 8, 1) if chosen.teachers is None else chosen.teachers
+
+    def _scale(self) -> float:
+        """Noise that votes still stand out from: as an eighth of them for neighbours, a twelfth for teachers."""
+        return self._size() / (8 if self.setting.mechanism == "private-knn" else 12)
+
+    def _queries(self) -> int:
+        """Queries of a round."""
+        m, chosen = len(self.public), self.setting
+        if chosen.queries is not None:
+            return checked_count("queries", chosen.queries, 1, m)
+        fewest = min(math.ceil(1.2 * self.n_classes), m)
+
+        def affordable(count: int) -> bool:
+            price = ac.epsilon(self._plan(count, self._scale()), chosen.delta, conversion=chosen.conversion)
+            return price.epsilon <= chosen.epsilon
+
+        # the largest count that is affordable: double, then bisect
+        low, high = fewest, fewest
+        while high < m and affordable(high):
+            low, high = high, min(2 * high, m)
+        if affordable(high):
+            return high
+        while high - low > max(1, low // 100):
+            middle = (low + high) // 2
+            low, high = (middle, high) if affordable(middle) else (low, middle)
+        return low
+
+    def _voting(self, noise: float, queries: int) -> Voting:
+        """The mechanism with that noise on its votes."""
+        chosen = self.setting
+        screening = None if chosen.screening_ratio is None else chosen.screening_ratio * noise
+        common: dict[str, Any] = {
+            "screening_sigma": screening,
+            "threshold": chosen.threshold,
+            "max_labels": queries if chosen.max_labels is None else min(chosen.max_labels, queries),
+            "n_classes": self.n_classes,
+            "rng": chosen.seed,
+        }
+        if chosen.mechanism == "private-knn":
+            return PrivateKNN(self._size(), chosen.sampling_rate, vote_sigma=noise, **common)
+        teacher = None if chosen.teacher == "logistic" else _nearest_record
+        return (GNMax if chosen.mechanism == "gnmax" else LNMax)(self._size(), noise, teacher, **common)
+
+    def _plan(self, queries: int, noise: float) -> ac.Composition:
+        """What all rounds can spend."""
+        one = self._voting(noise, queries).planned(queries)
+        assert one is not None  # _voting always limits the labels
+        return self.setting.rounds * one
+
+    def _noisy_sgd(self) -> LinearNoisySGD:
+        chosen = self.setting
+        return LinearNoisySGD.for_budget(
+            chosen.epsilon,
+            chosen.delta,
+            sampling_rate=chosen.sampling_rate / 10,
+            steps=chosen.steps,
+            n_classes=self.n_classes,
+            rng=chosen.seed,
+        )
+
+
+def _nearest_record() -> Any:
+    return needed("sklearn.neighbors").KNeighborsClassifier(1)

@@ -1,0 +1,225 @@
+"""The labelling command: tables for people, JSON for programs, results in files, one line for every mistake."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+import accountant as ac
+from mechanisms.cli import main
+from mechanisms.datasets import Dataset, digits, private_public_test_split
+from mechanisms.experiment import Experiment, Setting
+from mechanisms.journal import Journal
+
+KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4"]
+SEEDED = [*KNN, "--seed", "3"]
+
+
+def run(capsys, *arguments):
+    status = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def summary(capsys, *arguments):
+    status, out, err = run(capsys, *arguments, "--json")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+# --- what it prints ------------------------------------------------------------------------------------
+
+
+def test_table(capsys):
+    status, out, err = run(capsys, *KNN)
+    assert (status, err) == (0, "")
+    for words in ("answered", "label accuracy", "student accuracy", "non-private accuracy", "(2, 0.0001)-DP"):
+        assert words in out
+    assert "drawn from a seed" not in out
+
+
+def test_json(capsys):
+    found = summary(capsys, *SEEDED)
+    assert 1.99 < found["epsilon"] <= 2
+    assert found["delta"] == 1e-4
+    assert found["adjacency"] == "add-remove"
+    assert found["answered"] == found["queries"] == found["labelled"]
+    assert 0.7 < found["label_accuracy"] <= 1
+    assert 0.6 < found["student_accuracy"] < found["nonprivate_accuracy"]
+    assert found["planned"] == found["spent"] == [{"event": found["spent"][0]["event"], "count": found["queries"]}]
+    assert summary(capsys, *SEEDED) == found
+
+
+@pytest.mark.parametrize("mechanism", ["private-knn", "gnmax", "lnmax", "noisy-sgd"])
+def test_every_mechanism_keeps_the_target(capsys, mechanism):
+    found = summary(capsys, "label", mechanism, *KNN[2:], "--seed", 0)
+    assert 1.99 < found["epsilon"] <= 2
+    assert found["student_accuracy"] > 0.4
+
+
+def test_the_price_is_that_of_what_was_planned(capsys):
+    found = summary(capsys, *SEEDED, "--rounds", 2, "--queries", 30, "--screening-ratio", 3, "--max-labels", 12)
+    private, rate, k = found["records"]["private"], found["setting"]["sampling_rate"], round(0.1 * 988 * 0.5)
+    assert private == 988
+    screening = ac.PoissonSubsampled(ac.NoisyScreening(3 * found["noise"], 0.6 * k, k), rate)
+    votes = ac.PoissonSubsampled(ac.GNMax(found["noise"]), rate)
+    assert found["epsilon"] == ac.epsilon(60 * screening + 24 * votes, 1e-4).epsilon <= 2
+    assert found["queries"] == 60
+    assert found["answered"] <= 24
+    assert found["spent"][0]["count"] <= 60
+
+
+# --- results in files ----------------------------------------------------------------------------------
+
+
+def test_results(capsys, tmp_path):
+    found = summary(capsys, *SEEDED, "--out", tmp_path / "a.npz")
+    summary(capsys, *SEEDED, "--out", tmp_path / "a.parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "a.parquet"]
+    with np.load(tmp_path / "a.npz") as results:
+        assert results["label"].shape == results["prediction"].shape == (503,)
+        assert np.array_equal(results["answered"], results["label"] >= 0)
+        assert results["answered"].sum() == found["labelled"]
+        assert json.loads(str(results["summary"])) == found
+        table = pyarrow.parquet.read_table(tmp_path / "a.parquet")
+        for name in ("label", "answered", "prediction"):
+            assert np.array_equal(table[name].to_numpy(), results[name])
+    assert json.loads(table.schema.metadata[b"summary"])["epsilon"] == found["epsilon"]
+
+
+def test_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
+    whole = summary(capsys, *SEEDED, "--out", tmp_path / "a.npz")
+    labels = np.load(tmp_path / "a.npz")["label"]
+
+    def stops(self, query, answer, state):
+        if query == 7:
+            raise KeyboardInterrupt
+        kept(self, query, answer, state)
+
+    from mechanisms.journal import Part
+
+    kept = Part.answer
+    with monkeypatch.context() as patched:
+        patched.setattr(Part, "answer", stops)
+        status, out, err = run(capsys, *SEEDED, "--out", tmp_path / "b.npz")
+        assert (status, out, err) == (130, "", "mechanisms: interrupted\n")
+    assert not (tmp_path / "b.npz").exists()
+    status, _, err = run(capsys, *SEEDED, "--out", tmp_path / "b.npz")
+    assert status == 0
+    assert "going on with the interrupted run" in err
+    with np.load(tmp_path / "b.npz") as results:
+        assert np.array_equal(results["label"], labels)
+        assert json.loads(str(results["summary"]))["spent"] == whole["spent"]
+    assert not list(tmp_path.glob("*.journal*"))
+
+
+def test_another_run_does_not_go_on(capsys, tmp_path):
+    with Journal(tmp_path / "a.npz.journal") as journal:
+        journal.part({"seed": "another"})
+    status, out, err = run(capsys, *SEEDED, "--out", tmp_path / "a.npz")
+    assert (status, out) == (2, "")
+    assert "holds a run with other" in err
+    assert (tmp_path / "a.npz.journal").exists()
+
+
+def test_own_files(capsys, tmp_path):
+    parts = private_public_test_split(digits(), (900, 400, 300), 0)
+    np.savez(tmp_path / "private.npz", features=parts.private.features, labels=parts.private.labels)
+    np.savez(tmp_path / "public.npz", features=parts.public.features)
+    files = ["--private", tmp_path / "private.npz", "--public", tmp_path / "public.npz"]
+    found = summary(capsys, *KNN[:2], *KNN[4:], *files, "--seed", 0)
+    assert found["label_accuracy"] is found["student_accuracy"] is found["nonprivate_accuracy"] is None
+    assert found["records"] == {"private": 900, "public": 400, "test": None}
+    status, out, _ = run(capsys, *KNN[:2], *KNN[4:], *files, "--seed", 0)
+    assert (status, out.count("not known")) == (0, 3)
+    assert "drawn from a seed: for experiments" in out
+    np.savez(tmp_path / "test.npz", features=parts.test.features, labels=parts.test.labels)
+    found = summary(capsys, *KNN[:2], *KNN[4:], *files, "--test", tmp_path / "test.npz", "--seed", 0)
+    assert found["student_accuracy"] > 0.6
+
+
+# --- mistakes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["label", "knn"], "invalid choice: 'knn'"),
+        (KNN[:-2], "required: --delta"),
+        ([*KNN[:2], *KNN[4:]], "accepted: --data SOURCE [--split A,B,C], or --private SOURCE --public SOURCE"),
+        ([*KNN, "--public", "x.npz"], "--data was given with --private, --public or --test"),
+        ([*KNN[:3], "digit", *KNN[4:]], "did you mean 'digits'?"),
+        ([*KNN, "--split", "1,2"], "--split 1,2: accepted: three shares"),
+        ([*KNN, "--split", "900,900,1"], "three whole numbers that sum to at most 1797"),
+        ([*KNN, "--split", "0.5,0.5,0"], "--split 0.5,0.5,0: accepted"),
+        ([*KNN, "--split", "a,b,c"], "--split a,b,c: accepted"),
+        ([*KNN, "--epsilon", "-1"], "epsilon = -1"),
+        ([*KNN, "--epsilon", "many"], "'many' is not a number"),
+        ([*KNN, "--delta", "1"], "delta = 1 is out of range"),
+        ([*KNN, "--delta", "0"], "accepted"),
+        ([*KNN, "--neighbors", "5000"], "n_neighbors = 5000; accepted: at most the 988 records"),
+        ([*KNN, "--sampling-rate", "0"], "sampling_rate = 0.0; accepted: (0, 1]"),
+        ([*KNN, "--queries", "504"], "queries = 504; accepted: an integer in [1, 503]"),
+        ([*KNN, "--max-labels", "0"], "'0' is not a positive integer"),
+        ([*KNN, "--screening-ratio", "-1"], "sigma"),
+        ([*KNN, "--classes", "5"], "classes = 5"),
+        ([*KNN, "--seed", "-1"], "'-1' is not an integer >= 0"),
+        ([*KNN, "--out", "labels.csv"], "--out labels.csv: accepted: a file ending in .npz or .parquet"),
+        ([*KNN, "--out", "nowhere/labels.npz"], "accepted: a file in an existing directory"),
+        (["label", "gnmax", *KNN[2:], "--teachers", "989"], "n_teachers = 989; accepted: at most the 988 records"),
+        (["label", "gnmax", *KNN[2:], "--neighbors", "3"], "unrecognized arguments: --neighbors 3"),
+    ],
+)
+def test_mistakes(capsys, monkeypatch, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("mechanisms: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_hog_needs_images_and_students_one_label(tmp_path):
+    rng = np.random.default_rng(0)
+    plain = Dataset("plain", rng.normal(size=(50, 3)), rng.integers(0, 2, 50))
+    setting = Setting("private-knn", 1.0, 1e-4, features="hog", seed=0)
+    with pytest.raises(ac.ParameterError, match="features = 'hog' needs images"):
+        Experiment(setting, plain, plain).run()
+    with pytest.raises(ac.ParameterError, match="student = 'conv' needs images"):
+        Experiment(Setting("private-knn", 1.0, 1e-4, student="conv"), plain, plain)
+    sets = Dataset("sets", rng.normal(size=(50, 3)), rng.integers(0, 2, (50, 4)))
+    with pytest.raises(ac.ParameterError, match="one label for each record"):
+        Experiment(Setting("private-knn", 1.0, 1e-4), sets, plain)
+    with pytest.raises(ac.ParameterError, match=r"records of \[3, 64\] columns"):
+        Experiment(Setting("private-knn", 1.0, 1e-4), plain, digits())
+
+
+def test_settings_are_checked():
+    for changes, message in (
+        ({"mechanism": "knn"}, "mechanism = 'knn'; accepted: private-knn, gnmax, lnmax, noisy-sgd"),
+        ({"student": "tree"}, "student = 'tree'; accepted: network, conv"),
+        ({"teacher": "tree"}, "teacher = 'tree'; accepted: logistic, nearest"),
+        ({"rounds": 0}, "rounds = 0"),
+    ):
+        with pytest.raises(ac.ParameterError, match=message):
+            Setting(**{"mechanism": "gnmax", "epsilon": 1.0, "delta": 1e-4, **changes})
+
+
+def test_more_budget_asks_more():
+    parts = private_public_test_split(digits(), (1000, 497, 300), 0)
+    asked = [
+        Experiment(Setting("private-knn", epsilon, 1e-4), parts.private, parts.public).queries
+        for epsilon in (0.1, 4.0, 16.0, 1e4)
+    ]
+    assert asked[0] == 12
+    assert 12 < asked[1] < asked[2] < asked[3] == 497
+
+
+def test_module_runs_as_a_command():
+    result = subprocess.run([sys.executable, "-m", "mechanisms", "--version"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (0, f"mechanisms {ac.__version__}\n")
