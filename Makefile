@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint reference clean
+.PHONY: demo test test-torch lint reference clean
 
 $(VENV)/.demo: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,11 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest --numprocesses=2
+
+# PyTorch is large; the tests of its student are skipped where it is not installed
+test-torch: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
+	$(BIN)/python -m pytest tests/mechanisms/test_conv_student.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

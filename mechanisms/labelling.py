@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.journal import Journal, Part
 from mechanisms.noise import Randomness
+from mechanisms.parameters import Parameters
 from mechanisms.validation import checked_count
 from mechanisms.voting import noisy_argmax, passes_screening
 
@@ -77,7 +78,7 @@ def least_noise(
     return ac.calibrate(run, epsilon, delta, bounds=(1e-3, 1e9), start=start, conversion=conversion)
 
 
-class Labeller(ABC):
+class Labeller(Parameters, ABC):
     """What labelling mechanisms share: two events, a plan, and a run that charges before it draws.
 
     Attributes

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.noise import Floats, as_randomness, noise_of
+from mechanisms.parameters import Parameters
 from mechanisms.sampling import poisson_sample, rate_of
 from mechanisms.validation import (
     checked_count,
@@ -26,7 +27,7 @@ GRAIN = 2.0**-30
 """Unit of gradients, as a share of the clip: what is released is a multiple of it, so that exact noise hides it."""
 
 
-class LinearNoisySGD:
+class LinearNoisySGD(Parameters):
     """Softmax regression trained by differentially private gradient descent (Abadi et al. 2016).
 
     Each step draws a Poisson batch, clips every record's gradient to an L2 norm of `clip`, adds Gaussian noise to

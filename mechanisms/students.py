@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.parameters import Parameters
 from mechanisms.validation import checked_count, checked_features, checked_queries, checked_real, needed
 
 __all__ = ["NetworkStudent", "Student", "checked_answers"]
@@ -33,7 +34,7 @@ class Student(Protocol):
         ...
 
 
-class NetworkStudent:
+class NetworkStudent(Parameters):
     """A small neural network that learns from answered and unanswered public points alike.
 
     Labels first spread over the graph of nearest public neighbours (Zhou et al. 2004), which fills in unanswered
