@@ -129,8 +129,11 @@ class ConvStudent:
         return labels
 
     def transform(self, X: object) -> NDArray[np.float32]:
-        """Activations of the last hidden layer, of shape (n, 192); parameters and errors as for `predict`."""
-        return self._outputs(self._checked_pixels(X), "transform", layers=-1)
+        """Activations of the last hidden layer, of shape (n, 192); parameters and errors as for `predict`.
+
+        One image at a time: what a private record's features round to must depend on no other record.
+        """
+        return self._outputs(self._checked_pixels(X), "transform", layers=-1, batch=1)
 
     def _checked_pixels(self, X: object) -> NDArray[np.float32]:
         features = checked_features(X)
@@ -150,13 +153,15 @@ class ConvStudent:
         images = features.reshape(len(features), height, width, *channels or (1,))
         return _torch().tensor(images, device="cpu").permute(0, 3, 1, 2)
 
-    def _outputs(self, features: NDArray[np.float32], name: str, layers: int | None) -> NDArray[np.float32]:
+    def _outputs(
+        self, features: NDArray[np.float32], name: str, layers: int | None, batch: int = BATCH
+    ) -> NDArray[np.float32]:
         if not hasattr(self, "network_"):
             raise ac.ParameterError(f"{name} was called before fit; accepted: fit(X, y).{name}(X)")
         part = self.network_[:layers]
         with _torch().no_grad():
-            batches = [self._tensor(features[i : i + BATCH]) for i in range(0, max(len(features), 1), BATCH)]
-            return np.concatenate([part(batch).numpy() for batch in batches])
+            pieces = (features[i : i + batch] for i in range(0, max(len(features), 1), batch))
+            return np.concatenate([part(self._tensor(piece)).numpy() for piece in pieces])
 
     def _trained(self, features: NDArray[np.float32], answers: NDArray[np.int64], generator: Any) -> Any:
         torch = _torch()

@@ -48,6 +48,7 @@ class Journal:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._parts = 0
+        self.about: dict[str, Any] = {}
         with self._clear():
             # autocommit: transactions begin and end where they are written
             # absolute, since ":memory:" would not be a file
@@ -81,12 +82,14 @@ class Journal:
     def part(self, header: dict[str, Any]) -> Part:
         """The next run of this process: a new one, or the one that the journal holds in its place.
 
+        `about`, what a caller says of all runs together, is part of every header.
+
         Raises
         ------
         JournalError
             The journal holds a run with another header in its place.
         """
-        name, text = f"run {self._parts}", json.dumps(header, sort_keys=True, default=_plain)
+        name, text = f"run {self._parts}", json.dumps({**self.about, **header}, sort_keys=True, default=_plain)
         with self._clear():
             self._database.execute("INSERT OR IGNORE INTO parts VALUES (?, ?)", (name, text))
             ((found,),) = self._database.execute("SELECT header FROM parts WHERE part = ?", (name,))

@@ -131,6 +131,8 @@ def label_in_rounds(
     seen = np.zeros(len(points), bool)
     done: list[Labelling] = []
     student = make_student()
+    if journal is not None:
+        journal.about = {"rounds": rounds}
     for _ in range(rounds):
         described = describe(points)
         chosen = central_points(described, asked)
@@ -139,6 +141,8 @@ def label_in_rounds(
         done.append(out)
         labels[chosen[out.answered]] = out.labels[out.answered]
         seen[chosen] = True
+        if not (labels >= 0).any():
+            raise ac.ParameterError(f"none of {asked} queries was answered, which cost {out.composition}")
         student = make_student().fit(points, labels)
         describe = feature_map(student.transform, points)
     return Rounds(labels, seen, tuple(done), student)

@@ -111,9 +111,12 @@ class NetworkStudent(Parameters):
         return np.asarray(self.network_.predict(points), np.int64)
 
     def transform(self, X: object) -> NDArray[np.float32]:
-        """Hidden layer (n, hidden) at (n, d) points; errors as for `predict`."""
+        """Hidden layer (n, hidden) at (n, d) points, each row by itself; errors as for `predict`."""
         points = self._points(X, "transform")
-        hidden = points @ self.network_.coefs_[0] + self.network_.intercepts_[0]
+        # products of their own: in one for all rows, a record more would change the last bits of others, and
+        # with them who is nearest
+        products = np.matmul(points[:, None, :], self.network_.coefs_[0])[:, 0]
+        hidden = products + self.network_.intercepts_[0]
         active: NDArray[np.float32] = np.maximum(hidden, 0).astype(np.float32)
         return active
 

@@ -214,7 +214,7 @@ def test_more_budget_asks_more():
     parts = private_public_test_split(digits(), (1000, 497, 300), 0)
     asked = [
         Experiment(Setting("private-knn", epsilon, 1e-4), parts.private, parts.public).queries
-        for epsilon in (0.1, 4.0, 16.0, 1e4)
+        for epsilon in (0.1, 4.0, 8.0, 1e4)
     ]
     assert asked[0] == 12
     assert 12 < asked[1] < asked[2] < asked[3] == 497

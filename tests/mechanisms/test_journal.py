@@ -1,0 +1,518 @@
+"""Interrupted runs: what was drawn is on disk as charged, what was answered is kept, and the run goes on."""
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from contextlib import closing
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+import accountant as ac
+import mechanisms as mx
+from mechanisms.journal import Journal, JournalError
+from mechanisms.noise import Seeded, System
+from mechanisms.rounds import label_in_rounds
+from mechanisms.students import NetworkStudent
+
+pytest.importorskip("opendp.prelude")
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(60, 4)).astype(np.float32), RNG.integers(0, 3, 60)
+SETS = RNG.integers(0, 2, (60, 3))
+QUERIES = RNG.normal(size=(60, 4)).astype(np.float32)
+KILLS = int(os.environ.get("JOURNAL_KILLS", 15))
+
+# children are forked from a server with one thread; what it has imported, they need not import
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["pytest", "mechanisms.rounds", "opendp.prelude", "sklearn.naive_bayes"])
+
+
+def knn(rng, **changes):
+    parameters = {"screening_sigma": 3.0, "threshold": 3.0, "vote_sigma": 2.0, "n_classes": 3, "max_labels": 12}
+    return mx.PrivateKNN(10, 0.5, **{**parameters, **changes}, rng=rng).fit(X, Y)
+
+
+def sets(rng, k=10, classes=3):
+    return mx.PrivateKNN(k, 0.5, vote_sigma=2.0, clip=1.5, max_labels=12, rng=rng).fit(X, SETS[:, :classes])
+
+
+def gnmax(rng, **changes):
+    parameters = {"n_teachers": 5, "sigma": 1.0, "screening_sigma": 2.0, "threshold": 2.0, "max_labels": 12}
+    return mx.GNMax(**{**parameters, **changes}, make_teacher=GaussianNB, n_classes=3, rng=rng).fit(X, Y)
+
+
+def lnmax(rng, **changes):
+    parameters = {"n_teachers": 5, "scale": 1.0, "max_labels": 12}
+    return mx.LNMax(**{**parameters, **changes}, make_teacher=GaussianNB, n_classes=3, rng=rng).fit(X, Y)
+
+
+def source_of(kind, seen):
+    """A source that tells `seen` of every release's noise before it is there."""
+
+    class Telling({"seeded": Seeded, "system": System}[kind]):
+        def gaussian(self, sigma, size, grain):
+            seen(size)
+            return super().gaussian(sigma, size, grain)
+
+        def laplace(self, scale, size, grain):
+            seen(size)
+            return super().laplace(scale, size, grain)
+
+    return Telling(np.random.default_rng(5)) if kind == "seeded" else Telling()
+
+
+def two_runs(make, kind, journal, tell, size):
+    """Two runs of one model; tells (run, query, release) of every draw before its noise is there."""
+    at = [0, 0]
+    model = make(source_of(kind, lambda drawn: tell((f"run {at[0]}", at[1], "screening" if drawn == 1 else "vote"))))
+    outs = []
+    for run, queries in enumerate((QUERIES[:size], QUERIES[size : 2 * size])):
+        at[:] = run, 0
+        outs.append(model.label(queries, journal, lambda done: at.__setitem__(1, done)))
+    return model, outs
+
+
+def ignored(_):
+    """What is told to nobody."""
+
+
+def on_disk(path):
+    """Charges (part, query, release), and answers by (part, query)."""
+    with closing(Journal(path)) as journal:
+        charges = set(journal._database.execute("SELECT part, query, release FROM charges"))
+        answers = journal._database.execute("SELECT part, query, answer FROM answers")
+        return charges, {(part, query): answer for part, query, answer in answers}
+
+
+def spent_on(charges, part, release):
+    return sum(each[0] == part and each[2] == release for each in charges)
+
+
+def check_finished(make, kind, size, charges, kept, labels, compositions):
+    """The run's result is that of a run without interruption, or keeps what was recorded and its plan."""
+    if kind == "seeded":
+        _, expected = two_runs(make, kind, None, ignored, size)
+        for found, composition, out in zip(labels, compositions, expected, strict=True):
+            assert np.array_equal(found, out.labels)
+            assert composition == out.composition
+    model = make(None)
+    for run, (found, composition) in enumerate(zip(labels, compositions, strict=True)):
+        part = f"run {run}"
+        votes, screenings = spent_on(charges, part, "vote"), spent_on(charges, part, "screening")
+        assert votes <= model.max_labels
+        assert screenings <= size
+        screening = ac.Composition() if model.screening_event is None else screenings * model.screening_event
+        assert composition == screening + votes * model.vote_event
+        for (where, query), answer in kept.items():
+            if where == part:
+                label = found[query].tolist()
+                assert label == (as_label(answer) if answer != "null" else -1)
+
+
+def as_label(text):
+    """A recorded label, or label set."""
+    return [int(each) for each in text.strip("[]").split(",")] if text[0] == "[" else int(text)
+
+
+# --- killed --------------------------------------------------------------------------------------------
+
+
+def killed_child(path, kind, pipe):
+    """Runs in a process of its own, until it ends or is killed."""
+    pipe.send("begun")
+    with Journal(path) as journal:
+        _, outs = two_runs(knn, kind, journal, pipe.send, 30)
+    pipe.send([(out.labels, dict(out.composition.entries)) for out in outs])
+
+
+def run_child(path, kind, seconds):
+    """(was it killed, draws that it told of, its result, seconds that it ran)."""
+    reader, writer = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=killed_child, args=(path, kind, writer))
+    process.start()
+    writer.close()
+    assert reader.recv() == "begun"
+    begun = time.perf_counter()
+    process.join(seconds)
+    ran = time.perf_counter() - begun
+    process.kill()
+    process.join()
+    told = []
+    with closing(reader):
+        while reader.poll():
+            try:
+                told.append(reader.recv())
+            except EOFError:
+                break
+    killed = process.exitcode == -signal.SIGKILL
+    process.close()
+    result = told.pop() if told and isinstance(told[-1], list) else None
+    assert killed or result is not None
+    return killed, set(told), result, ran
+
+
+@pytest.mark.parametrize("kind", ["seeded", "system"])
+def test_killed_at_any_moment(kind, tmp_path):
+    """SIGKILL at random moments, and again when the run goes on. JOURNAL_KILLS=500 kills 1000 processes in all."""
+    rng = np.random.default_rng(1)
+    seconds = min(run_child(tmp_path / f"whole {i}", kind, 60)[-1] for i in range(3))
+    kills = journals = 0
+    while kills < KILLS:
+        path = tmp_path / str(journals)
+        journals += 1
+        drawn, kept, result = set(), {}, None
+        while result is None:
+            killed, told, result, ran = run_child(path, kind, rng.uniform(0, seconds))
+            if not killed and not drawn:
+                seconds = min(seconds, ran)  # a whole run, on a machine that is less busy than before
+            kills += killed
+            assert kind == "seeded" or not drawn & told, "drawn twice, and charged once"
+            drawn |= told
+            charges, answers = on_disk(path)
+            assert drawn <= charges, "drawn, and not charged"
+            assert kept.items() <= answers.items(), "answered, and not kept"
+            kept = answers
+        labels, entries = zip(*result, strict=True)
+        check_finished(knn, kind, 30, charges, kept, labels, [ac.Composition(each.items()) for each in entries])
+
+
+# --- faults --------------------------------------------------------------------------------------------
+
+
+class Fault(Exception):
+    """What goes wrong."""
+
+
+class Tripwire:
+    """Stands for a database connection, and goes off at the given moment: before or after a write, or at a draw."""
+
+    def __init__(self, database, moment=None):
+        self.database, self.moment, self.passed = database, moment, 0
+        self.told = set()
+
+    def step(self):
+        self.passed += 1
+        if self.passed == self.moment:
+            raise Fault
+
+    def tell(self, draw):
+        self.told.add(draw)
+        self.step()
+
+    def execute(self, sql, *values):
+        if not sql.startswith("INSERT"):
+            return self.database.execute(sql, *values)
+        self.step()
+        done = self.database.execute(sql, *values)
+        self.step()
+        return done
+
+    def close(self):
+        self.database.close()
+
+
+@pytest.mark.parametrize("kind", ["seeded", "system"])
+@pytest.mark.parametrize("make", [knn, sets, gnmax, lnmax])
+def test_a_fault_at_every_write_and_draw(make, kind, tmp_path):
+    moment, gone_off = 0, True
+    while gone_off:
+        moment += 1
+        path = tmp_path / str(moment)
+        with Journal(path) as journal:
+            wire = journal._database = Tripwire(journal._database, moment)
+            try:
+                two_runs(make, kind, journal, wire.tell, 3)
+                gone_off = False
+            except Fault:
+                pass
+        charges, kept = on_disk(path)
+        assert wire.told <= charges
+        told = set()
+        with Journal(path) as journal:
+            _, outs = two_runs(make, kind, journal, told.add, 3)
+        assert kind == "seeded" or not told & wire.told
+        charges, answers = on_disk(path)
+        assert kept.items() <= answers.items()
+        labels, compositions = [out.labels for out in outs], [out.composition for out in outs]
+        check_finished(make, kind, 3, charges, kept, labels, compositions)
+    assert moment > 30
+
+
+def test_a_full_disk(tmp_path):
+    """The failure is named, `spent_` covers what was drawn, and the run ends once there is room."""
+    expected = knn(5, max_labels=None).label(QUERIES)
+    model = knn(5, max_labels=None)
+    with Journal(tmp_path / "journal") as journal:
+        ((pages,),) = journal._database.execute("PRAGMA page_count")
+        journal._database.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(JournalError, match=r"journal: database or disk is full"):
+            model.label(QUERIES, journal)
+    charges, answers = on_disk(tmp_path / "journal")
+    assert 0 < len(answers) < 60
+    assert sum(model.spent_.entries.values()) >= len(charges)
+    with Journal(tmp_path / "journal") as journal:
+        out = knn(5, max_labels=None).label(QUERIES, journal)
+    assert np.array_equal(out.labels, expected.labels)
+    assert out.composition == expected.composition
+
+
+def test_a_lost_vote_counts_towards_max_labels(tmp_path):
+    """Charged and perhaps drawn, but not on disk: a source that cannot repeat it leaves the query unanswered."""
+
+    def lost(size):
+        if size == 3:
+            raise Fault
+
+    for _ in range(3):
+        with Journal(tmp_path / "journal") as journal, pytest.raises(Fault):
+            knn(source_of("system", lost), threshold=-50.0, max_labels=4).label(QUERIES, journal)
+    with Journal(tmp_path / "journal") as journal:
+        out = knn(None, threshold=-50.0, max_labels=4).label(QUERIES, journal)
+    assert out.labels[:3].tolist() == [-1, -1, -1]
+    assert out.answered.nonzero()[0].tolist() == [3]
+    assert out.composition.entries[knn(None).vote_event] == 4
+
+
+# --- read again ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["seeded", "system"])
+@pytest.mark.parametrize("make", [knn, sets, gnmax, lnmax])
+def test_a_finished_run_is_read_again_without_a_draw(make, kind, tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        _, first = two_runs(make, kind, journal, ignored, 20)
+    before = on_disk(tmp_path / "journal")
+
+    def refuse(draw):
+        raise AssertionError(draw)
+
+    with Journal(tmp_path / "journal") as journal:
+        model, again = two_runs(make, kind, journal, refuse, 20)
+    for one, other in zip(first, again, strict=True):
+        assert np.array_equal(one.labels, other.labels)
+        assert np.array_equal(one.answered, other.answered)
+        assert one.composition == other.composition
+        assert one.planned == other.planned
+    assert model.spent_ == first[0].composition + first[1].composition
+    assert on_disk(tmp_path / "journal") == before
+
+
+def test_a_journal_changes_nothing(tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        _, found = two_runs(knn, "seeded", journal, ignored, 30)
+    _, expected = two_runs(knn, "seeded", None, ignored, 30)
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one.labels, other.labels)
+        assert one.composition == other.composition
+
+
+@pytest.mark.parametrize("bits", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
+def test_the_state_of_every_generator_survives(bits, tmp_path):
+    def generator():
+        return np.random.Generator(getattr(np.random, bits)(3))
+
+    expected = knn(generator()).label(QUERIES).labels
+    with Journal(tmp_path / "journal") as journal:
+        model = knn(generator())
+        with pytest.raises(Fault):
+            model.label(QUERIES, journal, progress=fault_after(10))
+    with Journal(tmp_path / "journal") as journal:
+        assert np.array_equal(knn(generator()).label(QUERIES, journal).labels, expected)
+
+
+def fault_after(queries):
+    def progress(done):
+        if done == queries:
+            raise Fault
+
+    return progress
+
+
+@pytest.mark.parametrize("kind", ["seeded", "system"])
+@pytest.mark.parametrize("stop", [1, 7, 8, 9, 15])
+def test_rounds_go_on(kind, stop, tmp_path):
+    """Interrupted in either round, or between them."""
+
+    def run(path, progress=None):
+        labeller = mx.PrivateKNN(10, 0.5, None, vote_sigma=2.0, n_classes=3, rng=7 if kind == "seeded" else None)
+        with Journal(path) as journal:
+            return label_in_rounds(
+                labeller,
+                X,
+                Y,
+                QUERIES[:20],
+                queries=8,
+                rounds=2,
+                make_student=lambda: NetworkStudent(hidden=4, max_iter=5),
+                journal=journal,
+                progress=progress,
+            )
+
+    with pytest.raises(Fault):
+        run(tmp_path / "journal", fault_after(stop))
+    charges, kept = on_disk(tmp_path / "journal")
+    assert len(kept) == stop
+    out = run(tmp_path / "journal")
+    charges, answers = on_disk(tmp_path / "journal")
+    assert kept.items() <= answers.items()
+    assert out.composition == len(charges) * ac.PoissonSubsampled(ac.GNMax(2.0), 0.5)
+    assert len(charges) == 16
+    if kind == "seeded":
+        whole = run(tmp_path / "whole")
+        assert np.array_equal(out.labels, whole.labels)
+        assert out.composition == whole.composition
+        assert np.array_equal(out.student.predict(X), whole.student.predict(X))
+
+
+# --- refused -------------------------------------------------------------------------------------------
+
+
+def refusal(use):
+    """The message of a refused journal, which is one line."""
+    with pytest.raises(JournalError) as caught:
+        use()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "; accepted: " in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("make", "other", "queries", "words"),
+    [
+        (knn, lambda: knn(6), QUERIES, "seed"),
+        (knn, lambda: knn(None), QUERIES, "seed"),
+        (knn, lambda: knn(5), QUERIES[:20], "labels, queries"),
+        (knn, lambda: knn(5), QUERIES[::-1], "queries"),
+        (knn, lambda: knn(5, vote_sigma=2.5), QUERIES, "vote"),
+        (knn, lambda: knn(5, screening_sigma=2.5), QUERIES, "screening"),
+        (knn, lambda: knn(5, threshold=4.0), QUERIES, "screening"),
+        (knn, lambda: knn(5, screening_sigma=None), QUERIES, "screening"),
+        (knn, lambda: knn(5, max_labels=13), QUERIES, "max_labels"),
+        (knn, lambda: knn(5, max_labels=None), QUERIES, "max_labels"),
+        (knn, lambda: knn(5, n_classes=4), QUERIES, "n_classes"),
+        # the votes are the same events: only k, and the width of a set, tell them apart
+        (sets, lambda: sets(5, k=9), QUERIES, "n_neighbors"),
+        (sets, lambda: sets(5, classes=2), QUERIES, "labels"),
+        (gnmax, lambda: gnmax(5, sigma=1.5), QUERIES, "vote"),
+        (lnmax, lambda: lnmax(5, scale=1.5), QUERIES, "vote"),
+        (lnmax, lambda: gnmax(5, screening_sigma=None), QUERIES, "mechanism, vote"),
+    ],
+)
+def test_another_run_is_refused_by_what_differs(make, other, queries, words, tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        make(5).label(QUERIES, journal)
+    before = on_disk(tmp_path / "journal")
+    model = other()
+    with Journal(tmp_path / "journal") as journal:
+        assert f"other {words}; accepted: the same run" in refusal(lambda: model.label(queries, journal))
+    assert model.spent_ == ac.Composition()
+    assert on_disk(tmp_path / "journal") == before
+
+
+def test_other_teachers_are_refused(tmp_path):
+    """Generators are as far as each other whatever the number of teachers, and votes cost the same."""
+    with Journal(tmp_path / "journal") as journal:
+        lnmax(5).label(QUERIES, journal)
+    with Journal(tmp_path / "journal") as journal:
+        assert "other n_teachers;" in refusal(lambda: lnmax(5, n_teachers=6).label(QUERIES, journal))
+
+
+def test_the_same_numbers_are_the_same_run(tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        first = knn(5, vote_sigma=2, max_labels=12).label(QUERIES, journal)
+    with Journal(tmp_path / "journal") as journal:
+        again = knn(5, vote_sigma=np.float64(2.0), max_labels=np.int64(12)).label(QUERIES.astype(float), journal)
+    assert np.array_equal(first.labels, again.labels)
+
+
+def test_runs_in_another_order_are_refused(tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        knn(5).label(QUERIES, journal)
+        lnmax(5).label(QUERIES, journal)
+    with Journal(tmp_path / "journal") as journal:
+        assert "other mechanism" in refusal(lambda: lnmax(5).label(QUERIES, journal))
+
+
+def opening_child(path, pipe):
+    """Says in a process of its own why it could not open a journal."""
+    try:
+        Journal(path).close()
+    except JournalError as error:
+        pipe.send(str(error))
+    else:
+        pipe.send("opened")
+
+
+def test_one_process_at_a_time(tmp_path):
+    def opened_elsewhere():
+        reader, writer = CONTEXT.Pipe(duplex=False)
+        process = CONTEXT.Process(target=opening_child, args=(tmp_path / "journal", writer))
+        process.start()
+        with closing(reader), closing(writer):
+            text = reader.recv()
+        process.join()
+        return text
+
+    with Journal(tmp_path / "journal") as journal:
+        assert "another process holds it" in opened_elsewhere()
+        begun = time.perf_counter()
+        assert "another process holds it" in refusal(lambda: Journal(tmp_path / "journal"))
+        assert time.perf_counter() - begun < 1, "at once"
+        knn(5).label(QUERIES[:2], journal)
+        assert "another process holds it" in opened_elsewhere()
+    assert opened_elsewhere() == "opened"
+
+
+def test_what_is_not_a_journal(tmp_path):
+    (tmp_path / "text").write_text("not a database" * 100)
+    (tmp_path / "short").write_text("hello")
+    with closing(sqlite3.connect(tmp_path / "other")) as database:
+        database.execute("CREATE TABLE parts (part TEXT PRIMARY KEY, header TEXT NOT NULL)")
+    for name, words in {
+        "text": "not a database",
+        "short": "not a database",
+        "other": "a database of something else",
+    }.items():
+        before = (tmp_path / name).read_bytes()
+        assert words in refusal(lambda path=tmp_path / name: Journal(path))
+        assert (tmp_path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", [".", "missing/journal", "file/journal"])
+def test_what_cannot_be_written(name, tmp_path):
+    (tmp_path / "file").touch()
+    assert "unable to open" in refusal(lambda: Journal(tmp_path / name))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_read_only(tmp_path):
+    Journal(tmp_path / "journal").close()
+    (tmp_path / "journal").chmod(0o400)
+    refusal(lambda: Journal(tmp_path / "journal"))
+
+
+def test_every_name_is_a_file(tmp_path, monkeypatch):
+    """SQLite takes one name for a database in memory, which would not survive."""
+    monkeypatch.chdir(tmp_path)
+    Journal(":memory:").close()
+    assert (tmp_path / ":memory:").exists()
+
+
+def test_a_closed_journal_is_refused_before_anything_is_spent(tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        pass
+    model = knn(5)
+    assert "closed" in refusal(lambda: model.label(QUERIES, journal))
+    assert model.spent_ == ac.Composition()
+
+
+def test_an_empty_file_and_no_queries(tmp_path):
+    (tmp_path / "journal").touch()
+    for _ in range(2):
+        with Journal(tmp_path / "journal") as journal:
+            assert knn(5).label([], journal).composition == ac.Composition()
