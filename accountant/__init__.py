@@ -18,6 +18,7 @@ from accountant.errors import (
     PlanError,
     ProfileUnavailable,
     SubsamplingError,
+    ToleranceUnreachable,
 )
 from accountant.events.collision import Collision
 from accountant.events.composition import Composition
@@ -29,7 +30,7 @@ from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
-from accountant.price import calibrate, delta, epsilon
+from accountant.price import Curve, calibrate, curve, delta, epsilon
 
 if TYPE_CHECKING:
     from accountant import terminal, testing
@@ -45,6 +46,7 @@ __all__ = [
     "Collision",
     "Composition",
     "Conversion",
+    "Curve",
     "DataDependentError",
     "DataDependentGNMax",
     "DataDependentLNMax",
@@ -68,8 +70,10 @@ __all__ = [
     "PureDP",
     "RandomizedResponse",
     "SubsamplingError",
+    "ToleranceUnreachable",
     "ZeroConcentratedDP",
     "calibrate",
+    "curve",
     "delta",
     "epsilon",
     "load_plan",

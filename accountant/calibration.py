@@ -14,7 +14,15 @@ TOLERANCE = 1e-7
 """Relative distance within which the returned parameter is of the best one."""
 
 
-def solve(excess: Callable[[float], float], low: float, high: float, start: float, *, integer: bool = False) -> float:
+def solve(
+    excess: Callable[[float], float],
+    low: float,
+    high: float,
+    start: float,
+    *,
+    integer: bool = False,
+    slack: float = 1e-9,
+) -> float:
     """The most economical x in [low, high] with ``excess(x) <= 0``, for a monotone `excess`.
 
     For a decreasing excess (more noise) that is the smallest such x, for an increasing one (more releases)
@@ -31,6 +39,8 @@ def solve(excess: Callable[[float], float], low: float, high: float, start: floa
         Where the search begins.
     integer : bool
         Search the integers only.
+    slack : float
+        Relative size of what is taken for rounding where the excess is not monotone.
 
     Raises
     ------
@@ -62,16 +72,16 @@ def solve(excess: Callable[[float], float], low: float, high: float, start: floa
             meets = x
         else:
             fails = x
-    _refuse_if_not_monotone(seen)
+    _refuse_if_not_monotone(seen, slack)
     return meets
 
 
-def _refuse_if_not_monotone(seen: dict[float, float]) -> None:
+def _refuse_if_not_monotone(seen: dict[float, float], relative: float) -> None:
     """Raise CalibrationError if the values seen both rise and fall, by more than rounding."""
     points = sorted(seen)
     values = [seen[x] for x in points]
     scale = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    slack = 1e-9 * scale
+    slack = relative * scale
     rises = [x for x, (a, b) in zip(points, pairwise(values), strict=False) if b > a + slack]
     falls = [x for x, (a, b) in zip(points, pairwise(values), strict=False) if b < a - slack]
     if rises and falls:

@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from accountant.conversion import CONVERSIONS
 from accountant.errors import DataDependentError, PlanError
 from accountant.events.event import Event
-from accountant.guarantee import Guarantee, rounded_up
+from accountant.guarantee import Guarantee, rounded_down, rounded_up
 from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of
-from accountant.price import METHODS, calibrate, delta, epsilon
+from accountant.price import METHODS, calibrate, curve, delta, epsilon
 from accountant.summary import assumptions, shares
 from accountant.terminal import Parser, console, number, print_json, run_command, short, whole
 
@@ -43,6 +45,7 @@ def _parser() -> Parser:
         if plan:
             added.add_argument("plan", metavar="PLAN", help="a TOML file, or the name of a built-in plan")
             added.add_argument("--method", default="renyi", choices=METHODS, help="route to the price (default renyi)")
+            added.add_argument("--tolerance", type=number, default=0.01, help="width of tight intervals (default 0.01)")
             added.add_argument(
                 "--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)"
             )
@@ -53,6 +56,8 @@ def _parser() -> Parser:
     priced.add_argument("--delta", type=number, help="instead of the plan's delta")
     inverse = command("delta", _run_delta, "Price a plan: its delta at an epsilon.")
     inverse.add_argument("--epsilon", type=number, required=True)
+    curved = command("curve", _run_curve, "Delta at many epsilons.")
+    curved.add_argument("--epsilons", required=True, metavar="A:B:N", help="N values from A to B")
     found = command("calibrate", _run_calibrate, "Find the most economical value of a number in a plan for a target.")
     found.add_argument(
         "--vary", required=True, metavar="NAME.KEY", help="what to vary; A.KEY,B.KEY: one value for both"
@@ -81,18 +86,55 @@ def _delta_of(plan: Plan, given: float | None) -> float:
     return chosen
 
 
+def _route(options: argparse.Namespace) -> dict[str, Any]:
+    return {"method": options.method, "conversion": options.conversion, "tolerance": options.tolerance}
+
+
 def _run_epsilon(options: argparse.Namespace) -> int:
     plan = load_plan(options.plan)
-    price = epsilon(
-        plan.composition, _delta_of(plan, options.delta), method=options.method, conversion=options.conversion
-    )
+    price = epsilon(plan.composition, _delta_of(plan, options.delta), **_route(options))
     return _present(plan, price, options.json)
 
 
 def _run_delta(options: argparse.Namespace) -> int:
     plan = load_plan(options.plan)
-    price = delta(plan.composition, options.epsilon, method=options.method, conversion=options.conversion)
+    price = delta(plan.composition, options.epsilon, **_route(options))
     return _present(plan, price, options.json)
+
+
+def _run_curve(options: argparse.Namespace) -> int:
+    plan = load_plan(options.plan)
+    points = _range(options.epsilons)
+    if options.json and plan.composition.data_dependent:
+        raise DataDependentError("this plan's cost depends on private data; accepted with --json: other plans")
+    found = curve(plan.composition, points, **_route(options))
+    if options.json:
+        columns = {"epsilon": found.epsilons, "delta": found.upper, "lower": found.lower}
+        print_json(
+            {"plan": plan.name, "method": found.method, **{name: values.tolist() for name, values in columns.items()}}
+        )
+        return 0
+    from rich.table import Table
+
+    table = Table(title=f"{plan.name}: delta by epsilon ({found.method})", title_justify="left")
+    for title in ("epsilon", "delta", "at least"):
+        table.add_column(title, justify="right")
+    for epsilon_, high, low in zip(found.epsilons, found.upper, found.lower, strict=True):
+        table.add_row(f"{epsilon_:.6g}", rounded_up(float(high)), rounded_down(float(low)))
+    console().print(table)
+    return 0
+
+
+def _range(text: str) -> list[float]:
+    """N values from A to B."""
+    try:
+        low, high, count = text.split(":")
+        points: list[float] = np.linspace(float(low), float(high), int(count)).tolist()
+    except ValueError:
+        points = []
+    if not points or len(points) > 100_000:
+        raise PlanError(f"--epsilons {text}: accepted: A:B:N, such as 0:4:41, with N in [1, 100000]")
+    return points
 
 
 def _run_calibrate(options: argparse.Namespace) -> int:
@@ -104,7 +146,7 @@ def _run_calibrate(options: argparse.Namespace) -> int:
         )
     targets = plan.targets(options.vary)
     keys = {key for _, key in targets}
-    route = {"method": options.method, "conversion": options.conversion}
+    route = _route(options)
     kinds = {plan.whole(*target) for target in targets}
     integer = True in kinds
     if len(kinds) > 1:

@@ -18,6 +18,7 @@ __all__ = [
     "PlanError",
     "ProfileUnavailable",
     "SubsamplingError",
+    "ToleranceUnreachable",
 ]
 
 
@@ -43,6 +44,10 @@ class SubsamplingError(AccountantError, ValueError):
 
 class DataDependentError(AccountantError):
     """A cost that depends on private data was about to be used as a public guarantee."""
+
+
+class ToleranceUnreachable(AccountantError, ValueError):
+    """A certified interval cannot be made as narrow as was asked."""
 
 
 class NoGuarantee(AccountantError, ValueError):

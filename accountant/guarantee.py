@@ -9,7 +9,7 @@ from typing import Any
 from accountant.adjacency import Adjacency
 from accountant.errors import DataDependentError
 
-__all__ = ["Guarantee", "rounded_up"]
+__all__ = ["Guarantee", "rounded_down", "rounded_up"]
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,18 @@ class Guarantee:
     adjacency : Adjacency or None
         The neighbouring relation it holds for; None for an empty composition, which holds for all.
     method : str
-        Route that was taken: "renyi".
-    conversion : str
-        How the Rényi bound became epsilon: "improved", "classic" or "optimal".
-    order : float
-        The Rényi order used; inf when the pure-DP limit was the smallest.
+        Route that was taken: "renyi" or "tight".
+    conversion : str or None
+        How the Rényi bound became epsilon: "improved", "classic" or "optimal"; None on the tight route.
+    order : float or None
+        The Rényi order used; inf when the pure-DP limit was the smallest; None on the tight route.
     order_at_edge : bool
         Whether that order lay at an end of the searched range, so that a better one may exist.
     lower : float or None
-        Certified lower end of epsilon, where the method gives one.
+        Certified lower end of what was asked for, epsilon or delta, where the method gives one: the truth lies
+        between it and the upper bound.
+    source : str or None
+        What a tight number was computed by: a closed form, a privacy-loss distribution, a dynamic programme.
     data_dependent : bool
         Whether the number is itself a function of private data. Such a guarantee prints so; `as_dict`, pickling
         and ``--json`` refuse it.
@@ -44,10 +47,11 @@ class Guarantee:
     delta: float
     adjacency: Adjacency | None
     method: str
-    conversion: str
-    order: float
+    conversion: str | None
+    order: float | None
     order_at_edge: bool = False
     lower: float | None = None
+    source: str | None = None
     data_dependent: bool = False
     odometer: bool = False
 
@@ -76,14 +80,19 @@ class Guarantee:
             )
 
     def __str__(self) -> str:
-        order = "the pure-DP limit" if math.isinf(self.order) else f"order {_order(self.order)}"
-        edge = ", at the edge of the searched range" if self.order_at_edge else ""
         text = (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-DP under {self.adjacency or 'any'} adjacency "
-            f"({self.method}, {self.conversion} conversion, {order}{edge})"
+            f"({self.method}, {self._how()})"
         )
         text += " [odometer reading: not fixed before the run]" if self.odometer else ""
         return text + (" [depends on private data: do not publish]" if self.data_dependent else "")
+
+    def _how(self) -> str:
+        if self.order is None:
+            return f"{self.source}, certified from below at {rounded_down(self.lower or 0.0)}"
+        order = "the pure-DP limit" if math.isinf(self.order) else f"order {_order(self.order)}"
+        edge = ", at the edge of the searched range" if self.order_at_edge else ""
+        return f"{self.conversion} conversion, {order}{edge}"
 
 
 def _order(order: float) -> str:
@@ -93,7 +102,20 @@ def _order(order: float) -> str:
 
 def rounded_up(value: float, digits: int = 6) -> str:
     """`value` to so many significant digits, rounded away from zero so that it stays an upper bound."""
-    from decimal import ROUND_CEILING, Decimal
+    from decimal import ROUND_CEILING
+
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, digits: int = 6) -> str:
+    """`value` to so many significant digits, rounded towards zero so that it stays a lower bound."""
+    from decimal import ROUND_FLOOR
+
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, direction: str) -> str:
+    from decimal import Decimal
 
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
@@ -101,5 +123,5 @@ def rounded_up(value: float, digits: int = 6) -> str:
     unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     # a value that differs from a short decimal only by floating-point noise is that decimal
     short = Decimal(repr(value))
-    up = (short if len(short.as_tuple().digits) <= digits else exact).quantize(unit, ROUND_CEILING)
-    return f"{float(up):.{digits}g}"
+    chosen = (short if len(short.as_tuple().digits) <= digits else exact).quantize(unit, direction)
+    return f"{float(chosen):.{digits}g}"

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from scipy.special import erfcx, log_ndtr
 
 __all__ = [
     "FloatArray",
+    "Interval",
     "Kernel",
     "divergence_from_log_mean",
     "gauss_legendre",
@@ -34,6 +35,13 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Interval(NamedTuple):
+    """A value is certified to lie in [lower, upper]."""
+
+    lower: float
+    upper: float
 
 
 class Kernel(Generic[P, R]):

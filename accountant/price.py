@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from accountant.calibration import solve
+from accountant.closed_forms import closed_form
 from accountant.conversion import Conversion, checked_conversion
-from accountant.errors import ParameterError, real, shown
+from accountant.errors import ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shown
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
+from accountant.numerics import FloatArray
 from accountant.renyi import renyi_delta, renyi_epsilon
+from accountant.tight import single_release_epsilon, tight_delta, tight_deltas, tight_epsilon
 
-__all__ = ["calibrate", "delta", "epsilon"]
+__all__ = ["Curve", "calibrate", "curve", "delta", "epsilon"]
 
-METHODS = ("renyi",)
+METHODS = ("renyi", "tight", "auto")
+
+CHEAP_EVENTS = 16
+"""Distinct events of which `auto` asks each for a lower bound of its own."""
 
 
 def epsilon(
-    run: Event | Composition, delta: float, *, method: str = "renyi", conversion: Conversion = "improved"
+    run: Event | Composition,
+    delta: float,
+    *,
+    method: str = "renyi",
+    conversion: Conversion = "improved",
+    tolerance: float = 0.01,
 ) -> Guarantee:
     """Epsilon at a given delta.
 
@@ -29,10 +46,16 @@ def epsilon(
     run : Event or Composition
     delta : float
         In [0, 1); 0 asks for pure DP.
-    method : {"renyi"}
+    method : {"renyi", "tight", "auto"}
+        "renyi": the best real order of the Rényi curve, fast for every event. "tight": the exact price up to
+        `tolerance`, between certified ends; events need a privacy profile. "auto": the cheapest of a closed form,
+        Rényi and tight that is within `tolerance`; Rényi where tight is not to be had. The guarantee says which.
     conversion : {"improved", "classic", "optimal"}
         "improved": Canonne, Kamath & Steinke 2020, Prop. 12; "classic": Mironov 2017, Prop. 3; "optimal": the
         smallest epsilon that a Rényi bound at one order implies (Asoodeh et al. 2021), never above improved.
+        The Rényi route's alone.
+    tolerance : float
+        Largest width of the certified interval, relative to its upper end; [1e-6, 1]. The tight route's alone.
 
     Returns
     -------
@@ -44,20 +67,89 @@ def epsilon(
         A value is out of range, or a name is unknown.
     NoGuarantee
         delta = 0 and no pure-DP limit exists.
+    ProfileUnavailable, ToleranceUnreachable
+        The tight route cannot price an event, or not narrowly enough.
     """
-    composition = _checked_run(run, method)
-    return renyi_epsilon(composition, real("delta", delta, 0.0, 1.0, open_high=True), checked_conversion(conversion))
+    composition, rule = _checked_run(run, method), checked_conversion(conversion)
+    point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
+    if method == "renyi":
+        return renyi_epsilon(composition, point, rule)
+    if method == "tight":
+        return tight_epsilon(composition, point, width)
+    if closed_form(composition) is None and point > 0.0:
+        found = renyi_epsilon(composition, point, rule)
+        lower = single_release_epsilon(composition, point) if len(composition) <= CHEAP_EVENTS else 0.0
+        if found.epsilon - lower <= width * found.epsilon:
+            return replace(found, lower=lower)
+        with suppress(ProfileUnavailable, ToleranceUnreachable):
+            return tight_epsilon(composition, point, width)
+        return found
+    with suppress(ProfileUnavailable):
+        return tight_epsilon(composition, point, width)
+    return renyi_epsilon(composition, point, rule)
 
 
 _epsilon = epsilon  # functions below have a parameter of that name
 
 
 def delta(
-    run: Event | Composition, epsilon: float, *, method: str = "renyi", conversion: Conversion = "improved"
+    run: Event | Composition,
+    epsilon: float,
+    *,
+    method: str = "renyi",
+    conversion: Conversion = "improved",
+    tolerance: float = 0.01,
 ) -> Guarantee:
     """Delta at a given epsilon in [0, 1e300]; parameters, result and errors otherwise as for `epsilon`."""
-    composition = _checked_run(run, method)
-    return renyi_delta(composition, real("epsilon", epsilon, 0.0, 1e300), checked_conversion(conversion))
+    composition, rule = _checked_run(run, method), checked_conversion(conversion)
+    point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
+    if method == "tight":
+        return tight_delta(composition, point, width)
+    if method == "auto":
+        with suppress(ProfileUnavailable, ToleranceUnreachable):
+            return tight_delta(composition, point, width)
+    return renyi_delta(composition, point, rule)
+
+
+class Curve(NamedTuple):
+    """Delta as a function of epsilon, between certified ends.
+
+    Attributes
+    ----------
+    epsilons, upper, lower : array of shape (n,)
+        `lower` is 0 on the Rényi route, which gives no lower end.
+    method : str
+        "renyi" or "tight".
+    """
+
+    epsilons: FloatArray
+    upper: FloatArray
+    lower: FloatArray
+    method: str
+
+
+def curve(
+    run: Event | Composition,
+    epsilons: ArrayLike,
+    *,
+    method: str = "tight",
+    conversion: Conversion = "improved",
+    tolerance: float = 0.01,
+) -> Curve:
+    """Delta at every one of a 1-D array of epsilons in [0, 1e300]; otherwise as `delta`."""
+    composition, rule = _checked_run(run, method), checked_conversion(conversion)
+    points = [real("epsilon", epsilon, 0.0, 1e300) for epsilon in np.ravel(np.asarray(epsilons)).tolist()]
+    width = real("tolerance", tolerance, 1e-6, 1.0)
+    if method != "renyi":
+        try:
+            found, _ = tight_deltas(composition, points, width)
+            bounds = np.array(found).reshape(-1, 2)
+            return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
+        except (ProfileUnavailable, ToleranceUnreachable):
+            if method == "tight":
+                raise
+    upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
+    return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
 
 
 def calibrate(
@@ -70,6 +162,7 @@ def calibrate(
     integer: bool = False,
     method: str = "renyi",
     conversion: Conversion = "improved",
+    tolerance: float = 0.01,
 ) -> float:
     """The most economical parameter with which a run meets a target.
 
@@ -85,7 +178,7 @@ def calibrate(
         Where the search begins.
     integer : bool
         Search the integers only; the result is an int.
-    method, conversion
+    method, conversion, tolerance
         As for `epsilon`.
 
     Returns
@@ -93,7 +186,8 @@ def calibrate(
     float
         Where more of the parameter costs less (noise), the smallest value that meets the target; where more
         costs more (rates, counts), the largest. Priced again it meets the target exactly as stated, and it
-        is within 1e-7 of the best value, relatively.
+        is within 1e-7 of the best value, relatively; on the tight route as near as the upper ends of intervals of
+        that `tolerance` allow.
 
     Raises
     ------
@@ -108,9 +202,10 @@ def calibrate(
     except (TypeError, ValueError):
         raise ParameterError(f"bounds = {shown(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
-    price = partial(_epsilon, delta=delta, method=method, conversion=conversion)
+    price = partial(_epsilon, delta=delta, method=method, conversion=conversion, tolerance=tolerance)
     begin = real("start", start, 0.0, math.inf, open_low=True, open_high=True)
-    value = solve(lambda x: price(make(x)).epsilon - target, low, high, begin, integer=integer)
+    slack = 1e-9 if method == "renyi" else real("tolerance", tolerance, 1e-6, 1.0)
+    value = solve(lambda x: price(make(x)).epsilon - target, low, high, begin, integer=integer, slack=slack)
     return int(value) if integer else value
 
 

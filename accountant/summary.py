@@ -11,6 +11,7 @@ from accountant.events.screening import NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
+from accountant.renyi import renyi_epsilon
 
 __all__ = ["assumptions", "shares"]
 
@@ -25,7 +26,11 @@ def shares(plan: Plan, price: Guarantee) -> list[float]:
 
     At an infinite order of an unbounded run (delta asked at an unreachable epsilon) order 2 stands in.
     """
-    costs = np.array([float(release.composition.renyi(price.order)) for release in plan.releases])
+    order = price.order
+    if order is None and 0 < price.delta < 1:  # the tight route has none
+        order = renyi_epsilon(plan.composition, price.delta, "improved").order
+    order = math.inf if order is None else order
+    costs = np.array([float(release.composition.renyi(order)) for release in plan.releases])
     if not np.isfinite(costs).all():
         costs = np.array([float(release.composition.renyi(2.0)) for release in plan.releases])
     total = math.fsum(costs)

@@ -75,6 +75,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add("--public", metavar="SOURCE", help="public points; labels, if any, are used for accuracies only")
     add("--test", metavar="SOURCE", help="labelled test records, for accuracies")
     add("--classes", type=whole, help="number of classes (default: the largest label that occurs, plus 1)")
+    add("--method", choices=("renyi", "tight", "auto"), help="route to the price (default auto; renyi with screening)")
     add("--conversion", default="improved", choices=("improved", "classic", "optimal"), help="Rényi to epsilon")
     add("--seed", type=_seed, help="reproducible; without it exact noise from the system, as real releases need")
     add("--out", metavar="FILE", help="results as .npz or .parquet; an interrupted run goes on when started again")
@@ -236,6 +237,7 @@ def _summary(options: argparse.Namespace, experiment: Experiment, outcome: Outco
         "method": price.method,
         "conversion": price.conversion,
         "order": price.order,
+        "lower": price.lower,
         "queries": outcome.asked,
         "answered": outcome.answered,
         "labelled": int(np.count_nonzero(outcome.labels >= 0)),

@@ -42,8 +42,8 @@ class Setting:
     epsilon, delta : float
         The guarantee, for all rounds together.
     queries : int or None
-        Public points to ask about in each round. None: as many as leave the noise at an eighth of the neighbours, a
-        twelfth of the teachers; at least six for every five classes.
+        Public points to ask about in each round. None: as many as leave the noise at a tenth of the neighbours, a
+        fifteenth of the teachers; at least six for every five classes.
     rounds : int
     max_labels : int or None
         Most queries answered in a round; None is all of them. Below `queries` it needs screening to be of use.
@@ -64,6 +64,9 @@ class Setting:
     features : str
         "raw", "standardised" or "hog", in the first round.
     student : {"network", "conv"}
+    method : {"renyi", "tight", "auto"} or None
+        Route to the price, as for `accountant.epsilon`. None: "auto", but "renyi" with screening, where a tight price
+        takes long to calibrate to.
     conversion : accountant.Conversion
     seed : int or None
         None draws exact noise from the system, as a real release must.
@@ -84,6 +87,7 @@ class Setting:
     steps: int = 500
     features: str = "raw"
     student: str = "network"
+    method: str | None = None
     conversion: ac.Conversion = "improved"
     seed: int | None = None
 
@@ -178,19 +182,19 @@ class Experiment:
         self.setting, self.private, self.public, self.test = setting, private, public, test
         self.make_student = self._student_maker()
         self.labeller: Voting | LinearNoisySGD
+        plan: Callable[[float], ac.Composition]
         if setting.mechanism == "noisy-sgd":
-            self.queries = 0
-            self.labeller = self._noisy_sgd()
-            self.noise = self.labeller.noise_multiplier
-            self.planned = self.labeller.planned
+            self.queries, start = 0, 1.0
+            plan = self._training_plan
         else:
-            self.queries = self._queries()
-            self.noise = least_noise(
-                partial(self._plan, self.queries), setting.epsilon, setting.delta, self._scale(), setting.conversion
-            )
-            self.labeller = self._voting(self.noise, self.queries)
-            self.planned = self._plan(self.queries, self.noise)
-        self.guarantee = ac.epsilon(self.planned, setting.delta, conversion=setting.conversion)
+            self.queries, start = self._queries(), self._scale()
+            plan = partial(self._plan, self.queries)
+        self.noise = least_noise(plan, setting.epsilon, setting.delta, start, **self._route())
+        self.planned = plan(self.noise)
+        self.labeller = (
+            self._noisy_sgd(self.noise) if setting.mechanism == "noisy-sgd" else self._voting(self.noise, self.queries)
+        )
+        self.guarantee = self._price(self.planned)
 
     def run(self, journal: Journal | None = None, progress: Callable[[int], object] | None = None) -> Outcome:
         """Spend the budget; see `label_in_rounds` for `journal` and `progress`."""
@@ -257,6 +261,14 @@ class Experiment:
             raise ac.ParameterError(f"student = 'conv' needs images, {self.public.name} has none; accepted: network")
         return partial(ConvStudent, self.public.images, self.n_classes)
 
+    def _route(self) -> dict[str, Any]:
+        chosen = self.setting
+        usual = "auto" if chosen.screening_ratio is None else "renyi"
+        return {"method": chosen.method or usual, "conversion": chosen.conversion, "tolerance": 1e-3}
+
+    def _price(self, run: ac.Composition) -> ac.Guarantee:
+        return ac.epsilon(run, self.setting.delta, **self._route())
+
     def _size(self) -> int:
         """Neighbours or teachers: the most votes that a query can get."""
         n, chosen = len(self.private), self.setting
@@ -266,8 +278,8 @@ class Experiment:
         return max(n // 8, 1) if chosen.teachers is None else chosen.teachers
 
     def _scale(self) -> float:
-        """Noise that votes still stand out from: as an eighth of them for neighbours, a twelfth for teachers."""
-        return self._size() / (8 if self.setting.mechanism == "private-knn" else 12)
+        """Noise that votes still stand out from: as a tenth of them for neighbours, a fifteenth for teachers."""
+        return self._size() / (10 if self.setting.mechanism == "private-knn" else 15)
 
     def _queries(self) -> int:
         """Queries of a round."""
@@ -277,8 +289,7 @@ class Experiment:
         fewest = min(math.ceil(1.2 * self.n_classes), m)
 
         def affordable(count: int) -> bool:
-            price = ac.epsilon(self._plan(count, self._scale()), chosen.delta, conversion=chosen.conversion)
-            return price.epsilon <= chosen.epsilon
+            return self._price(self._plan(count, self._scale())).epsilon <= chosen.epsilon
 
         # the largest count that is affordable: double, then bisect
         low, high = fewest, fewest
@@ -313,16 +324,12 @@ class Experiment:
         assert one is not None  # _voting always limits the labels
         return self.setting.rounds * one
 
-    def _noisy_sgd(self) -> LinearNoisySGD:
+    def _training_plan(self, noise: float) -> ac.Composition:
+        return self._noisy_sgd(noise).planned
+
+    def _noisy_sgd(self, noise: float) -> LinearNoisySGD:
         chosen = self.setting
-        return LinearNoisySGD.for_budget(
-            chosen.epsilon,
-            chosen.delta,
-            sampling_rate=chosen.sampling_rate / 10,
-            steps=chosen.steps,
-            n_classes=self.n_classes,
-            rng=chosen.seed,
-        )
+        return LinearNoisySGD(noise, chosen.sampling_rate / 10, chosen.steps, n_classes=self.n_classes, rng=chosen.seed)
 
 
 def _nearest_record() -> Any:

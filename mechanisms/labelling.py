@@ -60,9 +60,9 @@ def least_noise(
     epsilon: float,
     delta: float,
     start: float = 1.0,
-    conversion: ac.Conversion = "improved",
+    **route: Any,
 ) -> float:
-    """The least noise at which what `make` plans stays within (epsilon, delta).
+    """The least noise at which what `make` plans stays within (epsilon, delta); `route` as for `accountant.epsilon`.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def least_noise(
         assert planned is not None  # a run to be calibrated limits its labels
         return planned
 
-    return ac.calibrate(run, epsilon, delta, bounds=(1e-3, 1e9), start=start, conversion=conversion)
+    return ac.calibrate(run, epsilon, delta, bounds=(1e-3, 1e9), start=start, **route)
 
 
 class Labeller(Parameters, ABC):

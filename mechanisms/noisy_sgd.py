@@ -77,7 +77,12 @@ class LinearNoisySGD(Parameters):
 
     @classmethod
     def for_budget(
-        cls, epsilon: float, delta: float, sampling_rate: float = 0.05, steps: int = 500, **parameters: Any
+        cls,
+        epsilon: float,
+        delta: float,
+        sampling_rate: float = 0.05,
+        steps: int = 500,
+        **parameters: Any,
     ) -> Self:
         """The estimator with the least noise that keeps its steps within (epsilon, delta).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ import accountant as ac
 from mechanisms.journal import Journal
 from mechanisms.labelling import Labeller, Labelling
 from mechanisms.noise import as_randomness
-from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries
+from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries, few_threads
 from mechanisms.voting import tally
 
 __all__ = ["GNMax", "LNMax"]
@@ -76,7 +77,10 @@ class _Pate(Labeller):
         self._begin(as_randomness(self.rng))
         # drawn for each record by itself: cutting a shuffled list would move others between shards when one joins
         shard = (self._source.uniform(len(records)) * teachers).astype(np.int64)
-        self.teachers_ = [_taught(self._teacher(), records[shard == t], labels[shard == t]) for t in range(teachers)]
+        with few_threads(records.size // teachers) if self.make_teacher is None else nullcontext():
+            self.teachers_ = [
+                _taught(self._teacher(), records[shard == t], labels[shard == t]) for t in range(teachers)
+            ]
         self.width_ = records.shape[1]
         return self
 

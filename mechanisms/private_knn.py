@@ -131,7 +131,7 @@ class PrivateKNN(Labeller):
             )
 
         start = n_neighbors / 10
-        sigma = least_noise(lambda sigma: at(sigma).planned(n_queries), epsilon, delta, start, conversion)
+        sigma = least_noise(lambda sigma: at(sigma).planned(n_queries), epsilon, delta, start, conversion=conversion)
         calibrated: Self = at(sigma)
         return calibrated
 

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.validation import checked_count, checked_features, needed
+from mechanisms.validation import checked_count, checked_features, few_threads, needed
 
 __all__ = ["central_points"]
 
@@ -39,7 +39,8 @@ def central_points(public: object, count: int, seed: int = 0) -> NDArray[np.int6
     drawn: NDArray[np.int64] = cluster.kmeans_plusplus(points, count, random_state=seed)[1].astype(np.int64)
     if points.size * count > LARGEST:
         return _distinct(drawn, len(points))
-    with warnings.catch_warnings(action="ignore"):  # that there are fewer distinct points than clusters
+    # warnings: that there are fewer distinct points than clusters
+    with warnings.catch_warnings(action="ignore"), few_threads(points.size):
         fitted = cluster.KMeans(count, n_init=20, random_state=seed).fit(points)
     sizes = np.bincount(fitted.labels_, minlength=count)
     chosen = np.empty(count, np.int64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.parameters import Parameters
-from mechanisms.validation import checked_count, checked_features, checked_queries, checked_real, needed
+from mechanisms.validation import checked_count, checked_features, checked_queries, checked_real, few_threads, needed
 
 __all__ = ["NetworkStudent", "Student", "checked_answers"]
 
@@ -93,7 +93,7 @@ class NetworkStudent(Parameters):
         self.network_ = needed("sklearn.neural_network").MLPClassifier(
             (self.hidden,), alpha=1e-2, max_iter=self.max_iter, random_state=self.seed
         )
-        with _quiet():
+        with _quiet(), few_threads(scaled.size):
             self.network_.fit(scaled, self.labels_)
         return self
 
@@ -135,7 +135,7 @@ class NetworkStudent(Parameters):
         semi = needed("sklearn.semi_supervised")
         neighbours = min(self.n_neighbors, len(points))
         graph = semi.LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.clamping, max_iter=1000)
-        with _quiet():
+        with _quiet(), few_threads(points.size):
             graph.fit(points, labels)
         found: NDArray[np.int64] = np.asarray(graph.transduction_, np.int64)
         unreached = ~np.isfinite(graph.label_distributions_).all(axis=1) | (graph.label_distributions_.sum(axis=1) == 0)

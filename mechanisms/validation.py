@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "checked_queries",
     "checked_rate",
     "checked_real",
+    "few_threads",
     "needed",
     "shown",
 ]
@@ -111,3 +113,11 @@ def needed(module: str, extra: str = "mechanisms") -> Any:
         return import_module(module)
     except ImportError:
         raise ac.MissingExtra(f"{module} is not installed; accepted: {INSTALL.format(extra)}") from None
+
+
+def few_threads(values: int) -> AbstractContextManager[Any]:
+    """One thread for linear algebra on few values, where handing out work takes longer than doing it."""
+    if values > 10**7:
+        return nullcontext()
+    limited: AbstractContextManager[Any] = needed("threadpoolctl").threadpool_limits(1)
+    return limited

@@ -17,6 +17,7 @@ LAYERS = [
     {"events"},
     {"guarantee", "conversion", "calibration"},
     {"renyi"},
+    {"privacy_loss", "loss_composition", "family_game", "families", "closed_forms", "tight"},
     {"price"},
     {"plan", "strategies"},
     {"terminal"},

@@ -11,7 +11,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable, integer, real
-from accountant.events.event import BatchedEvent
+from accountant.events.event import BatchedEvent, Event
 from accountant.numerics import (
     FloatArray,
     Kernel,
@@ -128,6 +128,11 @@ class PureDP(_BernoulliLike):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "epsilon", real("epsilon", self.epsilon, *EPSILONS))
+
+
+def bernoulli_parameters(event: Event) -> tuple[float, int] | None:
+    """Epsilon and bits of a release that is priced as randomized response; None for any other."""
+    return (event.epsilon, event._bits()) if isinstance(event, _BernoulliLike) else None
 
 
 @Kernel

@@ -36,7 +36,7 @@ def summary(capsys, *arguments):
 def test_table(capsys):
     status, out, err = run(capsys, *KNN)
     assert (status, err) == (0, "")
-    for words in ("answered", "label accuracy", "student accuracy", "non-private accuracy", "(2, 0.0001)-DP"):
+    for words in ("answered", "label accuracy", "student accuracy", "non-private accuracy", "-DP under add-remove"):
         assert words in out
     assert "drawn from a seed" not in out
 

@@ -1,0 +1,241 @@
+"""The family game against its definition: brute force, exact binomials, Rényi, and the spec's reference values."""
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import accountant as ac
+from accountant.families import family_tail
+
+DIRECTIONS = ["remove", "add"]
+
+
+def screening(rate=1.0, sigma=85.0, threshold=210.0, k=300, **more):
+    event = ac.NoisyScreening(sigma, threshold, k, **more)
+    return event if rate == 1.0 else ac.PoissonSubsampled(event, rate)
+
+
+def pairs_of(event, direction):
+    """(P, Q) of every count and neighbour from their definition, as lists of (p, q) over the two outcomes."""
+    plain, rate = (event.event, event.rate) if isinstance(event, ac.PoissonSubsampled) else (event, 1.0)
+
+    def passed(t):
+        return mp.ncdf((t - mp.mpf(plain.threshold)) / plain.sigma), mp.ncdf(
+            -(t - mp.mpf(plain.threshold)) / plain.sigma
+        )
+
+    low, high = plain.min_votes, plain.max_votes
+    pairs = []
+    for t, other in [(t, t + 1) for t in range(low, high)] + [(t + 1, t) for t in range(low, high)]:
+        without, moved = passed(t), passed(other)
+        present = [(1 - mp.mpf(rate)) * a + mp.mpf(rate) * b for a, b in zip(without, moved, strict=True)]
+        pairs.append(list(zip(present, without, strict=True)))
+    return pairs if direction == "remove" else [[(q, p) for p, q in pair] for pair in pairs]
+
+
+def brute_force(pairs, steps, u):
+    """W_steps(u) by its recursion."""
+    if steps == 0:
+        return max(1 - u, mp.mpf(0))
+    return max(mp.fsum(p * brute_force(pairs, steps - 1, u * q / p) for p, q in pair if p > 0) for pair in pairs)
+
+
+def check_against_brute_force(event, steps, direction, fractions, **options):
+    tail = family_tail([(event, steps)], direction, **options)
+    pairs = pairs_of(event, direction)
+    end = max(mp.log(p / q) for pair in pairs for p, q in pair if p > 0)
+    x = np.array([float(end) * steps * f for f in fractions])
+    upper, lower = tail.log_upper(x), tail.log_lower(x)
+    assert (lower <= upper).all()
+    for i, point in enumerate(x.tolist()):
+        true = brute_force(pairs, steps, mp.exp(point))
+        # of 60 digits, the sums below 1 keep 40 for certain
+        log_true = float(mp.log(true)) if true > 0 else -math.inf
+        slip = 1e-15 * abs(log_true) + 1e-40 if true > 0 else 0.0
+        assert lower[i] <= log_true + slip, (event, steps, direction, point)
+        assert upper[i] >= log_true - slip, (event, steps, direction, point)
+    return tail
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("event", "steps"),
+    [
+        (screening(sigma=1.0, threshold=1.0, k=1), 6),
+        (screening(sigma=1.5, threshold=2.0, k=2), 4),
+        (screening(rate=0.3, sigma=1.0, threshold=1.5, k=3), 3),
+        (screening(rate=0.25, sigma=2.0, threshold=0.0, k=4), 3),  # threshold at the lower edge
+        (screening(sigma=0.7, threshold=5.0, k=5, min_votes=2), 3),  # and at the upper one
+        (screening(rate=0.9, sigma=0.1, threshold=1.0, k=2), 3),  # all but certain outcomes, enormous losses
+        (screening(sigma=1e6, threshold=1.0, k=2), 3),  # nearly no loss at all
+        (screening(sigma=3.0, threshold=40.0, k=5), 2),  # a threshold that no count comes near
+    ],
+)
+def test_brute_force(event, steps, direction):
+    with mp.workdps(60):
+        check_against_brute_force(event, steps, direction, [-0.7, -0.1, 0.0, 0.05, 0.21, 0.4, 0.6, 0.83, 0.97, 1.01])
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    sigma=st.floats(-0.5, 2.0).map(lambda e: 10.0**e),
+    k=st.integers(1, 4),
+    threshold=st.floats(-1.0, 6.0),
+    rate=st.one_of(st.just(1.0), st.floats(1e-3, 0.999)),
+    steps=st.integers(1, 3),
+    direction=st.sampled_from(DIRECTIONS),
+    x=st.floats(-1.0, 1.0),
+)
+def test_random_small_families(sigma, k, threshold, rate, steps, direction, x):
+    with mp.workdps(60):
+        event = screening(rate, sigma, threshold, k)
+        check_against_brute_force(event, steps, direction, [x, x / 10, x / 100], delta=1e-4, tolerance=0.05)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_one_pair_repeated_is_the_binomial(direction):
+    """k = 1: passing at count 0 or 1. One pair, and its mirror image, that differ only when sampled."""
+    event, steps = screening(sigma=20.0, threshold=0.5, k=1), 400  # symmetric: both pairs have the same loss
+    tail = family_tail([(event, steps)], direction)
+    with mp.workdps(40):
+        p, q = mp.ncdf(mp.mpf(1) / 40), mp.ncdf(-mp.mpf(1) / 40)
+        for epsilon in (0.0, 0.5, 1.0, 2.0, 4.0):
+            true = mp.fsum(
+                mp.binomial(steps, j) * max(p**j * q ** (steps - j) - mp.exp(epsilon) * q**j * p ** (steps - j), 0)
+                for j in range(steps + 1)
+            )
+            bounds = tail.delta(epsilon)
+            assert bounds.lower <= true <= bounds.upper
+            assert bounds.upper - bounds.lower <= 0.1 * true
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("steps", [1, 7, 300])
+def test_bounds_bracket_and_lie_below_renyi(steps, direction):
+    event = screening(0.25)
+    tail = family_tail([(event, steps)], direction)
+    for delta in (1e-3, 1e-5, 1e-8, 1e-12, 1e-50, 1e-200):
+        bounds = tail.epsilon(delta)
+        assert 0.0 <= bounds.lower <= bounds.upper <= 1.002 * ac.epsilon(steps * event, delta).epsilon
+    reference = tail.epsilon(1e-5)
+    assert reference.upper - reference.lower <= 0.01 * max(reference.upper, 0.0024 * math.sqrt(steps))
+    x = np.concatenate([[-np.inf, np.inf], np.linspace(-2, 2, 4001)])
+    upper, lower = tail.log_upper(x), tail.log_lower(x)
+    assert (lower <= upper).all()
+    assert (upper <= 0.0).all()
+    with np.errstate(divide="ignore"):
+        assert (upper >= np.log(np.maximum(-np.expm1(x), 0.0)) - 1e-12).all()
+    assert upper[0] == 0.0
+    assert upper[1] == -math.inf
+
+
+def test_epsilon_and_delta_are_inverse_within_the_bounds():
+    tail = family_tail([(screening(0.25), 200)], "remove")
+    for delta in (1e-2, 1e-5, 1e-9):
+        low, high = tail.epsilon(delta)
+        assert tail.delta(high).upper <= delta * (1 + 1e-9)
+        assert tail.delta(low).lower >= delta * (1 - 1e-9)
+
+
+def test_more_steps_cost_more():
+    epsilons = [family_tail([(screening(0.25), n)], "add").epsilon(1e-5) for n in (50, 100, 200, 400)]
+    for fewer, more in itertools.pairwise(epsilons):
+        assert fewer.upper < more.lower
+
+
+def test_adaptive_choice_costs_no_less_than_any_single_count():
+    steps, delta = 500, 1e-5
+    worst = 0.0
+    for t in (180, 205, 209, 215, 240):
+        single = ac.PoissonSubsampled(ac.NoisyScreening(85.0, 210.0, t + 1, min_votes=t), 0.25)
+        worst = max(worst, family_tail([(single, steps)], "remove", tolerance=0.005).epsilon(delta).lower)
+    assert worst <= family_tail([(screening(0.25), steps)], "remove").epsilon(delta).upper
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "single", "most"),
+    # single: the worst single count, exactly (accounting.md, section 6), which the adaptive one is at least
+    [(0.25, 8192, 0.7749, 0.783), (1.0, 8192, 3.6275, 3.66)],
+)
+def test_reference_values(rate, steps, single, most):
+    bounds = [family_tail([(screening(rate), steps)], direction).epsilon(1e-5) for direction in DIRECTIONS]
+    assert max(b.upper for b in bounds) <= most
+    assert max(b.upper for b in bounds) >= single
+    assert max(b.lower for b in bounds) >= 0.99 * single
+
+
+def test_sampling_at_rate_one_and_zero():
+    plain, nothing = screening(), ac.PoissonSubsampled(ac.NoisyScreening(85.0, 210.0, 300), 0.0)
+    sure = ac.PoissonSubsampled(plain, 1.0)
+    assert family_tail([(plain, 50)], "add").epsilon(1e-5) == family_tail([(sure, 50)], "add").epsilon(1e-5)
+    for entries in ([], [(nothing, 10)], [(plain, 0)]):
+        tail = family_tail(entries, "remove")
+        assert tail.epsilon(1e-5) == (0.0, 0.0)
+        assert tail.delta(0.0) == (0.0, 0.0)
+        assert tail.delta(-1.0) == pytest.approx((-math.expm1(-1.0),) * 2)
+    mixed = family_tail([(plain, 50), (nothing, 10)], "add")
+    assert mixed.epsilon(1e-5) == family_tail([(plain, 50)], "add").epsilon(1e-5)
+
+
+def test_two_kinds_are_bounded_by_both_ways_round():
+    """Every order of two kinds lies between the costlier kind alone and steps of either kind."""
+    first, second = screening(sigma=1.0, threshold=1.0, k=1), screening(0.5, sigma=2.0, threshold=2.0, k=2)
+    tail = family_tail([(first, 2), (second, 2)], "remove")
+    with mp.workdps(40):
+        kinds = {0: pairs_of(first, "remove"), 1: pairs_of(second, "remove")}
+
+        def value(order, u):
+            if not order:
+                return max(1 - u, mp.mpf(0))
+            return max(mp.fsum(p * value(order[1:], u * q / p) for p, q in pair if p > 0) for pair in kinds[order[0]])
+
+        for order in ([0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 0]):
+            for x in (0.0, 0.7, 1.9):
+                bounds = tail.delta(x)
+                assert bounds.lower <= value(order, mp.exp(x)) <= bounds.upper
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        screening(sigma=1e-6, threshold=1.0, k=2),  # one outcome is certain, the loss 1e11
+        screening(0.5, sigma=1e-3, threshold=2.0, k=3),
+        screening(sigma=1e12, threshold=1.0, k=3),
+        screening(sigma=1.0, threshold=1e6, k=3),
+        screening(1e-15, sigma=1.0, threshold=2.0, k=3),
+        screening(sigma=20_000.0, threshold=5e5, k=1_000_000),
+    ],
+)
+def test_extreme_parameters(event):
+    for direction in DIRECTIONS:
+        tail = family_tail([(event, 5)], direction, tolerance=0.1)
+        bounds = tail.epsilon(1e-5)
+        assert 0.0 <= bounds.lower <= bounds.upper <= float(5 * event.renyi(math.inf)) * (1 + 1e-10)
+        x = np.linspace(-1.5, 1.5, 301) * max(bounds.upper, 1e-12)
+        assert (tail.log_lower(x) <= tail.log_upper(x)).all()
+
+
+@pytest.mark.parametrize(
+    ("entries", "direction", "options", "message"),
+    [
+        ([(ac.Gaussian(1.0), 1)], "add", {}, "noisy screenings"),
+        ([(ac.PoissonSubsampled(ac.Gaussian(1.0), 0.5), 1)], "add", {}, "noisy screenings"),
+        ([(screening(), 1)], "up", {}, "remove, add"),
+        ([(screening(), 1)], "add", {"delta": 0.0}, "delta = 0"),
+        ([(screening(), 1)], "add", {"tolerance": 2.0}, "tolerance = 2"),
+        ([(screening(), 10**9)], "add", {}, "too fine a grid for 1000000000"),
+    ],
+)
+def test_refusals(entries, direction, options, message):
+    with pytest.raises(ac.ParameterError, match=message):
+        family_tail(entries, direction, **options)
+
+
+def test_nan_is_refused():
+    with pytest.raises(ac.ParameterError, match="nan"):
+        family_tail([(screening(), 1)], "add").log_upper([0.0, math.nan])
