@@ -29,6 +29,7 @@ from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, 
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.filters import BudgetExceeded, FilterConversion, IndividualFilter
 from accountant.guarantee import Guarantee
 from accountant.price import Curve, calibrate, curve, delta, epsilon
 
@@ -42,6 +43,7 @@ __all__ = [
     "AccountantError",
     "Adjacency",
     "AdjacencyMismatch",
+    "BudgetExceeded",
     "CalibrationError",
     "Collision",
     "Composition",
@@ -52,10 +54,12 @@ __all__ = [
     "DataDependentLNMax",
     "DataDependentScreening",
     "Event",
+    "FilterConversion",
     "GNMax",
     "Gaussian",
     "GaussianDP",
     "Guarantee",
+    "IndividualFilter",
     "LNMax",
     "Laplace",
     "MissingExtra",

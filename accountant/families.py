@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,22 +27,15 @@ from accountant.events.event import Event
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.family_game import INPUT_ERROR, NO, ROUNDING, Pairs, played, shares
-from accountant.numerics import FloatArray
+from accountant.numerics import FloatArray, Interval
 
-__all__ = ["Direction", "Interval", "Tail", "family_tail"]
+__all__ = ["DIRECTIONS", "Direction", "Tail", "family_tail", "is_screening"]
 
 Direction = Literal["remove", "add"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
-
-
-class Interval(NamedTuple):
-    """A value is certified to lie in [lower, upper]."""
-
-    lower: float
-    upper: float
 
 
 def family_tail(
@@ -141,6 +134,17 @@ def _outward(value: FloatArray, sign: int) -> FloatArray:
         return np.where(np.isfinite(value), value + sign * ROUNDING * (1 + np.abs(value)), value)
 
 
+def is_screening(event: Event) -> bool:
+    """Whether `family_tail` takes it."""
+    return _screening(event)[0] is not None
+
+
+def _screening(event: Event) -> tuple[NoisyScreening | DataDependentScreening | None, float]:
+    """The screening and its sampling rate; None if it is something else."""
+    inner, rate = (event.event, event.rate) if isinstance(event, PoissonSubsampled) else (event, 1.0)
+    return (inner if isinstance(inner, NoisyScreening | DataDependentScreening) else None), rate
+
+
 def _family(run: Composition) -> Pairs:
     """Pairs (with, without) of all kinds, less those that another one dominates, by rising `down`.
 
@@ -148,8 +152,8 @@ def _family(run: Composition) -> Pairs:
     """
     parts = []
     for event, _ in run:
-        screening, rate = (event.event, event.rate) if isinstance(event, PoissonSubsampled) else (event, 1.0)
-        if not isinstance(screening, NoisyScreening | DataDependentScreening):
+        screening, rate = _screening(event)
+        if screening is None:
             raise ParameterError(f"{shown(event)}; accepted: noisy screenings, also Poisson-subsampled")
         if rate > 0.0:
             pairs = screening._pairs(rate)

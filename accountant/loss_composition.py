@@ -66,14 +66,13 @@ class Side:
     def __init__(self, grid: Grid, points: int, spread: float) -> None:
         self.grid, self.points = grid, points
         self.spectrum: NDArray[np.complex128] = np.ones(points // 2 + 1, dtype=complex)
-        self.first, self.offset, self.log_total, self.mean, self.kinds = 0, 0.0, 0.0, 0.0, 0
+        self.first, self.last, self.offset, self.log_total, self.mean, self.kinds = 0, 0, 0.0, 0.0, 0.0, 0
         self.noise, self.slack, self.places = 0.0, 0.0, 0.0
         # log E e^{t (l - mean)} and log E e^{-t (l - mean)} for every t of `powers`; the same for one t above the tilt
         self.powers = 2.0 ** np.arange(4) / spread
         self.cumulants = np.zeros((2, self.powers.size))
         self.deep, self.deep_cumulant = grid.tilt + 6 / spread, 0.0
-        # how far the loss reaches above and below its mean
-        self.support = np.zeros(2)
+        self.support = np.zeros(2)  # how far the loss reaches above and below its mean
 
     def add(self, masses: Masses, count: int) -> None:
         """Compose with `count` copies."""
@@ -88,6 +87,7 @@ class Side:
         mean = float(np.sum(x * places))
         self.kinds += 1
         self.first += count * masses.first
+        self.last += count * (x.size - 1)
         self.offset += count * masses.offset
         self.log_total += count * masses.log_total
         self.mean += count * mean
@@ -117,8 +117,9 @@ class Side:
         up, down = np.minimum(reach, self.support * (1 + 1e-9) + step).tolist()
         self.needed = (up + down) / step
         start = math.floor((self.mean - down) / step - (n - self.needed) / 2)
-        self.probabilities = np.roll(irfft(self.spectrum, n), -(start % n))
-        self.losses = self.offset + step * (float(self.first) + start + np.arange(n, dtype=float))
+        held = slice(max(-start, 0), max(self.last + 1 - start, 1))  # elsewhere is nothing but noise
+        self.probabilities = np.roll(irfft(self.spectrum, n), -(start % n))[held]
+        self.losses = (self.offset + step * (float(self.first) + start + np.arange(n, dtype=float)))[held]
         self.centre = self.offset + step * self.first + self.mean
         self.outside = 1e-300  # at least what underflows
         for row, distance in enumerate(((start + n) * step - self.mean, self.mean - (start - 1) * step)):
@@ -188,7 +189,7 @@ class Question(NamedTuple):
     def satisfied(self, answer: Interval, spread: float) -> bool:
         """Whether the interval is narrow enough: relative to delta, or to epsilon or a hundredth of `spread`."""
         least = 1e-300 / self.tolerance if self.delta is None else 0.01 * spread
-        return answer.upper - answer.lower <= self.tolerance * max(answer.upper, least)
+        return answer.upper < math.inf and answer.upper - answer.lower <= self.tolerance * max(answer.upper, least)
 
 
 def crossing(f: Callable[[float], float], left: float, right: float, fine: float) -> tuple[float, float]:
@@ -338,15 +339,13 @@ def settle(entries: Entries, question: Question, terminals: Terminals | None) ->
     pure = sum(count * float(event._curve(np.array([math.inf]))[0]) for event, count in kinds)
     if terminals is None and pure <= question.epsilon:
         return Interval(0.0, 0.0)
-    if terminals is None and question.delta is not None:
-        # total variation is subadditive
-        distance = sum(count * math.exp(max(event._log_profile(np.zeros(1)))[0]) for event, count in kinds)
-        if distance * (1 + 1e-9) <= question.delta:
-            return Interval(0.0, 0.0)
     directions: list[Direction] = ["remove", "add"]
     if terminals is None:
         terminals = dict.fromkeys(directions, HockeyStick())
         profiles = [event._log_profile(np.zeros(1)) for event, _ in kinds]
+        distance = sum(count * math.exp(max(*pair)[0]) for (_, count), pair in zip(kinds, profiles, strict=True))
+        if question.delta is not None and distance * (1 + 1e-9) <= question.delta:
+            return Interval(0.0, 0.0)  # total variation is subadditive
         if all(remove is add for remove, add in profiles):
             del directions[1]  # the same pairs, mirrored
     run = representative(kinds)
@@ -400,18 +399,20 @@ def refine(halves: list[Half], question: Question) -> Interval:
         half.both = False
     for half in halves:
         half.solve(question)
-    for _ in range(8):
+    for attempt in range(13):
         answer = Interval(max(half.found.lower for half in halves), max(half.found.upper for half in halves))
         worst = max(halves, key=lambda half: half.found.upper)
         if question.satisfied(answer, worst.spread):
             return answer
+        if attempt == 12:
+            break
         if worst.both:
-            ratio = question.tolerance * answer.upper / (answer.upper - answer.lower)
+            ratio = question.tolerance * answer.upper / (answer.upper - answer.lower) if answer.upper < math.inf else 0
             step = worst.grid.step * min(max(0.8 * math.sqrt(ratio), 0.25), 0.9)
             worst.grid = Grid(aligned_step(worst.entries, worst.direction, step, worst.grid.tilt), worst.grid.tilt)
         worst.both = True
         worst.solve(question)
-    raise ToleranceUnreachable(f"{answer} after 8 refinements; accepted: a larger tolerance")
+    raise ToleranceUnreachable(f"{answer} after 12 refinements; accepted: a larger tolerance")
 
 
 def representative(kinds: Entries) -> Composition:

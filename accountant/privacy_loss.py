@@ -56,7 +56,7 @@ class Masses:
 
 
 class Bracket(NamedTuple):
-    """Measures above and, if asked for, below one event; of the upper one, logs of its masses at infinity and in all."""
+    """Measures above and, if asked for, below one event; logs of what the upper has at infinity and in all."""
 
     sides: tuple[Masses, ...]
     log_infinite: float
@@ -220,8 +220,7 @@ def bracket(
     event: Event, direction: Direction, low: float, high: float, offset: float, grid: Grid, both: bool = True
 ) -> Bracket:
     """Measures above and, if `both`, below the event, at losses offset + i * step from `low` to `high`."""
-    step, tilt = grid
-    half = step / 2
+    (step, tilt), half = grid, grid.step / 2
     if low > 0 and high < 2**18 * step:
         low = -step  # the sharper measure from below starts at a negative loss
     first, last = math.floor((low - offset) / step), max(math.ceil((high - offset) / step), 1)
@@ -237,17 +236,15 @@ def bracket(
         unit = float(np.exp(tilt * losses[0] - scale))
         fine = second_differences(values, lines, half, tilt, unit)
     curve = np.empty_like(fine)
-    others = curve[0] + polygon_values(fine, values[-1], half, tilt, curve)
-    # the masses' own curve against H: every step of the sum rounds a few times; and since |H'| (u_k - u_{k-1}) is at
-    # most the H before, the rounding of losses, here and in the profile, changes H by less than that share of a cell
+    others = polygon_values(fine, values[-1], half, tilt, curve) + curve[0]
+    # the masses' own curve against H: every step of the sum rounds a few times; as |H'| (u_k - u_{k-1}) is at most the
+    # H before, the rounding of losses, here and in the profile, changes H by less than that share of a cell
     whole = values + np.pad(lines[:known], (0, values.size - known))
     ratios = curve[whole > 1e-290] / whole[whole > 1e-290]
     error = INPUT_ERROR + 4 * ROUNDING * float(np.max(np.abs(losses))) * (1 / half + 1 + tilt)
     error += 4 * ROUNDING * (10 + fine.size - float(np.min(logs[values > 1e-290], initial=0.0)))
-    short, long = (
-        max(1 - float(ratios.min(initial=1.0)), 0.0) + error,
-        max(float(ratios.max(initial=1.0)) - 1, 0.0) + error,
-    )
+    gaps = 1 - float(ratios.min(initial=1.0)), float(ratios.max(initial=1.0)) - 1
+    short, long = (max(gap, 0.0) + error for gap in gaps)
     # a mass between two grid points is split among them so that P and Q stay the same
     share = 1 / (1 + math.exp(half))
     coarse = fine[::2].copy()
@@ -257,16 +254,16 @@ def bracket(
     top, spare = coarse.copy(), max(fine[0] - unit * (1 - error) + others * (1 + error), 0.0)
     top[0] += max(unit * (1 + error) - others * (1 - error) - fine[0], 0.0)
     excess = -math.log(max(1 - short, 1e-300))
-    upper, infinite = normalised(top, first, offset, scale + excess), float(logs[-1]) + excess
+    upper, rest = normalised(top, first, offset, scale + excess), (float(logs[-1]) + excess, excess + 4 * error)
     if not both:
-        return Bracket((upper,), infinite, excess + 4 * error)
+        return Bracket((upper,), *rest)
     off = max(short, long)
     sag, leap = sags(fine, curve, half, tilt, off)
     rise = values[:known:2] + 2 * off * curve[:known:2]
     scale += math.log(max(1 - 6 * off, 1e-300))
     polygon = Polygon(coarse, curve[::2], sag, leap, rise, spare, first, offset, scale)
-    candidates = [lowered_edges(polygon, grid), lowered_points(polygon, grid, tilt * float(losses[0]))]
-    return Bracket((upper, max(candidates, key=lambda found: found.log_total)), infinite, excess + 4 * error)
+    candidates = [lowered_edges(polygon, grid), lowered_points(polygon, grid, tilt * float(losses[0]) - scale)]
+    return Bracket((upper, max(candidates, key=lambda found: found.log_total)), *rest)
 
 
 class Polygon(NamedTuple):
@@ -301,8 +298,7 @@ def second_differences(values: FloatArray, lines: FloatArray, half: float, tilt:
     grow, ahead, behind = math.exp(half * tilt), math.expm1(half), -math.expm1(-half)
 
     def interior(v: FloatArray) -> FloatArray:
-        result: FloatArray = (v[2:] / grow - v[1:-1]) / ahead - (v[1:-1] - v[:-2] * grow) / behind
-        return result
+        return np.asarray((v[2:] / grow - v[1:-1]) / ahead - (v[1:-1] - v[:-2] * grow) / behind)
 
     masses = np.empty_like(values)
     if seam > 0:
@@ -338,8 +334,7 @@ def sags(fine: FloatArray, curve: FloatArray, half: float, tilt: float, error: f
         second = middle / (right + middle) * (deep + right * far)
     peak = np.where(middle > 0, np.maximum(deep, np.maximum(first, second)), 0.0)
     before = np.concatenate([curve[:1], curve[:-3:2] * math.exp(2 * half * tilt)])
-    leap = (left + deep / near) * (near + far)
-    noise = (4 + 2 * math.exp(2 * half)) * error * before
+    leap, noise = (left + deep / near) * (near + far), (4 + 2 * math.exp(2 * half)) * error * before
     return np.concatenate([peak * (1 + 1e-14) + noise, curve[-1:]]), leap * (1 + 1e-14) + noise
 
 
@@ -349,8 +344,7 @@ def lowered_edges(polygon: Polygon, grid: Grid) -> Masses:
     Two lowered edges meet at p/q = u_j + (sag_j - sag_{j-1})/q_j; the line to the left of all is 1 - u. Rounding
     a loss down at fixed P-mass lowers its curve. The shift is the one that loses least.
     """
-    step, tilt = grid
-    coarse, sag, first = polygon.masses, polygon.sag, polygon.first
+    (step, tilt), coarse, sag, first = grid, polygon.masses, polygon.sag, polygon.first
     q = coarse.copy()
     p = (coarse + sag) * (1 - 4 * ROUNDING)
     p[0] -= polygon.spare
@@ -369,8 +363,7 @@ def lowered_edges(polygon: Polygon, grid: Grid) -> Masses:
     shift = best_shift(moved, p, step)
     index = np.floor((moved + shift) / step)
     weights = p * np.exp(np.minimum(tilt * (index * step - shift), 700.0))
-    index += place
-    base = int(index.min())
+    base = int((index := index + place).min())
     weights = np.bincount((index - base).astype(int), weights).astype(float)
     return normalised(weights, first + base, polygon.offset - shift, polygon.scale)
 
@@ -381,12 +374,9 @@ def lowered_points(polygon: Polygon, grid: Grid, log_unit: float) -> Masses:
     Wherever d is more than half of H the rest of the mass stays at the last point before. Clipping masses at 0
     raises the curve; scaling by the least ratio at the points, measured on the masses' own curve, undoes it.
     """
-    step, tilt = grid
-    coarse, curve, sag, rise = polygon.masses, polygon.values, polygon.sag, polygon.rise
+    (step, tilt), coarse, curve, sag, rise = grid, polygon.masses, polygon.values, polygon.sag, polygon.rise
     grow, ahead, behind = math.exp(step * tilt), math.expm1(step), -math.expm1(-step)
-    d = sag.copy()
-    d[-1] = 0.0
-    d[1:] = np.maximum(d[1:], sag[:-1] * grow)
+    d = np.maximum(np.append(sag[:-1], 0.0), np.append(0.0, sag[:-1] * grow))
     # up to the first point, and wherever H - d would go below it, keep to 1 - u; the edge that leaves it needs room
     if rise.size == 0:
         return polygon.nothing()
@@ -405,7 +395,6 @@ def lowered_points(polygon: Polygon, grid: Grid, log_unit: float) -> Masses:
     p = np.maximum(p, 0.0)
     own = np.empty_like(p)
     rounding = 8 * ROUNDING * (1000 + size)
-    log_unit -= polygon.scale
     polygon_values(p, 0.0, step, tilt, own)
     seen = own > 1e-290
     # the first outcome may have what the others leave of 1, but they may not have more

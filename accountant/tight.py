@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accountant.closed_forms import ACCURACY, closed_form, inverse_profile
+from accountant.closed_forms import ACCURACY, PLACES, closed_form, inverse_profile
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.families import DIRECTIONS, Tail, family_tail
+from accountant.families import DIRECTIONS, Tail, family_tail, is_screening
 from accountant.guarantee import Guarantee
 from accountant.loss_composition import Terminals, composed_delta, composed_epsilon
 from accountant.numerics import Interval
@@ -78,8 +78,10 @@ def tight_deltas(run: Composition, epsilons: Sequence[float], tolerance: float) 
     _refuse_without_profile(run)
     end = float(run.renyi(math.inf))
     if (known := closed_form(run)) is not None:
-        logs = known.log_profile(np.asarray(epsilons, dtype=float)).tolist()
-        found = [Interval(math.exp(log - ACCURACY), _never_zero(math.exp(log + ACCURACY))) for log in logs]
+        points = np.asarray(epsilons, dtype=float)
+        lows, highs = (known.log_profile(points * moved).tolist() for moved in (1 + PLACES, 1 - PLACES))
+        ends = zip(lows, highs, strict=True)
+        found = [Interval(math.exp(low - ACCURACY), _never_zero(math.exp(high + ACCURACY))) for low, high in ends]
         source = known.source
     else:
         screenings, others = _sorted(run)
@@ -142,6 +144,11 @@ def _refuse_without_profile(run: Composition) -> None:
             event._log_profile(np.zeros(1))
         except ProfileUnavailable as error:
             raise ProfileUnavailable(f"{error}; accepted: method = 'renyi' or 'auto'") from None
+        if event.family and not is_screening(event) and run.releases > 1:
+            raise ProfileUnavailable(
+                f"{event!r} is a family of pairs of laws, which only screenings are composed as; "
+                "accepted: method = 'renyi' or 'auto'"
+            )
 
 
 def _sorted(run: Composition) -> tuple[list[tuple[Event, int]], list[tuple[Event, int]]]:

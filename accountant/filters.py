@@ -1,0 +1,208 @@
+"""Individual budgets: every record pays for its own part in what is released, and no more than its budget."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accountant.errors import AccountantError, ParameterError, integer, real, shown
+from accountant.events.gaussian import GaussianDP, ZeroConcentratedDP
+from accountant.guarantee import Guarantee
+from accountant.numerics import FloatArray
+from accountant.price import calibrate, epsilon
+
+__all__ = ["BudgetExceeded", "FilterConversion", "IndividualFilter"]
+
+FilterConversion: TypeAlias = Literal["gdp", "renyi"]
+
+Units: TypeAlias = NDArray[np.int64]
+
+ROUNDING = 2.0**-50
+"""Relative error allowed for in amounts: what a few operations in double precision make."""
+
+
+class BudgetExceeded(AccountantError, ValueError):
+    """A charge is more than a record has left."""
+
+
+class IndividualFilter:
+    """Budgets of records under the individual Rényi filter, which is a GDP filter too.
+
+    A release that adds N(0, s^2) to a sum charges a record ``|q|^2 / (2 s^2)``, q being its own part in the sum. If a
+    record takes part only while what it has left covers the charge, its total never exceeds the budget B, and the
+    whole interaction is (a, B a)-RDP for every order a (Feldman & Zrnic 2021, Thm 4.3) and, all noise being Gaussian,
+    mu-GDP with ``mu^2 / 2 = B`` (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023). Whether a record takes
+    part, and what it is charged, may depend on that record and on what was released before: on nothing else.
+
+    Budgets are counted in whole units of B 2^-60 and charges are rounded up, so that sums are exact.
+
+    Parameters
+    ----------
+    budget : float
+        B, in nats; [1e-100, 1e100].
+    size : int
+        Number of records, rows 0..size-1, all with the whole budget.
+
+    Attributes
+    ----------
+    left : int64 array of shape (size,)
+        What every row has left, in units.
+
+    Raises
+    ------
+    ParameterError
+        A value is out of range.
+    """
+
+    UNITS = 2**60
+    """Units in a budget."""
+
+    def __init__(self, budget: float, size: int = 0) -> None:
+        self.budget = real("budget", budget, 1e-100, 1e100)
+        self.left: Units = np.full(integer("size", size, 0, 2**40), self.UNITS, np.int64)
+
+    # --- charges ---------------------------------------------------------------------------------------
+
+    @property
+    def remaining(self) -> FloatArray:
+        """What every row has left, in nats."""
+        return self.nats(self.left)
+
+    def nats(self, units: Units) -> FloatArray:
+        """Units as a number of nats."""
+        return units * (self.budget / self.UNITS)
+
+    def units(self, amounts: ArrayLike) -> Units:
+        """Amounts in nats as whole units, rounded up; whatever is above the budget is one unit above it.
+
+        Raises
+        ------
+        ParameterError
+            An amount is negative or not a number.
+        """
+        values = np.asarray(amounts, np.float64)
+        if not (values >= 0).all():
+            bad = values[~(values >= 0)].flat[0]
+            raise ParameterError(f"charge = {bad:g}; accepted: [0, inf]")
+        whole = np.ceil(values * (1 + ROUNDING) / self.budget * self.UNITS)
+        return np.where(whole <= self.UNITS, np.minimum(whole, self.UNITS), self.UNITS + 1).astype(np.int64)
+
+    def covers(self, charge: ArrayLike) -> NDArray[np.bool_]:
+        """Whether every row has the charge left: one number for all, or one for each."""
+        covered: NDArray[np.bool_] = self.left >= self.units(charge)
+        return covered
+
+    def charge(self, rows: ArrayLike, amounts: ArrayLike) -> None:
+        """Take an amount in nats, one for all or one for each, from distinct rows; all of it or, on an error, nothing.
+
+        Raises
+        ------
+        BudgetExceeded
+            A row has not got so much left.
+        ParameterError
+            A row does not exist or is named twice, or an amount is negative or not a number.
+        """
+        self.spend(rows, self.units(amounts))
+
+    def spend(self, rows: ArrayLike, units: ArrayLike) -> None:
+        """As `charge`, in units."""
+        where, paid = self._rows(rows), np.asarray(units, np.int64)
+        if (paid < 0).any():
+            raise ParameterError(f"charge = {paid.min()} units; accepted: at least 0")
+        after = self.left[where] - paid
+        if (after < 0).any():
+            short = int(np.argmax(after < 0))
+            need, has = np.broadcast_to(paid, where.shape)[short], self.left[where[short]]
+            raise BudgetExceeded(
+                f"charge = {self.nats(need):.6g} for row {where[short]}; accepted: up to {self.nats(has):.6g}, all it has left"
+            )
+        self.left[where] = after
+
+    # --- records come and go ---------------------------------------------------------------------------
+
+    def admit(self, rows: ArrayLike, spent: ArrayLike = 0) -> None:
+        """Give distinct rows, new ones too, to records that have spent so many units before.
+
+        Raises
+        ------
+        ParameterError
+            A row is negative or named twice, or more was spent than the budget.
+        """
+        before = np.asarray(spent, np.int64)
+        if not ((before >= 0) & (before <= self.UNITS)).all():
+            raise ParameterError(f"spent = {shown(spent)} units; accepted: [0, {self.UNITS}]")
+        size = 1 + int(np.max(rows, initial=len(self.left) - 1))
+        where = self._rows(rows, size)
+        self.left = np.concatenate([self.left, np.zeros(size - len(self.left), np.int64)])
+        self.left[where] = self.UNITS - before
+
+    def retire(self, rows: ArrayLike) -> Units:
+        """Leave nothing to distinct rows, and return the units that they had spent before."""
+        where = self._rows(rows)
+        spent: Units = self.UNITS - self.left[where]
+        self.left[where] = 0
+        return spent
+
+    def _rows(self, rows: ArrayLike, size: int | None = None) -> NDArray[np.intp]:
+        size = len(self.left) if size is None else size
+        where = np.asarray(rows)
+        if where.size == 0:
+            return np.empty(0, np.intp)
+        if where.ndim != 1 or where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= size:
+            raise ParameterError(f"rows = {shown(rows)}; accepted: a list of integers in [0, {size - 1}]")
+        if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
+            raise ParameterError(f"rows = {shown(rows)}; accepted: every row once")
+        return where.astype(np.intp)
+
+    # --- the price of it all ---------------------------------------------------------------------------
+
+    def guarantee(self, delta: float, conversion: FilterConversion = "gdp") -> Guarantee:
+        """The guarantee for the whole interaction, however long it is.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+        conversion : {"gdp", "renyi"}
+            "gdp": exactly, as mu-GDP with mu^2 / 2 = B. "renyi": from (a, B a)-RDP, by the improved conversion.
+
+        Raises
+        ------
+        ParameterError
+            `delta` is out of range, or `conversion` is unknown.
+        """
+        event, method = _whole(self.budget, conversion)
+        return epsilon(event, delta, method=method)
+
+    @staticmethod
+    def budget_for(epsilon: float, delta: float, conversion: FilterConversion = "gdp") -> float:
+        """The largest budget B with which the interaction is (epsilon, delta)-DP; parameters as for `guarantee`.
+
+        Raises
+        ------
+        CalibrationError
+            No budget meets the target.
+        ParameterError
+            A value is out of range.
+        """
+        _, method = _whole(1.0, conversion)
+        return calibrate(
+            lambda budget: _whole(budget, conversion)[0],
+            epsilon,
+            delta,
+            method=method,
+            bounds=(1e-30, 1e30),
+            start=0.1,
+        )
+
+
+def _whole(budget: float, conversion: FilterConversion) -> tuple[GaussianDP | ZeroConcentratedDP, str]:
+    """What the interaction amounts to, and the route that prices it."""
+    if conversion == "gdp":
+        return GaussianDP(math.sqrt(2 * budget)), "tight"
+    if conversion == "renyi":
+        return ZeroConcentratedDP(budget), "renyi"
+    raise ParameterError(f"conversion = {shown(conversion)}; accepted: gdp, renyi")
