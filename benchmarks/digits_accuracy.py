@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def measured(row: dict[str, Any], epsilon: float, seeds: int) -> dict[str, Any]:
         setting = Setting(epsilon=epsilon, delta=DELTA, seed=seed, **row)
         experiment = Experiment(setting, parts.private, parts.public, parts.test)
         outcome = experiment.run()
+        print(f"{row} epsilon {epsilon:g} seed {seed}: {outcome.student_accuracy:.3f}", file=sys.stderr)
         accuracies.append(outcome.student_accuracy)
         nonprivate.append(outcome.nonprivate_accuracy)
     assert experiment is not None

@@ -6,7 +6,6 @@ Exit status 0 on success, 2 on bad input, 130 if interrupted.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,22 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
+from mechanisms.cli_data import add_data, check_output, parts, seed, write_results
 
 if TYPE_CHECKING:
-    from mechanisms.datasets import Dataset
     from mechanisms.experiment import Experiment, Outcome
     from mechanisms.journal import Journal
 
 __all__ = ["main"]
-
-SPLIT = (0.55, 0.28, 0.17)
-"""Shares of private, public and test records where one data set is cut into three."""
-
-OUTPUTS = (".npz", ".parquet")
-
-
-class UsageError(ac.AccountantError, ValueError):
-    """Options that do not go together, or an output that cannot be written."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,21 +53,14 @@ def _parser() -> Any:
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    number, whole = ac.terminal.number, ac.terminal.whole
+    number = ac.terminal.number
     add = parser.add_argument
     add("--epsilon", type=number, required=True, help="the guarantee, for everything that is released")
     add("--delta", type=number, required=True)
-    add(
-        "--data", metavar="SOURCE", help="labelled records to be cut in three: digits, a file, a directory, openml:NAME"
-    )
-    add("--split", metavar="A,B,C", help=f"shares or numbers of private, public, test records (default {_text(SPLIT)})")
-    add("--private", metavar="SOURCE", help="labelled private records, instead of --data")
-    add("--public", metavar="SOURCE", help="public points; labels, if any, are used for accuracies only")
-    add("--test", metavar="SOURCE", help="labelled test records, for accuracies")
-    add("--classes", type=whole, help="number of classes (default: the largest label that occurs, plus 1)")
+    add_data(parser)
     add("--method", choices=("renyi", "tight", "auto"), help="route to the price (default auto; renyi with screening)")
     add("--conversion", default="improved", choices=("improved", "classic", "optimal"), help="Rényi to epsilon")
-    add("--seed", type=_seed, help="reproducible; without it exact noise from the system, as real releases need")
+    add("--seed", type=seed, help="reproducible; without it exact noise from the system, as real releases need")
     add("--out", metavar="FILE", help="results as .npz or .parquet; an interrupted run goes on when started again")
     add("--json", action="store_true", help="one JSON object instead of a table")
 
@@ -104,51 +87,6 @@ def _add_specific(parser: argparse.ArgumentParser, name: str) -> None:
     add("--student", default="network", choices=("network", "conv"), help="conv: PyTorch with VAT, for images")
 
 
-def _seed(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer >= 0")
-    return int(text)
-
-
-def _text(values: Sequence[float]) -> str:
-    return ",".join(f"{value:g}" for value in values)
-
-
-# --- data ----------------------------------------------------------------------------------------------
-
-
-def _parts(options: argparse.Namespace) -> tuple[Dataset, Dataset, Dataset | None]:
-    """Private, public and test records."""
-    from mechanisms.datasets import load, private_public_test_split
-
-    if options.data is not None:
-        if options.private or options.public or options.test:
-            raise UsageError("--data was given with --private, --public or --test; accepted: one or the other")
-        data = load(options.data)
-        # the cut is public and has to be the same when an interrupted run goes on
-        parts = private_public_test_split(data, _sizes(options.split, len(data)), options.seed or 0)
-        return parts.private, parts.public, parts.test
-    if not options.private or not options.public or options.split:
-        raise UsageError("accepted: --data SOURCE [--split A,B,C], or --private SOURCE --public SOURCE [--test SOURCE]")
-    return load(options.private), load(options.public, labelled=False), load(options.test) if options.test else None
-
-
-def _sizes(split: str | None, n: int) -> tuple[int, int, int]:
-    """Numbers of private, public and test records from shares or numbers."""
-    accepted = f"accepted: three shares that sum to at most 1, or three whole numbers that sum to at most {n}"
-    try:
-        values = [float(part) for part in (split or _text(SPLIT)).split(",")]
-    except ValueError:
-        values = []
-    shares = sum(values) <= 1 + 1e-12
-    if len(values) != 3 or not all(value > 0 and (shares or value == int(value)) for value in values):
-        raise UsageError(f"--split {split}: {accepted}")
-    first, second, third = (int(value * n + 1e-9) if shares else int(value) for value in values)
-    if first + second + third > n or min(first, second, third) < 1:
-        raise UsageError(f"--split {split}: {accepted}")
-    return first, second, third
-
-
 # --- running -------------------------------------------------------------------------------------------
 
 
@@ -158,8 +96,8 @@ def _run_label(options: argparse.Namespace) -> int:
     from mechanisms.experiment import Experiment, Setting
 
     if options.out:
-        _check_output(Path(options.out))
-    private, public, test = _parts(options)
+        check_output(Path(options.out))
+    private, public, test = parts(options)
     named = vars(options)
     setting = Setting(**{field.name: named[field.name] for field in fields(Setting) if field.name in named})
     experiment = Experiment(setting, private, public, test, options.classes)
@@ -167,7 +105,8 @@ def _run_label(options: argparse.Namespace) -> int:
         outcome = experiment.run(journal, progress)
         summary = _summary(options, experiment, outcome)
         if options.out:
-            _write(Path(options.out), outcome, summary)
+            columns = {"label": outcome.labels, "answered": outcome.labels >= 0, "prediction": outcome.predictions}
+            write_results(Path(options.out), columns, summary)
     if options.out:
         _remove_journal(options.out)
     if options.json:
@@ -215,18 +154,6 @@ def _progress(experiment: Experiment, quiet: bool) -> Iterator[Callable[[int], N
 # --- results -------------------------------------------------------------------------------------------
 
 
-def _check_output(path: Path) -> None:
-    """Refuse an output that could not be written, before anything is spent."""
-    if path.suffix not in OUTPUTS:
-        raise UsageError(f"--out {path}: accepted: a file ending in {' or '.join(OUTPUTS)}")
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--out {path}: accepted: a file in an existing directory that can be written")
-    if path.suffix == ".parquet":
-        from mechanisms.validation import needed
-
-        needed("pyarrow.parquet")
-
-
 def _summary(options: argparse.Namespace, experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
     price, test = outcome.guarantee, experiment.test
     return {
@@ -256,35 +183,6 @@ def _summary(options: argparse.Namespace, experiment: Experiment, outcome: Outco
         "setting": asdict(experiment.setting),
         "out": options.out,
     }
-
-
-def _write(path: Path, outcome: Outcome, summary: dict[str, Any]) -> None:
-    """All of the results or nothing: written beside the file, then moved over it."""
-    about = json.dumps(summary, allow_nan=True)
-    columns: dict[str, Any] = {
-        "label": outcome.labels,
-        "answered": outcome.labels >= 0,
-        "prediction": outcome.predictions,
-    }
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with open(partial, "wb") as stream:
-            if path.suffix == ".npz":
-                np.savez(stream, summary=np.array(about), **columns)
-            else:
-                import pyarrow
-                import pyarrow.parquet
-
-                table = pyarrow.table(columns).replace_schema_metadata({"summary": about})
-                pyarrow.parquet.write_table(table, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        raise UsageError(f"--out {path}: {error.strerror}; the labels are kept in {path}.journal") from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
 
 
 def _print_table(experiment: Experiment, outcome: Outcome, summary: dict[str, Any]) -> None:
