@@ -73,7 +73,8 @@ class IndividualFilter:
 
     def nats(self, units: Units) -> FloatArray:
         """Units as a number of nats."""
-        return units * (self.budget / self.UNITS)
+        left: FloatArray = np.asarray(units, np.float64) * (self.budget / self.UNITS)
+        return left
 
     def units(self, amounts: ArrayLike) -> Units:
         """Amounts in nats as whole units, rounded up; whatever is above the budget is one unit above it.
@@ -87,8 +88,10 @@ class IndividualFilter:
         if not (values >= 0).all():
             bad = values[~(values >= 0)].flat[0]
             raise ParameterError(f"charge = {bad:g}; accepted: [0, inf]")
-        whole = np.ceil(values * (1 + ROUNDING) / self.budget * self.UNITS)
-        return np.where(whole <= self.UNITS, np.minimum(whole, self.UNITS), self.UNITS + 1).astype(np.int64)
+        with np.errstate(over="ignore"):
+            shares = np.where(values == self.budget, 1.0, values * (1 + ROUNDING) / self.budget)
+        whole: Units = np.ceil(np.minimum(shares, 1.0) * self.UNITS).astype(np.int64)
+        return whole + (shares > 1.0)
 
     def covers(self, charge: ArrayLike) -> NDArray[np.bool_]:
         """Whether every row has the charge left: one number for all, or one for each."""
@@ -117,7 +120,8 @@ class IndividualFilter:
             short = int(np.argmax(after < 0))
             need, has = np.broadcast_to(paid, where.shape)[short], self.left[where[short]]
             raise BudgetExceeded(
-                f"charge = {self.nats(need):.6g} for row {where[short]}; accepted: up to {self.nats(has):.6g}, all it has left"
+                f"charge = {self.nats(need):.6g} for row {where[short]}; "
+                f"accepted: up to the {self.nats(has):.6g} that it has left"
             )
         self.left[where] = after
 
@@ -139,12 +143,9 @@ class IndividualFilter:
         self.left = np.concatenate([self.left, np.zeros(size - len(self.left), np.int64)])
         self.left[where] = self.UNITS - before
 
-    def retire(self, rows: ArrayLike) -> Units:
-        """Leave nothing to distinct rows, and return the units that they had spent before."""
-        where = self._rows(rows)
-        spent: Units = self.UNITS - self.left[where]
-        self.left[where] = 0
-        return spent
+    def retire(self, rows: ArrayLike) -> None:
+        """Leave nothing to distinct rows."""
+        self.left[self._rows(rows)] = 0
 
     def _rows(self, rows: ArrayLike, size: int | None = None) -> NDArray[np.intp]:
         size = len(self.left) if size is None else size

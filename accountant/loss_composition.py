@@ -92,8 +92,7 @@ class Side:
         self.log_total += count * masses.log_total
         self.mean += count * mean
         self.support += count * np.array([float(places[-1]) - mean, mean])
-        # Higham 2002, Thm 24.2: a transform errs by less than 7 log2(n) roundings of its norm; as |spectrum| <= 1 (to
-        # rounding), errors of factors add up
+        # Higham 2002, Thm 24.2: transforms err by less than 7 log2(n) roundings of the norm; |spectrum| <= 1: all add
         self.noise += count * ROUNDING * (16 * math.log2(n) * norm(wrapped) + 32)
         far = max(abs(masses.first), abs(masses.first + x.size)) * self.grid.step + abs(masses.offset)
         self.slack += count * ROUNDING * (x.size + 8 * (1 + abs(masses.log_total)) + 8 * self.grid.tilt * far)
@@ -117,15 +116,15 @@ class Side:
         up, down = np.minimum(reach, self.support * (1 + 1e-9) + step).tolist()
         self.needed = (up + down) / step
         start = math.floor((self.mean - down) / step - (n - self.needed) / 2)
-        held = slice(max(-start, 0), max(self.last + 1 - start, 1))  # elsewhere is nothing but noise
+        held = slice(max(-start, 0), max(self.last + 1 - start, 1))  # elsewhere is only noise
         self.probabilities = np.roll(irfft(self.spectrum, n), -(start % n))[held]
         self.losses = (self.offset + step * (float(self.first) + start + np.arange(n, dtype=float)))[held]
         self.centre = self.offset + step * self.first + self.mean
-        self.outside = 1e-300  # at least what underflows
+        self.outside = [1e-300, 1e-300]  # above and below; at least what underflows
         for row, distance in enumerate(((start + n) * step - self.mean, self.mean - (start - 1) * step)):
             if distance <= self.support[row] * (1 + 1e-9):
                 chernoff = float(np.min(self.cumulants[row] - self.powers * distance))
-                self.outside += math.exp(min(0.0, chernoff + 1e-9))
+                self.outside[row] += math.exp(min(0.0, chernoff + 1e-9))
         self.noise += ROUNDING * 16 * math.log2(n) * (norm(self.probabilities) + self.noise)
         self.places = ROUNDING * (8 + self.kinds) * (self.places + float(np.max(np.abs(self.losses))))
         self.slack += ROUNDING * self.kinds * abs(self.log_total) + self.grid.tilt * self.places
@@ -139,9 +138,8 @@ class Side:
         What lies outside the window may have been wrapped into it; above the window W <= 1, below it W is at
         most what it is at its end.
         """
-        log_w = terminal.log_upper if sign > 0 else terminal.log_lower
-        shifted = epsilon - sign * self.places
-        # the hockey stick is 0 at losses below epsilon
+        log_w, shifted = terminal.log_upper if sign > 0 else terminal.log_lower, epsilon - sign * self.places
+        # below epsilon the hockey stick is 0
         first = int(np.searchsorted(self.losses, shifted)) if isinstance(terminal, HockeyStick) else 0
         losses, probabilities = self.losses[first:], self.probabilities[first:]
         with np.errstate(under="ignore", over="ignore"):
@@ -155,15 +153,14 @@ class Side:
         terms = (self.log_total, top, -self.grid.tilt * self.centre)
         scale = sum(terms) + sign * (self.slack + 4 * ROUNDING * sum(map(abs, terms)))
         if sign < 0:
-            total -= error + self.outside * float(weights.max(initial=0.0))
+            total -= error + sum(self.outside) * float(weights.max(initial=0.0))
             return math.log(total) + scale if total > 0 else -math.inf
-        beyond = math.log(self.outside) - self.grid.tilt * (float(self.losses[-1]) - self.centre) - top
-        inside = np.logaddexp(math.log(max(total + error, 1e-300)), beyond) + scale
+        beyond = math.log(self.outside[0]) - self.grid.tilt * (float(self.losses[-1]) - self.centre) - top
+        inside = np.logaddexp(math.log(max(total + error, 1e-300)) if weights.size else -math.inf, beyond) + scale
         return min(0.0, float(np.logaddexp(inside, self.log_below + log_w(shifted - self.losses[:1])[0])))
 
 
-def norm(x: FloatArray) -> float:
-    """2-norm, without the threads of a linear-algebra library."""
+def norm(x: FloatArray) -> float:  # the library's would start threads
     return math.sqrt(float(np.sum(x * x)))
 
 
@@ -189,7 +186,7 @@ class Question(NamedTuple):
     def satisfied(self, answer: Interval, spread: float) -> bool:
         """Whether the interval is narrow enough: relative to delta, or to epsilon or a hundredth of `spread`."""
         least = 1e-300 / self.tolerance if self.delta is None else 0.01 * spread
-        return answer.upper < math.inf and answer.upper - answer.lower <= self.tolerance * max(answer.upper, least)
+        return answer.upper - answer.lower <= self.tolerance * max(answer.upper, least)
 
 
 def crossing(f: Callable[[float], float], left: float, right: float, fine: float) -> tuple[float, float]:
@@ -232,13 +229,14 @@ class Half:
     def solve(self, question: Question) -> None:
         """Compose on the present grid, in a window that holds all but e^-TAIL, and answer the question."""
         sigmas = self.spread / self.grid.step
-        wanted = max(min(26 * sigmas + 64, float(MAX_POINTS)), 16 * sigmas)
+        wanted = max(min(26 * sigmas + 4096, float(MAX_POINTS)), 16 * sigmas)
         self._compose(wanted)
         while (needed := max(side.needed for side in self.sides)) > self.sides[0].points:
             self._compose(1.1 * needed)
         self.spread = needed * self.grid.step / (2 * math.sqrt(2 * TAIL))
         if question.delta is not None:
-            self.found = self._epsilon(math.log(question.delta), 0.02 * question.tolerance)
+            found = self._epsilon(math.log(question.delta), 0.02 * question.tolerance)
+            self.found = Interval(max(found.lower, self.found.lower), min(found.upper, self.found.upper))
             return
         low, high = (self.bound(question.epsilon, sign) for sign in (-1, 1))
         # exp turns the rounding of a logarithm into a relative error
@@ -278,7 +276,7 @@ class Half:
         def below(e: float) -> float:
             return self.bound(e, -1) - target * (1 - 4e-16)
 
-        top = max(float(self.sides[0].losses[-1]), self.grid.step)
+        top = max(float(self.sides[0].losses[-1]), 0.0) + self.grid.step
         while top < 1e300 and above(top) > 0 and not isinstance(self.terminal, HockeyStick):
             top *= 2
         upper = crossing(above, 0.0, top, fine)[1]
@@ -292,7 +290,6 @@ class Half:
 
 
 def unreachable(what: str, points: float, step: float) -> ToleranceUnreachable:
-    """The error that says what takes too large a grid."""
     size = f"{points:.3g} points at a step of {step:.3g}; accepted: at most {MAX_POINTS}"
     return ToleranceUnreachable(f"{what} takes a grid of {size}, hence a larger tolerance or fewer releases")
 
@@ -348,8 +345,10 @@ def settle(entries: Entries, question: Question, terminals: Terminals | None) ->
             return Interval(0.0, 0.0)  # total variation is subadditive
         if all(remove is add for remove, add in profiles):
             del directions[1]  # the same pairs, mirrored
-    run = representative(kinds)
-    return refine([planned(kinds, run, question, d, terminals[d]) for d in directions], question)
+    halves = [planned(kinds, representative(kinds), question, d, terminals[d]) for d in directions]
+    for half in halves:
+        half.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(half.terminal, HockeyStick) else math.inf)
+    return refine(halves, question)
 
 
 def planned(kinds: Entries, run: Composition, question: Question, direction: Direction, terminal: Terminal) -> Half:
@@ -399,15 +398,13 @@ def refine(halves: list[Half], question: Question) -> Interval:
         half.both = False
     for half in halves:
         half.solve(question)
-    for attempt in range(13):
+    for left in range(12, -1, -1):
         answer = Interval(max(half.found.lower for half in halves), max(half.found.upper for half in halves))
         worst = max(halves, key=lambda half: half.found.upper)
         if question.satisfied(answer, worst.spread):
             return answer
-        if attempt == 12:
-            break
-        if worst.both:
-            ratio = question.tolerance * answer.upper / (answer.upper - answer.lower) if answer.upper < math.inf else 0
+        if left and worst.both:
+            ratio = question.tolerance * answer.upper / (answer.upper - answer.lower)
             step = worst.grid.step * min(max(0.8 * math.sqrt(ratio), 0.25), 0.9)
             worst.grid = Grid(aligned_step(worst.entries, worst.direction, step, worst.grid.tilt), worst.grid.tilt)
         worst.both = True

@@ -31,9 +31,8 @@ Direction = Literal["remove", "add"]
 
 INPUT_ERROR = 2e-13
 """Relative error allowed to a privacy profile."""
-
 ROUNDING = 2.0**-52
-
+NOTHING = -1e12  # a log of 0 that may be multiplied
 HEADROOM = 600.0
 """Tilted values are scaled so that the largest is e^600: they then keep full precision 1300 nats below it."""
 
@@ -285,7 +284,7 @@ class Polygon(NamedTuple):
 
     def nothing(self) -> Masses:
         """The measure 0."""
-        return Masses(np.ones(1), self.first, self.offset, -math.inf)
+        return Masses(np.ones(1), self.first, self.offset, NOTHING)
 
 
 def second_differences(values: FloatArray, lines: FloatArray, half: float, tilt: float, unit: float) -> FloatArray:
@@ -302,9 +301,8 @@ def second_differences(values: FloatArray, lines: FloatArray, half: float, tilt:
 
     masses = np.empty_like(values)
     if seam > 0:
-        left = values[: seam + 1].copy()
+        left, right = values[: seam + 1].copy(), values[seam - 1 :].copy()
         left[seam] -= lines[seam]
-        right = values[seam - 1 :].copy()
         right[0] += lines[seam - 1]
         masses[1:seam], masses[seam:-1] = interior(left), interior(right)
         # below the grid the polygon runs to H(0) = 1
@@ -393,14 +391,16 @@ def lowered_points(polygon: Polygon, grid: Grid, log_unit: float) -> Masses:
     p[-1] = (goal[-2] * grow - goal[-1]) / behind + goal[-1]
     cut_corners(p, step, tilt)
     p = np.maximum(p, 0.0)
-    own = np.empty_like(p)
-    rounding = 8 * ROUNDING * (1000 + size)
+    own, rounding = np.empty_like(p), 8 * ROUNDING * (1000 + size)
     polygon_values(p, 0.0, step, tilt, own)
-    seen = own > 1e-290
     # the first outcome may have what the others leave of 1, but they may not have more
     with np.errstate(divide="ignore"):
-        others = math.exp(float(np.logaddexp.reduce(np.log(p[1:]) - tilt * step * np.arange(1, size))) - log_unit)
-    ratio = min(float(np.min(goal[seen] / own[seen], initial=1.0)), 1 / max(others, 1.0)) * (1 - rounding)
+        log_others = float(np.logaddexp.reduce(np.log(p[1:]) - tilt * step * np.arange(1, size))) - log_unit
+    if log_others > 700:
+        return polygon.nothing()
+    others = math.exp(log_others)
+    least = float(np.min(goal[own > 1e-290] / own[own > 1e-290], initial=1.0))
+    ratio = min(least, 1 / max(others, 1.0)) * (1 - rounding)
     p[0] = math.exp(log_unit) * max(1 / ratio * (1 - rounding) - others * (1 + rounding), 0.0)
     return normalised(p, polygon.first, polygon.offset, polygon.scale + math.log(ratio))
 
@@ -409,12 +409,12 @@ def best_shift(moved: FloatArray, weights: FloatArray, step: float) -> float:
     """The shift s of the grid that minimises sum weights * ((moved + s) mod step); one of -moved."""
     rest = np.mod(moved, step)
     order = np.argsort(rest)
-    before = np.concatenate([[0.0], np.cumsum(weights[order])[:-1]])
-    cost = step * before - rest[order] * weights.sum()
+    cost = step * np.append(0.0, np.cumsum(weights[order])[:-1]) - rest[order] * weights.sum()
     return -float(rest[order[np.argmin(cost)]])
 
 
 def normalised(weights: FloatArray, first: int, offset: float, scale: float) -> Masses:
     """Masses from tilted ones that are scaled by exp(-scale)."""
     total = float(weights.sum())
-    return Masses(weights / total, first, offset, scale + math.log(total))
+    shares, log_total = (weights / total, scale + math.log(total)) if total > 0 else (np.ones(1), NOTHING)
+    return Masses(shares, first, offset, log_total)

@@ -5,6 +5,7 @@ here.
 """
 
 from mechanisms.audit import Audit, audit
+from mechanisms.individual_knn import IndividualKNN
 from mechanisms.journal import Journal
 from mechanisms.labelling import Labelling
 from mechanisms.noisy_sgd import LinearNoisySGD
@@ -15,6 +16,7 @@ from mechanisms.rounds import Rounds, label_in_rounds
 __all__ = [
     "Audit",
     "GNMax",
+    "IndividualKNN",
     "Journal",
     "LNMax",
     "Labelling",

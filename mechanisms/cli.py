@@ -1,4 +1,4 @@
-"""Command line: ``mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4``.
+"""Command line: ``mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4``, and ``mechanisms predict``.
 
 Exit status 0 on success, 2 on bad input, 130 if interrupted.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.cli_data import add_data, check_output, parts, seed, write_results
+from mechanisms.cli_data import add_data, check_output, parts, progress_bar, seed, write_results
+from mechanisms.predict_cli import add_predict
 
 if TYPE_CHECKING:
     from mechanisms.experiment import Experiment, Outcome
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> Any:
     terminal = ac.terminal
-    parser = terminal.Parser(prog="mechanisms", description="Private labelling of public data.")
+    parser = terminal.Parser(prog="mechanisms", description="Private labelling of public data, and private prediction.")
     parser.add_argument("--version", action="version", version=f"mechanisms {ac.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=terminal.Parser, metavar="COMMAND")
     text = "Label public points by private records, train a student on the labels, and say what it cost."
@@ -49,6 +50,7 @@ def _parser() -> Any:
         added.set_defaults(run=_run_label)
         _add_common(added)
         _add_specific(added, name)
+    add_predict(commands)
     return parser
 
 
@@ -101,7 +103,10 @@ def _run_label(options: argparse.Namespace) -> int:
     named = vars(options)
     setting = Setting(**{field.name: named[field.name] for field in fields(Setting) if field.name in named})
     experiment = Experiment(setting, private, public, test, options.classes)
-    with _journal(options.out) as journal, _progress(experiment, options.json) as progress:
+    with (
+        _journal(options.out) as journal,
+        progress_bar("labelling", experiment.queries * setting.rounds, options.json) as progress,
+    ):
         outcome = experiment.run(journal, progress)
         summary = _summary(options, experiment, outcome)
         if options.out:
@@ -134,21 +139,6 @@ def _remove_journal(out: str) -> None:
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.remove(f"{out}.journal{suffix}")
-
-
-@contextmanager
-def _progress(experiment: Experiment, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar on the terminal's error stream."""
-    console = ac.terminal.console(stderr=True)
-    total = experiment.queries * experiment.setting.rounds
-    if quiet or not console.is_terminal or total == 0:
-        yield None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("labelling", total=total)
-        yield lambda done: bar.update(task, completed=done)
 
 
 # --- results -------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import accountant as ac
 if TYPE_CHECKING:
     from mechanisms.datasets import Dataset
 
-__all__ = ["UsageError", "add_data", "check_output", "parts", "seed", "write_results"]
+__all__ = ["UsageError", "add_data", "check_output", "parts", "progress_bar", "seed", "write_results"]
 
 SPLIT = (0.55, 0.28, 0.17)
 """Shares of private, public and test records where one data set is cut into three."""
@@ -117,3 +117,17 @@ def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) 
     finally:
         with suppress(FileNotFoundError):
             os.remove(partial)
+
+
+@contextmanager
+def progress_bar(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], None] | None]:
+    """A bar on the terminal's error stream, moved by the number of queries done."""
+    console = ac.terminal.console(stderr=True)
+    if quiet or not console.is_terminal or total == 0:
+        yield None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)

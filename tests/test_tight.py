@@ -386,3 +386,37 @@ def test_dp_accounting_agrees_on_mixtures(spacing):
         pessimistic = theirs.get_epsilon_for_delta(delta)
         assert found.lower <= pessimistic
         assert pessimistic <= found.epsilon * 1.01
+
+
+# --- found by attack -------------------------------------------------------------------------------------
+
+
+def test_a_closed_form_holds_where_its_profile_ends():
+    """Next to the end a profile computed in floats is relatively as wrong as 1e-16 is large next to the gap."""
+    g, t = 0.3, 1.0
+    run = 1 * ac.PoissonSubsampled(ac.Laplace(1.0), g)
+    for gap in (1e-6, 1e-9, 1e-12):
+        epsilon = math.log1p(g * math.expm1(t)) * (1 - gap)
+        with mpmath.workdps(60):
+            inner = mpmath.log1p(mpmath.expm1(mpmath.mpf(epsilon)) / mpmath.mpf(g))
+            truth = mpmath.mpf(g) * -mpmath.expm1((inner - t) / 2)
+        found = ac.delta(run, epsilon, method="tight")
+        assert found.lower <= truth <= found.delta
+
+
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (ac.PoissonSubsampled(ac.Laplace(12.7), 1e-8) + ac.PureDP(0.0515), 6e-232),
+        # what is tiny does not dictate the grid
+        (ac.PureDP(2.5629891261819533) + ac.PoissonSubsampled(ac.RandomizedResponse(0.4255, 2), 1.56e-7), 7.9e-12),
+    ],
+)
+def test_near_the_pure_limit(run, delta):
+    found = tight(run, delta, tolerance=0.01)
+    assert 0 < found.lower <= found.epsilon <= float(run.renyi(math.inf)) * (1 + 1e-12)
+    assert found.epsilon - found.lower <= 0.01 * found.epsilon
+
+
+def test_zero_epsilon_is_seen_from_total_variation():
+    assert tight(30 * ac.PoissonSubsampled(ac.PureDP(3.5e-6), 0.999999), 1e-3, tolerance=1e-3).epsilon == 0

@@ -1,0 +1,131 @@
+"""Individual budgets: exact sums, refusals, and what a budget is worth."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import accountant as ac
+from accountant import IndividualFilter
+
+# accounting.md, section 8, delta = 1e-5
+BUDGETS = [
+    (0.5, "renyi", 0.008506),
+    (1.0, "renyi", 0.030557),
+    (2.0, "renyi", 0.108256),
+    (0.5, "gdp", 0.010112),
+    (1.0, "gdp", 0.035926),
+    (2.0, "gdp", 0.125777),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "conversion", "budget"), BUDGETS)
+def test_budget_for_a_target(epsilon, conversion, budget):
+    found = IndividualFilter.budget_for(epsilon, 1e-5, conversion)
+    assert found == pytest.approx(budget, abs=6e-7)
+    price = IndividualFilter(found).guarantee(1e-5, conversion)
+    assert epsilon * (1 - 1e-5) < price.epsilon <= epsilon
+    assert price.method == ("tight" if conversion == "gdp" else "renyi")
+
+
+def test_gdp_is_exact():
+    # a Gaussian mechanism with sigma 3.73... is (1, 1e-5)-DP: section 11
+    mu = 1 / 3.730631634815942
+    assert IndividualFilter(mu**2 / 2).guarantee(1e-5).epsilon == pytest.approx(1.0, rel=1e-6)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    budget=st.floats(1e-6, 1e6),
+    charges=st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), max_size=60),
+)
+def test_totals_never_exceed_the_budget(budget, charges):
+    """Whatever is asked, what was granted sums to no more than B, in exact arithmetic, and nothing is negative."""
+    budgets, totals = IndividualFilter(budget, 4), [Fraction(0)] * 4
+    for shares in charges:
+        amounts = np.array(shares) * budget / 3
+        rows = np.flatnonzero(budgets.covers(amounts))
+        budgets.charge(rows, amounts[rows])
+        for row in rows:
+            totals[row] += Fraction(float(amounts[row]))
+        assert (budgets.left >= 0).all()
+        assert (budgets.remaining <= budget).all()
+    for row in range(4):
+        assert totals[row] + Fraction(int(budgets.left[row]), budgets.UNITS) * Fraction(budget) <= Fraction(budget)
+
+
+def test_float_sums_would_drift_and_these_do_not():
+    budgets = IndividualFilter(1.0, 1)
+    while budgets.covers(0.1)[0]:
+        budgets.charge([0], 0.1)
+    # Fraction(0.1) is above 1/10, so that ten do not fit; a float sum grants eleven
+    assert budgets.remaining[0] == pytest.approx(0.1, rel=1e-12)
+
+
+def test_the_whole_budget_is_covered_once():
+    budgets = IndividualFilter(0.3, 2)
+    assert budgets.covers(0.3).all()
+    budgets.charge([1], 0.3)
+    assert budgets.remaining.tolist() == [0.3, 0.0]
+    assert not budgets.covers(math.nextafter(0.3, 1))[0]
+
+
+def test_refused_charges_leave_everything_as_it_was():
+    budgets = IndividualFilter(0.1, 3)
+    budgets.charge([1], 0.06)
+    with pytest.raises(ac.BudgetExceeded, match=r"charge = 0\.05 for row 1; accepted: up to the 0\.04 that"):
+        budgets.charge([0, 1, 2], 0.05)
+    assert budgets.remaining == pytest.approx([0.1, 0.04, 0.1])
+    with pytest.raises(ac.BudgetExceeded):
+        budgets.charge([0], math.inf)
+    with pytest.raises(ac.BudgetExceeded):
+        budgets.charge([0], 1e308)
+
+
+def test_rows_come_and_go():
+    budgets = IndividualFilter(1.0, 2)
+    budgets.charge([0], 0.25)
+    spent = budgets.UNITS - budgets.left[0]
+    budgets.retire([0])
+    assert budgets.remaining.tolist() == [0.0, 1.0]
+    budgets.admit([3, 0], [0, spent])
+    assert budgets.remaining == pytest.approx([0.75, 1.0, 0.0, 1.0])
+    with pytest.raises(ac.ParameterError, match="spent"):
+        budgets.admit([0], budgets.UNITS + 1)
+    budgets.admit([], [])
+    assert len(budgets.left) == 4
+
+
+@pytest.mark.parametrize("rows", [[0, 0], [-1], [2], [0.5], [[0]], [True]])
+def test_bad_rows(rows):
+    budgets = IndividualFilter(1.0, 2)
+    with pytest.raises(ac.ParameterError, match="rows"):
+        budgets.charge(rows, 0.1)
+    assert budgets.remaining.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("amount", [-1e-9, math.nan, -math.inf])
+def test_bad_amounts(amount):
+    with pytest.raises(ac.ParameterError, match="charge = "):
+        IndividualFilter(1.0, 2).charge([0], amount)
+
+
+def test_negative_units():
+    with pytest.raises(ac.ParameterError, match="-1 units"):
+        IndividualFilter(1.0, 2).spend([0], -1)
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, math.nan, math.inf, "much"])
+def test_bad_budgets(budget):
+    with pytest.raises(ac.ParameterError, match="budget"):
+        IndividualFilter(budget)
+
+
+def test_bad_conversion():
+    with pytest.raises(ac.ParameterError, match="accepted: gdp, renyi"):
+        IndividualFilter(1.0).guarantee(1e-5, "classic")
+    with pytest.raises(ac.ParameterError, match="accepted: gdp, renyi"):
+        IndividualFilter.budget_for(1.0, 1e-5, "exact")
