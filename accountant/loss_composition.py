@@ -13,7 +13,7 @@ bound on the same masses, rounding by the norm of the transform's error; both ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -23,12 +23,15 @@ from numpy.typing import NDArray
 from accountant.errors import ParameterError, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.numerics import FloatArray, Interval
+from accountant.numerics import FloatArray, Interval, crossing
 from accountant.privacy_loss import ROUNDING, Direction, Grid, Masses, aligned_step, bracket, largest_atom, loss_range
 
 __all__ = ["Terminal", "Terminals", "composed_delta", "composed_epsilon"]
 
 MAX_POINTS = 2**23
+
+SPARE = 5.0
+"""Nats by which a tilt may miss the saddle point: errors grow by as much, relative to the answer."""
 
 TAIL = 27.0
 """Tilted mass outside the Fourier window is sought below e^-TAIL."""
@@ -187,21 +190,6 @@ class Question(NamedTuple):
         """Whether the interval is narrow enough: relative to delta, or to epsilon or a hundredth of `spread`."""
         least = 1e-300 / self.tolerance if self.delta is None else 0.01 * spread
         return answer.upper - answer.lower <= self.tolerance * max(answer.upper, least)
-
-
-def crossing(f: Callable[[float], float], left: float, right: float, fine: float) -> tuple[float, float]:
-    """Where in [left, right] a falling f passes 0, by bisection: f(first) > 0 >= f(second).
-
-    (left, left) if f is below already there; (right, inf) if it never is.
-    """
-    if f(left) <= 0:
-        return left, left
-    if f(right) > 0:
-        return right, math.inf
-    while right - left > fine * right:
-        middle = left + (right - left) / 2
-        left, right = (middle, right) if f(middle) > 0 else (left, middle)
-    return left, right
 
 
 @dataclass
@@ -380,8 +368,13 @@ def planned(kinds: Entries, run: Composition, question: Question, direction: Dir
     pure = float(run.renyi(math.inf))
     if 0 < pure < math.inf:
         tilt = min(tilt, 4 * (2 - log_delta) / pure)  # beyond, only the largest loss is left
-    curve = run.renyi(1 + tilt * np.array([0.9, 1.0, 1.1])) * tilt * np.array([0.9, 1.0, 1.1])
-    spread = math.sqrt(max(float(curve @ [1, -2, 1]), 0.0)) / (0.1 * tilt)
+    # where heavy tails set in the spread leaps up: a smaller tilt that gives away a few nats is then easier
+    tilts = tilt * 2.0 ** np.arange(0.0, -2.1, -0.125)
+    excess = (bound(tilts) - best) * (tilts if question.delta is not None else 1.0)
+    spreads = deviations(run, tilts)
+    easier = np.flatnonzero((excess <= SPARE) & (spreads <= spreads[0] / 4))
+    chosen = int(easier[0]) if easier.size else 0
+    tilt, spread = float(tilts[chosen]), float(spreads[chosen])
     total = float(sum(count for _, count in kinds)) or 1.0
     room = question.tolerance * (max(best, 0.01 * spread) if question.delta is not None else 1 / tilt)
     step = max(0.75 * math.sqrt(room / (0.27 * total * (1 + tilt))), 0.4 * room / total)
@@ -390,6 +383,12 @@ def planned(kinds: Entries, run: Composition, question: Question, direction: Dir
         raise unreachable(f"the {direction} direction", points, step)
     step = aligned_step(kinds, direction, min(max(step, 16 * spread / MAX_POINTS), 12 / (1 + tilt)), tilt)
     return Half(kinds, direction, terminal, Grid(step, tilt), max(spread, step), log_delta)
+
+
+def deviations(run: Composition, tilts: FloatArray) -> FloatArray:
+    """Standard deviations of the composed loss under tilts t: roots of the second derivative of t D_{1+t}."""
+    low, middle, high = (run.renyi(1 + share * tilts) * share * tilts for share in (0.9, 1.0, 1.1))
+    return np.asarray(np.sqrt(np.maximum(low - 2 * middle + high, 0.0)) / (0.1 * tilts))
 
 
 def refine(halves: list[Half], question: Question) -> Interval:

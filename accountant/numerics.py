@@ -20,6 +20,7 @@ __all__ = [
     "FloatArray",
     "Interval",
     "Kernel",
+    "crossing",
     "divergence_from_log_mean",
     "gauss_legendre",
     "log_binomial_pmf",
@@ -285,3 +286,18 @@ def log_integral(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray, t
         )
         coarse = fine[keep]
     return total
+
+
+def crossing(f: Callable[[float], float], left: float, right: float, fine: float) -> tuple[float, float]:
+    """Where in [left, right] a falling f passes 0, by bisection: f(first) > 0 >= f(second).
+
+    (left, left) if f is below already there; (right, inf) if it never is.
+    """
+    if f(left) <= 0:
+        return left, left
+    if f(right) > 0:
+        return right, math.inf
+    while right - left > fine * right:
+        middle = left + (right - left) / 2
+        left, right = (middle, right) if f(middle) > 0 else (left, middle)
+    return left, right
