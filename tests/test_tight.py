@@ -310,7 +310,7 @@ def test_heavy_tails(run, delta):
     ((event, count),) = run
     found = tight(run, delta, tolerance=0.01)
     theirs = pld.from_gaussian_mechanism(
-        event.event.sigma, sampling_prob=event.rate, value_discretization_interval=1e-4
+        event.event.sigma, sampling_prob=event.rate, value_discretization_interval=3e-5
     ).self_compose(count)
     pessimistic = theirs.get_epsilon_for_delta(delta)
     assert found.lower <= pessimistic
