@@ -284,9 +284,13 @@ class _PostgreSQL:
             raise StoreError(f"not an address of PostgreSQL; accepted: {_ACCEPTED}") from None
         self.name = url.render_as_string()
         self._engine = self._sql.create_engine(url, isolation_level="READ COMMITTED")
-        with self.transaction() as run:
-            for table in _TABLES:
-                run(table.replace("INTEGER", "BIGINT"))
+        try:
+            with self.transaction() as run:
+                for table in _TABLES:
+                    run(table.replace("INTEGER", "BIGINT"))
+        except StoreError:
+            self.close()
+            raise
 
     @contextmanager
     def transaction(self) -> Iterator[Run]:

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+import accountant as ac
 from mechanisms.kernels import Features, Slots, dots, rounding, squares
 from mechanisms.noise import Randomness
-from mechanisms.validation import checked_count
+from mechanisms.validation import checked_count, shown
 
-__all__ = ["Hashing"]
+__all__ = ["Hashing", "as_hashing"]
 
 Codes = NDArray[np.uint32]
 
@@ -77,3 +78,19 @@ class Hashing:
         for table, code in zip(self._codes, codes.astype(self._word), strict=True):
             shared |= table == code
         return np.flatnonzero(shared)
+
+
+def as_hashing(tables_and_bits: object, width: int, source: Randomness) -> Hashing | None:
+    """Hashing with (L, b) tables and bits; None for None.
+
+    Raises
+    ------
+    accountant.ParameterError
+        It is something else, or a value is out of range.
+    """
+    if tables_and_bits is None:
+        return None
+    if not isinstance(tables_and_bits, tuple | list) or len(tables_and_bits) != 2:
+        raise ac.ParameterError(f"hashing = {shown(tables_and_bits)}; accepted: a pair (tables, bits), or None")
+    tables, bits = tables_and_bits
+    return Hashing(tables, bits, width, source)

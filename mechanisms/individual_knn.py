@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.hashing import Hashing
+from mechanisms.hashing import as_hashing
 from mechanisms.kernels import Answered, Features, Floats, Records, Slots, as_kernel, grown
 from mechanisms.noise import as_randomness, noise_of
 from mechanisms.parameters import Parameters
@@ -27,11 +27,14 @@ from mechanisms.validation import (
 
 __all__ = ["BudgetStore", "IndividualKNN"]
 
-GRAIN = 2.0**-30
-"""Contributions are multiples of it, so that sums of up to 2^23 of them are exact in any order."""
+VOTE = ac.Gaussian(1.0)
+"""The release of votes, which are in units of its noise."""
+
+GRAIN = 2.0**-36
+"""Parts are multiples of it: sums below 2^17 are exact in any order, those of up to 10^10 s2^2 selected records."""
 
 ROUNDING = 2.0**-50
-"""Relative error allowed for in a contribution that takes all that a record has left."""
+"""Relative error allowed for in a part that takes all that a record has left."""
 
 HAIR = 2.0**-44
 """By so much more noise than planned, a charge rounded up still fits into the budget as often as planned."""
@@ -209,17 +212,16 @@ class IndividualKNN(Parameters):
         budgets = ac.IndividualFilter(self.budget)
         count_event, vote_sigma = ac.Gaussian(self.count_sigma), checked_positive("vote_sigma", self.vote_sigma)
         min_count = checked_positive("min_count", self.min_count)
-        kept = _checked_reuse(self.reuse)
+        answered = Answered(kernel, features.shape[1], self.reuse)
         source = as_randomness(self.rng)
-        hashing = None if self.hashing is None else Hashing(*_pair(self.hashing), features.shape[1], source)
+        hashing = as_hashing(self.hashing, features.shape[1], source)
         if self.store is not None:
             self.store.settle(self._settings(budgets))
         self._source, self._filter, self._budgets_store = source, budgets, self.store
         self._count_event, self._vote_sigma, self._min_count = count_event, vote_sigma, min_count
         self._count_units = int(budgets.units(1 / (2 * count_event.sigma**2)))
         rows = kernel.prepared(features)
-        self._records, self._hashing = Records(kernel, rows), hashing
-        self._answered = Answered(kernel, features.shape[1], kept)
+        self._records, self._hashing, self._answered = Records(kernel, rows), hashing, answered
         self._labels, self._ids = np.empty(0, np.int64), np.empty(0, object)
         self._slots: dict[str, int] = {}
         self._gone: dict[str, int] = {}
@@ -242,11 +244,9 @@ class IndividualKNN(Parameters):
             raise ac.ParameterError(f"X has {features.shape[1]} columns; accepted: {self._records.width}, as at fit")
         labels, _ = checked_labels(y, len(features), self.n_classes_)
         names = _checked_ids(ids, len(features))
-        present = [name for name in names if name in self._slots]
-        if present:
-            raise ac.ParameterError(
-                f"ids holds {shown(present[0])}, which is there; accepted: new ones, or removed ones"
-            )
+        for name in names:
+            if name in self._slots:
+                raise ac.ParameterError(f"ids holds {shown(name)}, which is there; accepted: new ones, or removed ones")
         rows = self._records.kernel.prepared(features)
         self._enter(names, self._records.insert(rows), rows, labels)
         return self
@@ -261,9 +261,9 @@ class IndividualKNN(Parameters):
         """
         self._check_fitted("remove")
         names = _checked_ids(ids)
-        missing = [name for name in names if name not in self._slots]
-        if missing:
-            raise ac.ParameterError(f"ids holds {shown(missing[0])}, which is not there; accepted: those in ids_")
+        for name in names:
+            if name not in self._slots:
+                raise ac.ParameterError(f"ids holds {shown(name)}, which is not there; accepted: those in ids_")
         slots = np.array([self._slots[name] for name in names], np.int64)
         self._gone.update(zip(names, (self._filter.UNITS - self._filter.left[slots]).tolist(), strict=True))
         self._filter.retire(slots)
@@ -357,17 +357,19 @@ class IndividualKNN(Parameters):
         noise = noise_of(self._count_event, self._source, 1)[0]
         count = max(float(len(slots) + len(known) + noise), self._min_count)
 
-        release = ac.Gaussian(self._vote_sigma * math.sqrt(count))
+        # votes in units of their noise: then the noise is always the same, and a part f costs f^2/2
+        scale = self._vote_sigma * math.sqrt(count)
         left = self._filter.left[slots]
-        price = self._filter.units(kernels**2 / (2 * release.sigma**2))
-        most = release.sigma * np.sqrt(2 * self._filter.nats(left)) * (1 - ROUNDING)
-        parts = np.where(price <= left, kernels, most)
+        parts = kernels / scale
+        price = self._filter.units(parts**2 / 2)
+        most = np.sqrt(2 * self._filter.nats(left)) * (1 - ROUNDING)
+        parts = np.where(price <= left, parts, most)
         voting = self._paid(slots, np.minimum(price, left))
-        weights = np.concatenate([parts[voting], similar])
+        parts = np.concatenate([parts[voting], similar / scale])
         voters = np.concatenate([self._labels[slots[voting]], known])
         # exact whatever the order: no record changes by its presence how the others' parts round
-        votes = np.bincount(voters, np.floor(weights / GRAIN) * GRAIN, self.n_classes_)
-        label = int(np.argmax(votes + noise_of(release, self._source, self.n_classes_, GRAIN)))
+        votes = np.bincount(voters, np.floor(parts / GRAIN) * GRAIN, self.n_classes_)
+        label = int(np.argmax(votes + noise_of(VOTE, self._source, self.n_classes_, GRAIN)))
         self._answered.remember(query, label)
         return label, count
 
@@ -416,16 +418,3 @@ def _checked_ids(ids: Iterable[object], n: int | None = None) -> list[str]:
         twice = Counter(names).most_common(1)[0][0]
         raise ac.ParameterError(f"ids holds {shown(twice)} twice; accepted: every identifier once")
     return names
-
-
-def _checked_reuse(reuse: object) -> int:
-    """The most answered queries that are kept."""
-    if isinstance(reuse, bool):
-        return 10**12 if reuse else 0
-    return checked_count("reuse", reuse, 0)
-
-
-def _pair(hashing: object) -> tuple[int, int]:
-    if not isinstance(hashing, tuple | list) or len(hashing) != 2:
-        raise ac.ParameterError(f"hashing = {shown(hashing)}; accepted: a pair (tables, bits), or None")
-    return hashing[0], hashing[1]

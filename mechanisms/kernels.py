@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.validation import checked_positive, checked_real, needed, shown
+from mechanisms.validation import checked_count, checked_positive, checked_real, needed, shown
 
 __all__ = ["BATCH", "Answered", "Cosine", "Kernel", "RadialBasis", "Records", "as_kernel", "dots", "grown", "rounding"]
 
@@ -267,12 +267,18 @@ class Answered:
     ----------
     kernel : Kernel
     width : int
-    most : int
-        How many are kept.
+    most : bool or int
+        How many are kept: all, none, or so many.
+
+    Raises
+    ------
+    accountant.ParameterError
+        `most` is not as described.
     """
 
-    def __init__(self, kernel: Kernel, width: int, most: int) -> None:
-        self._kernel, self._width, self._most = kernel, width, most
+    def __init__(self, kernel: Kernel, width: int, most: bool | int) -> None:
+        self._kernel, self._width = kernel, width
+        self._most = 10**12 * most if isinstance(most, bool) else checked_count("reuse", most, 0)
         self.clear()
 
     def clear(self) -> None:

@@ -1,0 +1,558 @@
+"""Budgets that survive: no kill, no fault and no other process leaves a record charged less than was granted."""
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accountant as ac
+from mechanisms import budgets
+from mechanisms.budgets import StoreError, open_store
+
+KILLS = int(os.environ.get("BUDGET_KILLS", 100))
+IDS = [f"record {i}" for i in range(40)]
+SETTINGS = {"unit": 1e-9, "cap": 30, "kernel": "cosine"}
+BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+# children are forked from a server with one thread; what it has imported, they need not import
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["pytest", "mechanisms.budgets", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"])
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A throw-away PostgreSQL on a socket in its directory: (user, directory, pg_ctl)."""
+    if not BINARIES:
+        pytest.skip("no PostgreSQL in /usr/lib/postgresql")
+    for package in ("sqlalchemy", "psycopg"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    place, tools = tmp_path_factory.mktemp("postgres"), BINARIES[-1].parent
+    user, ids = "budgets", {}
+    if os.geteuid() == 0:  # which PostgreSQL refuses
+        ids = {"user": 65534, "group": 65534, "extra_groups": []}
+        os.chown(place, 65534, 65534)
+        for above in (place.parent, place.parent.parent):
+            above.chmod(0o711)
+
+    def run(*command):
+        subprocess.run(command, cwd=place, check=True, stdout=subprocess.DEVNULL, **ids)
+
+    def control(*command):
+        run(tools / "pg_ctl", "-D", place / "data", "-w", *command)
+
+    run(tools / "initdb", "-D", place / "data", "-U", user, "-A", "trust")
+    start = ("start", "-l", place / "log", "-o", f"-c listen_addresses='' -k {place}")
+    control(*start)
+
+    def crash():
+        control("stop", "-m", "immediate")
+        for _ in range(20):  # what served killed clients may hold the memory for a moment
+            with suppress(subprocess.CalledProcessError):
+                return control(*start)
+            time.sleep(0.5)
+        raise AssertionError((place / "log").read_text()[-2000:])
+
+    yield f"postgresql://{user}@/{{}}?host={place}", crash
+    control("stop", "-m", "fast")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new(request, tmp_path):
+    """Makes addresses of new stores."""
+    made = 0
+
+    def address():
+        nonlocal made
+        made += 1
+        if request.param == "sqlite":
+            return str(tmp_path / f"store {made}")
+        url, _ = request.getfixturevalue("server")
+        name = f"d{time.time_ns()}"
+        with closing(administrator(url)) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return url.format(name)
+
+    return address
+
+
+def administrator(url):
+    return pytest.importorskip("psycopg").connect(url.format("postgres"), autocommit=True)
+
+
+def spent_at(where, ids=IDS):
+    with open_store(where) as store:
+        return store.spent(ids)
+
+
+# --- one process ---------------------------------------------------------------------------------------
+
+
+def test_charges_up_to_the_cap(new):
+    where = new()
+    with open_store(where) as store:
+        assert store.spent(["a", "b"]) == [0, 0]
+        assert store.charge(["a", "b", "c"], [6, 10, 11], 10) == [True, True, False]
+        assert store.charge(["a", "b", "c"], [5, 0, 10], 10) == [False, True, True]
+        assert store.charge(["c", "a"], [1, 4], 10) == [False, True]
+        assert store.charge([], [], 10) == []
+        assert store.charge(["a"], [1], 5) == [False]
+        assert store.spent(["c", "b", "a", "d"]) == [10, 10, 10, 0]
+    assert spent_at(where, ["a", "d"]) == [10, 0]
+
+
+def test_any_text_and_any_size(new):
+    names = ["", "a'b\"", "\x00", "é", "\ud800", "x" * 5000, ":seq", "1"]
+    where = new()
+    with open_store(where) as store:
+        assert store.charge(np.array(names, dtype=object), np.arange(8), 100) == [True] * 8
+        assert store.charge(names, [10**30] * 8, 10**40) == [True] * 8
+    assert spent_at(where, names) == [10**30 + i for i in range(8)]
+
+
+def test_as_a_plain_dictionary(new):
+    """Random charges, now and then in a batch or after opening again, through many shortenings of the log."""
+    rng, where, plain = np.random.default_rng(2), new(), {}
+    store = open_store(where)
+    for step in range(300):
+        ids = rng.permutation(IDS)[: rng.integers(0, 12)].tolist()
+        units = rng.integers(0, 9, len(ids)).tolist()
+        if step % 3:
+            granted = store.charge(ids, units, 300)
+        else:
+            with store.batch():
+                granted = store.charge(ids, units, 300)
+                assert store.spent(IDS[:1]) >= [plain.get(IDS[0], 0)]
+                granted_more = store.charge(IDS[:1], [1], 300)
+        expected = [plain.get(each, 0) + more <= 300 for each, more in zip(ids, units, strict=True)]
+        assert granted == expected
+        for each, more, grant in zip(ids, units, granted, strict=True):
+            plain[each] = plain.get(each, 0) + more * grant
+        if not step % 3:
+            plain[IDS[0]] = plain.get(IDS[0], 0) + granted_more[0]
+        if not step % 20:
+            store.close()
+            store = open_store(where)
+        assert store.spent(IDS) == [plain.get(each, 0) for each in IDS]
+    with store.batch():
+        ((rows, entries),) = store._run("SELECT count(*), sum(length(totals)) FROM knn_charges")
+    assert rows < 100
+    assert entries < 40 * 20 * (budgets._LONG + 2)
+    store.close()
+
+
+def test_a_batch_is_all_or_nothing(new):
+    where = new()
+    with open_store(where) as store, open_store(where) as other:
+
+        def fail():
+            with store.batch():
+                assert store.charge(["a", "b"], [1, 1], 5) == [True, True]
+                with store.batch():
+                    assert store.charge(["a"], [4], 5) == [True]
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail()
+        assert store.spent(["a", "b"]) == other.spent(["a", "b"]) == [0, 0]
+        with store.batch():
+            assert store.charge(["a"], [3], 5) == [True]
+            assert store.charge(["a"], [3], 5) == [False]
+            assert store.spent(["a"]) == [3]
+        assert other.charge(["a"], [3], 5) == [False]
+        assert other.charge(["a"], [2], 5) == [True]
+        assert store.spent(["a"]) == [5]
+
+
+# --- many processes ------------------------------------------------------------------------------------
+
+
+def start(child, *arguments):
+    reader, writer = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=child, args=(*arguments, writer))
+    process.start()
+    writer.close()
+    return process, reader
+
+
+def greedy_child(where, seed, pipe):
+    """Charges random records until all of them have refused for long; sends what was granted."""
+    rng, granted, refused = np.random.default_rng(seed), dict.fromkeys(IDS, 0), 0
+    with open_store(where) as store:
+        while refused < 12:
+            ids = rng.permutation(IDS)[:20].tolist()
+            answers = store.charge(ids, [1] * 20, 30)
+            refused = 0 if any(answers) else refused + 1
+            for each, answer in zip(ids, answers, strict=True):
+                granted[each] += answer
+    pipe.send(granted)
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_share_exactly_the_cap(processes, new):
+    """They also race to make the store."""
+    where = new()
+    children = [start(greedy_child, where, seed) for seed in range(processes)]
+    granted = [reader.recv() for _, reader in children]
+    for process, reader in children:
+        process.join()
+        reader.close()
+    assert spent_at(where) == [30] * 40
+    assert [sum(each[name] for each in granted) for name in IDS] == [30] * 40
+
+
+def opening_child(where, pipe):
+    """Tells how opening went."""
+    try:
+        with open_store(where) as store:
+            store.settle(SETTINGS)
+            pipe.send(store.charge(["a"], [1], 3))
+    except ac.AccountantError as error:
+        pipe.send(str(error))
+
+
+def test_a_race_to_make_a_store(new):
+    for _ in range(10):
+        where = new()
+        children = [start(opening_child, where) for _ in range(4)]
+        answers = [reader.recv() for _, reader in children]
+        for process, reader in children:
+            process.join()
+            reader.close()
+        assert sorted(map(str, answers)) == ["[False]"] + ["[True]"] * 3
+
+
+# --- killed --------------------------------------------------------------------------------------------
+
+
+def killed_child(where, seed, pipe):
+    """Charges until it is killed; tells what it will ask for, and then what was granted."""
+    rng = np.random.default_rng(seed)
+    with open_store(where) as store:
+        if "://" not in where:
+            store._base._database.execute("PRAGMA wal_autocheckpoint = 8")  # to be killed there as well
+        pipe.send("open")
+        while True:
+            calls = [rng.permutation(40)[:20].tolist() for _ in range(rng.integers(1, 3))]
+            pipe.send(calls)
+            with store.batch():
+                answers = [store.charge([IDS[i] for i in call], [1] * 20, 10**9) for call in calls]
+            pipe.send(answers)
+
+
+def listen(reader, told):
+    """Everything that is there to be read."""
+    with suppress(EOFError):
+        while reader.poll():
+            told.append(reader.recv())
+
+
+def told_units(told, sure, perhaps):
+    """Count units that were granted, and those of the last request if it was not answered."""
+    told = told[1:]
+    for calls, _ in zip(told[::2], told[1::2], strict=False):
+        for call in calls:
+            sure[call] += 1
+    for call in told[-1] if len(told) % 2 else []:
+        perhaps[call] += 1
+
+
+def test_killed_at_any_moment(new):
+    """SIGKILL at random moments, two children at a time on one store that goes on. BUDGET_KILLS=10000 for more."""
+    rng, where = np.random.default_rng(1), new()
+    sure, low = np.zeros(40, int), np.zeros(40, int)
+    unanswered = 0
+    with open_store(where) as store:
+        for kill in range(0, KILLS, 2):
+            children = [start(killed_child, where, [kill, i]) for i in range(2)]
+            told = [[], []]
+            for (_, reader), messages in zip(children, told, strict=True):
+                messages.append(reader.recv())
+            for process, _ in children:
+                until = time.perf_counter() + rng.uniform(0, 0.05)
+                while time.perf_counter() < until:  # and no child waits for its pipe
+                    for (_, reader), messages in zip(children, told, strict=True):
+                        listen(reader, messages)
+                os.kill(process.pid, signal.SIGKILL)
+                process.join()
+                assert process.exitcode == -signal.SIGKILL
+            perhaps = np.zeros(40, int)
+            for (_, reader), messages in zip(children, told, strict=True):
+                listen(reader, messages)
+                reader.close()
+                told_units(messages, sure, perhaps)
+            found = np.array(store.spent(IDS))
+            assert (found >= low + sure).all(), "granted, and not charged"
+            assert (found <= low + sure + perhaps).all(), "charged, and not asked for"
+            unanswered += bool(perhaps.any())
+            low, sure = found, np.zeros(40, int)
+    assert low.sum() > 10 * KILLS
+    assert unanswered > KILLS // 8
+    assert spent_at(where) == low.tolist()
+
+
+def test_a_crash_of_the_server(server, tmp_path):
+    """The client is told, goes on, and finds every charge that was granted."""
+    url, crash = server
+    with closing(administrator(url)) as connection:
+        connection.execute("CREATE DATABASE crashed")
+    with open_store(url.format("crashed")) as store:
+        for i in range(20):
+            assert store.charge(IDS, [1] * 40, 100) == [True] * 40
+            if i % 7 == 0:
+                crash()
+                refusal(lambda: store.charge(IDS, [1] * 40, 100))
+        assert store.spent(IDS) == [20] * 40
+
+
+# --- faults --------------------------------------------------------------------------------------------
+
+
+class Fault(Exception):
+    """What goes wrong."""
+
+
+class Tripwire:
+    """Stands for a store's database, and goes off at a moment: before or after a statement or the commit."""
+
+    def __init__(self, base, moment):
+        self.base, self.name, self.close = base, base.name, base.close
+        self.moment, self.passed = moment, 0
+
+    def step(self):
+        self.passed += 1
+        if self.passed == self.moment:
+            raise Fault
+
+    @contextmanager
+    def transaction(self):
+        self.step()
+        with self.base.transaction() as run:
+
+            def wired(sql, **values):
+                self.step()
+                rows = list(run(sql, **values)) if sql.startswith("SELECT") else run(sql, **values)
+                self.step()
+                return rows
+
+            yield wired
+            self.step()
+        self.step()
+
+
+def use(store, granted):
+    """Settings, charges alone and in batches, through two shortenings of the log; notes what was granted."""
+    store.settle(SETTINGS)
+    for i in range(12):
+        ids = [IDS[i % 3], IDS[3], IDS[4]]
+        with store.batch():
+            answers = store.charge(ids, [1, 2, 3], 20)
+            answers += store.charge(ids, [1, 0, 0], 20)
+        for each, units, answer in zip(ids * 2, [1, 2, 3, 1, 0, 0], answers, strict=True):
+            granted[each] += units * answer
+
+
+def check_after_fault(where, store, granted, pending):
+    """Totals cover what was granted, and the store that failed goes on as a new one does."""
+    found = spent_at(where)
+    for each, total in zip(IDS, found, strict=True):
+        assert granted[each] <= total <= min(20, granted[each] + pending)
+    assert store.spent(IDS) == found
+    assert store.charge(IDS[:5], [1] * 5, 20) == [total < 20 for total in found[:5]]
+    assert spent_at(where) == store.spent(IDS)
+    store.settle(SETTINGS)
+
+
+def test_a_fault_at_every_statement_and_commit(new):
+    where, moment, gone_off = new(), 0, True
+    while gone_off:
+        moment += 1
+        where = new() if "://" not in where or moment == 1 else where
+        granted = dict.fromkeys(IDS, 0)
+        with open_store(where) as store:
+            if "://" in where:
+                with store.batch():
+                    store._run("DELETE FROM knn_charges")
+                    store._run("DELETE FROM knn_settings")
+                store._forget()
+            base = store._base
+            store._base = Tripwire(base, moment)
+            try:
+                use(store, granted)
+                gone_off = False
+            except Fault:
+                store._base = base
+                check_after_fault(where, store, granted, 3)
+    assert moment > 80
+
+
+def test_an_interrupt_at_every_step_of_sqlite(tmp_path):
+    """In the midst of statements too: the virtual machine stops after any number of instructions."""
+    moment, gone_off = 0, True
+    while gone_off:
+        moment += 1
+        granted, passed = dict.fromkeys(IDS, 0), 0
+        where = tmp_path / str(moment)
+
+        def stop():
+            nonlocal passed
+            passed += 1
+            return passed == moment  # noqa: B023
+
+        with open_store(where) as store:
+            store._base._database.set_progress_handler(stop, 1)
+            try:
+                use(store, granted)
+                gone_off = False
+            except StoreError:
+                check_after_fault(where, store, granted, 3)
+    assert moment > 300
+
+
+def test_a_full_disk(tmp_path):
+    with open_store(tmp_path / "store") as store:
+        granted = 0
+        ((pages,),) = store._base._database.execute("PRAGMA page_count")
+        store._base._database.execute(f"PRAGMA max_page_count = {pages + 2}")
+
+        def fill():
+            nonlocal granted
+            while True:
+                granted += len(store.charge([f"{granted} {'x' * 500}"], [1], 1))
+
+        assert "full" in refusal(fill)
+        assert granted > 3
+        names = [f"{i} {'x' * 500}" for i in range(granted + 1)]
+        assert store.spent(names) == [1] * granted + [0]
+    assert spent_at(tmp_path / "store", names) == [1] * granted + [0]
+
+
+# --- refused -------------------------------------------------------------------------------------------
+
+
+def refusal(use, kind=StoreError):
+    """The message of what is refused, which is one line."""
+    with pytest.raises(kind) as caught:
+        use()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "; accepted: " in text
+    return text
+
+
+def test_settings_are_fixed(new):
+    where = new()
+    for settings in (SETTINGS, dict(reversed(SETTINGS.items())), {**SETTINGS, "cap": 30.0}):
+        with open_store(where) as store:
+            store.settle(settings)
+    with open_store(where) as store:
+        for other, words in {
+            "with cap = 30;": {**SETTINGS, "cap": 31},
+            "with cap = 30, kernel = 'cosine';": {**SETTINGS, "cap": None, "kernel": "rbf"},
+            "with unit = 1e-09;": {"cap": 30, "kernel": "cosine"},
+            "with no tau;": {**SETTINGS, "tau": None},
+        }.items():
+            assert other in refusal(lambda words=words: store.settle(words))
+        store.settle(SETTINGS)
+    with open_store(new()) as store:
+        for bad in ({"unit": float("nan")}, {"unit": {1}}):
+            assert "settings = {'unit'" in refusal(lambda bad=bad: store.settle(bad), ac.ParameterError)
+        store.settle({})
+        assert "with no unit;" in refusal(lambda: store.settle({"unit": 1}))
+
+
+@pytest.mark.parametrize(
+    ("ids", "units", "words"),
+    [
+        (["a", "b"], [1, -2], "hold -2"),
+        (["a", "b", "a"], [1, 1, 1], "ids hold 'a' more than once"),
+        (["a", "b"], [1], "2 ids with 1 units"),
+        (["a", "b"], [1, 0.5], "integers"),
+        (["a", 1], [1, 1], "ids hold 1; accepted: text"),
+    ],
+)
+def test_charges_that_make_no_sense(ids, units, words, tmp_path):
+    with open_store(tmp_path / "store") as store:
+        assert words in refusal(lambda: store.charge(ids, units, 10), ac.ParameterError)
+        assert store.spent(["a", "b"]) == [0, 0]
+
+
+def test_what_is_not_a_store(tmp_path):
+    (tmp_path / "text").write_text("not a database" * 100)
+    with closing(sqlite3.connect(tmp_path / "other")) as database:
+        database.execute("CREATE TABLE knn_charges (part TEXT PRIMARY KEY, header TEXT NOT NULL)")
+    for name, words in {"text": "not a database", "other": "a database of something else"}.items():
+        before = (tmp_path / name).read_bytes()
+        assert words in refusal(lambda path=tmp_path / name: open_store(path))
+        assert (tmp_path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", [".", "missing/store"])
+def test_what_cannot_be_opened(name, tmp_path):
+    assert "unable to open" in refusal(lambda: open_store(tmp_path / name))
+
+
+@pytest.mark.parametrize("where", ["mysql://host/base", "sqlite://", "sqlite://store", "://store"])
+def test_other_addresses(where):
+    assert "a store at " in refusal(lambda: open_store(where))
+
+
+def test_addresses_of_one_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_store("sqlite:///store") as store:
+        store.charge(["a"], [1], 1)
+    for where in ("store", Path("store"), f"sqlite:///{tmp_path}/store"):
+        assert spent_at(where, ["a"]) == [1]
+    open_store(":memory:").close()
+    assert (tmp_path / ":memory:").exists()
+
+
+def test_no_process_waits_for_ever(new, monkeypatch):
+    monkeypatch.setattr(budgets, "WAIT", 1)
+    where = new()
+    with open_store(where) as store, open_store(where) as other:
+        with store.batch():
+            assert "held it for 1 seconds" in refusal(lambda: other.charge(["a"], [1], 1))
+            assert "held it for 1 seconds" in refusal(lambda: open_store(where))
+        assert other.charge(["a"], [1], 1) == [True]
+
+
+def test_a_closed_store_and_one_of_another_process(new):
+    store = open_store(new())
+    code = os.fork()
+    if code == 0:
+        try:
+            store.spent(["a"])
+        except StoreError:
+            store.close()
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(code, 0)[1]) == 7
+    assert store.charge(["a"], [1], 1) == [True]
+    store.close()
+    store.close()
+    assert "closed, or opened by another process" in refusal(lambda: store.spent(["a"]))
+
+
+def test_postgresql_that_is_not_there(server):
+    url, _ = server
+    assert 'database "missing" does not exist' in refusal(lambda: open_store(url.format("missing")))
+    text = refusal(lambda: open_store("postgresql://me:secret@127.0.0.1:1/base"))
+    assert "refused" in text
+    assert "secret" not in text
+    assert "secret" not in refusal(lambda: open_store("postgresql://me:secret@host:port/base"))
+
+
+def test_postgresql_without_its_packages(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(ac.MissingExtra, match=r"knn-accountant\[postgres\]"):
+        open_store("postgresql://host/base")
