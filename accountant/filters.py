@@ -91,7 +91,8 @@ class IndividualFilter:
         with np.errstate(over="ignore"):
             shares = np.where(values == self.budget, 1.0, values * (1 + ROUNDING) / self.budget)
         whole: Units = np.ceil(np.minimum(shares, 1.0) * self.UNITS).astype(np.int64)
-        return whole + (shares > 1.0)
+        # whatever is above 0 costs something, also where its share underflows
+        return np.maximum(whole, values > 0) + (shares > 1.0)
 
     def covers(self, charge: ArrayLike) -> NDArray[np.bool_]:
         """Whether every row has the charge left: one number for all, or one for each."""

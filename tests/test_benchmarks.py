@@ -32,7 +32,7 @@ def test_private_knn_query_time(tmp_path):
     for (workload, name), row in rows.items():
         assert row["ms_per_query"] > 0
         assert row["peak_mb"] > 20
-        assert 0 <= row["above_features_mb"] < 600
+        assert -5 <= row["above_features_mb"] < 600
         assert row["ratio"] == pytest.approx(row["ms_per_query"] / rows[workload, "ours"]["ms_per_query"])
         assert (row["answered"] == 1) == (workload == "all pass")
         assert row["accuracy"] > 0.3, "one in ten by chance"
