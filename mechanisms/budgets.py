@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections import Counter
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import repeat
-from operator import index
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 import accountant as ac
 from mechanisms.validation import needed, shown
@@ -23,14 +25,24 @@ WAIT = 10
 
 _ACCEPTED = "a path, sqlite:///path or postgresql://user:password@host/database"
 
-_MARK = 0x6B6E6E62
+_MARK = 0x6B6E6E63
 """SQLite's application id of a store, and PostgreSQL's lock: other databases are left alone."""
+
+MOST = 2**62
+"""Units up to which totals go."""
+
+Integers = NDArray[np.int64]
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS knn_settings (settings TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS knn_charges (seq INTEGER PRIMARY KEY, size INTEGER NOT NULL, totals TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS knn_records (seq INTEGER PRIMARY KEY, names TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS knn_charges "
+    "(seq INTEGER PRIMARY KEY, size INTEGER NOT NULL, positions BLOB NOT NULL, totals BLOB NOT NULL)",
 )
-"""A row of charges holds new totals of some records; `size` says how many, with those of the rows before it."""
+"""A record's position is its place among all names. A row of charges holds new totals of some positions, as
+little-endian integers of 64 bits; `size` says how many, with those of the rows before it."""
+
+_BYTES = np.dtype("<i8")
 
 _LONG = 8
 """Totals in the log for every record: from there on one row of all of them takes the log's place."""
@@ -69,8 +81,8 @@ class Store:
     """Units that records have spent, shared by any number of processes; made by `open_store`.
 
     A log of totals that all processes append to, one at a time; each keeps the totals in memory and reads what the
-    others wrote before it decides. Identifiers are never forgotten. Use a store in one thread of the process that
-    opened it; one that failed can be used again.
+    others wrote before it decides. Identifiers are never forgotten; `positions` tells where each is, for good. Use a
+    store in one thread of the process that opened it; one that failed can be used again.
     """
 
     def __init__(self, base: _Base) -> None:
@@ -81,9 +93,10 @@ class Store:
 
     def _forget(self) -> None:
         """Read all again before the next use."""
-        self._totals: dict[str, int] = {}
-        self._new: dict[str, int] = {}
-        self._seq = self._size = 0
+        self._where: dict[str, int] = {}
+        self._totals: Integers = np.empty(0, np.int64)
+        self._changed = np.empty(0, bool)
+        self._names_seq = self._seq = self._size = 0
 
     def __enter__(self) -> Store:
         return self
@@ -116,7 +129,7 @@ class Store:
                 self._read(self._run)
                 yield
                 self._write(self._run)
-            self._new = {}
+            self._changed[:] = False
         except BaseException:
             self._forget()
             raise
@@ -124,22 +137,39 @@ class Store:
             self._run = None
 
     def _read(self, run: Run) -> None:
-        """Totals that other processes wrote."""
-        rows = run("SELECT seq, size, totals FROM knn_charges WHERE seq > :seq ORDER BY seq", seq=self._seq)
-        for self._seq, self._size, totals in rows:
-            self._totals.update(json.loads(totals))
+        """Names and totals that other processes wrote."""
+        names = run("SELECT seq, names FROM knn_records WHERE seq > :seq ORDER BY seq", seq=self._names_seq)
+        for self._names_seq, new in names:
+            self._enter(json.loads(new))
+        columns = "seq, size, positions, totals"
+        rows = run(f"SELECT {columns} FROM knn_charges WHERE seq > :seq ORDER BY seq", seq=self._seq)
+        for self._seq, self._size, positions, totals in rows:
+            self._totals[np.frombuffer(positions, _BYTES)] = np.frombuffer(totals, _BYTES)
+
+    def _enter(self, names: Sequence[str]) -> None:
+        """New names, at the positions that follow."""
+        size = len(self._where)
+        self._where.update(zip(names, range(size, size + len(names)), strict=True))
+        self._totals = np.concatenate([self._totals, np.zeros(len(names), np.int64)])
+        self._changed = np.concatenate([self._changed, np.zeros(len(names), bool)])
 
     def _write(self, run: Run) -> None:
         """Append the new totals; where the log is long, put all totals in its place."""
-        if not self._new:
+        positions = np.flatnonzero(self._changed)
+        if not len(positions):
             return
         self._seq += 1
-        self._size += len(self._new)
+        self._size += len(positions)
         if self._size > _LONG * len(self._totals):
-            self._new, self._size = self._totals, 0
+            positions, self._size = np.arange(len(self._totals)), 0
             run("DELETE FROM knn_charges")
-        values = {"seq": self._seq, "size": self._size, "totals": json.dumps(self._new)}
-        run("INSERT INTO knn_charges VALUES (:seq, :size, :totals)", **values)
+        run(
+            "INSERT INTO knn_charges VALUES (:seq, :size, :positions, :totals)",
+            seq=self._seq,
+            size=self._size,
+            positions=positions.astype(_BYTES).tobytes(),
+            totals=self._totals[positions].astype(_BYTES).tobytes(),
+        )
 
     def settle(self, settings: Mapping[str, object]) -> None:
         """Fix what the units mean, for ever: the first call decides.
@@ -165,12 +195,42 @@ class Store:
             held = ", ".join(f"{key} = {shown(before[key])}" if key in before else f"no {key}" for key in differ)
             raise StoreError(f"{self._base.name}: settled with {held}; accepted: the same settings, or another store")
 
-    def spent(self, ids: Sequence[str]) -> list[int]:
-        """Units that each record spent; 0 where a record is not known."""
-        with self.batch():
-            return [self._totals.get(each, 0) for each in ids]
+    def positions(self, ids: Sequence[str]) -> Integers:
+        """Where each record is; new ones get a position here, for good, and have spent nothing.
 
-    def charge(self, ids: Sequence[str], units: Sequence[int], cap: int) -> list[bool]:
+        Raises
+        ------
+        ParameterError
+            An identifier is not text.
+        StoreError
+            Inside a batch, whose failure would take new positions back.
+        """
+        if not all(map(isinstance, ids, repeat(str))):
+            bad = next(each for each in ids if not isinstance(each, str))
+            raise ac.ParameterError(f"ids hold {shown(bad)}; accepted: text")
+        if self._run is not None:
+            raise StoreError(f"{self._base.name}: positions inside a batch; accepted: before it")
+        with self.batch():
+            assert self._run is not None
+            new = list(dict.fromkeys(each for each in ids if each not in self._where))
+            if new:
+                self._names_seq += 1
+                self._run("INSERT INTO knn_records VALUES (:seq, :names)", seq=self._names_seq, names=json.dumps(new))
+                self._enter(new)
+            return np.array([self._where[each] for each in ids], np.int64)
+
+    def spent(self, positions: ArrayLike) -> Integers:
+        """Units that the records at those positions have spent.
+
+        Raises
+        ------
+        ParameterError
+            There is no such position.
+        """
+        with self.batch():
+            return self._totals[self._checked(positions)]
+
+    def charge(self, positions: ArrayLike, units: ArrayLike, cap: int) -> NDArray[np.bool_]:
         """Charge each record whose total stays within the cap, and say which; the others are left as they are.
 
         Committed to disk when this returns, or at the end of the batch that it is part of.
@@ -178,36 +238,35 @@ class Store:
         Raises
         ------
         ParameterError
-            An identifier appears twice or is not text, or units are negative; nothing is charged.
+            A position does not exist or appears twice, or units or the cap are not integers in [0, 2^62]; nothing is
+            charged.
         """
-        charges = _checked(ids, units)
+        more = np.asarray(units)
+        if not (more.size == 0 or (more.dtype.kind in "iu" and more.min() >= 0 and more.max() <= MOST)):
+            raise ac.ParameterError(f"units = {shown(units)}; accepted: integers in [0, 2^62]")
+        if not 0 <= cap <= MOST:
+            raise ac.ParameterError(f"cap = {shown(cap)}; accepted: [0, 2^62]")
         with self.batch():
-            before = self._totals
-            totals = {each: before.get(each, 0) + more for each, more in charges.items()}
-            granted = [total <= cap for total in totals.values()]
-            new = {each: totals[each] for each, grant in zip(totals, granted, strict=True) if grant}
-            self._totals.update(new)
-            self._new.update(new)
+            where = self._checked(positions)
+            if more.shape != where.shape:
+                raise ac.ParameterError(f"{where.size} positions with {more.size} units; accepted: as many of both")
+            if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
+                raise ac.ParameterError(f"positions = {shown(positions)}; accepted: each record once in a call")
+            more = more.astype(np.int64)
+            granted: NDArray[np.bool_] = self._totals[where] <= cap - more  # a sum could overflow
+            self._totals[where[granted]] += more[granted]
+            self._changed[where[granted]] = True
         return granted
 
-
-def _checked(ids: Sequence[str], units: Sequence[int]) -> dict[str, int]:
-    """Units by identifier, in order."""
-    if len(ids) != len(units):
-        raise ac.ParameterError(f"{len(ids)} ids with {len(units)} units; accepted: as many of both")
-    if not all(map(isinstance, ids, repeat(str))):
-        bad = next(each for each in ids if not isinstance(each, str))
-        raise ac.ParameterError(f"ids hold {shown(bad)}; accepted: text")
-    try:
-        charges = dict(zip(ids, map(index, units), strict=True))
-    except TypeError:
-        raise ac.ParameterError(f"units = {shown(units)}; accepted: integers of at least 0") from None
-    if len(charges) != len(ids):
-        ((twice, _),) = Counter(ids).most_common(1)
-        raise ac.ParameterError(f"ids hold {shown(twice)} more than once; accepted: each record once in a call")
-    if min(charges.values(), default=0) < 0:
-        raise ac.ParameterError(f"units hold {min(charges.values())}; accepted: integers of at least 0")
-    return charges
+    def _checked(self, positions: ArrayLike) -> Integers:
+        where = np.asarray(positions)
+        if where.size == 0:
+            return np.empty(0, np.int64)
+        if where.ndim != 1 or where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= len(self._totals):
+            raise ac.ParameterError(
+                f"positions = {shown(positions)}; accepted: a list of integers in [0, {len(self._totals) - 1}]"
+            )
+        return where.astype(np.int64)
 
 
 class _Base(Protocol):
@@ -243,11 +302,23 @@ class _SQLite:
                 for table in (f"PRAGMA application_id = {_MARK}", *_TABLES):
                     run(table)
             with self._clear():
-                self._database.execute("PRAGMA journal_mode = WAL")
+                self._to_write_ahead()
                 self._database.execute("PRAGMA synchronous = FULL")
         except StoreError:
             self._database.close()
             raise
+
+    def _to_write_ahead(self) -> None:
+        """For good; where others are about to do the same, SQLite refuses at once and does not wait."""
+        until = time.monotonic() + WAIT
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
 
     def _refuse_others(self) -> None:
         ((mark,),) = self._database.execute("PRAGMA application_id")
@@ -287,7 +358,7 @@ class _PostgreSQL:
         try:
             with self.transaction() as run:
                 for table in _TABLES:
-                    run(table.replace("INTEGER", "BIGINT"))
+                    run(table.replace("INTEGER", "BIGINT").replace("BLOB", "BYTEA"))
         except StoreError:
             self.close()
             raise

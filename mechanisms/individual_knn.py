@@ -54,11 +54,15 @@ class BudgetStore(Protocol):
         """Fix the settings for ever, or refuse others than those that were fixed."""
         ...
 
-    def spent(self, ids: Sequence[str]) -> list[int]:
-        """Units that each identifier has spent so far."""
+    def positions(self, ids: Sequence[str]) -> Slots:
+        """Where each identifier is, for good; new ones are entered."""
         ...
 
-    def charge(self, ids: Sequence[str], units: Sequence[int], cap: int) -> list[bool]:
+    def spent(self, positions: Slots) -> Slots:
+        """Units that have been spent so far."""
+        ...
+
+    def charge(self, positions: Slots, units: Slots, cap: int) -> NDArray[np.bool_]:
         """Add units, durably, where the total stays within the cap; tells where."""
         ...
 
@@ -222,7 +226,7 @@ class IndividualKNN(Parameters):
         self._count_units = int(budgets.units(1 / (2 * count_event.sigma**2)))
         rows = kernel.prepared(features)
         self._records, self._hashing, self._answered = Records(kernel, rows), hashing, answered
-        self._labels, self._ids = np.empty(0, np.int64), np.empty(0, object)
+        self._labels, self._positions = np.empty(0, np.int64), np.empty(0, np.int64)
         self._slots: dict[str, int] = {}
         self._gone: dict[str, int] = {}
         self.n_classes_ = classes
@@ -285,12 +289,17 @@ class IndividualKNN(Parameters):
     def _enter(self, names: list[str], slots: Slots, rows: Features, labels: NDArray[np.int64]) -> None:
         """Records that are in these slots, with what they have spent before."""
         store = self._budgets_store
-        spent = [self._gone.get(name, 0) for name in names] if store is None else store.spent(names)
+        if store is None:
+            positions, spent = slots, np.array([self._gone.get(name, 0) for name in names], np.int64)
+        else:
+            positions = store.positions(names)
+            spent = store.spent(positions)
         self._filter.admit(slots, self._filter.UNITS)  # nothing to spend while they come in
         if self._hashing is not None:
             self._hashing.insert(slots, rows)
-        self._labels, self._ids = grown(self._labels, self._records.size), grown(self._ids, self._records.size)
-        self._labels[slots], self._ids[slots] = labels, names
+        size = self._records.size
+        self._labels, self._positions = grown(self._labels, size), grown(self._positions, size)
+        self._labels[slots], self._positions[slots] = labels, positions
         self._slots.update(zip(names, slots.tolist(), strict=True))
         self._filter.admit(slots, np.minimum(spent, self._filter.UNITS))
 
@@ -377,11 +386,10 @@ class IndividualKNN(Parameters):
         """Charge records, first in the store; which of them have paid."""
         granted = np.ones(len(slots), bool)
         if self._budgets_store is not None and len(slots):
-            names = self._ids[slots].tolist()
-            granted[:] = self._budgets_store.charge(names, units.tolist(), self._filter.UNITS)
+            granted = self._budgets_store.charge(self._positions[slots], units, self._filter.UNITS)
             refused = slots[~granted]
             if len(refused):  # another process has charged them meanwhile
-                spent = self._budgets_store.spent(self._ids[refused].tolist())
+                spent = self._budgets_store.spent(self._positions[refused])
                 self._filter.admit(refused, np.minimum(spent, self._filter.UNITS))
         self._filter.spend(slots[granted], units[granted])
         return granted

@@ -1,7 +1,6 @@
 """Ind-KNN: what is answered, what every record pays for it, and that it has paid before anything is drawn."""
 
 import math
-from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 import accountant as ac
 import mechanisms as mx
 from mechanisms.kernels import BATCH, Cosine
-from mechanisms.noise import Seeded, as_randomness
+from mechanisms.noise import as_randomness
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 6)).astype(np.float32)
@@ -329,149 +328,6 @@ def test_reuse_lets_answers_vote():
     )
     assert model.predict([[1.0, 0.0]] * 20).tolist() == [2] * 20
     assert model.budgets_[0] < 0.125
-
-
-# --- a durable store -----------------------------------------------------------------------------------
-
-
-class Ledger:
-    """Budgets in memory, as `mechanisms.budgets` keeps them on disk."""
-
-    def __init__(self):
-        self.units, self.settings, self.calls = {}, None, []
-
-    def settle(self, settings):
-        if self.settings not in (None, settings):
-            raise ac.ParameterError("other settings")
-        self.settings = settings
-
-    def spent(self, ids):
-        return [self.units.get(name, 0) for name in ids]
-
-    def charge(self, ids, units, cap):
-        self.calls.append(list(ids))
-        granted = []
-        for name, amount in zip(ids, units, strict=True):
-            granted.append(self.units.get(name, 0) + amount <= cap)
-            if granted[-1]:
-                self.units[name] = self.units.get(name, 0) + amount
-        return granted
-
-
-def test_a_store_changes_no_answer():
-    ledger = Ledger()
-    plain, durable = ind().fit(X, Y), ind(store=ledger).fit(X, Y)
-    assert plain.predict(QUERIES).tolist() == durable.predict(QUERIES).tolist()
-    assert np.array_equal(plain.budgets_, durable.budgets_)
-    assert [CAP - ledger.units.get(str(i), 0) for i in range(300)] == durable._filter.left.tolist()
-
-
-def test_budgets_resume_from_a_store():
-    ledger = Ledger()
-    first = ind(store=ledger).fit(X, Y)
-    first.predict(QUERIES[:20])
-    second = ind(store=ledger).fit(X[100:], Y[100:], ids=range(100, 300))
-    assert np.array_equal(second.budgets_, first.budgets_[100:])
-    second.add(range(100), X[:100], Y[:100])
-    assert np.array_equal(second.budgets_, np.roll(first.budgets_, 200))
-    with pytest.raises(ac.ParameterError, match="other settings"):
-        ind(store=ledger, budget=0.6).fit(X, Y)
-
-
-def test_two_processes_on_one_store_do_not_overspend():
-    ledger = Ledger()
-    models = [ind(store=ledger, rng=seed, budget=0.1).fit(X, Y) for seed in range(2)]
-    for start in range(0, 40, 4):
-        for model in models:
-            model.predict(QUERIES[start : start + 4])
-    assert max(ledger.units.values()) <= CAP
-    assert np.array_equal(models[1]._filter.left, np.minimum(models[1]._filter.left, models[0]._filter.left.max()))
-    for model in models:
-        stored = np.array([CAP - ledger.units.get(str(i), 0) for i in range(300)])
-        assert (model._filter.left >= stored).all()
-
-
-class Interrupted(BaseException):
-    """What a signal raises."""
-
-
-@pytest.mark.parametrize("stop", range(1, 21))
-def test_whatever_is_drawn_has_been_paid_for(stop):
-    """Stopped at any draw, the charges that it needs are already in the store."""
-    ledger = Ledger()
-    model = ind(store=ledger, rng=3).fit(X, Y)
-    reference = ind(rng=3).fit(X, Y)
-    reference.predict(QUERIES[: (stop - 1) // 2])
-    draws = [0]
-
-    class Stops(Seeded):
-        def gaussian(self, sigma, size, grain):
-            draws[0] += 1
-            if draws[0] == stop:
-                raise Interrupted
-            return super().gaussian(sigma, size, grain)
-
-    model._source = Stops(model._source.generator)
-    with pytest.raises(Interrupted):
-        model.predict(QUERIES)
-    stored = np.array([CAP - ledger.units.get(str(i), 0) for i in range(300)])
-    done = model._filter.left
-    assert np.array_equal(stored, done)
-    assert (done <= reference._filter.left).all()
-    assert (done < reference._filter.left).any(), "the charge for the draw that was stopped"
-
-
-class Batched(Ledger):
-    """Charges count from the end of a batch on, unless it fails."""
-
-    fails = False
-
-    @contextmanager
-    def batch(self):
-        kept = dict(self.units)
-        try:
-            yield
-            if self.fails:
-                raise OSError("disk full")
-        except BaseException:
-            self.units = kept
-            raise
-
-
-def test_batches_are_committed_together_and_when_interrupted():
-    ledger = Batched()
-    model, plain = ind(store=ledger).fit(X, Y), ind().fit(X, Y)
-
-    def stop(done):
-        if done == 5:
-            raise Interrupted
-
-    with pytest.raises(Interrupted):
-        model.predict(QUERIES, progress=stop)
-    plain.predict(QUERIES[:5])
-    assert [CAP - ledger.units.get(str(i), 0) for i in range(300)] == plain._filter.left.tolist()
-    assert model.predict(QUERIES[5:]).tolist() == plain.predict(QUERIES[5:]).tolist()
-
-
-def test_answers_whose_commit_failed_are_not_reused():
-    ledger = Batched()
-    model = silenced(ind(threshold=0.999, reuse=True, min_count=1.0, store=ledger).fit([[1.0, 0.0]], [0]))
-    ledger.fails = True
-    with pytest.raises(OSError, match="disk full"):
-        model.predict([[0.0, 1.0]] * 3)
-    ledger.fails = False
-    model.predict([[0.0, 1.0]] * 3)
-    assert model.counts_.tolist() == [1.0, 1.0, 2.0]
-
-
-def test_a_durable_store_keeps_what_was_spent(tmp_path):
-    budgets = pytest.importorskip("mechanisms.budgets")
-    plain = ind().fit(X, Y)
-    with budgets.open_store(tmp_path / "budgets.db") as store:
-        first = ind(store=store).fit(X, Y)
-        assert first.predict(QUERIES).tolist() == plain.predict(QUERIES).tolist()
-    with budgets.open_store(tmp_path / "budgets.db") as store:
-        assert np.array_equal(ind(store=store).fit(X, Y).budgets_, plain.budgets_)
 
 
 # --- bad input -----------------------------------------------------------------------------------------

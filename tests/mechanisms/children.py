@@ -1,0 +1,33 @@
+"""Processes that tests start, listen to and kill."""
+
+import multiprocessing
+import os
+from contextlib import suppress
+
+KILLS = int(os.environ.get("BUDGET_KILLS", 100))
+
+# children are forked from a server with one thread; what it has imported, they need not import
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    [
+        "pytest",
+        "tests.mechanisms.test_individual_store",
+        "psycopg",
+        "sqlalchemy.dialects.postgresql.psycopg",
+    ]
+)
+
+
+def start(child, *arguments):
+    reader, writer = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=child, args=(*arguments, writer))
+    process.start()
+    writer.close()
+    return process, reader
+
+
+def listen(reader, told):
+    """Everything that is there to be read."""
+    with suppress(EOFError):
+        while reader.poll():
+            told.append(reader.recv())
