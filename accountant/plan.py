@@ -14,6 +14,8 @@ from accountant.adjacency import Adjacency
 from accountant.errors import AccountantError, PlanError, real, shown
 from accountant.events.collision import Collision
 from accountant.events.composition import Composition
+from accountant.events.discrete_gaussian import DiscreteGaussian
+from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
 from accountant.events.laplace import Laplace
@@ -27,6 +29,8 @@ __all__ = ["EVENTS", "Parameter", "Plan", "Release", "builtin_plans", "load_plan
 EVENTS: dict[str, type[Event]] = {
     "gaussian": Gaussian,
     "laplace": Laplace,
+    "discrete-gaussian": DiscreteGaussian,
+    "discrete-laplace": DiscreteLaplace,
     "randomized-response": RandomizedResponse,
     "noisy-screening": NoisyScreening,
     "collision": Collision,

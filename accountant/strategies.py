@@ -9,6 +9,8 @@ from accountant.adjacency import Adjacency
 from accountant.errors import MissingExtra
 from accountant.events.collision import Collision
 from accountant.events.composition import Composition
+from accountant.events.discrete_gaussian import DiscreteGaussian
+from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
 from accountant.events.laplace import Laplace
@@ -61,6 +63,8 @@ def events(adjacency: Adjacency | None = None) -> SearchStrategy[Event]:
         st.builds(Gaussian, scales),
         st.builds(Laplace, scales, coordinates=st.integers(1, 6)),
         st.builds(RandomizedResponse, epsilons, st.integers(1, 8)),
+        st.builds(DiscreteLaplace, scales, st.integers(1, 5)),
+        st.builds(DiscreteGaussian, scales, st.integers(1, 5)),
         st.builds(
             lambda sigma, threshold, size, low: NoisyScreening(sigma, threshold, low + size, low),
             scales,

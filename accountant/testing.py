@@ -14,6 +14,8 @@ from typing import Any
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shown
 from accountant.events.collision import Collision
+from accountant.events.discrete_gaussian import DiscreteGaussian
+from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
 from accountant.events.laplace import Laplace
@@ -48,6 +50,8 @@ def example_events() -> list[Event]:
         Gaussian(20.0),
         Laplace(2.0),
         Laplace(3.0, coordinates=3),
+        DiscreteLaplace(2.0, sensitivity=3),
+        DiscreteGaussian(2.0),
         RandomizedResponse(1.0, bits=2),
         NoisyScreening(85.0, 210.0, 300),
         NoisyScreening(2.0, 30.0, 50, min_votes=25),

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accountant.closed_forms import ACCURACY, PLACES, closed_form, inverse_profile
+from accountant.closed_forms import ACCURACY, PLACES, by_coordinate, closed_form, inverse_profile, of_coordinates
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.subsampled import PoissonSubsampled
 from accountant.families import DIRECTIONS, Tail, family_tail, is_screening
 from accountant.guarantee import Guarantee
 from accountant.loss_composition import Terminals, composed_delta, composed_epsilon
@@ -35,6 +36,7 @@ def tight_epsilon(run: Composition, delta: float, tolerance: float) -> Guarantee
     NoGuarantee
         No epsilon is enough at that delta.
     """
+    run = by_coordinate(run)
     _refuse_without_profile(run)
     if delta == 0.0:
         found, source = _pure(run), "pure-DP limit"
@@ -75,6 +77,7 @@ def tight_deltas(run: Composition, epsilons: Sequence[float], tolerance: float) 
 
     All epsilons share one game of screenings, made for the smallest delta among them.
     """
+    run = by_coordinate(run)
     _refuse_without_profile(run)
     end = float(run.renyi(math.inf))
     if (known := closed_form(run)) is not None:
@@ -143,7 +146,9 @@ def _refuse_without_profile(run: Composition) -> None:
         try:
             event._log_profile(np.zeros(1))
         except ProfileUnavailable as error:
-            raise ProfileUnavailable(f"{error}; accepted: method = 'renyi' or 'auto'") from None
+            shared = isinstance(event, PoissonSubsampled) and of_coordinates(event.event) > 1
+            why = " (all coordinates share one sample, and are not as many sampled releases)" if shared else ""
+            raise ProfileUnavailable(f"{error}{why}; accepted: method = 'renyi' or 'auto'") from None
         if event.family and not is_screening(event) and run.releases > 1:
             raise ProfileUnavailable(
                 f"{event!r} is a family of pairs of laws, which only screenings are composed as; "

@@ -50,6 +50,8 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
     ac.Gaussian: {"sigma": 2.0, "sensitivity": 1.0},
     ac.Laplace: {"scale": 2.0, "sensitivity": 1.0, "coordinates": 3},
     ac.RandomizedResponse: {"epsilon": 0.5, "bits": 3},
+    ac.DiscreteLaplace: {"scale": 2.0, "sensitivity": 2, "coordinates": 3},
+    ac.DiscreteGaussian: {"sigma": 2.0, "sensitivity": 2, "coordinates": 3},
     ac.PureDP: {"epsilon": 0.5},
     ac.ZeroConcentratedDP: {"rho": 0.1},
     ac.GaussianDP: {"mu": 0.5},
@@ -97,7 +99,7 @@ def test_a_bad_parameter_is_refused_with_its_value_and_the_accepted_range(kind, 
 
 @pytest.mark.parametrize("name", ["coordinates", "bits", "max_votes", "min_votes", "plurality", "nonzeros", "buckets"])
 def test_a_whole_number_may_be_written_as_a_float_but_not_be_fractional(name):
-    (kind,) = [kind for kind, values in VALID.items() if name in values]
+    kind = next(kind for kind, values in VALID.items() if name in values)
     value = VALID[kind][name]
     for same in (float(value), np.float64(value), np.int64(value), np.uint8(value)):
         assert kind(**VALID[kind] | {name: same}) == kind(**VALID[kind])
@@ -563,6 +565,12 @@ def test_laplace_profile_of_many_coordinates_with_little_noise(scale):
         ac.PureDP(0),
         ac.PureDP(1e6),
         ac.RandomizedResponse(1e-300, 1000),
+        ac.DiscreteLaplace(1e-50),
+        ac.DiscreteLaplace(1e50, 10**12),
+        ac.DiscreteLaplace(1e50, coordinates=1000),
+        ac.DiscreteGaussian(1e-50),
+        ac.DiscreteGaussian(1e50, 1, 10**12),
+        ac.DiscreteGaussian(1e5, 10**5),
         ac.NoisyScreening(1e-6, 0.5, 3),
         ac.NoisyScreening(1e12, -1e12, 3),
         ac.Collision(500, 3, 10**15),
@@ -690,6 +698,12 @@ ANY: dict[str, Callable[[random.Random], ac.Event]] = {
     "Gaussian": lambda dice: ac.Gaussian(_between(dice, 1e-50, 1e50), _between(dice, 1e-50, 1e50)),
     "Laplace": lambda dice: ac.Laplace(
         _between(dice, 1e-50, 1e50), dice.choice((1.0, _between(dice, 1e-50, 1e50))), dice.choice((1, 1, 2, 64, 10**12))
+    ),
+    "DiscreteLaplace": lambda dice: ac.DiscreteLaplace(
+        _between(dice, 1e-50, 1e50), dice.choice((1, 1, 3, 10**12)), dice.choice((1, 1, 2, 64, 10**12))
+    ),
+    "DiscreteGaussian": lambda dice: ac.DiscreteGaussian(
+        _between(dice, 1e-50, 1e50), dice.choice((1, 1, 3, 10**12)), dice.choice((1, 1, 2, 64, 10**12))
     ),
     "RandomizedResponse": lambda dice: ac.RandomizedResponse(_between(dice, 1e-300, 1e6), dice.choice((1, 7, 10**12))),
     "PureDP": lambda dice: ac.PureDP(_between(dice, 1e-300, 1e6)),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
+from accountant.cli import main
 from accountant.conversion import epsilon_from_renyi
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
 
@@ -488,3 +489,19 @@ def test_data_dependent_plan_is_cheaper_and_marked():
     price = ac.epsilon(seen.composition, seen.delta)
     assert price.data_dependent
     assert price.epsilon < ac.epsilon(ahead.composition, ahead.delta).epsilon
+
+
+def test_discrete_noise_in_a_plan(tmp_path, capsys):
+    path = tmp_path / "counts.toml"
+    path.write_text(
+        'delta = 1e-6\nadjacency = "replace"\n'
+        '[[release]]\nevent = "discrete-laplace"\nscale = 20\ncoordinates = 80\ncount = 3\n'
+        '[[release]]\nevent = "discrete-gaussian"\nsigma = 12.5\nsensitivity = 2\ncoordinates = 80\n'
+    )
+    run = load_plan(path).composition
+    replace = ac.Adjacency.REPLACE
+    assert run == 3 * ac.DiscreteLaplace(20, 1, 80, replace) + ac.DiscreteGaussian(12.5, 2, 80, replace)
+    assert main(["list"]) == 0
+    listed = capsys.readouterr().out
+    assert "discrete-laplace" in listed
+    assert "discrete-gaussian" in listed

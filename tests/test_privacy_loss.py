@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from accountant.errors import ParameterError, ToleranceUnreachable
 from accountant.events.composition import Composition
+from accountant.events.discrete_gaussian import DiscreteGaussian
+from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian, GaussianDP
 from accountant.events.laplace import Laplace
@@ -61,6 +63,9 @@ EVENTS = [
     Laplace(1.0),
     Laplace(0.7, coordinates=3),
     RandomizedResponse(1.3, 3),
+    DiscreteLaplace(2.0, 3),
+    DiscreteGaussian(0.6),
+    DiscreteGaussian(9.0, 2, 4),
     SAMPLED,
     PoissonSubsampled(Gaussian(0.5), 0.9),
     PoissonSubsampled(Laplace(1.0), 0.1),

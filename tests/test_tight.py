@@ -441,3 +441,70 @@ def test_near_the_pure_limit(run, delta):
 
 def test_zero_epsilon_is_seen_from_total_variation():
     assert tight(30 * ac.PoissonSubsampled(ac.PureDP(3.5e-6), 0.999999), 1e-3, tolerance=1e-3).epsilon == 0
+
+
+# --- many coordinates ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("many", "one", "count"),
+    [
+        (ac.Laplace(20.0, coordinates=2000), ac.Laplace(20.0), 2000),
+        (ac.DiscreteLaplace(20.0, 3, 2000), ac.DiscreteLaplace(20.0, 3), 2000),
+        (ac.DiscreteLaplace(20.0, coordinates=2000), ac.RandomizedResponse(1 / 20.0), 2000),
+        (ac.DiscreteGaussian(1.0, coordinates=2000), ac.DiscreteGaussian(1.0), 2000),
+        (ac.DiscreteGaussian(40.0, coordinates=2000), ac.DiscreteGaussian(40.0), 2000),
+        (ac.PoissonSubsampled(ac.Laplace(20.0, coordinates=65), 1.0), ac.Laplace(20.0), 65),
+    ],
+    ids=repr,
+)
+def test_coordinates_are_composed_releases(many, one, count):
+    for delta in (1e-3, 1e-20):
+        found, composed = tight(1 * many, delta), tight(count * one, delta)
+        assert (found.epsilon, found.lower, found.source) == (composed.epsilon, composed.lower, composed.source)
+        assert found.epsilon <= ac.epsilon(many, delta).epsilon
+    assert ac.delta(many, found.epsilon, method="tight").delta == pytest.approx(1e-20, rel=0.5)
+
+
+def test_coordinates_add_up_over_a_run():
+    """3 releases of 700 coordinates and 2 of one are 2102 releases."""
+    run = 3 * ac.Laplace(20.0, coordinates=700) + 2 * ac.Laplace(20.0)
+    assert tight(run, 1e-6).epsilon == tight(2102 * ac.Laplace(20.0), 1e-6).epsilon
+    # at 100 coordinates a profile of all and a composition of singles are two computations of one number
+    bits, few = 100 * ac.RandomizedResponse(0.1), tight(1 * ac.Laplace(20.0, coordinates=64), 1e-6)
+    singles = tight(64 * ac.Laplace(20.0), 1e-6, tolerance=1e-4)
+    assert singles.lower <= few.epsilon <= singles.epsilon * (1 + 1e-9)
+    assert tight(bits, 1e-6).epsilon == tight(1 * ac.DiscreteLaplace(10.0, coordinates=100), 1e-6).epsilon
+
+
+@pytest.mark.parametrize(
+    "event",
+    [ac.Laplace(1e3, coordinates=10**6 + 1), ac.RandomizedResponse(1e-3, 10**6 + 1)],
+    ids=repr,
+)
+def test_very_many_coordinates_are_taken_in_blocks(event):
+    """In the limit a Gaussian with as much variance of the loss: mu = sqrt(m) t."""
+    found = tight(1 * event, 1e-6)
+    assert found.lower * 0.999 <= gaussian_epsilon(math.sqrt(10**6 + 1) / 1e3, 1e-6) <= found.epsilon * 1.001
+
+
+def test_what_cannot_be_taken_apart_is_refused():
+    shared = ac.PoissonSubsampled(ac.Laplace(20.0, coordinates=2000), 0.1)
+    with pytest.raises(ac.ProfileUnavailable, match=r"\[1, 64\], not 2000 \(all coordinates share one sample, .*renyi"):
+        tight(1 * shared, 1e-6)
+    assert ac.epsilon(shared, 1e-6, method="auto").method == "renyi"
+    with pytest.raises(ac.ProfileUnavailable, match="not 1000000000"):
+        tight(10**30 * ac.Laplace(1e20, coordinates=10**9), 1e-6)
+    with pytest.raises(ac.ProfileUnavailable, match="one coordinate, not 100000"):
+        tight(1 * ac.DiscreteGaussian(1.0, coordinates=10**5), 1e-6)
+
+
+def test_discrete_gaussians_of_one_sigma_are_one_sum():
+    run = 7 * ac.DiscreteGaussian(20.0, 2, 30) + 5 * ac.DiscreteGaussian(20.0, 2)
+    found = tight(run, 1e-9)
+    assert found.source == "215 discrete Gaussians"
+    assert found.epsilon == pytest.approx(gaussian_epsilon(math.sqrt(215) * 2 / 20, 1e-9), rel=1e-5)
+    mixed = tight(run + ac.DiscreteGaussian(10.0, 1, 4), 1e-9, tolerance=1e-3)
+    assert mixed.source == "privacy-loss distribution"
+    truth = gaussian_epsilon(math.sqrt(215 * 4 / 400 + 4 / 100), 1e-9)
+    assert mixed.lower * 0.9999 <= truth <= mixed.epsilon * 1.0001

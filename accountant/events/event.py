@@ -376,10 +376,11 @@ def _log_profile_mean(event: Event, order: float, rate: float, end: float, power
     if end < math.inf:
         edges = _graded_edges(event, end)
     else:
-        top = _effective_end(log_integrand)
+        knots = np.asarray(event._profile_knots(), dtype=float)
+        top = _effective_end(log_integrand, np.maximum(knots - 1 / order, knots / 2))
         if top == math.inf:
             return math.inf
-        edges = np.concatenate([[0.0], top * 0.5 ** np.arange(60, -1, -1.0)])
+        edges = np.unique(np.concatenate([[0.0], top * 0.5 ** np.arange(60, -1, -1.0), knots[knots < top]]))
     return math.log(order) + 2 * math.log(rate) + log_integral(log_integrand, edges, tolerance)
 
 
@@ -408,9 +409,9 @@ def _remembered_profile(event: Event) -> Callable[[FloatArray], tuple[FloatArray
     return profile
 
 
-def _effective_end(log_integrand: Any) -> float:
+def _effective_end(log_integrand: Any, peaks: FloatArray) -> float:
     """An epsilon beyond which the integrand is below e^-60 of its largest value, or inf if none shows."""
-    e = 2.0 ** np.arange(-40, 40.25, 0.25)
+    e = np.union1d(2.0 ** np.arange(-40, 40.25, 0.25), peaks)
     values = log_integrand(e) + np.log(e)
     last = int(np.flatnonzero(values >= np.max(values) - 60)[-1])
     return float(e[last + 1]) if last + 1 < e.size else math.inf

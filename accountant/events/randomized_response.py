@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from typing import Self
 
 import numpy as np
@@ -15,11 +16,12 @@ from accountant.events.event import BatchedEvent, Event
 from accountant.numerics import (
     FloatArray,
     Kernel,
+    deviance,
     divergence_from_log_mean,
-    log_binomial_pmf,
     log_mean_excess,
     log_mixture_ratio,
     logaddexp,
+    stirling_error,
 )
 
 __all__ = ["PureDP", "RandomizedResponse"]
@@ -60,13 +62,7 @@ class _BernoulliLike(BatchedEvent):
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         if self._bits() > PROFILE_BITS:
             return super()._subsampled_curve(rate, orders)
-        # finitely many outcomes: what the integral over the profile would give, as a sum
-        k = np.arange(self._bits() + 1, dtype=float)
-        log_q = _log_masses(self.epsilon, self._bits(), self._bits() - k)
-        ratio = log_mixture_ratio(rate, (2 * k - self._bits()) * self.epsilon)
-        curve = np.empty_like(orders)
-        finite_law_curve(orders, log_q, ratio, curve)
-        return np.minimum(curve, self._curve(orders))
+        return np.minimum(sampled_bits_curve(self.epsilon, self._bits(), rate, orders), self._curve(orders))
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,8 @@ class RandomizedResponse(_BernoulliLike):
     epsilon : float
         Pure-DP parameter of one bit, in nats; [0, 1e6].
     bits : int
-        Bits that differ between neighbouring inputs; [1, 1e12], for the profile at most 1e5.
+        Bits that differ between neighbouring inputs; [1, 1e12], for the profile at most 1e5 (the tight route composes
+        more of them).
     adjacency : Adjacency
 
     Raises
@@ -154,19 +151,51 @@ def bernoulli_curves(rows: FloatArray, orders: FloatArray, curves: FloatArray) -
             curves[i, j] = rows[i, 1] * bernoulli_divergence(orders[j], rows[i, 0])
 
 
-@Kernel
-def log_binomials(n: float, k: FloatArray, result: FloatArray) -> None:
-    """Fill `result` with log C(n, k)."""
-    for i in range(k.size):
-        result[i] = log_binomial_pmf(n, k[i], 0.5) + n * math.log(2.0)
-
-
 def _log_masses(epsilon: float, bits: int, k: FloatArray) -> FloatArray:
-    """Log-probability that k of the bits are told truly."""
+    """Log-probability that k of the bits are told truly.
+
+    Loader's expansion (2000) about the mean. Far from it the logarithm moves by thousands of times the mean's own
+    rounding: both means are taken to 40 digits, and what a float of them lacks is added to first order.
+    """
     log_mass = np.empty_like(k)
-    log_binomials(float(bits), k, log_mass)
-    log_mass -= bits * math.log1p(math.exp(-epsilon)) + (bits - k) * epsilon
+    with localcontext() as context:
+        context.prec = 40
+        odds = Decimal(min(epsilon, LARGE)).exp()
+        means = [bits * odds / (1 + odds), bits / (1 + odds)]
+        lacking = [float(mean - Decimal(float(mean))) for mean in means]
+    fill_log_masses(float(bits), k, np.array([float(mean) for mean in means]), np.array(lacking), log_mass)
+    if epsilon > LARGE:
+        log_mass -= (bits - k) * (epsilon - LARGE)
     return log_mass
+
+
+LARGE = 600.0
+"""An epsilon beyond which a true bit has probability 1, and any number of false ones e^-epsilon for each."""
+
+
+@Kernel
+def fill_log_masses(n: float, k: FloatArray, means: FloatArray, lacking: FloatArray, result: FloatArray) -> None:
+    """Fill `result` with log( C(n,k) p^k q^(n-k) ), p + q = 1; `means` are n p and n q but for what is `lacking`."""
+    for i in range(k.size):
+        x = k[i]
+        y = n - x
+        if x == 0.0 or y == 0.0:
+            result[i] = -n * math.log1p(means[0] / means[1] if x == 0.0 else means[1] / means[0])
+            continue
+        spread = 0.5 * (math.log(n / y) - math.log(2.0 * math.pi * x))
+        error = stirling_error(n) - stirling_error(x) - stirling_error(y)
+        moved = lacking[0] * (x / means[0] - 1.0) + lacking[1] * (y / means[1] - 1.0)
+        result[i] = spread + error - deviance(x, means[0]) - deviance(y, means[1]) + moved
+
+
+def sampled_bits_curve(epsilon: float, bits: int, rate: float, orders: FloatArray) -> FloatArray:
+    """The Rényi curve of Poisson-sampled bits: what the integral over the profile would give, as a sum."""
+    k = np.arange(bits + 1, dtype=float)
+    log_q = _log_masses(epsilon, bits, bits - k)
+    ratio = log_mixture_ratio(rate, (2 * k - bits) * epsilon)
+    curve = np.empty_like(orders)
+    finite_law_curve(orders, log_q, ratio, curve)
+    return curve
 
 
 @Kernel
@@ -186,7 +215,7 @@ def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> Floa
     """Log of sum_k C(m,k) p^k q^(m-k) (1 - e^{e - (2k-m) eps})_+ at e >= 0, p = e^eps/(1+e^eps), q = 1-p."""
     if bits > PROFILE_BITS:
         raise ProfileUnavailable(
-            f"RandomizedResponse has a computed profile for bits in [1, {PROFILE_BITS}], not {bits}"
+            f"randomized response has a computed profile for bits in [1, {PROFILE_BITS}], not {bits}"
         )
     k = np.arange(bits // 2, bits + 1, dtype=float)
     log_mass = _log_masses(epsilon, bits, k)
@@ -194,5 +223,12 @@ def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> Floa
     with np.errstate(divide="ignore"):
         chunks = np.array_split(points, math.ceil(points.size * k.size / 1e6)) if points.size else [points]
         gains = [np.log(-np.expm1(np.minimum(part[:, None] - loss, 0.0))) for part in chunks]
-        result: FloatArray = np.concatenate([np.logaddexp.reduce(log_mass + gain, axis=1) for gain in gains])
-    return result
+        return np.concatenate([_log_sums(log_mass + gain) for gain in gains])
+
+
+def _log_sums(logs: FloatArray) -> FloatArray:
+    """Log of the sum of exponentials, by rows: adding logarithms one by one would round at every step."""
+    top = np.max(logs, axis=1)
+    top = np.where(top > -math.inf, top, 0.0)
+    sums: FloatArray = np.log(np.sum(np.exp(logs - top[:, None]), axis=1))
+    return np.asarray(top + sums)

@@ -25,12 +25,15 @@ CENTRAL = [
     ac.ZeroConcentratedDP(3.0),
     ac.GaussianDP(0.0),
     ac.GaussianDP(5.0),
+    ac.DiscreteLaplace(0.05),
+    ac.DiscreteLaplace(1e4, 7),
+    ac.DiscreteLaplace(1.5, coordinates=9),
 ]
 
 EVENTS = [
     *example_events(),
     *CENTRAL,
-    *(ac.PoissonSubsampled(event, rate) for event, rate in zip(CENTRAL, [1e-6, 0.9, 1e-3, 0.5] * 5, strict=False)),
+    *(ac.PoissonSubsampled(event, rate) for event, rate in zip(CENTRAL, [1e-6, 0.9, 1e-3, 0.5] * 6, strict=False)),
     ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01),
     ac.PoissonSubsampled(ac.Gaussian(0.6), 0.256),
     ac.PoissonSubsampled(ac.NoisyScreening(85, 210, 300), 0.25),
@@ -39,6 +42,11 @@ EVENTS = [
     ac.Collision(0.01, 5, 6),
     ac.Laplace(20.0, coordinates=2, adjacency=REPLACE),
     ac.RandomizedResponse(0.4, 2, REPLACE),
+    ac.DiscreteLaplace(1.5, 2, 9, REPLACE),
+    ac.DiscreteGaussian(0.5, 1, 40, REPLACE),
+    ac.DiscreteGaussian(0.2),
+    ac.DiscreteGaussian(3.0, 2, 5),
+    ac.DiscreteGaussian(1e4, 3, adjacency=REPLACE),
     ac.DataDependentScreening(85, 210, 0),
     ac.DataDependentGNMax(100.0, [990, 5, 5]),
     ac.DataDependentGNMax(40.0, [1, 1]),
