@@ -22,19 +22,23 @@ from accountant.errors import (
 )
 from accountant.events.collision import Collision
 from accountant.events.composition import Composition
+from accountant.events.discrete_gaussian import DiscreteGaussian
+from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.event import Event, Profile
 from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
 from accountant.events.laplace import Laplace
 from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.screening import DataDependentScreening, NoisyScreening
+from accountant.events.shuffled import Shuffled
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.filters import BudgetExceeded, FilterConversion, IndividualFilter
 from accountant.guarantee import Guarantee
 from accountant.price import Curve, calibrate, curve, delta, epsilon
+from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
 
 if TYPE_CHECKING:
-    from accountant import terminal, testing
+    from accountant import plots, terminal, testing
     from accountant.plan import Plan, load_plan
 
 __version__ = "0.1.0"
@@ -53,6 +57,8 @@ __all__ = [
     "DataDependentGNMax",
     "DataDependentLNMax",
     "DataDependentScreening",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "Event",
     "FilterConversion",
     "GNMax",
@@ -73,6 +79,7 @@ __all__ = [
     "ProfileUnavailable",
     "PureDP",
     "RandomizedResponse",
+    "Shuffled",
     "SubsamplingError",
     "ToleranceUnreachable",
     "ZeroConcentratedDP",
@@ -81,6 +88,10 @@ __all__ = [
     "delta",
     "epsilon",
     "load_plan",
+    "local_epsilon_for",
+    "plots",
+    "shuffled_delta",
+    "shuffled_epsilon",
     "terminal",
     "testing",
 ]
@@ -90,7 +101,7 @@ def __getattr__(name: str) -> Any:
     """Load what pricing does not need only when it is asked for."""
     from importlib import import_module
 
-    if name in ("terminal", "testing"):
+    if name in ("plots", "terminal", "testing"):
         return import_module(f"accountant.{name}")
     if name in ("Plan", "load_plan"):
         return getattr(import_module("accountant.plan"), name)

@@ -55,6 +55,10 @@ class Randomness(Protocol):
         """Go back to that state."""
         ...
 
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """`size` draws, uniform on the integers of 64 bits."""
+        ...
+
     def uniform(self, size: int) -> Floats:
         """`size` draws, uniform on the open interval (0, 1), with 53 bits each."""
         ...
@@ -65,6 +69,14 @@ class Randomness(Protocol):
 
     def laplace(self, scale: float, size: int, grain: float) -> Floats:
         """Laplace noise, likewise."""
+        ...
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Floats:
+        """Whole numbers n with probability proportional to exp(-n^2/(2 sigma^2))."""
+        ...
+
+    def discrete_laplace(self, scale: float, size: int) -> Floats:
+        """Whole numbers n with probability proportional to exp(-|n|/scale)."""
         ...
 
 
@@ -90,15 +102,23 @@ class System:
     def restore(self, state: None) -> None:
         return None
 
+    def words(self, size: int) -> NDArray[np.uint64]:
+        return np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
+
     def uniform(self, size: int) -> Floats:
-        words = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
-        return _open_interval(words)
+        return _open_interval(self.words(size))
 
     def gaussian(self, sigma: float, size: int, grain: float) -> Floats:
         return _exact("make_gaussian", sigma, size, grain)
 
     def laplace(self, scale: float, size: int, grain: float) -> Floats:
         return _exact("make_laplace", scale, size, grain)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Floats:
+        return _integers("make_gaussian", sigma, size)
+
+    def discrete_laplace(self, scale: float, size: int) -> Floats:
+        return _integers("make_laplace", scale, size)
 
 
 class Seeded:
@@ -119,8 +139,11 @@ class Seeded:
     def restore(self, state: Any) -> None:
         self.generator.bit_generator.state = state
 
+    def words(self, size: int) -> NDArray[np.uint64]:
+        return self.generator.integers(0, 2**64, size, dtype=np.uint64)
+
     def uniform(self, size: int) -> Floats:
-        return _open_interval(self.generator.integers(0, 2**64, size, dtype=np.uint64))
+        return _open_interval(self.words(size))
 
     def gaussian(self, sigma: float, size: int, grain: float) -> Floats:
         draws: Floats = sigma * ndtri(self.uniform(size))
@@ -131,10 +154,26 @@ class Seeded:
         draws: Floats = -scale * np.sign(centred) * np.log1p(-2 * np.abs(centred))
         return draws
 
+    def discrete_gaussian(self, sigma: float, size: int) -> Floats:
+        """By rejection from discrete Laplace noise (Canonne, Kamath & Steinke 2020, Algorithm 3)."""
+        scale = math.floor(sigma) + 1.0
+        found = np.empty(0)
+        while len(found) < size:
+            drawn = self.discrete_laplace(scale, 2 * (size - len(found)) + 16)
+            kept = self.uniform(len(drawn)) < np.exp(-((np.abs(drawn) - sigma**2 / scale) ** 2) / (2 * sigma**2))
+            found = np.concatenate([found, drawn[kept]])
+        return found[:size]
+
+    def discrete_laplace(self, scale: float, size: int) -> Floats:
+        """The difference of two geometric draws, each by inversion: P[draw >= n] = exp(-n/scale)."""
+        first, second = (np.floor(-scale * np.log(self.uniform(size))) for _ in range(2))
+        draws: Floats = first - second
+        return draws
+
 
 def _open_interval(words: NDArray[np.uint64]) -> Floats:
-    """The middles of 2^53 equal cells: neither 0 nor 1, and symmetric about 1/2."""
-    return ((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
+    """The middles of 2^53 equal cells: neither 0 nor, by rounding of the last one, 1; symmetric about 1/2."""
+    return np.minimum(((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53, 1 - 2.0**-53)
 
 
 def _exact(maker: str, scale: float, size: int, grain: float) -> Floats:
@@ -144,6 +183,14 @@ def _exact(maker: str, scale: float, size: int, grain: float) -> Floats:
         raise ac.ParameterError(f"noise of scale {scale:g}; accepted: at most {spacing * 2.0**LONGEST:g}")
     draws = _sampler(maker, scale / spacing)([0] * size) if size else []
     noise: Floats = np.array(draws, dtype=np.float64) * spacing
+    return noise
+
+
+def _integers(maker: str, scale: float, size: int) -> Floats:
+    """Exact discrete noise on the integers."""
+    if scale > 2.0**45:
+        raise ac.ParameterError(f"discrete noise of scale {scale:g}; accepted: at most {2.0**45:g}")
+    noise: Floats = np.array(_sampler(maker, scale)([0] * size) if size else [], dtype=np.float64)
     return noise
 
 
@@ -195,6 +242,11 @@ def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0)
         return source.gaussian(inner.sigma, size, grain)
     if isinstance(inner, ac.Laplace | ac.LNMax):
         return source.laplace(inner.scale, size, grain)
+    if isinstance(inner, ac.DiscreteGaussian):
+        return source.discrete_gaussian(inner.sigma, size)
+    if isinstance(inner, ac.DiscreteLaplace):
+        return source.discrete_laplace(inner.scale, size)
     raise ac.ParameterError(
-        f"{event!r} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, LNMax"
+        f"{event!r} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, LNMax, "
+        "DiscreteGaussian, DiscreteLaplace"
     )

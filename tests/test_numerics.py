@@ -118,3 +118,13 @@ def test_kernels_compile_only_when_called_and_call_each_other():
 
 def _outer(x):
     return logaddexp(x, x)
+
+
+def test_mills_slope_far_to_the_left():
+    """The derivative of the Mills ratio, from which small Gaussian profiles come, on both sides of its seam."""
+    from accountant.events.gaussian import _mills_slope
+
+    with mp.workdps(60):
+        for z in (-19.99, -20.0, -20.0001, -21.0, -60.0, -1e4):
+            exact = 1 + mp.mpf(z) * mp.ncdf(z) / mp.npdf(z)
+            assert abs(_mills_slope(np.array([z]))[0] / exact - 1) < 1e-13, z

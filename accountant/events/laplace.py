@@ -31,8 +31,8 @@ class Laplace(BatchedEvent):
 
     Rényi curve ``m/(a-1) * log( a/(2a-1) exp((a-1)t) + (a-1)/(2a-1) exp(-a t) )`` with
     ``t = sensitivity/scale`` and ``m = coordinates`` (Mironov 2017, Prop. 6 and additivity); pure DP at ``m t``.
-    The profile is the exact one of the product of m Laplace pairs, computed for at most 64 coordinates. Poisson
-    subsampling is exact for at most 16; beyond, the generic bound stands.
+    The profile is the exact one of the product of m Laplace pairs, computed for at most 64 coordinates (the tight route
+    composes more of them). Poisson subsampling is exact for at most 16; beyond, the generic bound stands.
 
     Parameters
     ----------

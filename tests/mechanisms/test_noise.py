@@ -9,6 +9,7 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms import noise
 from mechanisms.noise import Seeded, System, as_randomness, noise_of
 from mechanisms.noisy_sgd import GRAIN
 
@@ -115,3 +116,11 @@ def test_weights_of_a_real_training_are_sums_on_the_lattice():
     weights = model.fit([[0.3, 0.1], [0.2, 0.7]], [0, 1]).weights_
     spacing = 2.0**-40  # of noise with scale 1.5
     assert np.array_equal(weights, np.round(weights / spacing) * spacing)
+
+
+def test_the_outermost_words_stay_inside():
+    """The last cell's middle is no double, and would round to 1, where every quantile is infinite."""
+    words = np.array([0, 2**64 - 1, 2**64 - 2**11, 2**64 - 2**12], dtype=np.uint64)
+    draws = noise._open_interval(words)
+    assert (0 < draws).all()
+    assert (draws < 1).all()

@@ -1,0 +1,207 @@
+"""What shuffling n users' local reports makes of their local guarantee.
+
+All bounds are for REPLACE adjacency (one of n users changes their input) and for users that run the same local
+randomizer on their own input alone. For rounds that compose see `accountant.Shuffled`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from accountant.calibration import solve
+from accountant.errors import ParameterError, integer, real
+from accountant.events.event import Event
+from accountant.events.shuffled import NO_GAIN, USERS, Blanket, blanket, clones, local_epsilon, log_shuffled_delta
+
+__all__ = ["local_epsilon_for", "shuffled_delta", "shuffled_epsilon"]
+
+METHODS = ("closed-form", "clones", "variation-ratio")
+
+FINE = 1e-9
+"""Relative width to which an epsilon is searched."""
+
+
+def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "variation-ratio") -> float:
+    """Central epsilon of n shuffled local reports at a given delta.
+
+    Parameters
+    ----------
+    local : float, RandomizedResponse, Collision or PureDP
+        Local randomizer; a float stands for any with that pure-DP epsilon, in nats, [0, 1e6]. Any two inputs of
+        randomized response differ in at most `bits` bits, whatever its own adjacency says. A hash function of Collision
+        is either common to all users or drawn afresh by each and part of the report.
+    n : int
+        Users; [1, 1e12].
+    delta : float
+        In [0, 1]; 0 asks for pure DP, which shuffling does not improve.
+    method : {"variation-ratio", "clones", "closed-form"}
+        "variation-ratio", the default and the smallest: the pair of laws of Wang et al. 2023, from the local epsilon,
+        the largest total variation between two inputs, and what the reports of all inputs have in common, as far as
+        it is proved for these randomizers (see `accountant.events.shuffled`). "clones": Feldman, McMillan & Talwar
+        2021, Thm 3.1, evaluated numerically. "closed-form": their closed form. The last two know the local epsilon
+        only.
+
+    Returns
+    -------
+    float
+        In nats, never above the local epsilon. Found to 1e-9, relatively, on the safe side; what sums leave out and
+        what rounding may cost is part of it. Beyond a local epsilon of 500 it is the local epsilon itself.
+
+    Raises
+    ------
+    ParameterError
+        A value is out of range, a name is unknown, or the closed form does not hold there: it needs
+        ``local <= log(n / (16 log(2/delta)))``.
+    """
+    end, users, target = _checked(local, n, delta)
+    if method == "closed-form":
+        return closed_form(end, users, target)
+    pair = _pair(local, end, method)
+    if pair is None or target == 0.0:
+        return end
+    log_delta = math.log(target)
+    if log_shuffled_delta(pair, users, 0.0) <= log_delta:
+        return 0.0
+    return _smallest(pair, users, log_delta)
+
+
+def shuffled_delta(local: float | Event, n: int, epsilon: float, method: str = "variation-ratio") -> float:
+    """Central delta of n shuffled local reports at an epsilon in [0, 1e300]; otherwise as `shuffled_epsilon`.
+
+    The closed form is solved for delta: the smallest at which it holds and gives `epsilon`; 1 where there is none.
+    """
+    end, users, _ = _checked(local, n, 1.0)
+    point = real("epsilon", epsilon, 0.0, 1e300)
+    if method == "closed-form":
+        return _closed_form_delta(end, users, point)
+    pair = _pair(local, end, method)
+    if point >= end:
+        return 0.0
+    if pair is None:
+        return 1.0
+    # an underflow to 0 would claim pure DP
+    return max(math.exp(log_shuffled_delta(pair, users, point)), 5e-324)
+
+
+def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "variation-ratio") -> float:
+    """Largest local epsilon with which n shuffled reports meet a central (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float
+        Central epsilon in nats; (0, 500].
+    n, delta, method
+        As for `shuffled_epsilon`, which gives at most `epsilon` for the result; delta in (0, 1).
+
+    Returns
+    -------
+    float
+        Within 1e-7 of the largest, relatively, on the safe side. For the closed form, the largest at which it holds.
+
+    Raises
+    ------
+    ParameterError
+        A value is out of range, a name is unknown, or the closed form holds for no local epsilon at all.
+    """
+    target = real("epsilon", epsilon, 0.0, NO_GAIN, open_low=True)
+    users, point = integer("n", n, 1, USERS), real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
+    if method == "closed-form":
+        low, high = 0.0, math.log(_closed_form_room(0.0, users, point))
+        if closed_form(high, users, point) <= target:
+            return high
+        while (middle := (low + high) / 2) not in (low, high):
+            low, high = (middle, high) if closed_form(middle, users, point) <= target else (low, middle)
+        return low
+    _pair(target, target, method)
+    if shuffled_epsilon(NO_GAIN, users, point, method) <= target:
+        return NO_GAIN
+
+    def excess(local: float) -> float:
+        return shuffled_epsilon(local, users, point, method) - target
+
+    # a local epsilon is never amplified to more than itself
+    return max(target, solve(excess, target, NO_GAIN, min(target * 1.5, NO_GAIN)))
+
+
+def closed_form(end: float, users: int, delta: float) -> float:
+    """Feldman, McMillan & Talwar 2021, Thm 3.1:
+
+    log(1 + (e^e0 - 1)/(e^e0 + 1) (8 sqrt(e^e0 log(4/delta))/sqrt(n) + 8 e^e0/n)).
+    """
+    _closed_form_room(end, users, delta)
+    growth = math.exp(end)
+    spread = 8 * math.sqrt(growth * math.log(4 / delta) / users) + 8 * growth / users
+    return min(math.log1p(math.tanh(end / 2) * spread), end)
+
+
+def _closed_form_room(end: float, users: int, delta: float) -> float:
+    """n / (16 log(2/delta)), or ParameterError where the closed form does not hold."""
+    room = users / (16 * math.log(2 / delta)) if delta > 0 else 0.0
+    if room < 1 or end > math.log(room) * (1 + 4e-16):
+        limit = f"{math.log(room):.9g}" if room >= 1 else "a larger n: none holds"
+        raise ParameterError(
+            f"local = {end:.9g} with n = {users} and delta = {delta:g} is out of the closed form's range; "
+            f"accepted: local <= log(n / (16 log(2/delta))) = {limit}; or method = 'variation-ratio'"
+        )
+    return room
+
+
+def _closed_form_delta(end: float, users: int, epsilon: float) -> float:
+    if epsilon >= end:
+        return 0.0
+    low, high = math.log(5e-324), 0.0
+    _closed_form_room(end, users, 1.0)
+
+    def holds(log_delta: float) -> bool:
+        try:
+            return closed_form(end, users, math.exp(log_delta)) <= epsilon
+        except ParameterError:
+            return False
+
+    if not holds(high):
+        return 1.0
+    while high - low > 1e-12 * abs(low):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return math.exp(high)
+
+
+def _checked(local: float | Event, n: int, delta: float) -> tuple[float, int, float]:
+    return local_epsilon(local), integer("n", n, 1, USERS), real("delta", delta, 0.0, 1.0)
+
+
+def _pair(local: float | Event, end: float, method: str) -> Blanket | None:
+    """The pair of laws that dominates; None where the local guarantee is as good."""
+    if method not in METHODS:
+        raise ParameterError(f"method = {method!r}; accepted: {', '.join(METHODS)}")
+    if end > NO_GAIN:
+        return None
+    return clones(end) if method == "clones" else blanket(local if isinstance(local, Event) else end)
+
+
+def _smallest(pair: Blanket, users: int, log_delta: float) -> float:
+    """The smallest epsilon whose delta is at most the target: regula falsi on logs, halving where that is slow."""
+    low, high = 0.0, pair.epsilon
+    above, below = log_shuffled_delta(pair, users, low) - log_delta, -math.inf
+    for turn in range(400):
+        if high - low <= FINE * high:
+            break
+        share = 0.5
+        if turn % 3 and below > -math.inf:
+            # log delta falls about as the square of epsilon
+            square = (above / (above - below)) * (high**2 - low**2) + low**2
+            nudge = (0.25 if turn % 3 == 1 else -0.25) * FINE * high
+            share = min(max((math.sqrt(square) + nudge - low) / (high - low), 1e-9), 1 - 1e-9)
+        elif below == -math.inf:
+            share = 0.5 if high < 1e-3 else 0.25
+        middle = low + share * (high - low)
+        excess = log_shuffled_delta(pair, users, middle) - log_delta
+        if np.isnan(excess):
+            raise ArithmeticError(f"the delta of {pair} beside {users - 1} users is not a number at {middle!r}")
+        if excess > 0:
+            low, above = middle, excess
+        else:
+            high, below = middle, excess
+    return high

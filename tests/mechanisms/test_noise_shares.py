@@ -1,0 +1,288 @@
+"""Noise shares: their sum is discrete Laplace, whoever drops out; flooding keeps what it promises, by enumeration."""
+
+import math
+from decimal import Decimal, localcontext
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import accountant as ac
+from mechanisms.exact_draws import DIGITS, LawTable, logarithmic_series
+from mechanisms.flooding import LARGEST_SCALE, Flood, flood_for
+from mechanisms.noise import System, as_randomness
+from mechanisms.noise_shares import NoiseShares, shares_for
+from mechanisms.reports import MalformedReport
+
+EMPTY = np.empty((0, 1), np.int64)
+
+
+# --- the law -------------------------------------------------------------------------------------------
+
+
+def negative_binomial(table, shape, rate, values):
+    """Mass at 0, ..., values - 1 of the Poisson sum of tabulated sizes (Panjer 1981)."""
+    cumulative = [mpmath.mpf((int(h) << 64) + int(low)) / 2**128 for h, low in zip(table.high, table.low, strict=True)]
+    sizes = [mpmath.mpf(0)] + [b - a for a, b in zip([mpmath.mpf(0), *cumulative], cumulative, strict=False)]
+    mean = -shape * mpmath.log1p(-mpmath.exp(-rate))
+    mass = [mpmath.exp(-mean)]
+    for k in range(1, values):
+        mass.append(mean / k * sum(j * sizes[j] * mass[k - j] for j in range(1, min(k, len(sizes) - 1) + 1)))
+    return mass
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0, 40.0])
+@pytest.mark.parametrize("participants", [1, 7, 540_000])
+def test_shares_of_all_participants_add_up_to_a_geometric_law(scale, participants):
+    with localcontext() as context:
+        context.prec = DIGITS
+        table = LawTable.of(logarithmic_series((-Decimal(1 / scale)).exp()), 1)
+    with mpmath.workdps(60):
+        rate = mpmath.mpf(1 / scale)
+        share = mpmath.mpf(1) / participants
+        whole = negative_binomial(table, share * participants, rate, 60)
+        for k, mass in enumerate(whole):
+            assert abs(mass - -mpmath.expm1(-rate) * mpmath.exp(-rate * k)) < mpmath.mpf(10) ** -35
+        # and one share is negative binomial of shape 1/n
+        for k, mass in enumerate(negative_binomial(table, share, rate, 30)):
+            exact = mpmath.binomial(k + share - 1, k) * (-mpmath.expm1(-rate)) ** share * mpmath.exp(-rate * k)
+            assert abs(mass - exact) < mpmath.mpf(10) ** -35
+
+
+def discrete_laplace(scale, values):
+    return np.tanh(1 / (2 * scale)) * np.exp(-np.abs(values) / scale)
+
+
+@pytest.mark.parametrize(("participants", "batches"), [(1, (1,)), (6, (1, 1, 1, 1, 1, 1)), (300, (100, 200))])
+@pytest.mark.parametrize("scale", [0.4, 2.5])
+def test_noise_drawn_is_discrete_laplace(participants, batches, scale):
+    shares = NoiseShares(60_000, 1, participants, scale)
+    source = as_randomness(participants)
+    noise = np.zeros(60_000, np.int64)
+    for records in batches:
+        tally = shares.tally(np.zeros((records, 1), np.int64), source)
+        noise += tally.plus - tally.minus
+    noise = noise[1:]
+    edge = int(scale * math.log(noise.size / 100)) + 1
+    values = np.arange(-edge, edge + 1)
+    expected = noise.size * discrete_laplace(scale, values)
+    expected[[0, -1]] /= -math.expm1(-1 / scale)  # with the tails
+    seen = np.bincount(np.clip(noise, -edge, edge) + edge, minlength=values.size)
+    chi_squared = ((seen - expected) ** 2 / expected).sum()
+    assert abs(chi_squared - (values.size - 1)) < 4.5 * math.sqrt(2 * (values.size - 1))
+    assert noise.var() == pytest.approx(shares.count_variance(participants), rel=0.05)
+
+
+def test_noise_of_neighbouring_counts_is_independent():
+    shares = NoiseShares(100_000, 1, 1, 3.0, Flood(0.2, 2.0, 0.8))
+    plus, minus = shares.tally(np.zeros((1, 1), np.int64), System())
+    noise = (plus - minus)[1:] / math.sqrt(shares.count_variance(1))
+    assert abs((noise[1:] * noise[:-1]).mean()) < 5 / math.sqrt(noise.size)
+    assert abs((noise**2).mean() - 1) < 0.06
+
+
+def test_who_drops_out_takes_a_share_along_and_who_comes_besides_brings_one():
+    shares = NoiseShares(40_000, 1, 50, 4.0)
+    whole = 1 / (2 * math.sinh(1 / 8) ** 2)
+    for records, seed in ((25, 1), (50, 2), (100, 3)):
+        tally = shares.tally(np.zeros((records, 1), np.int64), as_randomness(seed))
+        assert shares.count_variance(records) == pytest.approx(whole * records / 50, rel=1e-12)
+        assert np.var((tally.plus - tally.minus)[1:]) == pytest.approx(shares.count_variance(records), rel=0.07)
+
+
+@pytest.mark.parametrize("flood", [None, Flood(0.3, 8.0, 0.85)])
+def test_counts_are_unbiased_and_messages_as_many_as_expected(flood):
+    shares = NoiseShares(50, 2, 900, 3.0, flood)
+    entries = np.stack([np.arange(1000) % 25, 30 + np.arange(1000) % 20], axis=1)
+    true = np.bincount(entries.ravel(), minlength=50)
+    source = as_randomness(7)
+    runs = [shares.tally(entries, source) for _ in range(2000)]
+    estimates = np.array([shares.estimate(run, 1000).counts for run in runs])
+    variance = shares.estimate(runs[0], 1000).variance
+    assert (np.abs(estimates.mean(axis=0) - true) < 4 * np.sqrt(variance / 2000)).all()
+    assert estimates.var(axis=0, ddof=1).mean() == pytest.approx(variance.mean(), rel=0.02)
+    sent = np.mean([run.plus.sum() + run.minus.sum() for run in runs])
+    assert sent == pytest.approx(2 * 1000 + (shares.messages_per_record - 2) * 900 * 1000 / 900, rel=0.02)
+
+
+# --- messages ------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), st.integers(0, 6), st.floats(0.05, 30), st.booleans(), st.integers(0, 99))
+def test_messages_are_what_was_counted_and_in_no_order_of_their_own(domain, records, scale, flooded, seed):
+    shares = NoiseShares(domain, 1, 3, scale, Flood(0.4, 3.0, 0.7) if flooded else None)
+    entries = np.random.default_rng(seed).integers(0, domain, (records, 1))
+    messages = shares.messages(entries, as_randomness(seed))
+    tally = shares.tally(entries, as_randomness(seed))
+    assert messages.dtype == np.uint32
+    assert (np.diff(messages.astype(np.int64)) >= 0).all()
+    counted = shares.counted(np.random.default_rng(1).permutation(messages))
+    assert np.array_equal(counted.plus, tally.plus)
+    assert np.array_equal(counted.minus, tally.minus)
+    assert messages.max(initial=0) < 2**shares.message_bits
+    if not records:
+        assert not messages.size
+
+
+def test_malformed_messages():
+    shares = NoiseShares(10, 1, 3, 2.0)
+    with pytest.raises(MalformedReport, match=r"messages\[1\] = 20; accepted: 0..19"):
+        shares.counted(np.array([3, 20], np.uint32))
+    for wrong in (np.array([3]), np.array([[3]], np.uint32), b"\0\0\0\0"):
+        with pytest.raises(MalformedReport, match="accepted: uint32"):
+            shares.counted(wrong)
+    with pytest.raises(ac.ParameterError, match=r"entries hold 10; accepted: 0\.\.9"):
+        shares.tally(np.array([[10]]), as_randomness(0))
+    assert shares.message_bits == 5
+
+
+# --- what it costs -------------------------------------------------------------------------------------
+
+
+def seen(shares, count, size):
+    """P[U = u, V = v] for one count, u and v below `size`, with the noise of all participants, in double precision."""
+    z = np.arange(size)
+    geometric = -math.expm1(-1 / shares.scale) * np.exp(-z / shares.scale)
+    r, x = shares.flood.shape, shares.flood.ratio
+    steps = np.concatenate([[r * math.log1p(-x)], np.log(x * (z[1:] + r - 1) / z[1:])])
+    pairs = np.exp(np.cumsum(steps))
+    law = np.zeros((size, size))
+    for number, chance in enumerate(pairs):
+        plus, minus = number + count, number
+        if plus < size:
+            law[plus:, minus:] += chance * np.outer(geometric[: size - plus], geometric[: size - minus])
+    return law
+
+
+@pytest.mark.parametrize(
+    ("scale", "flood"),
+    [
+        (2.0, Flood(0.5, 6.0, 0.6)),
+        (2.0, Flood(0.2, 6.0, 0.6)),
+        (0.5, Flood(1.5, 3.0, 0.4)),
+        (5.0, Flood(0.4, 0.5, 0.7)),
+        (1.0, Flood(2.0, 20.0, 1e-9)),
+        (1.0, flood_for(0.8, 1e-4)),
+    ],
+)
+def test_a_count_that_moves_costs_no_more_than_promised(scale, flood):
+    """Hockey-stick divergences of everything that a shuffler shows of one count, by enumeration."""
+    shares = NoiseShares(1, 1, 1, scale, flood)
+    size = 150
+    before, after = seen(shares, 0, size), seen(shares, 1, size)
+    assert before.sum() == pytest.approx(1, abs=1e-9)
+    forward = np.maximum(before - math.exp(1 / scale + flood.epsilon) * after, 0)[:, : size - 1].sum()
+    assert 0 <= forward <= flood.delta * (1 + 1e-9) + 1e-12
+    assert forward >= 0.02 * flood.delta  # the price is not far above the truth
+    backward = after - math.exp(1 / scale) * before
+    assert backward.max() < 1e-15
+
+
+def test_without_flooding_shuffled_messages_would_tell():
+    """A single +1 of all is not there with probability 1 - exp(-1/b), and only if the count is 0."""
+    shares = NoiseShares(1, 1, 1, 4.0, Flood(1e-3, 1e-12, 0.5))
+    before, after = seen(shares, 0, 200), seen(shares, 1, 200)
+    assert before[0].sum() == pytest.approx(-math.expm1(-1 / 4), rel=1e-9)
+    assert after[0].sum() == 0
+    assert shares.flood.delta == pytest.approx(1, abs=1e-9)
+
+
+@given(st.floats(-2, 1), st.floats(0, 400), st.floats(-3.5, 9))
+@settings(deadline=None)
+def test_delta_of_a_flood_is_the_mass_where_its_law_is_steep(log_epsilon, shape, log_odds):
+    epsilon, ratio = 10**log_epsilon, max(1e-9, 1 / (1 + math.exp(log_odds)))
+    shape = max(shape, 1e-6)
+    flood = Flood(epsilon, shape, ratio)
+    with mpmath.workdps(40):
+        r, x = mpmath.mpf(shape), mpmath.mpf(ratio)
+        mass, total, z = (1 - x) ** r, mpmath.mpf(0), 0
+        while z == 0 or x * (z + r - 1) / z > mpmath.exp(epsilon):
+            total += mass
+            z += 1
+            mass *= x * (z + r - 1) / z
+        assert float(total) <= flood.delta
+        assert flood.delta <= float(total + mass) * (1 + 1e-8) + 1e-300
+        if shape < 300:
+            assert flood.delta == pytest.approx(float(total), rel=1e-8)
+
+
+@given(st.floats(-3, 2), st.floats(-40, -1))
+@settings(deadline=None, max_examples=30)
+def test_a_flood_for_a_price_has_it_with_few_pairs(log_epsilon, log_delta):
+    epsilon, delta = 10**log_epsilon, 10**log_delta
+    flood = flood_for(epsilon, delta)
+    assert flood.epsilon == epsilon
+    assert 0.99 * delta < flood.delta <= delta or flood.shape <= 1
+    # at most what the published choice takes: shape 3 (1 + log(1/delta)), log(1/ratio) = 0.2 epsilon
+    published = Flood(epsilon, 3 * (1 + math.log(1 / delta)), max(math.exp(-0.2 * epsilon), 1e-9))
+    if published.delta <= delta:
+        assert flood.mean <= published.mean
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "nonzeros", "rounds"), [(1.0, 1e-6, 1, 1), (0.1, 1e-8, 4, 1), (4.0, 1e-5, 20, 3)]
+)
+@pytest.mark.parametrize("noise_part", [0.5, 0.9])
+def test_calibrated_shares_keep_their_target_and_do_not_waste_it(epsilon, delta, nonzeros, rounds, noise_part):
+    shares = shares_for(5000, nonzeros, 1000, epsilon, delta, rounds=rounds, noise_part=noise_part)
+    guarantee = shares.guarantee(delta, rounds)
+    assert guarantee.delta == delta
+    assert 0.999 * epsilon < guarantee.epsilon <= epsilon
+    assert guarantee.adjacency is ac.Adjacency.REPLACE
+    assert rounds * shares.slack <= 0.1 * delta
+    assert ac.epsilon(rounds * shares.event, delta - rounds * shares.slack).epsilon == guarantee.epsilon
+    # never more noise than pure DP adds up to, which is 4 c rounds / epsilon at equal parts
+    assert shares.scale <= 2 * nonzeros * rounds / (noise_part * epsilon) * (1 + 1e-9)
+    assert shares.event.epsilon >= 1 / shares.scale + shares.flood.epsilon
+    with pytest.raises(ac.ParameterError, match="which flooding takes"):
+        shares.guarantee(shares.slack, rounds)
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 60.0, 300.0])
+def test_extreme_targets_are_kept(epsilon):
+    shares = shares_for(100, 1, 1000, epsilon, 1e-8)
+    assert shares.guarantee(1e-8).epsilon <= epsilon
+    assert shares.tally(np.zeros((10, 1), np.int64), as_randomness(0)).plus[0] >= 10
+
+
+def test_sums_alone_need_no_flood():
+    shares = shares_for(5000, 4, 1000, 1.0, 1e-6, flooded=False)
+    assert shares.flood is None
+    assert shares.slack == 0
+    assert shares.event == ac.DiscreteLaplace(shares.scale, 1, 8, adjacency=ac.Adjacency.REPLACE)
+    assert 0.999 < shares.guarantee(1e-6).epsilon <= 1.0
+    assert shares.guarantee(0.0).epsilon == pytest.approx(8 / shares.scale)
+    assert shares.scale < shares_for(5000, 4, 1000, 1.0, 1e-6).scale
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: NoiseShares(0, 1, 1, 1.0), "domain = 0; accepted"),
+        (lambda: NoiseShares(5, 6, 1, 1.0), r"nonzeros = 6; accepted: an integer in \[1, 5\]"),
+        (lambda: NoiseShares(5, 1, 0, 1.0), "participants = 0; accepted"),
+        (lambda: NoiseShares(5, 1, 1, 0.01), r"scale = 0.01; accepted: \[0.05, 20000\]"),
+        (lambda: NoiseShares(5, 1, 1, math.nan), "scale = nan; accepted"),
+        (lambda: Flood(0.0, 1.0, 0.5), r"epsilon = 0.0; accepted: \(0, 500\]"),
+        (lambda: Flood(1.0, math.inf, 0.5), "shape = inf; accepted"),
+        (lambda: Flood(1.0, 1.0, 1.0), r"ratio = 1.0; accepted: \[1e-9"),
+        (lambda: flood_for(1e-6, 1e-6), "epsilon = 1e-06 of flooding; accepted: at least"),
+        (lambda: flood_for(1.0, 0.0), "delta = 0.0; accepted"),
+        (lambda: shares_for(10, 1, 10, 1.0, 0.0), r"delta = 0.0; accepted: \(0, 1\)"),
+        (lambda: shares_for(10, 1, 10, 1.0, 1e-6, noise_part=1.0), r"noise_part = 1.0; accepted: \(0, 1\)"),
+    ],
+)
+def test_parameters_out_of_range(make, message):
+    with pytest.raises(ac.ParameterError, match=message):
+        make()
+
+
+def test_the_widest_noise_can_be_drawn():
+    for shares in (NoiseShares(3, 1, 1, 0.05), NoiseShares(3, 1, 1, 2e3, Flood(1.0, 2.0, 1e-9))):
+        tally = shares.tally(np.zeros((1, 1), np.int64), as_randomness(0))
+        assert (tally.plus >= 0).all()
+        assert tally.plus.max() < 200 * shares.scale + 50
+    assert LARGEST_SCALE * 89 < 2**21
