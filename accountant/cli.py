@@ -13,16 +13,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from accountant.conversion import CONVERSIONS
 from accountant.errors import DataDependentError, PlanError
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee, rounded_down, rounded_up
 from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of
+from accountant.plot_cli import add_plot
 from accountant.price import METHODS, calibrate, curve, delta, epsilon
+from accountant.report_cli import add_report
 from accountant.summary import assumptions, shares
-from accountant.terminal import Parser, console, number, print_json, run_command, short, whole
+from accountant.terminal import (
+    Parser,
+    console,
+    delta_of,
+    number,
+    number_range,
+    print_json,
+    run_command,
+    short,
+    whole,
+)
 
 __all__ = ["main"]
 
@@ -64,6 +74,8 @@ def _parser() -> Parser:
     )
     found.add_argument("--epsilon", type=number, required=True, help="the target")
     found.add_argument("--delta", type=number, help="instead of the plan's delta")
+    add_plot(commands)
+    add_report(commands)
     listed = command("list", _run_list, "Events with their parameters, and built-in plans.", plan=False)
     listed.add_argument("event", nargs="?", metavar="EVENT", help="everything about one event")
     command("plans", _run_plans, "Price all built-in plans.", plan=False)
@@ -79,20 +91,13 @@ def _parser() -> Parser:
 # --- pricing -------------------------------------------------------------------------------------------
 
 
-def _delta_of(plan: Plan, given: float | None) -> float:
-    chosen = plan.delta if given is None else given
-    if chosen is None:
-        raise PlanError(f"{plan.name}: delta is missing; accepted: a line such as delta = 1e-5 in the plan, or --delta")
-    return chosen
-
-
 def _route(options: argparse.Namespace) -> dict[str, Any]:
     return {"method": options.method, "conversion": options.conversion, "tolerance": options.tolerance}
 
 
 def _run_epsilon(options: argparse.Namespace) -> int:
     plan = load_plan(options.plan)
-    price = epsilon(plan.composition, _delta_of(plan, options.delta), **_route(options))
+    price = epsilon(plan.composition, delta_of(plan, options.delta), **_route(options))
     return _present(plan, price, options.json)
 
 
@@ -104,7 +109,7 @@ def _run_delta(options: argparse.Namespace) -> int:
 
 def _run_curve(options: argparse.Namespace) -> int:
     plan = load_plan(options.plan)
-    points = _range(options.epsilons)
+    points = number_range("--epsilons", options.epsilons)
     if options.json and plan.composition.data_dependent:
         raise DataDependentError("this plan's cost depends on private data; accepted with --json: other plans")
     found = curve(plan.composition, points, **_route(options))
@@ -125,21 +130,9 @@ def _run_curve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _range(text: str) -> list[float]:
-    """N values from A to B."""
-    try:
-        low, high, count = text.split(":")
-        points: list[float] = np.linspace(float(low), float(high), int(count)).tolist()
-    except ValueError:
-        points = []
-    if not points or len(points) > 100_000:
-        raise PlanError(f"--epsilons {text}: accepted: A:B:N, such as 0:4:41, with N in [1, 100000]")
-    return points
-
-
 def _run_calibrate(options: argparse.Namespace) -> int:
     plan = load_plan(options.plan)
-    target_delta = _delta_of(plan, options.delta)
+    target_delta = delta_of(plan, options.delta)
     if options.json and plan.composition.data_dependent:
         raise DataDependentError(
             "this plan's cost depends on private data; accepted with --json: data-independent plans"
@@ -258,7 +251,7 @@ def _run_plans(options: argparse.Namespace) -> int:
     rows = []
     for name in builtin_plans():
         plan = load_plan(name)
-        run, at = plan.composition, _delta_of(plan, None)
+        run, at = plan.composition, delta_of(plan, None)
         rows.append((plan, at, [epsilon(run, at, conversion=conversion) for conversion in CONVERSIONS]))
     if options.json:
         print_json(

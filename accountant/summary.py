@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
+from accountant.events.composition import Composition
 from accountant.events.screening import NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
 from accountant.renyi import renyi_epsilon
 
-__all__ = ["assumptions", "shares"]
+__all__ = ["assumptions", "shares", "shares_of"]
 
 _PROTECTED = {
     Adjacency.ADD_REMOVE: "whether any one record is in the private data at all (add-remove adjacency)",
@@ -22,17 +24,22 @@ _PROTECTED = {
 
 
 def shares(plan: Plan, price: Guarantee) -> list[float]:
-    """Each release's share of the Rényi curve at the order that set the price; they add up to 1 (0 if all is free).
+    """Each release's share of what a plan costs, as `shares_of`."""
+    return shares_of([release.composition for release in plan.releases], price)
+
+
+def shares_of(parts: Sequence[Composition], price: Guarantee) -> list[float]:
+    """Each part's share of the Rényi curve at the order that set the price; they add up to 1 (0 if all is free).
 
     At an infinite order of an unbounded run (delta asked at an unreachable epsilon) order 2 stands in.
     """
     order = price.order
     if order is None and 0 < price.delta < 1:  # the tight route has none
-        order = renyi_epsilon(plan.composition, price.delta, "improved").order
+        order = renyi_epsilon(sum(parts, Composition()), price.delta, "improved").order
     order = math.inf if order is None else order
-    costs = np.array([float(release.composition.renyi(order)) for release in plan.releases])
+    costs = np.array([float(part.renyi(order)) for part in parts])
     if not np.isfinite(costs).all():
-        costs = np.array([float(release.composition.renyi(2.0)) for release in plan.releases])
+        costs = np.array([float(part.renyi(2.0)) for part in parts])
     total = math.fsum(costs)
     return [cost / total if total > 0 else 0.0 for cost in costs.tolist()]
 

@@ -9,15 +9,27 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from accountant.adjacency import Adjacency
 from accountant.errors import AccountantError, PlanError
 from accountant.events.event import Event
-from accountant.plan import parse_float
+from accountant.plan import Plan, parse_float
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Parser", "console", "number", "print_json", "run_command", "short", "whole"]
+__all__ = [
+    "Parser",
+    "console",
+    "delta_of",
+    "number",
+    "number_range",
+    "print_json",
+    "run_command",
+    "short",
+    "whole",
+]
 
 
 class Parser(argparse.ArgumentParser):
@@ -59,6 +71,26 @@ def whole(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
+
+
+def number_range(option: str, text: str) -> list[float]:
+    """N values from A to B, written A:B:N."""
+    try:
+        low, high, count = text.split(":")
+        points: list[float] = np.linspace(float(low), float(high), int(count)).tolist()
+    except ValueError:
+        points = []
+    if not points or len(points) > 100_000:
+        raise PlanError(f"{option} {text}: accepted: A:B:N, such as 0:4:41, with N in [1, 100000]")
+    return points
+
+
+def delta_of(plan: Plan, given: float | None) -> float:
+    """The delta that was given, or the plan's own."""
+    chosen = plan.delta if given is None else given
+    if chosen is None:
+        raise PlanError(f"{plan.name}: delta is missing; accepted: a line such as delta = 1e-5 in the plan, or --delta")
+    return chosen
 
 
 def short(event: Event) -> str:

@@ -37,3 +37,33 @@ def test_private_knn_query_time(tmp_path):
         assert (row["answered"] == 1) == (workload == "all pass")
         assert row["accuracy"] > 0.3, "one in ten by chance"
         assert name in result.stdout
+
+
+def test_accuracy_by_queries(tmp_path):
+    pytest.importorskip("sklearn")
+    target = tmp_path / "figures.json"
+    options = ["--data", "made", "--seeds", "1", "--sizes", "2000", "120", "100", "--json", str(target)]
+    result = subprocess.run(
+        [sys.executable, "benchmarks/accuracy_by_queries.py", *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "COLUMNS": "120"},
+    )
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(target.read_text())["made"]
+    assert len(figures["accuracy"]) == 10
+    for name, row in figures["accuracy"].items():
+        assert name in result.stdout
+        assert set(row) == {"100", "120"}
+        assert all(0 < value <= 1 for values in row.values() for value in values)
+    one_plan = [figures["accuracy"][f"Ind-KNN, GDP filter, planned for {which}"]["120"] for which in ("all", "these")]
+    assert one_plan[0] == one_plan[1], "all of them are these"
+    last = {name: row["120"][0] for name, row in figures["accuracy"].items()}
+    optimal = last["the Bayes rule, knowing the directions"]
+    assert last["not private: k nearest neighbours"] > last["not private: logistic regression"] + 0.05
+    assert optimal > 0.9
+    assert optimal > last["not private: k nearest neighbours"]
+    assert all(value < optimal for name, value in last.items() if "not private" not in name and "Bayes" not in name)
+    gdp, renyi = (figures["retired"][f"{name} filter"]["120"][0] for name in ("GDP", "Rényi"))
+    assert 0 <= gdp <= renyi <= 1
