@@ -31,7 +31,7 @@ import accountant as ac
 import mechanisms as mx
 from mechanisms.datasets import Dataset, digits, private_public_test_split
 from mechanisms.experiment import Experiment, Setting
-from mechanisms.prediction import PredictionSetting, predict, usual_threshold
+from mechanisms.prediction import PredictionSetting, completed, predict
 
 Answers = NDArray[np.int64]
 
@@ -160,21 +160,12 @@ def step_noise(epsilon: float, delta: float, rate: float) -> float:
 
 
 def individual_setting(
-    task: Task,
-    load: Workload,
-    count: int,
-    seed: int,
-    *,
-    conversion: ac.FilterConversion,
-    vote_share: float = 1.0,
-    **chosen: Any,
+    task: Task, load: Workload, count: int, seed: int, *, conversion: ac.FilterConversion, **chosen: Any
 ) -> PredictionSetting:
-    """Threshold from public points, noise from the budget; `vote_share` 1 is the command line's default."""
+    """Threshold and noise as the command line chooses them, from unlabelled public points."""
     target: dict[str, Any] = {"epsilon": load.epsilon, "delta": load.delta, "conversion": conversion}
-    budget = ac.IndividualFilter.budget_for(**target)
-    noise = vote_share * float(np.sqrt(count / (len(task.private) * budget)))
-    setting = PredictionSetting(**target, queries=count, vote_sigma=noise, seed=seed, **chosen)
-    return replace(setting, threshold=usual_threshold(setting, task.public))
+    setting = PredictionSetting(**target, seed=seed, **chosen)
+    return completed(setting, count, len(task.private), replace(task.public, labels=None))
 
 
 # --- rows -----------------------------------------------------------------------------------------------
@@ -279,7 +270,7 @@ def planned_model(setting: PredictionSetting, budget: float) -> mx.IndividualKNN
 # --- parameters, chosen on a draw of its own --------------------------------------------------------------
 
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "Ind-KNN": {"selectivity": (0.02, 0.05), "vote_share": (0.25, 0.3, 0.45, 1.0), "count_share": (3.0, 10.0)},
+    "Ind-KNN": {"selectivity": (0.02, 0.05), "count_share": (3.0, 10.0)},
     "Private-kNN": {"sampling_rate": (0.05, 0.15, 0.5), "share": (0.015, 0.03, 0.06, 0.1, 0.2, 0.4)},
     "student": {"queries": (None, 400, 1000), "share": (0.06, 0.1, 0.2)},
     "Linear NoisySGD": {"sampling_rate": (0.02, 0.05), "learning_rate": (0.005, 0.02, 0.1)},
@@ -311,7 +302,7 @@ def choices(load: Workload, name: str) -> Iterator[tuple[dict[str, Any], list[fl
 FILTERS: dict[ac.FilterConversion, str] = {"gdp": "GDP", "renyi": "Rényi"}
 
 CHOSEN: dict[str, dict[str, Any]] = {
-    "Ind-KNN": {"selectivity": 0.02, "vote_share": 0.3},
+    "Ind-KNN": {"selectivity": 0.02},
     "Private-kNN": {
         "sampling_rate": {100: 0.5, 300: 0.15, 1000: 0.15, 3000: 0.15, 10_000: 0.5},
         "share": {100: 0.03, 300: 0.06, 1000: 0.06, 3000: 0.1, 10_000: 0.2},

@@ -1,9 +1,10 @@
 """Time of an Ind-KNN query, cosine kernel, n = 50 000 records of 768 features by default.
 
-The claim: at most 1.5 ms a query in batches of 100 on two idle cores, 8 ms one at a time, in at most twice the memory of
-the features, which is counted above the caller's own; durable budgets take at most 30 % longer. Ours stands beside the matrix product alone, the published algorithm in plain numpy, and the
-same with faiss range search where faiss is installed. Each runs in a process of its own. Nothing is printed unless ours
-gives the labels of the published algorithm for the same draws.
+The claim: at most 1.5 ms a query in batches of 100 on two idle cores, 8 ms one at a time, in at most twice the memory
+of the features, counted above the caller's own; durable budgets take at most 30 % longer. Ours stands beside the matrix
+product alone, the published algorithm in plain numpy, and the same with faiss range search where faiss is installed.
+Each runs in a process of its own. Nothing is printed unless ours gives the labels of the published algorithm for the
+same draws.
 """
 
 from __future__ import annotations

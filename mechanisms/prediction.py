@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from mechanisms.datasets import Dataset
 from mechanisms.individual_knn import BudgetStore, IndividualKNN
 from mechanisms.validation import checked_count, checked_real
 
-__all__ = ["Prediction", "PredictionSetting", "predict"]
+__all__ = ["Prediction", "PredictionSetting", "completed", "predict"]
 
 LOOKED_AT = 1000
 """Public points that the default threshold is learnt from."""
@@ -37,7 +37,8 @@ class PredictionSetting:
     threshold : float or None
         Least kernel.
     vote_sigma : float or None
-        None: what lets a typical record pay for its votes with half its budget, ``sqrt(T/(n B))``.
+        None: what lets a typical record pay for its votes with half its budget, ``sqrt(T E[f^2]/(n B))``, f being the
+        kernel of similar points among the public ones.
     count_share : float
         As for `IndividualKNN.for_budget`.
     kernel : {"cosine", "rbf"}
@@ -106,11 +107,9 @@ def predict(
     if private.labels is None or private.labels.ndim != 1:
         raise ac.ParameterError(f"{private.name}: accepted: one label for each record")
     count = len(public) if setting.queries is None else checked_count("queries", setting.queries, 1, len(public))
-    budget = ac.IndividualFilter.budget_for(setting.epsilon, setting.delta, setting.conversion)
-    vote_sigma = setting.vote_sigma
-    if vote_sigma is None:
-        # a record similar to a share p of T queries pays p T f^2/(2 s2^2 p n), so p does not matter
-        vote_sigma = math.sqrt(count / (len(private) * budget))
+    setting = completed(setting, count, len(private), public)
+    assert setting.threshold is not None
+    assert setting.vote_sigma is not None
     parameters: dict[str, Any] = {
         "kernel": setting.kernel,
         "bandwidth": setting.bandwidth,
@@ -124,8 +123,8 @@ def predict(
         setting.epsilon,
         setting.delta,
         count,
-        usual_threshold(setting, public) if setting.threshold is None else setting.threshold,
-        vote_sigma,
+        setting.threshold,
+        setting.vote_sigma,
         setting.conversion,
         setting.count_share,
         **parameters,
@@ -136,12 +135,34 @@ def predict(
     return Prediction(labels, accuracy, 1 - model.budgets_ / model.budget, guarantee, model)
 
 
-def usual_threshold(setting: PredictionSetting, public: Dataset) -> float:
-    """The kernel that a share `selectivity` of pairs of public points reaches; it sees no private record."""
+def completed(setting: PredictionSetting, queries: int, records: int, public: Dataset) -> PredictionSetting:
+    """The setting with threshold and noise, for so many queries and private records; public points decide.
+
+    Raises
+    ------
+    accountant.AccountantError
+        Data and setting do not go together, or no budget meets the target.
+    """
     share = checked_real("selectivity", setting.selectivity, "(0, 1)", lambda value: 0 < value < 1)
+    budget = ac.IndividualFilter.budget_for(setting.epsilon, setting.delta, setting.conversion)
+    threshold, vote_sigma = setting.threshold, setting.vote_sigma
+    if threshold is None or vote_sigma is None:
+        kernels = public_kernels(setting, public)
+        if threshold is None:
+            threshold = float(np.clip(np.quantile(kernels, 1 - share), 0, 1))
+        if vote_sigma is None:
+            similar = kernels[kernels >= threshold]
+            square = float(np.mean(similar**2)) if len(similar) else 1.0
+            # a record similar to a share p of T queries pays p T E[f^2]/(2 s2^2 p n), so p does not matter
+            vote_sigma = math.sqrt(queries * max(square, 1e-12) / (records * budget))
+    return replace(setting, queries=queries, threshold=threshold, vote_sigma=vote_sigma)
+
+
+def public_kernels(setting: PredictionSetting, public: Dataset) -> NDArray[np.float64]:
+    """The kernel of every pair of some public points; it sees no private record."""
     points = public.features[:: max(len(public) // LOOKED_AT, 1)].astype(float)
     if len(points) < 2:
-        raise ac.ParameterError(f"{public.name}: one public point; accepted: several, or a threshold")
+        raise ac.ParameterError(f"{public.name}: one public point; accepted: several, or threshold and vote_sigma")
     if setting.kernel == "cosine":
         points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-300)
         kernels = points @ points.T
@@ -149,5 +170,5 @@ def usual_threshold(setting: PredictionSetting, public: Dataset) -> float:
         squares = (points**2).sum(axis=1)
         distances = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0)
         kernels = np.exp(-distances / setting.bandwidth**2)
-    pairs = kernels[np.triu_indices(len(points), 1)]
-    return float(np.clip(np.quantile(pairs, 1 - share), 0, 1))
+    pairs: NDArray[np.float64] = kernels[np.triu_indices(len(points), 1)]
+    return pairs

@@ -8,7 +8,7 @@ import pytest
 import accountant as ac
 from mechanisms.cli import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
-from mechanisms.prediction import PredictionSetting, predict, usual_threshold
+from mechanisms.prediction import PredictionSetting, completed, predict
 
 IND = ["predict", "ind-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4", "--queries", "60"]
 
@@ -91,14 +91,19 @@ def test_mistakes(capsys, monkeypatch, tmp_path, arguments, message):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_default_threshold_sees_public_points_alone():
+def test_defaults_see_public_points_alone():
     parts = private_public_test_split(digits(), (900, 400, 300), 0)
     setting = PredictionSetting(2.0, 1e-4, queries=20, seed=0)
     other = Dataset("other", parts.private.features[::-1].copy(), parts.private.labels)
-    thresholds = [predict(setting, private, parts.public).model.threshold for private in (parts.private, other)]
-    assert thresholds[0] == thresholds[1] == usual_threshold(setting, parts.public)
+    models = [predict(setting, private, parts.public).model for private in (parts.private, other)]
+    expected = completed(setting, 20, 900, Dataset("unlabelled", parts.public.features, None))
+    for model in models:
+        assert (model.threshold, model.vote_sigma) == (expected.threshold, expected.vote_sigma)
     unit = parts.public.features / np.linalg.norm(parts.public.features, axis=1, keepdims=True)
     pairs = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
-    assert np.mean(pairs >= thresholds[0]) == pytest.approx(0.05, abs=0.002)
-    with pytest.raises(ac.ParameterError, match="one public point; accepted: several, or a threshold"):
-        usual_threshold(setting, parts.public.take(np.array([0])))
+    assert np.mean(pairs >= expected.threshold) == pytest.approx(0.05, abs=0.002)
+    # T votes of such a kernel, at K = n, take half the budget
+    square = np.mean(pairs[pairs >= expected.threshold] ** 2)
+    assert 20 * square / (2 * expected.vote_sigma**2 * 900) == pytest.approx(models[0].budget / 2, rel=1e-5)
+    with pytest.raises(ac.ParameterError, match="one public point; accepted: several, or threshold and vote_sigma"):
+        completed(setting, 1, 900, parts.public.take(np.array([0])))
