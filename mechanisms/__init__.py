@@ -5,24 +5,32 @@ here.
 """
 
 from mechanisms.audit import Audit, audit
+from mechanisms.federation import Client, Server, Shuffler
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.journal import Journal
 from mechanisms.labelling import Labelling
+from mechanisms.messages import MessageError
 from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
+from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.rounds import Rounds, label_in_rounds
 
 __all__ = [
     "Audit",
+    "Client",
     "GNMax",
     "IndividualKNN",
     "Journal",
     "LNMax",
     "Labelling",
     "LinearNoisySGD",
+    "MessageError",
     "PrivateKNN",
+    "ReverseKNN",
     "Rounds",
+    "Server",
+    "Shuffler",
     "audit",
     "label_in_rounds",
 ]

@@ -19,12 +19,16 @@ import numpy as np
 import accountant as ac
 from mechanisms.cli_data import add_data, check_output, parts, progress_bar, seed, write_results
 from mechanisms.predict_cli import add_predict
+from mechanisms.reverse_cli import add_reverse_options, run_reverse
 
 if TYPE_CHECKING:
     from mechanisms.experiment import Experiment, Outcome
     from mechanisms.journal import Journal
+    from mechanisms.reverse_experiment import ReverseExperiment
 
-__all__ = ["main"]
+__all__ = ["main", "print_outcome", "summary_of"]
+
+REVERSE = "noisy counts of records at the queries nearest to them, over a federation of clients"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,21 +54,30 @@ def _parser() -> Any:
         added.set_defaults(run=_run_label)
         _add_common(added)
         _add_specific(added, name)
+    added = kinds.add_parser("reverse-knn", help=REVERSE, description=f"Label by {REVERSE}.")
+    added.set_defaults(run=run_reverse)
+    _add_target(added)
+    add_reverse_options(added)
     add_predict(commands)
     return parser
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_target(parser: argparse.ArgumentParser, out: str = "") -> None:
     number = ac.terminal.number
     add = parser.add_argument
     add("--epsilon", type=number, required=True, help="the guarantee, for everything that is released")
     add("--delta", type=number, required=True)
     add_data(parser)
+    add("--seed", type=seed, help="reproducible; without it exact noise from the system, as real releases need")
+    add("--out", metavar="FILE", help=f"results as .npz or .parquet{out}")
+    add("--json", action="store_true", help="one JSON object instead of a table")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    _add_target(parser, "; an interrupted run goes on when started again")
+    add = parser.add_argument
     add("--method", choices=("renyi", "tight", "auto"), help="route to the price (default auto; renyi with screening)")
     add("--conversion", default="improved", choices=("improved", "classic", "optimal"), help="Rényi to epsilon")
-    add("--seed", type=seed, help="reproducible; without it exact noise from the system, as real releases need")
-    add("--out", metavar="FILE", help="results as .npz or .parquet; an interrupted run goes on when started again")
-    add("--json", action="store_true", help="one JSON object instead of a table")
 
 
 def _add_specific(parser: argparse.ArgumentParser, name: str) -> None:
@@ -108,7 +121,7 @@ def _run_label(options: argparse.Namespace) -> int:
         progress_bar("labelling", experiment.queries * setting.rounds, options.json) as progress,
     ):
         outcome = experiment.run(journal, progress)
-        summary = _summary(options, experiment, outcome)
+        summary = summary_of(options, experiment, outcome)
         if options.out:
             columns = {"label": outcome.labels, "answered": outcome.labels >= 0, "prediction": outcome.predictions}
             write_results(Path(options.out), columns, summary)
@@ -117,7 +130,7 @@ def _run_label(options: argparse.Namespace) -> int:
     if options.json:
         ac.terminal.print_json(summary)
     else:
-        _print_table(experiment, outcome, summary)
+        print_outcome(experiment, outcome, summary)
     return 0
 
 
@@ -144,7 +157,10 @@ def _remove_journal(out: str) -> None:
 # --- results -------------------------------------------------------------------------------------------
 
 
-def _summary(options: argparse.Namespace, experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
+def summary_of(
+    options: argparse.Namespace, experiment: Experiment | ReverseExperiment, outcome: Outcome
+) -> dict[str, Any]:
+    """What `--json` and `--out` say."""
     price, test = outcome.guarantee, experiment.test
     return {
         "mechanism": options.mechanism,
@@ -175,7 +191,8 @@ def _summary(options: argparse.Namespace, experiment: Experiment, outcome: Outco
     }
 
 
-def _print_table(experiment: Experiment, outcome: Outcome, summary: dict[str, Any]) -> None:
+def print_outcome(experiment: Experiment | ReverseExperiment, outcome: Outcome, summary: dict[str, Any]) -> None:
+    """The summary as a table."""
     from rich.table import Table
 
     def share(value: float | None) -> str:
@@ -191,16 +208,25 @@ def _print_table(experiment: Experiment, outcome: Outcome, summary: dict[str, An
         table.add_row("label accuracy", share(outcome.label_accuracy))
     table.add_row("student accuracy", share(outcome.student_accuracy))
     table.add_row("non-private accuracy", share(outcome.nonprivate_accuracy))
-    table.add_row("noise", f"{outcome.noise:.4g} " + ("votes" if outcome.asked else "times the clip"))
+    table.add_row("noise", f"{outcome.noise:.4g} {_unit(experiment)}")
     table.add_row("fixed before the run", _listed(outcome.planned))
     table.add_row("spent", _listed(outcome.spent))
     table.add_row("guarantee", str(outcome.guarantee))
     if summary["out"]:
         table.add_row("results", summary["out"])
+    if summary.get("bytes_per_client") is not None:
+        table.add_row("sent by a client", f"{summary['bytes_per_client']:.0f} bytes, of {summary['clients']} clients")
     screen = ac.terminal.console()
     screen.print(table)
     if experiment.setting.seed is not None:
         screen.print("drawn from a seed: for experiments, not for a release")
+
+
+def _unit(experiment: Experiment | ReverseExperiment) -> str:
+    if experiment.setting.mechanism == "noisy-sgd":
+        return "times the clip"
+    local = getattr(experiment.setting, "model", "central") != "central"
+    return "votes" if not local or getattr(experiment.setting, "randomizer", "") == "shares" else "epsilon of a report"
 
 
 def _listed(run: ac.Composition) -> str:

@@ -150,7 +150,10 @@ class CollisionReports:
         return np.where(of_input, chosen, other)
 
     def check(self, report: bytes) -> None:
-        self._parsed(stacked([report], self.report_bytes))
+        self.check_many(stacked([report], self.report_bytes))
+
+    def check_many(self, reports: Bytes) -> None:
+        self._parsed(stacked(reports, self.report_bytes))
 
     def estimate(self, reports: Sequence[bytes] | Bytes) -> Estimate:
         seeds, reported = self._parsed(stacked(reports, self.report_bytes))

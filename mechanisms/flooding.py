@@ -2,39 +2,34 @@
 
 Messages that are only shuffled show, for every count, how many say +1 and how many say -1. Noise that is a difference
 of two geometric variables hides their difference alone: without a single +1 the true count is 0 for certain. So users
-also send pairs, Z3 of them in all for each count (Ghazi et al. 2020): what is seen is
-``U = t + Z1 + Z3`` and ``V = Z2 + Z3``, with Z1, Z2 geometric, ``P(z+1) = e^(-1/b) P(z)``, and Z3 negative binomial.
-
-Price of one count that moves from t to t + 1. Let eta = `Flood.epsilon`, and a the smallest number >= 1 with
-``P3(z) <= e^eta P3(z-1)`` for all z >= a.
-
-* U of t + 1 against U of t: Z1 one less, so every term grows by at most e^(1/b): pure DP at 1/b.
-* U of t against U of t + 1: write Z3 = z + 1 instead of z, and Z2 one less. Terms with z + 1 >= a are at most
-  e^(1/b + eta) times as large; the rest of P has mass P(Z3 < a) = `Flood.delta`.
-
-So the count is (1/b + eta, delta)-DP in one direction, (1/b, 0)-DP in the other, and dominated by randomized response
-at 1/b + eta that besides tells everything with probability delta (Kairouz, Oh & Viswanath 2015, Thm 3.3). A replaced
-record moves c counts up and c down: together that is randomized response on 2c bits, and c delta on top. That is a
-bound, not the exact price: most losses are far below 1/b + eta.
+also send pairs, a negative binomial number of them in all for each count (Ghazi et al. 2020). What it costs to see
+noise and pairs is the price of `accountant.ShuffledCounts`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-
-from scipy.special import betainc
+from typing import Any
 
 import accountant as ac
-from mechanisms.validation import checked_positive, checked_real
+from mechanisms.validation import checked_real
 
 __all__ = ["LARGEST_SCALE", "Flood", "flood_for"]
 
 LARGEST_SCALE = 2e4
 """Largest 1/log(1/ratio) of negative binomials whose parts are tabulated."""
 
-MARGIN = 1 + 1e-9
-"""Room for the rounding of an incomplete beta function."""
+LEAST_RATIO = 1e-9
+
+LARGEST_SHAPE = 1e7
+
+DECAY = 0.25
+"""log(1/ratio) of a flood relative to that of the noise, where the search begins: about the best for one round."""
+
+FINE = 1.002
+"""Ratio of shapes that are told apart."""
 
 
 @dataclass(frozen=True)
@@ -43,73 +38,85 @@ class Flood:
 
     Parameters
     ----------
-    epsilon : float
-        eta, what the pairs add to the price of a count that moves, in nats; (0, 500].
     shape : float
-        r; above 0.
+        r; (0, 1e7].
     ratio : float
         x; [1e-9, exp(-1/2e4)].
     """
 
-    epsilon: float
     shape: float
     ratio: float
 
     def __post_init__(self) -> None:
-        checked_real("epsilon", self.epsilon, "(0, 500]", lambda number: 0 < number <= 500)
-        checked_positive("shape", self.shape)
+        checked_real("shape", self.shape, f"(0, {LARGEST_SHAPE:g}]", lambda number: 0 < number <= LARGEST_SHAPE)
         most = math.exp(-1 / LARGEST_SCALE)
-        checked_real("ratio", self.ratio, f"[1e-9, {most:.6g}]", lambda number: 1e-9 <= number <= most)
+        accepted = f"[{LEAST_RATIO:g}, {most:.6g}]"
+        checked_real("ratio", self.ratio, accepted, lambda number: LEAST_RATIO <= number <= most)
 
     @property
     def mean(self) -> float:
         """Expected pairs for each count."""
         return self.shape * self.ratio / (1 - self.ratio)
 
-    @property
-    def delta(self) -> float:
-        """P(Z3 < a). ``P3(z)/P3(z-1) = x (z+r-1)/z`` falls in z for r >= 1, and is below x for r < 1."""
-        steepness = math.expm1(self.epsilon) + (1 - self.ratio)  # e^eta - x
-        least = max(1.0, math.ceil(self.ratio * (self.shape - 1) / steepness * (1 + 1e-12)))
-        # DLMF 8.17.24: P(Z3 <= a-1) = I_{1-x}(r, a)
-        return float(betainc(self.shape, least, 1 - self.ratio)) * MARGIN
 
+def flood_for(
+    scale: float, nonzeros: int, epsilon: float, delta: float, *, rounds: int = 1, **route: Any
+) -> Flood | None:
+    """The flood with about the fewest pairs with which noise of that scale keeps (epsilon, delta); None if none does.
 
-def flood_for(epsilon: float, delta: float) -> Flood:
-    """The flood with the fewest pairs whose price is (epsilon, delta) for each count.
-
-    For small epsilon that is about 4.6 log(1/delta)/epsilon pairs, with ``log(1/x)`` near 0.46 epsilon: Chernoff's
-    bound for the gamma law that the pairs then nearly have.
-
-    Raises
-    ------
-    accountant.ParameterError
-        A value is out of range, or epsilon is so small that the pairs could not be drawn.
+    Parameters
+    ----------
+    scale : float
+        Of the discrete Laplace noise on a count.
+    nonzeros : int
+        Entries of a record.
+    epsilon, delta : float
+        The target, over all rounds.
+    rounds : int
+    **route
+        Passed to `accountant.epsilon`, which must not be asked for the Rényi route alone.
     """
-    checked_real("epsilon", epsilon, "(0, 500]", lambda number: 0 < number <= 500)
-    checked_real("delta", delta, "[1e-100, 1)", lambda number: 1e-100 <= number < 1)
-    floods = [_smallest(epsilon, delta, math.exp(-decay)) for decay in _decays(epsilon)]
-    if not floods:
-        raise ac.ParameterError(f"epsilon = {epsilon:g} of flooding; accepted: at least {2 / LARGEST_SCALE:g}")
-    return min(floods, key=lambda flood: flood.mean)
+
+    def excess(decay: float, mean: float) -> float:
+        """Of the price over the target, where the noise has a decay of 1."""
+        try:
+            flood = _flood(decay / scale, mean)
+            event = ac.ShuffledCounts(scale, flood.shape, flood.ratio, nonzeros)
+            return ac.epsilon(rounds * event, delta, **route).epsilon - epsilon
+        except (ac.NoGuarantee, ac.ParameterError):
+            return math.inf
+
+    mean = _least(lambda pairs: excess(DECAY, pairs), 10.0 + scale, 1.1)
+    if mean is None:
+        return None
+    best, value = DECAY, excess(DECAY, mean)
+    for step in (2.0, 0.5):
+        while (found := excess(best * step, mean)) < value:
+            best, value = best * step, found
+        if best != DECAY:
+            break
+    mean = _least(lambda pairs: excess(best, pairs), mean, FINE)
+    return None if mean is None else _flood(best / scale, mean)
 
 
-def _decays(epsilon: float) -> list[float]:
-    """Candidates for log(1/x), about the best one."""
-    candidates = {min(epsilon * 2 ** (i / 8), 20.0) for i in range(-20, 17)}
-    return sorted(decay for decay in candidates if decay >= 1 / LARGEST_SCALE)
+def _flood(decay: float, mean: float) -> Flood:
+    ratio = math.exp(-max(min(decay, -math.log(LEAST_RATIO) * (1 - 1e-9)), 1 / LARGEST_SCALE))
+    return Flood(mean * (1 - ratio) / ratio, ratio)
 
 
-def _smallest(epsilon: float, delta: float, ratio: float) -> Flood:
-    """The smallest shape that keeps delta, to 1e-6, from the side that does."""
-    high = 1.0
-    while Flood(epsilon, high, ratio).delta > delta:
-        high *= 2
-    low = 0.0
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        if Flood(epsilon, middle, ratio).delta > delta:
-            low = middle
-        else:
-            high = middle
-    return Flood(epsilon, high, ratio)
+def _least(excess: Callable[[float], float], start: float, fine: float) -> float | None:
+    """The smallest mean whose excess is not above 0, from the side where it is not, to the ratio `fine`."""
+    high, step = start, 1.5
+    while excess(high) > 0:
+        if high > 1e9:
+            return None
+        high, step = high * step, step**1.5
+    low = high
+    while low == high or excess(low) <= 0:
+        high, low = low, low / 1.5
+        if low < 1e-6:
+            return high
+    while high / low > fine:
+        middle = math.sqrt(high * low)
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high

@@ -107,7 +107,10 @@ class RandomizedBits:
         return reports
 
     def check(self, report: bytes) -> None:
-        self._filling(stacked([report], self.report_bytes))
+        self.check_many(stacked([report], self.report_bytes))
+
+    def check_many(self, reports: Bytes) -> None:
+        self._filling(stacked(reports, self.report_bytes))
 
     def estimate(self, reports: Sequence[bytes] | Bytes) -> Estimate:
         rows = stacked(reports, self.report_bytes)

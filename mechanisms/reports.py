@@ -99,6 +99,10 @@ class LocalRandomizer(Protocol):
         """Raise MalformedReport unless it is a report that this randomizer could have written."""
         ...
 
+    def check_many(self, reports: Bytes) -> None:
+        """The same for many, shape (n, report_bytes)."""
+        ...
+
     def estimate(self, reports: Sequence[bytes] | Bytes) -> Estimate:
         """Unbiased counts from reports (a sequence of bytes, or an array of shape (n, report_bytes)).
 

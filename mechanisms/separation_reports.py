@@ -112,9 +112,12 @@ class SeparationReports:
         return np.hstack(halves)
 
     def check(self, report: bytes) -> None:
-        row = stacked([report], self.report_bytes).tobytes()
-        self.query_part.check(row[: self.query_part.report_bytes])
-        self.label_part.check(row[self.query_part.report_bytes :])
+        self.check_many(stacked([report], self.report_bytes))
+
+    def check_many(self, reports: Bytes) -> None:
+        rows, cut = stacked(reports, self.report_bytes), self.query_part.report_bytes
+        self.query_part.check_many(rows[:, :cut])
+        self.label_part.check_many(rows[:, cut:])
 
     def estimate(self, reports: Sequence[bytes] | Bytes) -> Estimate:
         rows = stacked(reports, self.report_bytes)

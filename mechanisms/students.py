@@ -110,6 +110,11 @@ class NetworkStudent(Parameters):
             return np.empty(0, np.int64)
         return np.asarray(self.network_.predict(points), np.int64)
 
+    def predict_proba(self, X: object) -> NDArray[np.float64]:
+        """Chances (n, c) of the labels that it learnt at (n, d) points; errors as for `predict`."""
+        points = self._points(X, "predict_proba")
+        return np.asarray(self.network_.predict_proba(points), np.float64)
+
     def transform(self, X: object) -> NDArray[np.float32]:
         """Hidden layer (n, hidden) at (n, d) points, each row by itself; errors as for `predict`."""
         points = self._points(X, "transform")

@@ -67,3 +67,28 @@ def test_accuracy_by_queries(tmp_path):
     assert all(value < optimal for name, value in last.items() if "not private" not in name and "Bayes" not in name)
     gdp, renyi = (figures["retired"][f"{name} filter"]["120"][0] for name in ("GDP", "Rényi"))
     assert 0 <= gdp <= renyi <= 1
+
+
+def test_reverse_knn_labelling_time(tmp_path):
+    pytest.importorskip("sklearn")
+    target = tmp_path / "figures.json"
+    size = {"records": 4000, "width": 64, "queries": 60, "public": 200, "clients": 7}
+    options = [f"--{name}={value}" for name, value in size.items()] + ["--json", str(target)]
+    models = ["central", "local, randomized response"]
+    result = subprocess.run(
+        [sys.executable, "benchmarks/reverse_knn_labelling_time.py", *options, "--models", *models],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(target.read_text())
+    assert figures["votes_as_defined"]
+    rows = {row["model"]: row for row in figures["results"]}
+    assert set(rows) == set(models)
+    # 48 bytes of header, 16 of the payload's, and a count of 4 bytes for each query and class
+    assert rows["central"]["bytes_per_client"] == 48 + 16 + 4 * 60 * 10
+    assert rows["local, randomized response"]["bytes_per_record"] > 600 / 8
+    assert all(row["seconds"] > 0 and row["peak_mb"] > 20 for row in rows.values())
+    assert rows["central"]["accuracy"] > 0.3, "one in ten by chance"

@@ -5,7 +5,7 @@ import pytest
 
 import accountant as ac
 from mechanisms import queries
-from mechanisms.queries import central_points
+from mechanisms.queries import central_points, cluster_centres
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(60, 3)).astype(np.float32)
@@ -79,3 +79,37 @@ def test_other_counts(count):
 def test_bad_points():
     with pytest.raises(ac.ParameterError, match="public"):
         central_points([[np.nan]], 1)
+
+
+@pytest.fixture(params=["often", "few passes", "of some points"])
+def k_means(request, monkeypatch):
+    """k-means begun often; over many points; over a choice of them."""
+    if request.param != "often":
+        monkeypatch.setattr(queries, "SMALL", 0)
+    if request.param == "of some points":
+        monkeypatch.setattr(queries, "LARGEST", 160)  # 80 points ... of 2 columns, for 4 centres, halved
+    return request.param
+
+
+def test_centres_are_the_middles_of_clusters(k_means):
+    centres = cluster_centres(CLUSTERS, 4)
+    assert centres.dtype == np.float32
+    np.testing.assert_array_equal(centres, cluster_centres(CLUSTERS, 4))
+    order = np.argsort(centres[:, 0] + 2 * centres[:, 1])
+    np.testing.assert_allclose(centres[order], [[0, 0], [50, 0], [0, 50], [50, 50]], atol=1.5)
+
+
+def test_weight_attracts_centres(k_means):
+    first = (np.linalg.norm(CLUSTERS, axis=1) < 10).astype(float)
+    for floor in (0.0, 1e-9):
+        centres = cluster_centres(CLUSTERS, 3, first + floor)
+        assert (np.linalg.norm(centres, axis=1) < 10).sum() >= 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 59, 60])
+def test_as_many_centres_as_asked(count, k_means):
+    repeated = np.repeat(POINTS[:3], 20, axis=0)
+    for points in (POINTS, repeated):
+        centres = cluster_centres(points, count)
+        assert centres.shape == (count, 3)
+        assert np.isfinite(centres).all()

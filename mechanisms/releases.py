@@ -1,0 +1,205 @@
+"""How rounds of counts are released in each trust model, calibrated so that all of them keep one guarantee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.labelling import least_noise
+from mechanisms.local_reports import CollisionReports, LocalRandomizer, RandomizedBits, local_randomizer
+from mechanisms.noise_shares import shares_for
+from mechanisms.protocols import central_event
+from mechanisms.setup import Setup
+
+__all__ = ["NOISES", "RANDOMIZERS", "Release", "release_for"]
+
+NOISES = ("laplace", "gaussian", "discrete-laplace", "discrete-gaussian")
+RANDOMIZERS = ("collision", "randomized-response", "separation", "best", "shares")
+
+ROUTE: dict[str, Any] = {"method": "auto", "tolerance": 1e-3}
+"""To the price; the same for calibration and for the guarantee."""
+
+STEP = 1.001
+"""Ratio of local epsilons that are told apart in search of the largest that shuffling allows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What every round does, and what it costs.
+
+    Attributes
+    ----------
+    model, protocol : str
+    parameters : tuple of float
+        Of the protocol, as clients get them.
+    event : accountant.Event or accountant.Composition
+        The price of one round, REPLACE.
+    rounds : int
+    n_classes, n_neighbors, n_labels : int
+    least : int
+        Fewest records whose reports a shuffler passes on.
+    noise : float
+        Scale of the noise on a count in the central model and of shares; else epsilon of one report.
+    slack : float
+        The delta of a round that comes on top of its event's.
+    """
+
+    model: str
+    protocol: str
+    parameters: tuple[float, ...]
+    event: Any
+    rounds: int
+    n_classes: int
+    n_neighbors: int
+    n_labels: int
+    least: int
+    noise: float
+    slack: float = 0.0
+
+    def setup(self, queries: NDArray[np.float32], prices: NDArray[np.float64] | None = None) -> Setup:
+        """What a round with these queries asks of clients."""
+        return Setup(queries, self.n_classes, self.n_neighbors, self.n_labels, prices, self.protocol, self.parameters)
+
+    def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
+        """Of all rounds together; errors as for `accountant.epsilon`."""
+        taken = self.rounds * self.slack
+        if taken > 0 and not delta > taken:
+            raise ac.ParameterError(f"delta = {delta}; accepted: above {taken:.6g}, which flooding takes")
+        price = ac.epsilon(self.rounds * self.event, delta - taken, conversion=conversion, **ROUTE)
+        return replace(price, delta=delta)
+
+
+@lru_cache(maxsize=64)
+def release_for(
+    *,
+    model: str,
+    noise: str,
+    randomizer: str,
+    epsilon: float,
+    delta: float,
+    rounds: int,
+    records: int,
+    shape: tuple[int, int],
+    n_neighbors: int,
+    n_labels: int,
+    dropout: float,
+) -> Release:
+    """The release of a model with the least noise that keeps (epsilon, delta) over all rounds; see `ReverseKNN`."""
+    common: dict[str, Any] = {
+        "model": model,
+        "rounds": rounds,
+        "n_classes": shape[1],
+        "n_neighbors": n_neighbors,
+        "n_labels": n_labels,
+        "least": max(math.ceil((1 - dropout) * records), 1),
+    }
+    if model == "central":
+        return _central(noise, 2 * n_neighbors * n_labels, epsilon, delta, common)
+    make = partial(local_randomizer, queries=shape[0], classes=shape[1], neighbours=n_neighbors, label_ones=n_labels)
+    if randomizer != "shares":
+        make(randomizer, epsilon=1.0)  # refuses other names, and says why
+    if model == "local":
+        if randomizer == "shares":
+            raise ac.ParameterError(
+                "randomizer = 'shares' in the local model; accepted: those of one report, or shuffle"
+            )
+        return _local(randomizer, make, epsilon, delta, common)
+    if delta == 0:
+        raise ac.ParameterError("delta = 0 in the shuffle model; accepted: above 0")
+    if randomizer == "shares":
+        return _shares(shape[0] * shape[1], n_neighbors * n_labels, epsilon, delta, common)
+    return _shuffled(randomizer, make, epsilon, delta, common)
+
+
+def _central(noise: str, moved: int, epsilon: float, delta: float, common: dict[str, Any]) -> Release:
+    """Noise on counts of which `moved` move by 1."""
+    if delta == 0 and "gaussian" in noise:
+        raise ac.ParameterError(f"delta = 0 with noise = {noise!r}; accepted: above 0, or noise = 'laplace'")
+    rounds, pure = common["rounds"], common["rounds"] * moved / epsilon
+
+    def plan(scale: float) -> ac.Composition:
+        return _repeated(central_event(noise, scale, moved), rounds)
+
+    # pure DP adds up: the scale is known, but for a rounding
+    scales = (pure, math.nextafter(pure, math.inf), pure * (1 + 1e-12)) if delta == 0 else ()
+    for scale in scales:
+        if ac.epsilon(plan(scale), 0.0).epsilon <= epsilon:
+            break
+    else:
+        scale = least_noise(plan, epsilon, delta, max(math.sqrt(moved) / epsilon, 1e-2), **ROUTE)
+    return Release(protocol="counts", parameters=(), event=central_event(noise, scale, moved), noise=scale, **common)
+
+
+def _local(
+    name: str, make: Callable[..., LocalRandomizer], epsilon: float, delta: float, common: dict[str, Any]
+) -> Release:
+    """Reports that are private by themselves, over all rounds."""
+    rounds = common["rounds"]
+    share = epsilon / rounds
+    if delta > 0:
+        # more than pure DP would allow: many small steps add up to less than their sum
+        def plan(local: float) -> ac.Composition:
+            return _repeated(make(name, epsilon=local).event, rounds)
+
+        share = max(share, ac.calibrate(plan, epsilon, delta, bounds=(share / 2, 500.0), start=share, **ROUTE))
+    return _reports(make(name, epsilon=share), share, common)
+
+
+def _shuffled(
+    name: str, make: Callable[..., LocalRandomizer], epsilon: float, delta: float, common: dict[str, Any]
+) -> Release:
+    """Reports of which each hides in the crowd of all others."""
+    rounds, users = common["rounds"], common["least"]
+    # a little below what any report may have when rounds simply add up, which meets the target
+    start = 0.97 * ac.local_epsilon_for(epsilon / rounds, users, delta / rounds)
+
+    def plan(step: float) -> ac.Composition:
+        return _repeated(ac.Shuffled(_whole(make(name, epsilon=start * STEP**step).event), users), rounds)
+
+    steps = ac.calibrate(plan, epsilon, delta, bounds=(1, 2000), start=20.0, integer=True, **ROUTE)
+    local = start * STEP**steps
+    release = _reports(make(name, epsilon=local), local, common)
+    return replace(release, event=ac.Shuffled(_whole(release.event), users))
+
+
+def _repeated(event: Any, rounds: int) -> ac.Composition:
+    run: ac.Composition = rounds * event
+    return run
+
+
+def _whole(event: ac.Event | ac.Composition) -> ac.Event:
+    """One event; for a report in two parts, what dominates both together."""
+    return event if isinstance(event, ac.Event) else ac.PureDP(ac.epsilon(event, 0.0).epsilon)
+
+
+def _shares(domain: int, nonzeros: int, epsilon: float, delta: float, common: dict[str, Any]) -> Release:
+    """Noise in shares, in as many messages as it takes."""
+    shares = shares_for(domain, nonzeros, common["least"], epsilon, delta, rounds=common["rounds"], **ROUTE)
+    flood = shares.flood
+    assert flood is not None  # a shuffler sees messages
+    return Release(
+        protocol="shares",
+        parameters=(shares.scale, float(shares.participants), flood.epsilon, flood.shape, flood.ratio),
+        event=shares.event,
+        noise=shares.scale,
+        slack=shares.slack,
+        **common,
+    )
+
+
+def _reports(randomizer: LocalRandomizer, epsilon: float, common: dict[str, Any]) -> Release:
+    parameters: tuple[float, ...]
+    if isinstance(randomizer, RandomizedBits):
+        name, parameters = "randomized-response", (epsilon,)
+    elif isinstance(randomizer, CollisionReports):
+        name, parameters = "collision", (epsilon, float(randomizer.buckets or 0))
+    else:
+        name, parameters = "separation", (epsilon,)
+    return Release(protocol=name, parameters=parameters, event=randomizer.event, noise=epsilon, **common)

@@ -1,0 +1,79 @@
+"""Experiments over split data, and their command: one guarantee, and labels that do not depend on the split."""
+
+import json
+
+import numpy as np
+import pytest
+
+import accountant as ac
+from mechanisms.cli import main
+from mechanisms.datasets import load, private_public_test_split
+from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting, split_over_clients
+
+CUT = private_public_test_split(load("digits"), (988, 503, 305), 0)
+LABELS = np.random.default_rng(0).integers(0, 4, 400)
+
+
+def test_splits():
+    even = split_over_clients(LABELS, 8)
+    assert np.bincount(even).tolist() == [50] * 8
+    assert min(len(np.unique(LABELS[even == client])) for client in range(8)) == 4
+    sorted_ones = split_over_clients(LABELS, 8, "by-label")
+    assert np.bincount(sorted_ones).tolist() == [50] * 8
+    assert max(len(np.unique(LABELS[sorted_ones == client])) for client in range(8)) <= 2
+    uneven = split_over_clients(LABELS, 8, "dirichlet")
+    assert uneven.min() >= 0
+    assert uneven.max() <= 7
+    shares = [np.bincount(uneven[label == LABELS], minlength=8).max() / (label == LABELS).sum() for label in range(4)]
+    assert max(shares) > 0.4
+    for how in ("iid", "by-label", "dirichlet"):
+        assert np.array_equal(split_over_clients(LABELS, 8, how), split_over_clients(LABELS, 8, how))
+        assert not np.array_equal(split_over_clients(LABELS, 8, how), split_over_clients(LABELS, 8, how, 1))
+
+
+def test_digits_badly_split():
+    """Labels are the same however badly the data is split; the student is near the noiseless one."""
+    runs = {}
+    for how, clients in (("iid", 1), ("by-label", 40), ("dirichlet", 25)):
+        setting = ReverseSetting(epsilon=1.0, delta=0.0, clients=clients, client_split=how, seed=1)
+        experiment = ReverseExperiment(setting, CUT.private, CUT.public, CUT.test)
+        assert experiment.guarantee.epsilon == 1.0
+        runs[how] = experiment.run()
+        assert runs[how].spent == experiment.planned == 1 * ac.Laplace(2.0, 1.0, 2, adjacency=ac.Adjacency.REPLACE)
+        np.testing.assert_array_equal(runs[how].labels, runs["iid"].labels)
+        assert runs[how].student_accuracy > experiment.noiseless_accuracy - 0.08 > 0.8
+
+
+def test_the_command(tmp_path, capsys):
+    out = tmp_path / "labels.npz"
+    options = ["--data", "digits", "--epsilon", "2", "--delta", "1e-5", "--seed", "0", "--clients", "20"]
+    assert main(["label", "reverse-knn", *options, "--noise", "discrete-laplace", "--json", "--out", str(out)]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["mechanism"], summary["model"], summary["clients"]) == ("reverse-knn", "central", 20)
+    assert 1.9 < summary["epsilon"] <= 2.0
+    assert summary["adjacency"] == "replace"
+    assert summary["labelled"] == summary["records"]["public"]
+    assert summary["label_accuracy"] > 0.85
+    assert summary["bytes_per_client"] > 40 * 10 * 4
+    with np.load(out) as found:
+        assert found["answered"].all()
+        assert len(found["label"]) == summary["records"]["public"]
+    assert main(["label", "reverse-knn", *options, "--model", "local", "--queries", "10"]) == 0
+    assert "epsilon of a report" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--delta", "0", "--noise", "gaussian"], "delta = 0 with noise = 'gaussian'"),
+        (["--delta", "0", "--model", "shuffle"], "delta = 0 in the shuffle model"),
+        (["--delta", "0", "--clients", "100000"], "clients = 100000"),
+        (["--delta", "0", "--queries", "100000"], "queries = 100000"),
+        (["--delta", "0", "--model", "local", "--randomizer", "shares"], "randomizer = 'shares' in the local model"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_spent(options, said, capsys):
+    assert main(["label", "reverse-knn", "--data", "digits", "--epsilon", "1", *options]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1

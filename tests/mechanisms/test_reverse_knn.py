@@ -1,0 +1,272 @@
+"""Reverse k-NN: labels that do not depend on who holds what, noise that is priced, estimates that are unbiased."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+
+import accountant as ac
+from mechanisms.connections import Connections
+from mechanisms.protocols import central_event, noise_variance
+from mechanisms.reverse_knn import ReverseKNN, simplex_rows
+
+POINTS, TRUTH = make_blobs(700, n_features=6, centers=5, cluster_std=1.0, random_state=0)
+X, Y, PUBLIC = POINTS[:500], TRUTH[:500], POINTS[500:]
+REPLACE = ac.Adjacency.REPLACE
+SETTINGS = {
+    "central": {"epsilon": 1.0},
+    "central, discrete": {"epsilon": 1.0, "delta": 1e-5, "noise": "discrete-gaussian", "n_neighbors": 2},
+    "central, two rounds": {"epsilon": 4.0, "rounds": 2, "balance": 0.5},
+    "local": {"epsilon": 4.0, "model": "local"},
+    "local, two rounds": {
+        "epsilon": 8.0,
+        "delta": 1e-5,
+        "model": "local",
+        "randomizer": "randomized-response",
+        "rounds": 2,
+    },
+    "local, separation": {"epsilon": 6.0, "model": "local", "randomizer": "separation"},
+    "shuffle": {"epsilon": 2.0, "delta": 1e-5, "model": "shuffle"},
+    "shuffle, shares": {"epsilon": 2.0, "delta": 1e-5, "model": "shuffle", "randomizer": "shares", "dropout": 0.1},
+}
+
+
+def knn(**changes):
+    return ReverseKNN(**{"n_queries": 10, "n_classes": 5, "rng": 1, **changes})
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_result_does_not_depend_on_who_holds_what(name):
+    rng = np.random.default_rng(0)
+    splits = {
+        "one client": None,
+        "by label": Y,
+        "few": rng.integers(0, 7, 500),
+        "one record each": rng.permutation(500) - 250,
+    }
+    found = {split: knn(**SETTINGS[name]).label(X, Y, PUBLIC, clients) for split, clients in splits.items()}
+    first = found["one client"]
+    for out in found.values():
+        np.testing.assert_array_equal(out.labels, first.labels)
+        np.testing.assert_array_equal(out.soft, first.soft)
+        for mine, theirs in zip(out.rounds, first.rounds, strict=True):
+            np.testing.assert_array_equal(mine.counts, theirs.counts)
+            np.testing.assert_array_equal(mine.variance, theirs.variance)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_guarantee_is_met_and_every_public_point_answered(name):
+    model = knn(**SETTINGS[name])
+    out = model.label(X, Y, PUBLIC)
+    price = out.guarantee(model.delta)
+    assert 0.9 * model.epsilon < price.epsilon <= model.epsilon
+    assert price.adjacency == REPLACE
+    assert not price.odometer
+    assert not out.odometer
+    assert out.composition == out.planned == model.spent_ == model.rounds * out.release.event
+    assert out.answered.all()
+    assert out.labels.shape == (200,)
+    assert np.mean(out.labels == TRUTH[500:]) > 0.55
+
+
+def test_public_points_take_the_label_of_their_query():
+    out = knn().label(X, Y, PUBLIC)
+    (only,) = out.rounds
+    np.testing.assert_array_equal(only.centre, Connections(only.queries).best(PUBLIC.astype(np.float32)))
+    np.testing.assert_array_equal(out.labels, only.counts.argmax(axis=1)[only.centre])
+    np.testing.assert_array_equal(out.soft, only.soft[only.centre])
+    np.testing.assert_array_equal((out.queries, out.queries), (only.queries, only.queries))
+    assert out.counts is only.counts
+    assert out.variance is only.variance
+
+
+def test_without_noise_to_speak_of_counts_are_the_votes():
+    out = knn(epsilon=1e6, n_neighbors=3).label(X, Y, PUBLIC)
+    votes = np.zeros((10, 5))
+    nearest = ((X[:, None].astype(np.float32) - out.queries) ** 2).sum(axis=2).argsort(axis=1)[:, :3]
+    for row, label in zip(nearest, Y, strict=True):
+        votes[row, label] += 1
+    np.testing.assert_allclose(out.counts, votes, atol=1e-3)
+    assert np.mean(out.labels == TRUTH[500:]) >= 0.85
+
+
+@pytest.mark.parametrize("noise", ["laplace", "discrete-laplace"])
+@pytest.mark.parametrize(("k", "rounds", "epsilon"), [(1, 1, 1.0), (3, 1, 0.1), (2, 3, 0.7)])
+def test_pure_privacy_takes_the_papers_noise_for_all_rounds(noise, k, rounds, epsilon):
+    release = knn(noise=noise, n_neighbors=k, rounds=rounds, epsilon=epsilon).planned(500, 5)
+    assert release.noise == pytest.approx(2 * k * rounds / epsilon, rel=1e-9)
+    assert release.guarantee(0.0).epsilon <= epsilon
+
+
+def test_the_exact_price_of_many_coordinates_takes_less_noise():
+    """Far below the paper's 2kr/epsilon, and not above what a Gaussian of that variance would need."""
+    release = knn(n_queries=40, n_neighbors=20, delta=1e-5).planned(10_000, 5)
+    assert release.event == ac.Laplace(release.noise, 1.0, 40, adjacency=REPLACE)
+    assert release.noise < 0.6 * 40
+    assert ac.epsilon(ac.Laplace(release.noise * 0.99, 1.0, 40, adjacency=REPLACE), 1e-5).epsilon > 1.0 * 0.97
+    gaussian = knn(n_queries=40, n_neighbors=20, delta=1e-5, noise="gaussian").planned(10_000, 5)
+    assert gaussian.event == ac.Gaussian(gaussian.noise, 40**0.5, adjacency=REPLACE)
+
+
+def test_local_noise_is_each_records_own():
+    release = knn(model="local", randomizer="randomized-response", epsilon=0.4).planned(500, 5)
+    assert release.event == ac.RandomizedResponse(0.2, bits=2, adjacency=REPLACE)
+    release = knn(model="local", epsilon=3.0, rounds=3).planned(500, 5)
+    assert release.parameters[0] == release.event.epsilon == pytest.approx(1.0)
+    best = {
+        epsilon: knn(model="local", randomizer="best", epsilon=epsilon, n_queries=40).planned(500, 10).protocol
+        for epsilon in (0.5, 4.0)
+    }
+    assert set(best.values()) <= {"collision", "randomized-response", "separation"}
+
+
+def test_shuffling_needs_less_noise_than_the_local_model():
+    local = knn(model="local", epsilon=1.0).planned(10_000, 5)
+    shuffled = knn(model="shuffle", epsilon=1.0, delta=1e-6).planned(10_000, 5)
+    assert shuffled.parameters[0] > 2 * local.parameters[0]
+    assert shuffled.event.n == shuffled.least == 10_000
+    fewer = knn(model="shuffle", epsilon=1.0, delta=1e-6, dropout=0.5).planned(10_000, 5)
+    assert fewer.least == 5000
+    assert fewer.parameters[0] < shuffled.parameters[0]
+
+
+def test_label_sets():
+    sets = np.zeros((500, 5), int)
+    sets[np.arange(500), Y] = 1
+    sets[np.arange(500), (Y + 1) % 5] = 1
+    out = knn(epsilon=1e5).label(X, sets, PUBLIC)
+    assert out.labels.shape == (200, 5)
+    assert (out.labels.sum(axis=1) == 2).all()
+    assert out.release.event.coordinates == 4
+    truth = (TRUTH[500:, None] + [0, 1]) % 5
+    assert np.take_along_axis(out.labels, truth, axis=1).mean() > 0.9
+    single = np.eye(5, dtype=int)[Y]
+    np.testing.assert_array_equal(
+        knn().label(X, single, PUBLIC).labels.argmax(axis=1), knn().label(X, Y, PUBLIC).labels
+    )
+    with pytest.raises(ac.ParameterError, match="rounds = 2 with label sets"):
+        knn(rounds=2).label(X, sets, PUBLIC)
+
+
+def test_later_rounds_ask_where_the_student_is_uncertain():
+    out = knn(rounds=2, epsilon=20.0, n_queries=15).label(X, Y, PUBLIC)
+    assert len(out.rounds) == 2
+    assert out.composition == 2 * ac.Laplace(0.2, 1.0, 2, adjacency=REPLACE)
+    assert not np.array_equal(out.rounds[0].queries, out.rounds[1].queries)
+    np.testing.assert_allclose(out.soft, np.mean([each.soft[each.centre] for each in out.rounds], axis=0))
+
+
+def test_prices_even_out_the_records():
+    points = np.concatenate([POINTS, 0.05 * POINTS[:300] + 40])
+    loads = [
+        knn(epsilon=1e6, balance=balance).label(points[:800], np.zeros(800, int), points[800:]).counts.sum(axis=1)
+        for balance in (0.0, 1.0)
+    ]
+    assert loads[1].std() < loads[0].std()
+
+
+def test_exact_noise_from_the_system():
+    for changes in (
+        {},
+        {"noise": "discrete-laplace"},
+        {"noise": "discrete-gaussian", "delta": 1e-5},
+        {"model": "local"},
+    ):
+        runs = [knn(rng=None, **changes).label(X, Y, PUBLIC) for _ in range(2)]
+        assert (runs[0].counts != runs[1].counts).any()
+        if "noise" in changes:
+            assert (runs[0].counts == np.round(runs[0].counts)).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"n_queries": 0}, "n_queries = 0"),
+        ({"n_queries": 201}, "n_queries = 201; accepted: an integer in \\[1, 200\\]"),
+        ({"n_neighbors": 11}, "n_neighbors = 11; accepted: an integer in \\[1, 10\\]"),
+        ({"epsilon": 0.0}, "epsilon = 0.0"),
+        ({"delta": 1.0}, "delta = 1.0"),
+        ({"model": "peer-to-peer"}, "model = 'peer-to-peer'; accepted: central, local, shuffle"),
+        ({"noise": "uniform"}, "noise = 'uniform'"),
+        ({"noise": "gaussian"}, "delta = 0 with noise = 'gaussian'"),
+        ({"noise": "discrete-gaussian"}, "delta = 0 with noise = 'discrete-gaussian'"),
+        ({"model": "shuffle"}, "delta = 0 in the shuffle model"),
+        ({"model": "local", "randomizer": "shares"}, "randomizer = 'shares' in the local model"),
+        ({"model": "local", "randomizer": "concatenation"}, "no information on their product"),
+        ({"rounds": 0}, "rounds = 0"),
+        ({"balance": 2.0}, "balance = 2.0"),
+        ({"dropout": 1.0}, "dropout = 1.0"),
+        ({"n_classes": 4}, "n_classes = 4"),
+    ],
+)
+def test_bad_parameters_are_named_before_anything_is_spent(changes, match):
+    model = knn(**changes)
+    with pytest.raises(ac.ParameterError, match=match):
+        model.label(X, Y, PUBLIC)
+    assert not hasattr(model, "spent_")
+
+
+@pytest.mark.parametrize(
+    ("records", "labels", "public", "clients"),
+    [
+        (X[:0], Y[:0], PUBLIC, None),
+        (X, Y[:-1], PUBLIC, None),
+        (X, Y, PUBLIC[:, :5], None),
+        (X * np.nan, Y, PUBLIC, None),
+        (X, Y - 1, PUBLIC, None),
+        (X, Y, PUBLIC[:0], None),
+        (X, Y, PUBLIC, np.zeros(3, int)),
+        (X, Y, PUBLIC, np.zeros(500)),
+    ],
+)
+def test_bad_data_is_named(records, labels, public, clients):
+    with pytest.raises(ac.ParameterError, match=r"accepted|not all numbers"):
+        knn().label(records, labels, public, clients)
+
+
+def test_parameters_are_scikit_learns():
+    model = knn(noise="gaussian", delta=1e-5)
+    assert clone(model).get_params() == model.get_params()
+    assert repr(model) == "ReverseKNN(n_queries=10, delta=1e-05, noise='gaussian', n_classes=5)"
+
+
+# --- pieces --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.lists(st.floats(-100, 100), min_size=3, max_size=3), min_size=1, max_size=4),
+    st.floats(0, 100),
+)
+def test_soft_labels_are_the_nearest_point_of_the_simplex(rows, variance):
+    counts = np.array(rows)
+    soft = simplex_rows(counts, np.full(counts.shape, variance))
+    np.testing.assert_allclose(soft.sum(axis=1), 1.0)
+    assert (soft >= 0).all()
+    sizes = np.maximum(counts.sum(axis=1), (3 * variance) ** 0.5)
+    shares = np.where(sizes[:, None] > 0, counts / np.maximum(sizes, 1e-300)[:, None], 0.0)
+    # no corner of the simplex lies in the direction that is left: the condition for a nearest point
+    left = shares - soft
+    assert (left.max(axis=1) - (left * soft).sum(axis=1) <= 1e-6 * (1 + np.abs(shares).max(axis=1))).all()
+
+
+def test_certain_counts_are_their_shares():
+    np.testing.assert_allclose(simplex_rows(np.array([[6.0, 2.0, 0.0]]), np.zeros((1, 3))), [[0.75, 0.25, 0.0]])
+    np.testing.assert_allclose(simplex_rows(np.zeros((1, 4)), np.zeros((1, 4))), [[0.25] * 4])
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian", "discrete-laplace", "discrete-gaussian"])
+@pytest.mark.parametrize("scale", [0.2, 0.7, 3.0, 40.0])
+def test_central_noise_is_unbiased_with_the_variance_reported(noise, scale):
+    from mechanisms.noise import as_randomness, noise_of
+
+    event = central_event(noise, scale, 2)
+    draws = noise_of(event, as_randomness(0), 400_000)
+    variance = noise_variance(event)
+    assert abs(draws.mean()) < 4 * (variance / len(draws)) ** 0.5
+    if variance > 0.01:
+        assert draws.var() == pytest.approx(variance, rel=0.02)
+    else:
+        assert draws.var() == pytest.approx(variance, abs=4 * (variance / len(draws)) ** 0.5)
