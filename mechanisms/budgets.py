@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import repeat
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -136,6 +135,11 @@ class Store:
         finally:
             self._run = None
 
+    def _execute(self, sql: str, **values: Any) -> Iterable[Any]:
+        """A statement of the transaction that is open."""
+        assert self._run is not None
+        return self._run(sql, **values)
+
     def _read(self, run: Run) -> None:
         """Names and totals that other processes wrote."""
         names = run("SELECT seq, names FROM knn_records WHERE seq > :seq ORDER BY seq", seq=self._names_seq)
@@ -184,10 +188,9 @@ class Store:
         except (TypeError, ValueError) as error:
             raise ac.ParameterError(f"settings = {shown(settings)} ({error}); accepted: what JSON can hold") from None
         with self.batch():
-            assert self._run is not None
-            found = list(self._run("SELECT settings FROM knn_settings"))
+            found = list(self._execute("SELECT settings FROM knn_settings"))
             if not found:
-                self._run("INSERT INTO knn_settings VALUES (:settings)", settings=json.dumps(now))
+                self._execute("INSERT INTO knn_settings VALUES (:settings)", settings=json.dumps(now))
                 return
         before = json.loads(found[0][0])
         differ = [key for key in sorted({*before, *now}) if before.get(key, ...) != now.get(key, ...)]
@@ -195,7 +198,7 @@ class Store:
             held = ", ".join(f"{key} = {shown(before[key])}" if key in before else f"no {key}" for key in differ)
             raise StoreError(f"{self._base.name}: settled with {held}; accepted: the same settings, or another store")
 
-    def positions(self, ids: Sequence[str]) -> Integers:
+    def positions(self, ids: Sequence[object]) -> Integers:
         """Where each record is; new ones get a position here, for good, and have spent nothing.
 
         Raises
@@ -205,19 +208,20 @@ class Store:
         StoreError
             Inside a batch, whose failure would take new positions back.
         """
-        if not all(map(isinstance, ids, repeat(str))):
+        names = [each for each in ids if isinstance(each, str)]
+        if len(names) != len(ids):
             bad = next(each for each in ids if not isinstance(each, str))
             raise ac.ParameterError(f"ids hold {shown(bad)}; accepted: text")
         if self._run is not None:
             raise StoreError(f"{self._base.name}: positions inside a batch; accepted: before it")
         with self.batch():
-            assert self._run is not None
-            new = list(dict.fromkeys(each for each in ids if each not in self._where))
+            new = list(dict.fromkeys(each for each in names if each not in self._where))
             if new:
                 self._names_seq += 1
-                self._run("INSERT INTO knn_records VALUES (:seq, :names)", seq=self._names_seq, names=json.dumps(new))
+                names_row = {"seq": self._names_seq, "names": json.dumps(new)}
+                self._execute("INSERT INTO knn_records VALUES (:seq, :names)", **names_row)
                 self._enter(new)
-            return np.array([self._where[each] for each in ids], np.int64)
+            return np.array([self._where[each] for each in names], np.int64)
 
     def spent(self, positions: ArrayLike) -> Integers:
         """Units that the records at those positions have spent.

@@ -117,7 +117,7 @@ def _run_label(options: argparse.Namespace) -> int:
     setting = Setting(**{field.name: named[field.name] for field in fields(Setting) if field.name in named})
     experiment = Experiment(setting, private, public, test, options.classes)
     with (
-        _journal(options.out) as journal,
+        open_journal(options.out) as journal,
         progress_bar("labelling", experiment.queries * setting.rounds, options.json) as progress,
     ):
         outcome = experiment.run(journal, progress)
@@ -126,7 +126,7 @@ def _run_label(options: argparse.Namespace) -> int:
             columns = {"label": outcome.labels, "answered": outcome.labels >= 0, "prediction": outcome.predictions}
             write_results(Path(options.out), columns, summary)
     if options.out:
-        _remove_journal(options.out)
+        remove_journal(options.out)
     if options.json:
         ac.terminal.print_json(summary)
     else:
@@ -135,7 +135,8 @@ def _run_label(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _journal(out: str | None) -> Iterator[Journal | None]:
+def open_journal(out: str | None) -> Iterator[Journal | None]:
+    """Beside the results that will be written, so that an interrupted run goes on."""
     from mechanisms.journal import Journal
 
     if not out:
@@ -148,7 +149,8 @@ def _journal(out: str | None) -> Iterator[Journal | None]:
         yield journal
 
 
-def _remove_journal(out: str) -> None:
+def remove_journal(out: str) -> None:
+    """Once the results are there."""
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.remove(f"{out}.journal{suffix}")

@@ -54,7 +54,7 @@ class BudgetStore(Protocol):
         """Fix the settings for ever, or refuse others than those that were fixed."""
         ...
 
-    def positions(self, ids: Sequence[str]) -> Slots:
+    def positions(self, ids: Sequence[object]) -> Slots:
         """Where each identifier is, for good; new ones are entered."""
         ...
 

@@ -19,6 +19,10 @@ UNIT = 2.0**-24
 """Unit roundoff of single precision."""
 
 
+TINY = 2.0**-124
+"""What a doubled product in single precision can lose to underflow, also where that is flushed to zero."""
+
+
 class Neighbours:
     """Euclidean nearest neighbours among subsets of fixed records.
 
@@ -56,6 +60,7 @@ class Neighbours:
         length = float(np.sqrt(np.dot(query.astype(float), query.astype(float))))
         # |fl(x.q) - x.q| <= gamma_d |x| |q|, doubled as the product is; what double precision adds is far below
         slack = 2.02 * (len(query) + 2) * UNIT * length * self._norms[subset] + 1e-13 * squares
+        slack += (len(query) + 2) * TINY
         within = np.partition(distances + slack, k - 1)[k - 1]
         candidates = np.flatnonzero(distances - slack <= within)
         if len(candidates) > k:

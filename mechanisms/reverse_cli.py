@@ -41,7 +41,7 @@ def run_reverse(options: argparse.Namespace) -> int:
     """Run `mechanisms label reverse-knn`."""
     from dataclasses import fields
 
-    from mechanisms.cli import print_outcome, summary_of
+    from mechanisms.cli import open_journal, print_outcome, remove_journal, summary_of
     from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting
 
     if options.out:
@@ -50,7 +50,8 @@ def run_reverse(options: argparse.Namespace) -> int:
     named = vars(options)
     chosen = {each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}
     experiment = ReverseExperiment(ReverseSetting(**chosen), private, public, test, options.classes)
-    outcome = experiment.run()
+    with open_journal(options.out) as journal:
+        outcome = experiment.run(journal)
     summary: dict[str, Any] = {
         **summary_of(options, experiment, outcome),
         "model": options.model,
@@ -61,6 +62,7 @@ def run_reverse(options: argparse.Namespace) -> int:
     if options.out:
         columns = {"label": outcome.labels, "answered": outcome.labels >= 0, "prediction": outcome.predictions}
         write_results(Path(options.out), columns, summary)
+        remove_journal(options.out)
     if options.json:
         ac.terminal.print_json(summary)
     else:

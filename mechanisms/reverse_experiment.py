@@ -12,6 +12,7 @@ import accountant as ac
 from mechanisms.datasets import Dataset
 from mechanisms.experiment import Outcome
 from mechanisms.features import feature_map
+from mechanisms.journal import Journal
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.students import NetworkStudent
 from mechanisms.validation import checked_count
@@ -130,13 +131,13 @@ class ReverseExperiment:
         self.bytes_per_client: float | None = None
         self.noiseless_accuracy: float | None = None
 
-    def run(self) -> Outcome:
-        """Spend the budget."""
+    def run(self, journal: Journal | None = None) -> Outcome:
+        """Spend the budget; see `ReverseKNN.label` for `journal`."""
         labels = self.private.labels
         assert labels is not None
         describe = feature_map(self.setting.features, self.public.features, self.public.images)
         records, points = describe(self.private.features), describe(self.public.features)
-        out = self.labeller.label(records, labels, points, self.holders)
+        out = self.labeller.label(records, labels, points, self.holders, journal)
         self.bytes_per_client = out.bytes_per_client
         student = NetworkStudent().fit(self.public.features, out.labels)
         truth = self.public.labels

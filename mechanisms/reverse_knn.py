@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import accountant as ac
 from mechanisms.balancing import balanced_prices
 from mechanisms.clients import MODELS, Client, label_sets
 from mechanisms.federation import Counts, Server, Shuffler
+from mechanisms.journal import Journal, Part
 from mechanisms.labelling import Labelling
 from mechanisms.noise import Randomness, as_randomness
 from mechanisms.parameters import Parameters
@@ -212,7 +214,9 @@ class ReverseKNN(Parameters):
             dropout=checked_real("dropout", self.dropout, "[0, 1)", lambda value: 0 <= value < 1),
         )
 
-    def label(self, X: object, y: object, public: object, clients: object = None) -> ReverseLabelling:
+    def label(
+        self, X: object, y: object, public: object, clients: object = None, journal: Journal | None = None
+    ) -> ReverseLabelling:
         """Label all public points.
 
         Parameters
@@ -224,6 +228,10 @@ class ReverseKNN(Parameters):
             Public points. They must not depend on private records.
         clients : integer array of shape (n,), optional
             Who holds each record; None: one client holds all.
+        journal : Journal, optional
+            Lets a run of several rounds that was interrupted go on: a round is charged on disk before it is drawn, and
+            its counts are there when the next one begins. A round that was drawn and whose counts are not there was
+            seen by nobody, and is drawn again.
 
         Returns
         -------
@@ -247,14 +255,23 @@ class ReverseKNN(Parameters):
         release = self.planned(len(records), classes, labels.shape[1])
         federation = Federation(release, records, np.asarray(y), holders, source)
         self.spent_ = ac.Composition()
+        part = Part() if journal is None else journal.part(self._header(release, points, source))
         done: list[Round] = []
         votes = np.zeros((len(points), classes))
         for number in range(release.rounds):
             queries = cluster_centres(points, self.n_queries, self._importance(points, votes, labels, number))
             prices = strength * balanced_prices(points, queries) if strength else np.zeros(len(queries))
             setup = release.setup(queries, prices)
+            part.charge(number, "counts")
             self.spent_ = self.spent_ + release.event
-            found = federation.run(setup)
+            if number in part.answers:
+                answer, state = part.answers[number]
+                found = federation.resumed(answer)
+                source.restore(state)
+            else:
+                found = federation.run(setup)
+                answer = [found.counts, found.variance, found.records, found.clients, federation.sent]
+                part.answer(number, answer, source.state())
             centre = setup.connections.best(points)
             soft = simplex_rows(found.counts, found.variance)
             done.append(Round(queries, prices, centre, found.counts, found.variance, soft))
@@ -270,6 +287,18 @@ class ReverseKNN(Parameters):
             bytes_per_client=federation.sent / len(federation.clients),
             release=release,
         )
+
+    def _header(self, release: Release, points: NDArray[np.float32], source: Randomness) -> dict[str, Any]:
+        """What a run that goes on must have in common with the one that was interrupted."""
+        return {
+            "mechanism": type(self).__name__,
+            "protocol": [release.protocol, *release.parameters],
+            "event": repr(release.event),
+            "public": [*points.shape, sha256(points.tobytes()).hexdigest()],
+            "classes": release.n_classes,
+            **{name: getattr(self, name) for name in ("n_queries", "n_neighbors", "rounds", "soft_labels", "balance")},
+            "seed": source.state(),
+        }
 
     def _classes(self, labels: NDArray[np.int64], y: NDArray[Any]) -> int:
         least = y.shape[1] if y.ndim == 2 else int(labels.max()) + 1
@@ -311,6 +340,12 @@ class Federation:
         self.server = Server(release.model, release.event, source)
         self.shuffler = Shuffler(release.least) if release.model == "shuffle" else None
         self.sent = 0
+
+    def resumed(self, answer: list[Any]) -> Counts:
+        """A round that is in a journal."""
+        counts, variance, records, clients, self.sent = answer
+        self.server.round += 1
+        return Counts(np.array(counts), np.array(variance), records, clients)
 
     def run(self, setup: Setup) -> Counts:
         """One round."""

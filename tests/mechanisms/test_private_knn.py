@@ -73,7 +73,7 @@ def test_same_labels_as_the_naive_algorithm(seed, k):
 @given(
     n=st.integers(1, 60),
     k=st.integers(1, 60),
-    values=st.sampled_from([1.0, 1e-3, 1e3, 1e6]),
+    values=st.sampled_from([1.0, 1e-3, 1e3, 1e6, 1e-25]),
     distinct=st.integers(1, 4),
     seed=st.integers(0, 10**6),
 )
