@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import accountant as ac
@@ -27,6 +28,9 @@ LARGEST_SHAPE = 1e7
 
 DECAY = 0.25
 """log(1/ratio) of a flood relative to that of the noise, where the search begins: about the best for one round."""
+
+TURNS = 6
+"""How often the search may turn to another ratio."""
 
 FINE = 1.002
 """Ratio of shapes that are told apart."""
@@ -86,17 +90,29 @@ def flood_for(
         except (ac.NoGuarantee, ac.ParameterError):
             return math.inf
 
-    mean = _least(lambda pairs: excess(DECAY, pairs), 10.0 + scale, 1.1)
-    if mean is None:
-        return None
-    best, value = DECAY, excess(DECAY, mean)
-    for step in (2.0, 0.5):
-        while (found := excess(best * step, mean)) < value:
-            best, value = best * step, found
-        if best != DECAY:
+    decay, mean = DECAY, 10.0 + scale
+    for _ in range(TURNS):
+        least = _least(partial(excess, decay), mean, 1.1)
+        if least is None:
+            return None
+        mean, before = least, decay
+        decay = _better_decay(partial(excess, mean=mean), before)
+        if decay == before:
             break
-    mean = _least(lambda pairs: excess(best, pairs), mean, FINE)
-    return None if mean is None else _flood(best / scale, mean)
+    least = _least(partial(excess, decay), mean, FINE)
+    return None if least is None else _flood(decay / scale, least)
+
+
+def _better_decay(excess: Callable[[float], float], decay: float) -> float:
+    """Downhill from there, in steps of a factor 2, which is near enough."""
+    value = excess(decay)
+    for step in (2.0, 0.5):
+        best = decay
+        while (found := excess(best * step)) < value:
+            best, value = best * step, found
+        if best != decay:
+            return best
+    return decay
 
 
 def _flood(decay: float, mean: float) -> Flood:

@@ -17,7 +17,7 @@ The law drawn differs from the exact one by less than 1e-30 in total variation f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -39,6 +39,9 @@ Messages = NDArray[np.uint32]
 
 MESSAGE_BYTES = 4
 """A message is a little-endian number: ``2 * entry``, or ``2 * entry + 1`` for a -1."""
+
+ROUTE: dict[str, Any] = {"method": "auto", "tolerance": 1e-3}
+"""To the price: the Rényi curve of shuffled messages is infinite."""
 
 SMALLEST_SCALE = 0.05
 """Smallest scale of noise: it is then zero but for 4e-9."""
@@ -91,31 +94,15 @@ class NoiseShares:
         checked_real("scale", self.scale, accepted, lambda number: SMALLEST_SCALE <= number <= LARGEST_SCALE)
 
     @property
-    def event(self) -> ac.DiscreteLaplace | ac.RandomizedResponse:
-        """The price of all messages of all records, REPLACE; with `slack` on top."""
-        moved, adjacency = 2 * self.nonzeros, ac.Adjacency.REPLACE
+    def event(self) -> ac.DiscreteLaplace | ac.ShuffledCounts:
+        """The price of what the server sees of all records, REPLACE."""
         if self.flood is None:
-            return ac.DiscreteLaplace(self.scale, 1, moved, adjacency=adjacency)
-        epsilon = math.nextafter(1 / self.scale + self.flood.epsilon, math.inf)
-        return ac.RandomizedResponse(epsilon, bits=moved, adjacency=adjacency)
-
-    @property
-    def slack(self) -> float:
-        """The delta that comes on top of the event's, for each release."""
-        return 0.0 if self.flood is None else self.nonzeros * self.flood.delta
+            return ac.DiscreteLaplace(self.scale, 1, 2 * self.nonzeros, adjacency=ac.Adjacency.REPLACE)
+        return ac.ShuffledCounts(self.scale, self.flood.shape, self.flood.ratio, self.nonzeros)
 
     def guarantee(self, delta: float, rounds: int = 1, **route: Any) -> ac.Guarantee:
-        """What so many releases cost: the events at ``delta - rounds * slack`` (Kairouz, Oh & Viswanath 2015, Thm 3.3).
-
-        Raises
-        ------
-        accountant.ParameterError
-            delta is not above ``rounds * slack``.
-        """
-        rest = delta - rounds * self.slack
-        if self.flood is not None and not rest > 0:
-            raise ac.ParameterError(f"delta = {delta}; accepted: above {rounds * self.slack:.6g}, which flooding takes")
-        return replace(ac.epsilon(rounds * self.event, rest, **route), delta=delta)
+        """What so many releases cost; errors as for `accountant.epsilon`, which takes `route` instead of `ROUTE`."""
+        return ac.epsilon(rounds * self.event, delta, **ROUTE | route)
 
     @property
     def messages_per_record(self) -> float:
@@ -197,11 +184,10 @@ def shares_for(
     *,
     rounds: int = 1,
     flooded: bool = True,
-    noise_part: float = 0.5,
-    flood_part: float = 0.1,
+    excess: float = 0.1,
     **route: Any,
 ) -> NoiseShares:
-    """The shares with the least noise that keep (epsilon, delta) over so many rounds, under replacement of a record.
+    """The shares with little noise and few messages that keep (epsilon, delta) over so many rounds, under REPLACE.
 
     Parameters
     ----------
@@ -213,43 +199,34 @@ def shares_for(
         Releases, each with fresh shares.
     flooded : bool
         Whether the server sees messages, or their sums only.
-    noise_part : float
-        Part of a count's epsilon that is spent on the noise, the rest on flooding; (0, 1). At 1/2, as in the paper,
-        pure DP adds up to noise of scale ``4 c rounds / epsilon``; the more, the less noise and the more messages.
-    flood_part : float
-        Part of delta that is spent on flooding; (0, 1).
+    excess : float
+        How much larger the scale is than where the server sees sums only, relatively; [0.001, 100]. The less, the more
+        messages: see `NoiseShares.messages_per_record`.
     **route
-        Passed to `accountant.calibrate`: method, conversion, tolerance.
+        Passed to `accountant.epsilon`, instead of `ROUTE`.
 
     Raises
     ------
     accountant.ParameterError, accountant.CalibrationError
         A value is out of range, or no shares that can be drawn meet the target.
     """
-    for name, part in (("noise_part", noise_part), ("flood_part", flood_part)):
-        checked_real(name, part, "(0, 1)", lambda number: 0 < number < 1)
-    moved, adjacency = 2 * checked_count("nonzeros", nonzeros, 1), ac.Adjacency.REPLACE
-    if not flooded:
-        scale = ac.calibrate(
-            lambda b: rounds * ac.DiscreteLaplace(b, 1, moved, adjacency=adjacency),
-            epsilon,
-            delta,
-            bounds=(SMALLEST_SCALE, LARGEST_SCALE),
-            **route,
-        )
-        return NoiseShares(domain, nonzeros, participants, scale)
-    checked_real("delta", delta, "(0, 1)", lambda number: 0 < number < 1)
-    bit = ac.calibrate(
-        lambda e: rounds * ac.RandomizedResponse(e, bits=moved, adjacency=adjacency),
+    checked_real("excess", excess, "[0.001, 100]", lambda number: 0.001 <= number <= 100)
+    if flooded:
+        checked_real("delta", delta, "(0, 1)", lambda number: 0 < number < 1)
+    sums = ac.calibrate(
+        lambda b: rounds * NoiseShares(domain, nonzeros, participants, b).event,
         epsilon,
-        delta * (1 - flood_part),
-        bounds=(1e-6, 500.0),
-        **route,
+        delta,
+        bounds=(SMALLEST_SCALE, LARGEST_SCALE),
+        **ROUTE | route,
     )
-    # the sum that is priced may round up by two places
-    bit *= 1 - 1e-15
-    flood = flood_for((1 - noise_part) * bit, flood_part * delta / (rounds * nonzeros) * (1 - 1e-12))
-    return NoiseShares(domain, nonzeros, participants, max(1 / (noise_part * bit), SMALLEST_SCALE), flood)
+    if not flooded:
+        return NoiseShares(domain, nonzeros, participants, sums)
+    scale = min(sums * (1 + excess), LARGEST_SCALE)
+    flood = flood_for(scale, nonzeros, epsilon, delta, rounds=rounds, **ROUTE | route)
+    if flood is None:
+        raise ac.CalibrationError(f"no flood meets epsilon = {epsilon:g}, delta = {delta:g} with noise of {scale:g}")
+    return NoiseShares(domain, nonzeros, participants, scale, flood)
 
 
 def _log(ratio: float) -> Decimal:

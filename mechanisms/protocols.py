@@ -7,7 +7,7 @@ counts              none: exact counts, to a server that adds the noise
 randomized-response epsilon of a report
 collision           epsilon, buckets
 separation          epsilon
-shares              scale, participants; epsilon, shape and ratio of the flood (see `noise_shares`)
+shares              scale, participants; shape and ratio of the flood (see `noise_shares`)
 =================== ===========================================================================
 """
 
@@ -130,7 +130,7 @@ def protocol_of(setup: Setup) -> Protocol:
         The setup's parameters are not those of its protocol.
     """
     s, c = setup.shape
-    expected = {"randomized-response": 1, "collision": 2, "separation": 1, "shares": 5}.get(setup.protocol, 0)
+    expected = {"randomized-response": 1, "collision": 2, "separation": 1, "shares": 4}.get(setup.protocol, 0)
     if len(setup.parameters) != expected:
         raise CorruptMessage(f"{len(setup.parameters)} parameters of {setup.protocol}; accepted: {expected}")
     first, *rest = setup.parameters
@@ -156,8 +156,8 @@ def protocol_of(setup: Setup) -> Protocol:
 # --- noise of the central model ------------------------------------------------------------------------
 
 
-def central_event(noise: str, scale: float, moved: int) -> Any:
-    """Noise on counts of which `moved` move by 1 when a record is replaced (accounting: 2 k r of them).
+def central_event(noise: str, scale: float, moved: int, adjacency: ac.Adjacency = ac.Adjacency.REPLACE) -> Any:
+    """Noise on counts of which `moved` move by 1: 2 k r when a record is replaced, k r when one is added or removed.
 
     Parameters
     ----------
@@ -165,16 +165,16 @@ def central_event(noise: str, scale: float, moved: int) -> Any:
     scale : float
         Its scale, or standard deviation, in votes.
     moved : int
+    adjacency : accountant.Adjacency
     """
-    replace = ac.Adjacency.REPLACE
     if noise == "laplace":
-        return ac.Laplace(scale, 1.0, moved, adjacency=replace)
+        return ac.Laplace(scale, 1.0, moved, adjacency=adjacency)
     if noise == "gaussian":
-        return ac.Gaussian(scale, math.sqrt(moved), adjacency=replace)
+        return ac.Gaussian(scale, math.sqrt(moved), adjacency=adjacency)
     if noise == "discrete-laplace":
-        return ac.DiscreteLaplace(scale, 1, moved, adjacency=replace)
+        return ac.DiscreteLaplace(scale, 1, moved, adjacency=adjacency)
     if noise == "discrete-gaussian":
-        return ac.DiscreteGaussian(scale, 1, moved, adjacency=replace)
+        return ac.DiscreteGaussian(scale, 1, moved, adjacency=adjacency)
     raise ac.ParameterError(f"noise = {noise!r}; accepted: laplace, gaussian, discrete-laplace, discrete-gaussian")
 
 

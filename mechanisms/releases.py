@@ -40,15 +40,13 @@ class Release:
     parameters : tuple of float
         Of the protocol, as clients get them.
     event : accountant.Event or accountant.Composition
-        The price of one round, REPLACE.
+        The price of one round.
     rounds : int
     n_classes, n_neighbors, n_labels : int
     least : int
         Fewest records whose reports a shuffler passes on.
     noise : float
         Scale of the noise on a count in the central model and of shares; else epsilon of one report.
-    slack : float
-        The delta of a round that comes on top of its event's.
     """
 
     model: str
@@ -61,7 +59,6 @@ class Release:
     n_labels: int
     least: int
     noise: float
-    slack: float = 0.0
 
     def setup(self, queries: NDArray[np.float32], prices: NDArray[np.float64] | None = None) -> Setup:
         """What a round with these queries asks of clients."""
@@ -69,11 +66,7 @@ class Release:
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
         """Of all rounds together; errors as for `accountant.epsilon`."""
-        taken = self.rounds * self.slack
-        if taken > 0 and not delta > taken:
-            raise ac.ParameterError(f"delta = {delta}; accepted: above {taken:.6g}, which flooding takes")
-        price = ac.epsilon(self.rounds * self.event, delta - taken, conversion=conversion, **ROUTE)
-        return replace(price, delta=delta)
+        return ac.epsilon(self.rounds * self.event, delta, conversion=conversion, **ROUTE)
 
 
 @lru_cache(maxsize=64)
@@ -90,6 +83,7 @@ def release_for(
     n_neighbors: int,
     n_labels: int,
     dropout: float,
+    adjacency: ac.Adjacency = ac.Adjacency.REPLACE,
 ) -> Release:
     """The release of a model with the least noise that keeps (epsilon, delta) over all rounds; see `ReverseKNN`."""
     common: dict[str, Any] = {
@@ -101,7 +95,11 @@ def release_for(
         "least": max(math.ceil((1 - dropout) * records), 1),
     }
     if model == "central":
-        return _central(noise, 2 * n_neighbors * n_labels, epsilon, delta, common)
+        return _central(noise, adjacency, epsilon, delta, common)
+    if adjacency != ac.Adjacency.REPLACE:
+        raise ac.ParameterError(
+            f"adjacency = {adjacency} in the {model} model; accepted: replace, every report is seen"
+        )
     make = partial(local_randomizer, queries=shape[0], classes=shape[1], neighbours=n_neighbors, label_ones=n_labels)
     if randomizer != "shares":
         make(randomizer, epsilon=1.0)  # refuses other names, and says why
@@ -118,14 +116,17 @@ def release_for(
     return _shuffled(randomizer, make, epsilon, delta, common)
 
 
-def _central(noise: str, moved: int, epsilon: float, delta: float, common: dict[str, Any]) -> Release:
-    """Noise on counts of which `moved` move by 1."""
+def _central(noise: str, adjacency: ac.Adjacency, epsilon: float, delta: float, common: dict[str, Any]) -> Release:
+    """Noise on counts, some of which move by 1."""
     if delta == 0 and "gaussian" in noise:
         raise ac.ParameterError(f"delta = 0 with noise = {noise!r}; accepted: above 0, or noise = 'laplace'")
-    rounds, pure = common["rounds"], common["rounds"] * moved / epsilon
+    changed = 2 if adjacency == ac.Adjacency.REPLACE else 1
+    moved, rounds = changed * common["n_neighbors"] * common["n_labels"], common["rounds"]
+    pure = rounds * moved / epsilon
+    event = partial(central_event, noise, moved=moved, adjacency=adjacency)
 
     def plan(scale: float) -> ac.Composition:
-        return _repeated(central_event(noise, scale, moved), rounds)
+        return _repeated(event(scale), rounds)
 
     # pure DP adds up: the scale is known, but for a rounding
     scales = (pure, math.nextafter(pure, math.inf), pure * (1 + 1e-12)) if delta == 0 else ()
@@ -134,7 +135,7 @@ def _central(noise: str, moved: int, epsilon: float, delta: float, common: dict[
             break
     else:
         scale = least_noise(plan, epsilon, delta, max(math.sqrt(moved) / epsilon, 1e-2), **ROUTE)
-    return Release(protocol="counts", parameters=(), event=central_event(noise, scale, moved), noise=scale, **common)
+    return Release(protocol="counts", parameters=(), event=event(scale), noise=scale, **common)
 
 
 def _local(
@@ -186,10 +187,9 @@ def _shares(domain: int, nonzeros: int, epsilon: float, delta: float, common: di
     assert flood is not None  # a shuffler sees messages
     return Release(
         protocol="shares",
-        parameters=(shares.scale, float(shares.participants), flood.epsilon, flood.shape, flood.ratio),
+        parameters=(shares.scale, float(shares.participants), flood.shape, flood.ratio),
         event=shares.event,
         noise=shares.scale,
-        slack=shares.slack,
         **common,
     )
 

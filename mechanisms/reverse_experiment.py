@@ -21,6 +21,8 @@ __all__ = ["SPLITS", "ReverseExperiment", "ReverseSetting", "split_over_clients"
 
 SPLITS = ("iid", "by-label", "dirichlet")
 
+ADJACENCIES = {str(each): each for each in (ac.Adjacency.REPLACE, ac.Adjacency.ADD_REMOVE)}
+
 CONCENTRATION = 0.1
 """Of the Dirichlet law over clients, for each class: most records of a class lie with few of them."""
 
@@ -34,6 +36,8 @@ class ReverseSetting:
 
     Parameters
     ----------
+    adjacency : {"replace", "add-remove"}
+        The latter in the central model alone.
     queries, neighbors : int
         Its n_queries and n_neighbors.
     clients : int
@@ -57,6 +61,7 @@ class ReverseSetting:
     rounds: int = 1
     balance: float = 0.0
     dropout: float = 0.0
+    adjacency: str = "replace"
     clients: int = 10
     client_split: str = "iid"
     features: str = "raw"
@@ -68,11 +73,15 @@ class ReverseSetting:
         if self.client_split not in SPLITS:
             raise ac.ParameterError(f"client_split = {self.client_split!r}; accepted: {', '.join(SPLITS)}")
 
+        if self.adjacency not in ADJACENCIES:
+            raise ac.ParameterError(f"adjacency = {self.adjacency!r}; accepted: {', '.join(ADJACENCIES)}")
+
     def labeller(self, n_classes: int, **changed: Any) -> ReverseKNN:
         """The mechanism with these parameters."""
         names = ("epsilon", "delta", "model", "noise", "randomizer", "rounds", "balance", "dropout")
         chosen: dict[str, Any] = {name: getattr(self, name) for name in names}
         chosen |= {"n_queries": self.queries, "n_neighbors": self.neighbors, "rng": self.seed}
+        chosen["adjacency"] = ADJACENCIES[self.adjacency]
         return ReverseKNN(n_classes=n_classes, **{**chosen, **changed})
 
 

@@ -90,7 +90,7 @@ class ReverseLabelling(Labelling):
         return self.rounds[-1].variance
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
-        """What all rounds together cost, fixed before the first, under replacement of one record.
+        """What all rounds together cost, fixed before the first, under the adjacency of `ReverseKNN`.
 
         In the local model it holds for what a record sends, against everyone; in the shuffle model for what the
         shuffler passes on.
@@ -109,7 +109,7 @@ class ReverseKNN(Parameters):
 
     Server, clients and shuffler are `mechanisms.federation`'s and exchange the same bytes as in a deployment. A
     record's votes depend on that record and on public things, so that labels, with a seed, do not depend on how records
-    are split over clients. Neighbouring data sets differ in one record (REPLACE); their number is public.
+    are split over clients.
 
     Parameters
     ----------
@@ -135,6 +135,9 @@ class ReverseKNN(Parameters):
         Strength, 0 to 1, of public prices that spread records evenly over queries; see `balanced_prices`.
     dropout : float
         Share of records, below 1, whose reports may be missing in the shuffle model without weakening the guarantee.
+    adjacency : accountant.Adjacency
+        REPLACE: neighbouring data sets differ in one record, their number is public. ADD_REMOVE, in the central model:
+        one has a record more, and half as many counts move.
     n_classes : int or None
         None takes it from the labels, which tells the largest label that occurs.
     make_student : callable or None
@@ -161,6 +164,7 @@ class ReverseKNN(Parameters):
         soft_labels: bool = True,
         balance: float = 0.0,
         dropout: float = 0.0,
+        adjacency: ac.Adjacency = ac.Adjacency.REPLACE,
         n_classes: int | None = None,
         make_student: Callable[[], Any] | None = None,
         rng: Any = None,
@@ -176,6 +180,7 @@ class ReverseKNN(Parameters):
         self.soft_labels = soft_labels
         self.balance = balance
         self.dropout = dropout
+        self.adjacency = adjacency
         self.n_classes = n_classes
         self.make_student = make_student
         self.rng = rng
@@ -196,6 +201,8 @@ class ReverseKNN(Parameters):
         accountant.CalibrationError
             No noise is enough.
         """
+        if not isinstance(self.adjacency, ac.Adjacency):
+            raise ac.ParameterError(f"adjacency = {self.adjacency!r}; accepted: an accountant.Adjacency")
         for name, value, accepted in (("model", self.model, MODELS), ("noise", self.noise, NOISES)):
             if value not in accepted:
                 raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
@@ -212,6 +219,7 @@ class ReverseKNN(Parameters):
             n_neighbors=checked_count("n_neighbors", self.n_neighbors, 1, s),
             n_labels=n_labels,
             dropout=checked_real("dropout", self.dropout, "[0, 1)", lambda value: 0 <= value < 1),
+            adjacency=self.adjacency,
         )
 
     def label(

@@ -1,4 +1,4 @@
-"""Noise shares: their sum is discrete Laplace, whoever drops out; flooding keeps what it promises, by enumeration."""
+"""Noise shares: their sum is discrete Laplace, whoever drops out; what is drawn is what is priced."""
 
 import math
 from decimal import Decimal, localcontext
@@ -76,7 +76,7 @@ def test_noise_drawn_is_discrete_laplace(participants, batches, scale):
 
 
 def test_noise_of_neighbouring_counts_is_independent():
-    shares = NoiseShares(100_000, 1, 1, 3.0, Flood(0.2, 2.0, 0.8))
+    shares = NoiseShares(100_000, 1, 1, 3.0, Flood(2.0, 0.8))
     plus, minus = shares.tally(np.zeros((1, 1), np.int64), System())
     noise = (plus - minus)[1:] / math.sqrt(shares.count_variance(1))
     assert abs((noise[1:] * noise[:-1]).mean()) < 5 / math.sqrt(noise.size)
@@ -92,7 +92,7 @@ def test_who_drops_out_takes_a_share_along_and_who_comes_besides_brings_one():
         assert np.var((tally.plus - tally.minus)[1:]) == pytest.approx(shares.count_variance(records), rel=0.07)
 
 
-@pytest.mark.parametrize("flood", [None, Flood(0.3, 8.0, 0.85)])
+@pytest.mark.parametrize("flood", [None, Flood(8.0, 0.85)])
 def test_counts_are_unbiased_and_messages_as_many_as_expected(flood):
     shares = NoiseShares(50, 2, 900, 3.0, flood)
     entries = np.stack([np.arange(1000) % 25, 30 + np.arange(1000) % 20], axis=1)
@@ -113,7 +113,7 @@ def test_counts_are_unbiased_and_messages_as_many_as_expected(flood):
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(0, 6), st.floats(0.05, 30), st.booleans(), st.integers(0, 99))
 def test_messages_are_what_was_counted_and_in_no_order_of_their_own(domain, records, scale, flooded, seed):
-    shares = NoiseShares(domain, 1, 3, scale, Flood(0.4, 3.0, 0.7) if flooded else None)
+    shares = NoiseShares(domain, 1, 3, scale, Flood(3.0, 0.7) if flooded else None)
     entries = np.random.default_rng(seed).integers(0, domain, (records, 1))
     messages = shares.messages(entries, as_randomness(seed))
     tally = shares.tally(entries, as_randomness(seed))
@@ -159,103 +159,113 @@ def seen(shares, count, size):
 
 @pytest.mark.parametrize(
     ("scale", "flood"),
-    [
-        (2.0, Flood(0.5, 6.0, 0.6)),
-        (2.0, Flood(0.2, 6.0, 0.6)),
-        (0.5, Flood(1.5, 3.0, 0.4)),
-        (5.0, Flood(0.4, 0.5, 0.7)),
-        (1.0, Flood(2.0, 20.0, 1e-9)),
-        (1.0, flood_for(0.8, 1e-4)),
-    ],
+    [(2.0, Flood(6.0, 0.6)), (0.5, Flood(3.0, 0.4)), (3.0, Flood(0.5, 0.7)), (1.0, Flood(20.0, 1e-9))],
 )
-def test_a_count_that_moves_costs_no_more_than_promised(scale, flood):
-    """Hockey-stick divergences of everything that a shuffler shows of one count, by enumeration."""
+def test_what_is_drawn_is_what_is_priced(scale, flood):
+    """Total variation of what a shuffler shows of a count that moves, and the mass without a +1, by enumeration."""
     shares = NoiseShares(1, 1, 1, scale, flood)
     size = 150
     before, after = seen(shares, 0, size), seen(shares, 1, size)
     assert before.sum() == pytest.approx(1, abs=1e-9)
-    forward = np.maximum(before - math.exp(1 / scale + flood.epsilon) * after, 0)[:, : size - 1].sum()
-    assert 0 <= forward <= flood.delta * (1 + 1e-9) + 1e-12
-    assert forward >= 0.02 * flood.delta  # the price is not far above the truth
-    backward = after - math.exp(1 / scale) * before
-    assert backward.max() < 1e-15
+    infinite = before[0].sum()
+    assert after[0].sum() == 0
+    assert shares.event.delta_infinite == pytest.approx(infinite, rel=1e-9)
+    for epsilon in (0.0, 0.6 / scale, 1 / scale, 1.5 / scale):
+        distances = [
+            np.maximum(one - math.exp(epsilon) * other, 0)[: size - 1, : size - 1].sum()
+            for one, other in ((before, after), (after, before))
+        ]
+        # a count that rises, and another that falls, are each a part of what is priced
+        assert shares.event.profile(epsilon).worst >= max(distances) - 1e-9
+        assert (
+            shares.event.profile(epsilon).worst
+            <= sum(
+                np.maximum(one - math.exp(epsilon / 2) * other, 0)[: size - 1, : size - 1].sum()
+                * math.exp(power * epsilon)
+                for one, other, power in ((before, after, 0.5), (after, before, 0.5))
+            )
+            + 1e-9
+        )
+
+
+def test_tallies_have_the_law_that_is_priced():
+    """Losses of many tallies of a count that did not rise have the probabilities of the pair."""
+    shares = NoiseShares(200_000, 1, 1, 1.5, Flood(3.0, 0.5))
+    tally = shares.tally(np.zeros((1, 1), np.int64), as_randomness(3))
+    plus, minus = tally.plus[1:], tally.minus[1:]
+    p = math.exp(-1 / 1.5)
+    assert (minus < plus).mean() == pytest.approx(p / (1 + p), abs=4 * 0.5 / math.sqrt(plus.size))
+    pairs = [0.5**3]
+    for z in range(1, 12):
+        pairs.append(pairs[-1] * 0.5 * (z + 2) / z)
+    for a in range(8):
+        mass = (1 - p) * p ** (2 * a) * sum(p ** (-2 * z) * pairs[z] for z in range(a + 1))
+        share = ((plus == a) & (minus >= a)).mean()
+        assert share == pytest.approx(mass, abs=4.5 * math.sqrt(mass / plus.size))
 
 
 def test_without_flooding_shuffled_messages_would_tell():
     """A single +1 of all is not there with probability 1 - exp(-1/b), and only if the count is 0."""
-    shares = NoiseShares(1, 1, 1, 4.0, Flood(1e-3, 1e-12, 0.5))
+    shares = NoiseShares(1, 1, 1, 4.0, Flood(1e-12, 0.5))
     before, after = seen(shares, 0, 200), seen(shares, 1, 200)
     assert before[0].sum() == pytest.approx(-math.expm1(-1 / 4), rel=1e-9)
     assert after[0].sum() == 0
-    assert shares.flood.delta == pytest.approx(1, abs=1e-9)
-
-
-@given(st.floats(-2, 1), st.floats(0, 400), st.floats(-3.5, 9))
-@settings(deadline=None)
-def test_delta_of_a_flood_is_the_mass_where_its_law_is_steep(log_epsilon, shape, log_odds):
-    epsilon, ratio = 10**log_epsilon, max(1e-9, 1 / (1 + math.exp(log_odds)))
-    shape = max(shape, 1e-6)
-    flood = Flood(epsilon, shape, ratio)
-    with mpmath.workdps(40):
-        r, x = mpmath.mpf(shape), mpmath.mpf(ratio)
-        mass, total, z = (1 - x) ** r, mpmath.mpf(0), 0
-        while z == 0 or x * (z + r - 1) / z > mpmath.exp(epsilon):
-            total += mass
-            z += 1
-            mass *= x * (z + r - 1) / z
-        assert float(total) <= flood.delta
-        assert flood.delta <= float(total + mass) * (1 + 1e-8) + 1e-300
-        if shape < 300:
-            assert flood.delta == pytest.approx(float(total), rel=1e-8)
-
-
-@given(st.floats(-3, 2), st.floats(-40, -1))
-@settings(deadline=None, max_examples=30)
-def test_a_flood_for_a_price_has_it_with_few_pairs(log_epsilon, log_delta):
-    epsilon, delta = 10**log_epsilon, 10**log_delta
-    flood = flood_for(epsilon, delta)
-    assert flood.epsilon == epsilon
-    assert 0.99 * delta < flood.delta <= delta or flood.shape <= 1
-    # at most what the published choice takes: shape 3 (1 + log(1/delta)), log(1/ratio) = 0.2 epsilon
-    published = Flood(epsilon, 3 * (1 + math.log(1 / delta)), max(math.exp(-0.2 * epsilon), 1e-9))
-    if published.delta <= delta:
-        assert flood.mean <= published.mean
+    assert shares.event.delta_infinite == pytest.approx(-math.expm1(-1 / 4), rel=1e-9)
+    with pytest.raises(ac.NoGuarantee):
+        shares.guarantee(0.1)
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "nonzeros", "rounds"), [(1.0, 1e-6, 1, 1), (0.1, 1e-8, 4, 1), (4.0, 1e-5, 20, 3)]
+    ("epsilon", "delta", "nonzeros", "rounds", "excess"),
+    [(1.0, 1e-6, 1, 1, 0.1), (0.5, 1e-8, 4, 1, 0.3), (4.0, 1e-5, 20, 3, 0.1), (1.0, 1e-6, 4, 1, 1.0)],
 )
-@pytest.mark.parametrize("noise_part", [0.5, 0.9])
-def test_calibrated_shares_keep_their_target_and_do_not_waste_it(epsilon, delta, nonzeros, rounds, noise_part):
-    shares = shares_for(5000, nonzeros, 1000, epsilon, delta, rounds=rounds, noise_part=noise_part)
+def test_calibrated_shares_keep_their_target_and_do_not_waste_it(epsilon, delta, nonzeros, rounds, excess):
+    shares = shares_for(5000, nonzeros, 1000, epsilon, delta, rounds=rounds, excess=excess)
     guarantee = shares.guarantee(delta, rounds)
     assert guarantee.delta == delta
-    assert 0.999 * epsilon < guarantee.epsilon <= epsilon
+    assert 0.997 * epsilon < guarantee.epsilon <= epsilon
     assert guarantee.adjacency is ac.Adjacency.REPLACE
-    assert rounds * shares.slack <= 0.1 * delta
-    assert ac.epsilon(rounds * shares.event, delta - rounds * shares.slack).epsilon == guarantee.epsilon
-    # never more noise than pure DP adds up to, which is 4 c rounds / epsilon at equal parts
-    assert shares.scale <= 2 * nonzeros * rounds / (noise_part * epsilon) * (1 + 1e-9)
-    assert shares.event.epsilon >= 1 / shares.scale + shares.flood.epsilon
-    with pytest.raises(ac.ParameterError, match="which flooding takes"):
-        shares.guarantee(shares.slack, rounds)
+    assert ac.epsilon(rounds * shares.event, delta, method="tight", tolerance=1e-3).epsilon == guarantee.epsilon
+    sums = shares_for(5000, nonzeros, 1000, epsilon, delta, rounds=rounds, flooded=False)
+    assert shares.scale == pytest.approx(sums.scale * (1 + excess))
+    # a flood a tenth smaller, of this ratio or one twice as steep or flat, is not enough
+    for ratio in (shares.flood.ratio, shares.flood.ratio**2, shares.flood.ratio**0.5):
+        fewer = Flood(0.9 * shares.flood.mean * (1 - ratio) / ratio, ratio)
+        try:
+            price = NoiseShares(5000, nonzeros, 1000, shares.scale, fewer).guarantee(delta, rounds).epsilon
+        except ac.NoGuarantee:
+            continue
+        assert price > epsilon
 
 
-@pytest.mark.parametrize("epsilon", [0.02, 60.0, 300.0])
+def test_less_noise_takes_more_messages():
+    found = [shares_for(5000, 1, 540_000, 1.0, 1e-6, excess=excess) for excess in (0.1, 0.3, 1.0)]
+    messages = [shares.messages_per_record for shares in found]
+    assert messages == sorted(messages, reverse=True)
+    # at twice the scale of sums alone, which pure DP at equal parts would have, few pairs are left
+    assert messages[0] < 7.0
+    assert messages[2] < 2.3
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 60.0, 300.0])
 def test_extreme_targets_are_kept(epsilon):
     shares = shares_for(100, 1, 1000, epsilon, 1e-8)
     assert shares.guarantee(1e-8).epsilon <= epsilon
     assert shares.tally(np.zeros((10, 1), np.int64), as_randomness(0)).plus[0] >= 10
 
 
+def test_no_flood_is_enough_where_the_noise_is_not():
+    assert flood_for(1.9, 1, 1.0, 1e-6, method="auto", tolerance=1e-3) is None
+    with pytest.raises(ac.CalibrationError):
+        shares_for(10, 1, 10, 1e-5, 1e-6)
+
+
 def test_sums_alone_need_no_flood():
     shares = shares_for(5000, 4, 1000, 1.0, 1e-6, flooded=False)
     assert shares.flood is None
-    assert shares.slack == 0
     assert shares.event == ac.DiscreteLaplace(shares.scale, 1, 8, adjacency=ac.Adjacency.REPLACE)
     assert 0.999 < shares.guarantee(1e-6).epsilon <= 1.0
     assert shares.guarantee(0.0).epsilon == pytest.approx(8 / shares.scale)
-    assert shares.scale < shares_for(5000, 4, 1000, 1.0, 1e-6).scale
 
 
 @pytest.mark.parametrize(
@@ -266,13 +276,11 @@ def test_sums_alone_need_no_flood():
         (lambda: NoiseShares(5, 1, 0, 1.0), "participants = 0; accepted"),
         (lambda: NoiseShares(5, 1, 1, 0.01), r"scale = 0.01; accepted: \[0.05, 20000\]"),
         (lambda: NoiseShares(5, 1, 1, math.nan), "scale = nan; accepted"),
-        (lambda: Flood(0.0, 1.0, 0.5), r"epsilon = 0.0; accepted: \(0, 500\]"),
-        (lambda: Flood(1.0, math.inf, 0.5), "shape = inf; accepted"),
-        (lambda: Flood(1.0, 1.0, 1.0), r"ratio = 1.0; accepted: \[1e-9"),
-        (lambda: flood_for(1e-6, 1e-6), "epsilon = 1e-06 of flooding; accepted: at least"),
-        (lambda: flood_for(1.0, 0.0), "delta = 0.0; accepted"),
+        (lambda: Flood(0.0, 0.5), r"shape = 0.0; accepted: \(0, 1e\+07\]"),
+        (lambda: Flood(math.inf, 0.5), "shape = inf; accepted"),
+        (lambda: Flood(1.0, 1.0), r"ratio = 1.0; accepted: \[1e-09"),
         (lambda: shares_for(10, 1, 10, 1.0, 0.0), r"delta = 0.0; accepted: \(0, 1\)"),
-        (lambda: shares_for(10, 1, 10, 1.0, 1e-6, noise_part=1.0), r"noise_part = 1.0; accepted: \(0, 1\)"),
+        (lambda: shares_for(10, 1, 10, 1.0, 1e-6, excess=0.0), r"excess = 0.0; accepted: \[0.001, 100\]"),
     ],
 )
 def test_parameters_out_of_range(make, message):
@@ -281,7 +289,7 @@ def test_parameters_out_of_range(make, message):
 
 
 def test_the_widest_noise_can_be_drawn():
-    for shares in (NoiseShares(3, 1, 1, 0.05), NoiseShares(3, 1, 1, 2e3, Flood(1.0, 2.0, 1e-9))):
+    for shares in (NoiseShares(3, 1, 1, 0.05), NoiseShares(3, 1, 1, 2e3, Flood(2.0, 1e-9))):
         tally = shares.tally(np.zeros((1, 1), np.int64), as_randomness(0))
         assert (tally.plus >= 0).all()
         assert tally.plus.max() < 200 * shares.scale + 50

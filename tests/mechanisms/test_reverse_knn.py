@@ -270,3 +270,31 @@ def test_central_noise_is_unbiased_with_the_variance_reported(noise, scale):
         assert draws.var() == pytest.approx(variance, rel=0.02)
     else:
         assert draws.var() == pytest.approx(variance, abs=4 * (variance / len(draws)) ** 0.5)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian", "discrete-laplace", "discrete-gaussian"])
+def test_add_remove_moves_half_as_many_counts(noise):
+    """One record more adds to k r counts; replacing it also takes from k r."""
+    parameters = {"n_neighbors": 3, "epsilon": 1.0, "delta": 1e-6, "noise": noise}
+    plans = {
+        adjacency: ReverseKNN(**parameters, adjacency=adjacency).planned(1000, 10) for adjacency in ac.Adjacency
+    }
+    add = plans[ac.Adjacency.ADD_REMOVE]
+    assert add.event.adjacency == ac.Adjacency.ADD_REMOVE
+    assert add.event == central_event(noise, add.noise, 3, ac.Adjacency.ADD_REMOVE)
+    assert add.noise < 0.8 * plans[ac.Adjacency.REPLACE].noise
+    assert 0.99 < add.guarantee(1e-6).epsilon <= 1.0
+    for model in ("local", "shuffle"):
+        with pytest.raises(ac.ParameterError, match=f"adjacency = add-remove in the {model} model; accepted: replace"):
+            ReverseKNN(**parameters, model=model, adjacency=ac.Adjacency.ADD_REMOVE).planned(1000, 10)
+    with pytest.raises(ac.ParameterError, match="adjacency = 'add-remove'; accepted"):
+        ReverseKNN(**parameters, adjacency="add-remove").planned(1000, 10)
+
+
+def test_one_record_more_moves_k_counts_by_one():
+    rng = np.random.default_rng(5)
+    X, public = rng.normal(size=(50, 3)).astype(np.float32), rng.normal(size=(30, 3)).astype(np.float32)
+    y = rng.integers(0, 4, 50)
+    bare = ReverseKNN(n_queries=8, n_neighbors=2, epsilon=1e9, n_classes=4, rng=0)
+    moved = bare.label(X, y, public).counts - bare.label(X[1:], y[1:], public).counts
+    assert sorted(np.round(moved, 3).ravel().tolist()) == [0.0] * 30 + [1.0] * 2
