@@ -1,0 +1,70 @@
+"""The client's half: it reads its records where they are, answers within its own limits, remembers what it spent."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+from flwr.app import Message as Envelope
+from flwr.clientapp import ClientApp
+
+import accountant as ac
+from mechanisms.clients import Client
+from mechanisms.datasets import load
+from mechanisms.flower.ledger import Ledger
+from mechanisms.flower.options import NodeOptions
+from mechanisms.flower.parcels import parcel, refusal, unwrapped
+from mechanisms.messages import Message
+
+__all__ = ["answer", "app", "respond"]
+
+log = logging.getLogger("flwr")
+
+
+def answer(opening: bytes, options: NodeOptions, node: int) -> bytes:
+    """The answer to a server's setup, charged to the ledger.
+
+    Raises
+    ------
+    accountant.AccountantError
+        The setup, the options or the records do not allow an answer; nothing leaves.
+    """
+    data = load(options.records)
+    local, seeded = options.model == "local", options.seed >= 0
+    client = Client(
+        data.features,
+        data.labels,
+        node,
+        options.model,
+        max_epsilon=options.max_epsilon if local else None,
+        rng=options.seed if seeded else None,
+        ids=options.first_record + np.arange(len(data)) if seeded else None,
+    )
+    reply = client.answer(opening)
+    opened = Message.unpack(opening)
+    cost = ac.epsilon(client.spent_, 0.0).epsilon if len(client.spent_) else 0.0
+    Ledger(options.ledger_path).charge(opened.session, opened.round, cost, client.max_epsilon)
+    return reply
+
+
+def respond(message: Any, context: Any) -> Any:
+    """Answer one of Flower's messages."""
+    try:
+        options = NodeOptions.of(context.node_config)
+        reply = answer(unwrapped(message.content), options, context.node_id)
+    except ac.AccountantError as error:
+        log.error("refused: %s", error)
+    # Flower sends the text of what is raised to the server, and it could tell of records
+    except Exception:
+        log.exception("refused")
+    else:
+        if options.seed >= 0:
+            log.warning("drawn from a seed: for experiments, not for a release")
+        log.info("answered with %d bytes", len(reply))
+        return Envelope(parcel(reply), reply_to=message)
+    return Envelope(refusal(), reply_to=message)
+
+
+app = ClientApp()
+app.query()(respond)

@@ -1,0 +1,172 @@
+"""What a run is told by ``flwr run --run-config``, and a client by ``flower-supernode --node-config``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import accountant as ac
+from mechanisms.clients import MODELS
+from mechanisms.reverse_knn import ReverseKNN
+from mechanisms.validation import checked_count, checked_positive, checked_real, shown
+
+__all__ = ["NodeOptions", "RunOptions"]
+
+UNSHUFFLED = (
+    "model = 'shuffle'; accepted: central, local: Flower tells the server who sent what, so that a shuffler which "
+    "clients trust would have to stand between them; use mechanisms.Shuffler over a transport of its own"
+)
+
+T = TypeVar("T", bound="_Options")
+
+
+class _Options:
+    """Named values of the types that their fields have; names are written with hyphens outside."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @classmethod
+    def of(cls: type[T], config: Mapping[str, object]) -> T:
+        """Options from Flower's dictionary.
+
+        Raises
+        ------
+        accountant.ParameterError
+            An option is not known, or not as described.
+        """
+        known = {each.name.replace("_", "-"): each for each in fields(cls)}
+        values: dict[str, Any] = {}
+        for name, value in config.items():
+            if name not in known:
+                raise ac.ParameterError(f"option {name!r}; accepted: {', '.join(known)}")
+            kind = str(known[name].type)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if type(value).__name__ != kind and not (kind == "float" and whole):
+                raise ac.ParameterError(f"{name} = {shown(value)}; accepted: a value of type {kind}")
+            values[known[name].name] = float(value) if kind == "float" else value  # type: ignore[arg-type]
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class RunOptions(_Options):
+    """Of a run. They are sent to every client as well, and hold nothing that is secret.
+
+    Parameters
+    ----------
+    public : str
+        Public points, on the server's machine: what `mechanisms.datasets.load` reads, files by absolute path.
+    out : str
+        Absolute path of the results, .npz; a .json file with all but the arrays is written beside it.
+    classes : int
+        Public number of classes.
+    epsilon, delta, model, noise, randomizer, rounds, soft_labels, balance
+        As for `ReverseKNN`; the models are central and local.
+    queries, neighbors : int
+        s and k.
+    min_clients : int
+        Fewest clients to wait for, and whose answers must come in a round; with fewer, nothing is released.
+    wait, timeout : float
+        Seconds: for clients to be there, and for their answers.
+    seed : int
+        Below 0, noise comes from the system, as real releases need. Clients see a seed: for experiments alone.
+    """
+
+    public: str = ""
+    out: str = ""
+    classes: int = 0
+    epsilon: float = 0.0
+    delta: float = 0.0
+    model: str = "central"
+    noise: str = "laplace"
+    randomizer: str = "collision"
+    queries: int = 40
+    neighbors: int = 1
+    rounds: int = 1
+    soft_labels: bool = True
+    balance: float = 0.0
+    min_clients: int = 2
+    wait: float = 60.0
+    timeout: float = 600.0
+    seed: int = -1
+
+    def __post_init__(self) -> None:
+        if self.model == "shuffle":
+            raise ac.ParameterError(UNSHUFFLED)
+        path = Path(self.out)
+        if path.suffix != ".npz" or not path.is_absolute():
+            raise ac.ParameterError(f"out = {self.out!r}; accepted: an absolute path that ends in .npz")
+        if not self.public:
+            raise ac.ParameterError("public = ''; accepted: a source of public points, files by absolute path")
+        checked_count("classes", self.classes, 2)
+        checked_count("min-clients", self.min_clients, 1)
+        checked_real("balance", self.balance, "[0, 1]", lambda value: 0 <= value <= 1)
+        for name, value in (("wait", self.wait), ("timeout", self.timeout)):
+            checked_real(name, value, "seconds above 0, at most 10^6", lambda seconds: 0 < seconds <= 1e6)
+
+    def mechanism(self) -> ReverseKNN:
+        """The simulation with the same parameters."""
+        return ReverseKNN(
+            n_queries=self.queries,
+            n_neighbors=self.neighbors,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            model=self.model,
+            noise=self.noise,
+            randomizer=self.randomizer,
+            rounds=self.rounds,
+            soft_labels=self.soft_labels,
+            balance=self.balance,
+            n_classes=self.classes,
+            rng=None if self.seed < 0 else self.seed,
+        )
+
+
+@dataclass(frozen=True)
+class NodeOptions(_Options):
+    """Of a client, set by whoever holds the records; no server can change them.
+
+    Parameters
+    ----------
+    records : str
+        Labelled records: what `mechanisms.datasets.load` reads, files by absolute path.
+    model : str
+        Whom the client trusts, central or local. In the central model its bare counts leave.
+    max_epsilon : float
+        Most that a record's reports may cost over all runs together; of the local model, which needs it.
+    ledger : str
+        File that remembers what was answered and spent; the default is that of the records with `.ledger` added.
+    seed, first_record : int
+        For experiments: a seed from 0, and the number of the first record among those of all clients.
+    """
+
+    records: str = ""
+    model: str = ""
+    max_epsilon: float = math.nan
+    ledger: str = ""
+    seed: int = -1
+    first_record: int = 0
+
+    def __post_init__(self) -> None:
+        if self.model == "shuffle":
+            raise ac.ParameterError(UNSHUFFLED)
+        if self.model not in MODELS:
+            raise ac.ParameterError(f"model = {self.model!r}; accepted: central, local")
+        if not self.records:
+            raise ac.ParameterError("records = ''; accepted: a source of labelled records, files by absolute path")
+        if self.model == "local":
+            checked_positive("max-epsilon", self.max_epsilon)
+        elif not math.isnan(self.max_epsilon):
+            raise ac.ParameterError(
+                f"max-epsilon = {self.max_epsilon:g} in the central model; accepted: none, the server adds the noise"
+            )
+        if not self.ledger and not Path(self.records).is_file():
+            raise ac.ParameterError(f"ledger = '' with records = {self.records!r}; accepted: a path")
+        checked_count("first-record", self.first_record, 0)
+
+    @property
+    def ledger_path(self) -> Path:
+        """Where the client remembers."""
+        return Path(self.ledger or f"{self.records}.ledger")

@@ -1,0 +1,215 @@
+"""The server's half: it opens rounds, takes what clients answer, releases labels, and writes them with their price."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Message as Envelope
+from flwr.app import MessageType
+from flwr.serverapp import ServerApp
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.balancing import balanced_prices
+from mechanisms.cli_data import check_output, write_results
+from mechanisms.datasets import load
+from mechanisms.federation import Counts, Server
+from mechanisms.flower.options import RunOptions
+from mechanisms.flower.parcels import parcel, unwrapped
+from mechanisms.messages import Message, MessageError, UnsuitableMessage
+from mechanisms.noise import as_randomness
+from mechanisms.queries import cluster_centres
+from mechanisms.reverse_knn import ReverseLabelling, Round, simplex_rows, winners
+from mechanisms.setup import Setup
+from mechanisms.validation import checked_count
+
+__all__ = ["FederationError", "Rounds", "app", "label", "main"]
+
+log = logging.getLogger("flwr")
+
+POLL = 0.2
+"""Seconds between looks at who is there."""
+
+
+class FederationError(ac.AccountantError, RuntimeError):
+    """Too few clients came or answered; the round that was open has released nothing."""
+
+
+class Rounds:
+    """Rounds over Flower's grid.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+    server : Server
+    options : RunOptions
+
+    Attributes
+    ----------
+    sent : int
+        Bytes of all answers that were taken.
+    answers : list of int
+        Clients that were heard, for each round.
+    """
+
+    def __init__(self, grid: Any, server: Server, options: RunOptions) -> None:
+        self.grid, self.server, self.options = grid, server, options
+        self.sent = 0
+        self.answers: list[int] = []
+        self.records: list[int] = []
+
+    def run(self, setup: Setup) -> Counts:
+        """One round with all clients that are there.
+
+        Raises
+        ------
+        FederationError
+        """
+        nodes = self._present()
+        opening, timeout = self.server.open(setup), self.options.timeout
+        asked = [Envelope(parcel(opening), node, MessageType.QUERY, ttl=timeout) for node in nodes]
+        heard = 0
+        for reply in self.grid.send_and_receive(asked, timeout=timeout):
+            heard += self._take(reply)
+        if heard < self.options.min_clients:
+            accepted = f"at least min-clients = {self.options.min_clients}"
+            raise FederationError(
+                f"{heard} of {len(nodes)} clients answered within {timeout:g} s; accepted: {accepted}"
+            )
+        counts = self.server.close()
+        self.answers.append(heard)
+        self.records.append(counts.records)
+        log.info("round %d: %d clients, %d records", self.server.round, heard, counts.records)
+        return counts
+
+    def _present(self) -> list[int]:
+        """All nodes, once there are enough."""
+        least, until = self.options.min_clients, time.monotonic() + self.options.wait
+        while len(nodes := sorted(self.grid.get_node_ids())) < least:
+            if time.monotonic() > until:
+                found = f"{len(nodes)} clients after {self.options.wait:g} s"
+                raise FederationError(f"{found}; accepted: at least min-clients = {least}")
+            time.sleep(POLL)
+        return nodes
+
+    def _take(self, reply: Any) -> bool:
+        """Whether an answer was taken; if not, nothing has changed."""
+        node = reply.metadata.src_node_id
+        try:
+            if reply.has_error():
+                raise UnsuitableMessage(f"Flower's error {reply.error.code}; accepted: an answer")
+            body = unwrapped(reply.content)
+            client = Message.unpack(body, self.server.limit).client
+            if client != node:
+                raise UnsuitableMessage(f"a message from client {client}; accepted: {node}, who sends it")
+            self.server.receive(body)
+        except MessageError as error:
+            log.warning("not taken from client %d: %s", node, error)
+            return False
+        self.sent += len(body)
+        return True
+
+
+def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[ReverseLabelling, Rounds]:
+    """Label public points by the votes of all clients, round after round, as `ReverseKNN.label` does in one process.
+
+    Raises
+    ------
+    FederationError
+        Too few clients. Earlier rounds have been released.
+    accountant.ParameterError
+        An option is not as described; nothing was sent.
+    """
+    knn = options.mechanism()
+    checked_count("queries", options.queries, 1, len(points))
+    # the number of records matters to a shuffler alone
+    release = knn.planned(1, options.classes)
+    # before anything is sent: what cannot be priced is not released
+    release.guarantee(options.delta)
+    rounds = Rounds(grid, Server(release.model, release.event, as_randomness(knn.rng)), options)
+    votes, unlabelled = np.zeros((len(points), options.classes)), np.zeros((1, 1), np.int64)
+    done: list[Round] = []
+    for number in range(release.rounds):
+        queries = cluster_centres(points, options.queries, knn._importance(points, votes, unlabelled, number))
+        prices = options.balance * balanced_prices(points, queries) if options.balance else np.zeros(len(queries))
+        setup = release.setup(queries, prices)
+        found = rounds.run(setup)
+        centre, soft = setup.connections.best(points), simplex_rows(found.counts, found.variance)
+        done.append(Round(queries, prices, centre, found.counts, found.variance, soft))
+        votes += soft[centre] if options.soft_labels else winners(found.counts, 1)[centre]
+    last = votes if release.rounds > 1 else found.counts[centre]
+    labelling = ReverseLabelling(
+        labels=winners(last, 1).argmax(axis=1),
+        answered=np.ones(len(points), bool),
+        composition=rounds.server.spent_,
+        planned=release.rounds * release.event,
+        soft=np.mean([each.soft[each.centre] for each in done], axis=0),
+        rounds=tuple(done),
+        bytes_per_client=rounds.sent / sum(rounds.answers) * release.rounds,
+        release=release,
+    )
+    return labelling, rounds
+
+
+def main(grid: Any, context: Any) -> None:
+    """Run the app; results are written all at once, when everything has been released."""
+    options = RunOptions.of(context.run_config)
+    out = Path(options.out)
+    check_output(out)
+    public = load(options.public, labelled=False)
+    labelling, rounds = label(grid, public.features, options)
+    summary = summary_of(labelling, rounds, options)
+    columns = {"label": labelling.labels, "answered": labelling.answered, "soft": labelling.soft}
+    write_results(out, columns, summary)
+    _write_json(out.with_suffix(".json"), summary)
+    log.info("%d labels in %s; %s", len(labelling.labels), out, labelling.guarantee(options.delta))
+
+
+def summary_of(labelling: ReverseLabelling, rounds: Rounds, options: RunOptions) -> dict[str, Any]:
+    """What was released, and what it cost; for JSON, which has no infinity."""
+    price, release = labelling.guarantee(options.delta), labelling.release
+    assert release is not None
+    return {
+        "mechanism": "reverse-knn",
+        "model": release.model,
+        "protocol": release.protocol,
+        "epsilon": price.epsilon,
+        "delta": price.delta,
+        "adjacency": str(price.adjacency),
+        "method": price.method,
+        "conversion": price.conversion,
+        "order": str(price.order) if price.order == math.inf else price.order,
+        "noise": release.noise,
+        "spent": [{"event": repr(event), "count": count} for event, count in labelling.composition],
+        "clients": rounds.answers,
+        "records": rounds.records,
+        "bytes_per_client": labelling.bytes_per_client,
+        "seeded": options.seed >= 0,
+        "options": asdict(options),
+    }
+
+
+def _write_json(path: Path, summary: dict[str, Any]) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open(partial, "w", encoding="utf-8") as stream:
+            json.dump(summary, stream, indent=2, allow_nan=False)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.remove(partial)
+
+
+app = ServerApp()
+app.main()(main)

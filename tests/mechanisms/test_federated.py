@@ -1,0 +1,456 @@
+"""The Flower app: the same labels as in one process, by real processes too; what is refused changes nothing."""
+
+import importlib
+import json
+import logging
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+import accountant as ac
+from mechanisms.flower import APP
+from mechanisms.flower.ledger import Ledger, LedgerError
+from mechanisms.flower.options import NodeOptions, RunOptions
+from mechanisms.messages import DuplicateMessage, LateMessage, Message, MessageError, UnsuitableMessage
+from mechanisms.noise import as_randomness
+from mechanisms.reverse_knn import ReverseKNN
+from tests.mechanisms.flower_children import deployment
+
+flwr = pytest.importorskip("flwr.app", reason="the extra federated is not installed")
+client = importlib.import_module("mechanisms.flower.client")
+parcels = importlib.import_module("mechanisms.flower.parcels")
+server = importlib.import_module("mechanisms.flower.server")
+
+POINTS, TRUTH = make_blobs(260, n_features=5, centers=4, cluster_std=1.0, random_state=0)
+X, Y, PUBLIC = POINTS[:200].astype(np.float32), TRUTH[:200], POINTS[200:].astype(np.float32)
+NODES = {3: slice(0, 70), 2**64 - 1: slice(70, 80), 11: slice(80, 200)}
+SEED = 7
+OPTIONS = {"classes": 4, "queries": 8, "epsilon": 1.0, "seed": SEED, "min-clients": 3, "wait": 0.3, "timeout": 5.0}
+LOCAL = {**OPTIONS, "model": "local", "epsilon": 4.0}
+SETTINGS = {
+    "central": {},
+    "central, discrete": {"noise": "discrete-gaussian", "delta": 1e-5, "neighbors": 2},
+    "central, two rounds": {"rounds": 2, "epsilon": 6.0, "balance": 0.5, "soft-labels": False},
+    "local": {"model": "local", "epsilon": 4.0},
+    "local, two rounds": {"model": "local", "epsilon": 8.0, "rounds": 2, "randomizer": "randomized-response"},
+}
+NAMES = {"queries": "n_queries", "neighbors": "n_neighbors", "classes": "n_classes", "seed": "rng"}
+
+
+class Grid:
+    """Flower's grid in this process: nodes answer when they are asked, unless `change` makes something else of it."""
+
+    def __init__(self, nodes, change=lambda node, reply: [reply]):
+        self.nodes, self.change, self.replies = nodes, change, []
+
+    def get_node_ids(self):
+        return list(self.nodes)
+
+    def send_and_receive(self, messages, *, timeout):
+        assert timeout > 0
+        for message in messages:
+            node = message.metadata.dst_node_id
+            context = SimpleNamespace(node_id=node, node_config=self.nodes[node])
+            reply = client.respond(message, context)
+            self.replies.append(reply)
+            yield from self.change(node, reply)
+
+
+def save(folder):
+    """Records of all nodes as files, and the public points."""
+    np.savez(folder / "public.npz", features=PUBLIC)
+    for node, part in NODES.items():
+        np.savez(folder / f"{node}.npz", features=X[part], labels=Y[part])
+
+
+def nodes(folder, model="central", cap=8.0, seed=SEED):
+    """Node configurations, seeded as the simulation's clients are."""
+    if model == "central":
+        return {node: {"records": str(folder / f"{node}.npz"), "model": model} for node in NODES}
+    of_clients = int(as_randomness(seed).words(1)[0] >> np.uint64(1))
+    return {
+        node: {
+            "records": str(folder / f"{node}.npz"),
+            "model": model,
+            "max-epsilon": cap,
+            "seed": of_clients,
+            "first-record": part.start,
+        }
+        for node, part in NODES.items()
+    }
+
+
+def run(folder, grid, options):
+    """The app's run, as Flower would start it; None or the results."""
+    config = {"public": str(folder / "public.npz"), "out": str(folder / "out.npz"), **options}
+    server.main(grid, SimpleNamespace(run_config=config))
+    with np.load(folder / "out.npz") as out:
+        return dict(out), json.loads((folder / "out.json").read_text())
+
+
+def simulated(options, X=X, Y=Y, public=PUBLIC, clients=None):
+    unsuitable = ("min-clients", "wait", "timeout")
+    named = {name: value for name, value in options.items() if name not in unsuitable}
+    knn = ReverseKNN(**{NAMES.get(name, name.replace("-", "_")): value for name, value in named.items()})
+    return knn.label(X, Y, public, clients)
+
+
+def spent(folder, node):
+    with sqlite3.connect(folder / f"{node}.npz.ledger") as database:
+        found = database.execute("SELECT round, epsilon FROM answers ORDER BY rowid").fetchall()
+    database.close()
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    # what Flower's own processes are told of the run before they make messages
+    identity = importlib.import_module("flwr.supercore.task_identity").TaskIdentity
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(identity, name, 1)
+    save(tmp_path)
+    return tmp_path
+
+
+# --- the same result -----------------------------------------------------------------------------------
+
+
+def test_processes_find_the_labels_of_the_simulation(tmp_path):
+    digits = importlib.import_module("mechanisms.datasets").digits()
+    records, labels, public = digits.features[:500], digits.labels[:500], digits.features[500:700]
+    np.savez(tmp_path / "public.npz", features=public)
+    configs = []
+    for name, part in {"a": slice(0, 300), "b": slice(300, 500)}.items():
+        np.savez(tmp_path / f"{name}.npz", features=records[part], labels=labels[part])
+        configs.append({"records": tmp_path / f"{name}.npz", "model": "central"})
+    options = {"classes": 10, "queries": 20, "epsilon": 1.0, "seed": SEED}
+    out = tmp_path / "out.npz"
+    with deployment(tmp_path / "flower", configs) as running:
+        log = running.run({**options, "public": tmp_path / "public.npz", "out": out, "timeout": 60.0})
+        assert out.with_suffix(".json").exists(), log + running.logs()
+    assert running.left() == []
+    expected = simulated(options, records, labels, public)
+    with np.load(out) as found:
+        np.testing.assert_array_equal(found["label"], expected.labels)
+        np.testing.assert_array_equal(found["soft"], expected.soft)
+    summary = json.loads(out.with_suffix(".json").read_text())
+    assert (summary["epsilon"], summary["delta"], summary["adjacency"]) == (1.0, 0.0, "replace")
+    assert (summary["clients"], summary["records"], summary["seeded"]) == ([2], [500], True)
+    assert not list(tmp_path.glob(".*partial"))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_app_finds_the_labels_of_the_simulation(name, folder):
+    options = {**OPTIONS, **SETTINGS[name]}
+    model, rounds = options.get("model", "central"), options.get("rounds", 1)
+    found, summary = run(folder, Grid(nodes(folder, model)), options)
+    expected = simulated(options, clients=np.repeat([1, 2, 3], [part.stop - part.start for part in NODES.values()]))
+    np.testing.assert_array_equal(found["label"], expected.labels)
+    np.testing.assert_array_equal(found["soft"], expected.soft)
+    price = expected.guarantee(options.get("delta", 0.0))
+    assert (summary["epsilon"], summary["delta"]) == (price.epsilon, price.delta)
+    assert price.epsilon <= options["epsilon"]
+    assert summary["spent"] == [{"event": repr(event), "count": count} for event, count in expected.composition]
+    assert (summary["clients"], summary["records"]) == ([3] * rounds, [200] * rounds)
+    assert summary["bytes_per_client"] == expected.bytes_per_client
+    each = options["epsilon"] / rounds if model == "local" else 0.0
+    assert all(spent(folder, node) == [(number, each) for number in range(1, rounds + 1)] for node in NODES)
+
+
+# --- what clients refuse -------------------------------------------------------------------------------
+
+
+def test_a_client_keeps_its_cap_over_all_runs(folder):
+    grid = Grid(nodes(folder, "local", cap=9.0))
+    for _ in range(2):
+        run(folder, grid, LOCAL)
+    (folder / "out.npz").unlink()
+    with pytest.raises(server.FederationError, match="0 of 3 clients"):
+        run(folder, grid, LOCAL)
+    assert not (folder / "out.npz").exists()
+    assert all(spent(folder, node) == [(1, 4.0)] * 2 for node in NODES)
+
+
+def test_a_client_of_the_local_model_never_sends_counts(folder, caplog):
+    grid = Grid(nodes(folder, "local"))
+    with caplog.at_level(logging.ERROR, "flwr"), pytest.raises(server.FederationError):
+        run(folder, grid, OPTIONS)
+    assert "protocol counts in the local model" in caplog.text
+    assert not any((folder / f"{node}.npz.ledger").exists() for node in NODES)
+
+
+@pytest.mark.parametrize("broken", ["labels", "columns", "no file", "no ledger", "options"])
+def test_a_refusal_tells_nothing(folder, broken):
+    configs = nodes(folder)
+    if broken == "labels":
+        np.savez(folder / "3.npz", features=X[:9], labels=np.arange(9))
+    elif broken == "columns":
+        np.savez(folder / "3.npz", features=X[:9, :2], labels=Y[:9])
+    elif broken == "no file":
+        (folder / "3.npz").unlink()
+    elif broken == "no ledger":
+        configs[3]["ledger"] = str(folder)
+    else:
+        configs[3]["model"] = "whatever"
+    grid = Grid(configs)
+    _, summary = run(folder, grid, {**OPTIONS, "min-clients": 2})
+    assert summary["clients"] == [2]
+    (reply, *_) = grid.replies
+    assert reply.content == parcels.refusal()
+    assert not reply.has_error()
+
+
+def test_what_nobody_foresaw_is_not_told_either(folder, monkeypatch):
+    def fails(*_):
+        raise ZeroDivisionError("record 17 has label 3")
+
+    monkeypatch.setattr(client, "load", fails)
+    grid = Grid(nodes(folder))
+    with pytest.raises(server.FederationError):
+        run(folder, grid, OPTIONS)
+    assert all(reply.content == parcels.refusal() and not reply.has_error() for reply in grid.replies)
+
+
+def test_a_setup_is_answered_once_and_never_after_a_later_one(folder):
+    setups = []
+
+    class Spy(Grid):
+        def send_and_receive(self, messages, *, timeout):
+            setups.append(parcels.unwrapped(messages[0].content))
+            return super().send_and_receive(messages, timeout=timeout)
+
+    configs = nodes(folder, "local")
+    run(folder, Spy(configs), {**LOCAL, "rounds": 2})
+    before = spent(folder, 3)
+    options = NodeOptions.of(configs[3])
+    with pytest.raises(DuplicateMessage, match="round 2"):
+        client.answer(setups[1], options, 3)
+    with pytest.raises(LateMessage, match="round 1"):
+        client.answer(setups[0], options, 3)
+    with pytest.raises(MessageError):
+        client.answer(setups[1][:-1], options, 3)
+    assert spent(folder, 3) == before
+
+
+# --- what the server refuses ---------------------------------------------------------------------------
+
+
+def parcel_of(reply):
+    return parcels.unwrapped(reply.content)
+
+
+def again(reply, content):
+    """A reply with other contents, from the same node."""
+    return SimpleNamespace(metadata=reply.metadata, content=content, has_error=lambda: False)
+
+
+def renamed(data, name):
+    message = Message.unpack(data)
+    return Message(message.kind, message.round, message.session, name, message.payload).pack()
+
+
+def of_round(data, number):
+    message = Message.unpack(data)
+    return Message(message.kind, number, message.session, message.client, message.payload).pack()
+
+
+def records(**named):
+    return flwr.RecordDict({name: flwr.ConfigRecord(record) for name, record in named.items()})
+
+
+TAMPERED = {
+    "cut short": lambda data: parcels.parcel(data[:-1]),
+    "a bit changed": lambda data: parcels.parcel(data[:-1] + bytes([data[-1] ^ 1])),
+    "empty": lambda data: parcels.parcel(b""),
+    "another client's name": lambda data: parcels.parcel(renamed(data, 11)),
+    "no client's name": lambda data: parcels.parcel(renamed(data, 0)),
+    "a later round": lambda data: parcels.parcel(of_round(data, 2)),
+    "nothing": lambda data: flwr.RecordDict({}),
+    "text": lambda data: flwr.RecordDict({"reverse-knn": flwr.ConfigRecord({"message": "hello"})}),
+    "another record": lambda data: records(other={"message": data}),
+    "two fields": lambda data: flwr.RecordDict({"reverse-knn": flwr.ConfigRecord({"message": data, "more": 1})}),
+    "two records": lambda data: flwr.RecordDict(
+        {"reverse-knn": flwr.ConfigRecord({"message": data}), "more": flwr.ConfigRecord({})}
+    ),
+    "refused": lambda data: parcels.refusal(),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+@pytest.mark.parametrize("options", [OPTIONS, LOCAL], ids=["central", "local"])
+def test_an_answer_that_was_tampered_with_counts_for_nothing(name, options, folder, caplog):
+    def change(node, reply):
+        return [again(reply, TAMPERED[name](parcel_of(reply)))] if node == 3 else [reply]
+
+    model = options.get("model", "central")
+    with caplog.at_level(logging.WARNING, "flwr"):
+        found, summary = run(folder, Grid(nodes(folder, model), change), {**options, "min-clients": 2})
+    assert caplog.text.count("not taken from client 3") == 1
+    assert (summary["clients"], summary["records"]) == ([2], [130])
+    if model == "central":
+        expected = simulated(options, X[70:], Y[70:])
+        np.testing.assert_array_equal(found["soft"], expected.soft)
+
+
+def test_an_answer_that_comes_twice_counts_once(folder, caplog):
+    with caplog.at_level(logging.WARNING, "flwr"):
+        found, summary = run(folder, Grid(nodes(folder), lambda node, reply: [reply, reply]), OPTIONS)
+    assert caplog.text.count("was heard in round 1") == 3
+    assert summary["clients"] == [3]
+    np.testing.assert_array_equal(found["soft"], simulated(OPTIONS).soft)
+
+
+def test_answers_of_an_earlier_round_or_run_are_late(folder, caplog):
+    kept = []
+
+    def late(node, reply):
+        kept.append(reply)
+        earlier = [each for each in kept if each.metadata.src_node_id == node][:-1]
+        return [*earlier, reply]
+
+    grid = Grid(nodes(folder), late)
+    with caplog.at_level(logging.WARNING, "flwr"):
+        for _ in range(2):
+            _, summary = run(folder, grid, {**OPTIONS, "rounds": 2})
+            assert summary["clients"] == [3, 3]
+    assert caplog.text.count("a message for round 1, which is over") == 3 + 3
+    assert caplog.text.count("a message for another session") == 6 + 6
+
+
+def test_an_error_of_flower_is_no_answer(folder, caplog):
+    def change(node, reply):
+        failed = SimpleNamespace(metadata=reply.metadata, has_error=lambda: True, error=SimpleNamespace(code=2))
+        return [failed] if node == 3 else [reply]
+
+    with caplog.at_level(logging.WARNING, "flwr"), pytest.raises(server.FederationError, match="2 of 3 clients"):
+        run(folder, Grid(nodes(folder), change), OPTIONS)
+    assert "Flower's error 2" in caplog.text
+    assert not list(folder.glob("*out*"))
+
+
+def test_nothing_is_asked_while_too_few_are_there(folder):
+    here = nodes(folder)
+    grid = Grid({3: here[3]})
+    with pytest.raises(server.FederationError, match="1 clients after"):
+        run(folder, grid, OPTIONS)
+    assert grid.replies == []
+
+
+# --- options -------------------------------------------------------------------------------------------
+
+BAD_RUNS = [
+    ({"model": "shuffle", "delta": 1e-5}, "who sent what"),
+    ({"model": "other"}, "model = 'other'"),
+    ({"epsilon": 0.0}, "epsilon = 0.0"),
+    ({"epsilon": float("nan")}, "epsilon = nan"),
+    ({"delta": 1.0}, "delta = 1.0"),
+    ({"noise": "gaussian"}, "delta = 0 with noise = 'gaussian'"),
+    ({"classes": 1}, "classes = 1"),
+    ({"classes": True}, "classes = True"),
+    ({"queries": 61}, "queries = 61"),
+    ({"queries": 2.5}, "queries = 2.5"),
+    ({"neighbors": 9}, "n_neighbors = 9"),
+    ({"rounds": 0}, "rounds = 0"),
+    ({"balance": 1.5}, "balance = 1.5"),
+    ({"min-clients": 0}, "min-clients = 0"),
+    ({"timeout": 0.0}, "timeout = 0"),
+    ({"wait": float("inf")}, "wait = inf"),
+    ({"out": "out.npz"}, "out = 'out.npz'"),
+    ({"public": ""}, "public = ''"),
+    ({"spice": 1}, "option 'spice'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_RUNS, ids=str)
+def test_a_run_that_cannot_be_asks_nobody(folder, changes, message):
+    grid = Grid(nodes(folder))
+    with pytest.raises(ac.AccountantError, match=message) as caught:
+        run(folder, grid, {**OPTIONS, **changes})
+    assert "accepted:" in str(caught.value)
+    assert grid.replies == []
+
+
+BAD_NODES = [
+    ({"model": "shuffle"}, "who sent what"),
+    ({"model": ""}, "model = ''"),
+    ({"model": "local"}, "max-epsilon = nan"),
+    ({"model": "local", "max-epsilon": 0.0}, "max-epsilon = 0"),
+    ({"model": "local", "max-epsilon": float("inf")}, "max-epsilon = inf"),
+    ({"max-epsilon": 1.0}, "max-epsilon = 1 in the central model"),
+    ({"records": ""}, "records = ''"),
+    ({"records": "digits"}, "ledger = ''"),
+    ({"first-record": -1}, "first-record = -1"),
+    ({"seed": "7"}, "seed = '7'"),
+    ({"spice": 1}, "option 'spice'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_NODES, ids=str)
+def test_a_node_says_what_is_wrong_with_its_options(folder, changes, message):
+    with pytest.raises(ac.ParameterError, match=message):
+        NodeOptions.of({"records": str(folder / "3.npz"), "model": "central", **changes})
+
+
+def test_the_app_s_file_holds_the_options_and_their_defaults():
+    config = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    assert config == {each.name.replace("_", "-"): each.default for each in fields(RunOptions)}
+
+
+def test_the_bundle_that_clients_are_sent_holds_no_code():
+    code = (
+        "import io, pathlib, sys, zipfile; from flwr.cli.build import build_fab_from_disk as build;"
+        "print(*zipfile.ZipFile(io.BytesIO(build(pathlib.Path(sys.argv[1])))).namelist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(APP)], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"pyproject.toml", ".info/CONTENT"}
+
+
+# --- the ledger ----------------------------------------------------------------------------------------
+
+
+def test_a_cap_is_exact(tmp_path):
+    ledger = Ledger(tmp_path / "l")
+    for number in range(1, 11):
+        ledger.charge(b"s" * 16, number, 0.125, 1.375)
+    ledger.charge(b"t" * 16, 1, 0.125, 1.375)
+    with pytest.raises(UnsuitableMessage, match=r"epsilon to 1\.375"):
+        ledger.charge(b"t" * 16, 2, 1e-300, 1.375)
+    ledger.charge(b"t" * 16, 2, 0.0, 1.375)
+
+
+def test_of_many_at_once_no_more_pass_than_may(tmp_path):
+    def tries(session, number):
+        try:
+            Ledger(tmp_path / "l").charge(session, number, 1.0, 3.0)
+        except MessageError as error:
+            return type(error)
+        return None
+
+    with ThreadPoolExecutor(8) as pool:
+        same = list(pool.map(lambda _: tries(b"s" * 16, 1), range(8)))
+        others = list(pool.map(lambda i: tries(bytes([i]) * 16, 1), range(8)))
+    assert same.count(None) == 1
+    assert same.count(DuplicateMessage) == 7
+    assert others.count(None) == 2
+    assert others.count(UnsuitableMessage) == 6
+
+
+def test_a_ledger_leaves_other_files_alone(tmp_path):
+    other, text = tmp_path / "other", tmp_path / "text"
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE answers (x)")
+    database.close()
+    text.write_text("not a database " * 100)
+    for path in (other, text, tmp_path, tmp_path / "no" / "such"):
+        before = path.read_bytes() if path.is_file() else None
+        with pytest.raises(LedgerError, match="accepted: a ledger"):
+            Ledger(path).charge(b"s" * 16, 1, 1.0, None)
+        assert before is None or path.read_bytes() == before
