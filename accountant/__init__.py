@@ -31,11 +31,13 @@ from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, 
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.shuffled import Shuffled
+from accountant.events.shuffled_counts import ShuffledCounts
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.filters import BudgetExceeded, FilterConversion, IndividualFilter
 from accountant.guarantee import Guarantee
 from accountant.price import Curve, calibrate, curve, delta, epsilon
 from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
+from accountant.sweep import sweep
 
 if TYPE_CHECKING:
     from accountant import plots, terminal, testing
@@ -80,6 +82,7 @@ __all__ = [
     "PureDP",
     "RandomizedResponse",
     "Shuffled",
+    "ShuffledCounts",
     "SubsamplingError",
     "ToleranceUnreachable",
     "ZeroConcentratedDP",
@@ -92,6 +95,7 @@ __all__ = [
     "plots",
     "shuffled_delta",
     "shuffled_epsilon",
+    "sweep",
     "terminal",
     "testing",
 ]

@@ -22,6 +22,7 @@ from accountant.plot_cli import add_plot
 from accountant.price import METHODS, calibrate, curve, delta, epsilon
 from accountant.report_cli import add_report
 from accountant.summary import assumptions, shares
+from accountant.sweep_cli import add_sweep
 from accountant.terminal import (
     Parser,
     console,
@@ -75,6 +76,7 @@ def _parser() -> Parser:
     found.add_argument("--epsilon", type=number, required=True, help="the target")
     found.add_argument("--delta", type=number, help="instead of the plan's delta")
     add_plot(commands)
+    add_sweep(commands)
     add_report(commands)
     listed = command("list", _run_list, "Events with their parameters, and built-in plans.", plan=False)
     listed.add_argument("event", nargs="?", metavar="EVENT", help="everything about one event")

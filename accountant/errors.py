@@ -79,6 +79,8 @@ def real(
     name: str, value: object, low: float, high: float, *, open_low: bool = False, open_high: bool = False
 ) -> float:
     """Return `value` as a float, or raise ParameterError naming the accepted interval."""
+    if type(value) is float and low < value < high:
+        return value
     accepted = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ParameterError(f"{name} = {shown(value)} is not a real number; accepted: {accepted}")

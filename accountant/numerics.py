@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
@@ -22,7 +23,9 @@ __all__ = [
     "Kernel",
     "crossing",
     "divergence_from_log_mean",
+    "exp_excess",
     "gauss_legendre",
+    "log1p_and_excess",
     "log_binomial_pmf",
     "log_integral",
     "log_mean_excess",
@@ -79,8 +82,9 @@ def _numba() -> Any:
         package = Path(__file__).parent
         newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
         for index in package.rglob("__pycache__/*.nbi"):
-            if index.stat().st_mtime < newest:
-                index.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # another process was faster
+                if index.stat().st_mtime < newest:
+                    index.unlink()
 
         @typeof_impl.register(Kernel)
         def typeof_kernel(value: Kernel[..., Any], context: Any) -> Any:
@@ -101,6 +105,31 @@ def logaddexp(x: float, y: float) -> float:
 
 
 @Kernel
+def exp_excess(z: float) -> float:
+    """e^z - 1 - z >= 0 to full relative accuracy."""
+    if abs(z) > 0.4:
+        return math.exp(z) - 1.0 - z
+    # Taylor's series in two halves, which need not wait for one another
+    s = z * z
+    even = 1 / 2 + s * (1 / 24 + s * (1 / 720 + s * (1 / 40320 + s * (1 / 3628800 + s * (1 / 479001600)))))
+    odd = 1 / 6 + s * (1 / 120 + s * (1 / 5040 + s * (1 / 362880 + s * (1 / 39916800 + s * (1 / 6227020800)))))
+    return s * (even + z * odd)
+
+
+@Kernel
+def log1p_and_excess(v: float) -> tuple[float, float]:
+    """log(1+v), and (1+v) log(1+v) - v >= 0, to full relative accuracy for v > -1 that is not next to -1."""
+    if abs(v) > 0.1:
+        u = math.log(1.0 + v)
+        return u, (1.0 + v) * u - v
+    # with v = 2s/(1-s): log(1+v) = 2 artanh(s), and the excess is 2 s^2/(1-s) + 2 (1+v) (artanh(s) - s)
+    s = v / (2.0 + v)
+    q = s * s
+    rest = s * q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11 + q * (1 / 13))))))
+    return 2.0 * (s + rest), 2.0 * q / (1.0 - s) + 2.0 * (1.0 + v) * rest
+
+
+@Kernel
 def log_relative_excess(b: float, u: float) -> float:
     """log_mean_excess(b, u) - u, for u > 0 that is not small."""
     t = b * u
@@ -115,24 +144,18 @@ def log_mean_excess(b: float, u: float) -> float:
     """log( phi_a(u) / b ), with a = 1 + b and phi_a(u) = expm1(a u) - a expm1(u) >= 0; b = 0 is the limit.
 
     For any P, Q with E_Q[P/Q] = 1, exp(b D_a(P||Q)) - 1 = b E_Q[phi_a(log P/Q) / b], a sum of
-    non-negative terms. Written as e^u expm1(b u)/b - expm1(u); as a power series where that cancels.
+    non-negative terms. Written as e^u expm1(b u)/b - expm1(u), or as two non-negative parts where that cancels.
     """
     a = 1.0 + b
     if u == 0.0 or (u == -math.inf and b == math.inf):
         return -math.inf
+    if abs(u) < 1e-140 and a * abs(u) < 1e-20:
+        return math.log(0.5 * a) + 2.0 * math.log(abs(u))  # where u^2 would underflow
     if abs(u) < 0.5 and a * abs(u) < 1.0:
-        # phi_a(u)/(a b u^2) = sum_n h_n/n!,  h_2 = 1,  h_n = u h_{n-1} + (a u)^{n-2}
-        w = a * u
-        power = 1.0
-        h = 1.0
-        factorial = 2.0
-        total = 0.5
-        for n in range(3, 26):
-            power *= w
-            h = u * h + power
-            factorial *= n
-            total += h / factorial
-        return math.log(a * total) + 2.0 * math.log(abs(u))
+        # phi_a(u)/b = (u e^u - expm1(u)) + e^u (e^{bu} - 1 - bu)/b, both of second order and non-negative
+        growth = exp_excess(u)
+        lead = u * u + (u - 1.0) * growth
+        return math.log(lead + (1.0 + u + growth) * exp_excess(b * u) / b if b > 0.0 else lead)
     if u > 0.0:
         return u + log_relative_excess(b, u)
     slope = math.expm1(b * u) / b if b > 0.0 else u

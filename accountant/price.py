@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from accountant.calibration import solve
 from accountant.closed_forms import closed_form
 from accountant.conversion import Conversion, checked_conversion
-from accountant.errors import ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shown
+from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shown
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
@@ -77,7 +77,10 @@ def epsilon(
     if method == "tight":
         return tight_epsilon(composition, point, width)
     if closed_form(composition) is None and point > 0.0:
-        found = renyi_epsilon(composition, point, rule)
+        try:
+            found = renyi_epsilon(composition, point, rule)
+        except NoGuarantee:  # the curve is infinite
+            return tight_epsilon(composition, point, width)
         lower = single_release_epsilon(composition, point) if len(composition) <= CHEAP_EVENTS else 0.0
         if found.epsilon - lower <= width * found.epsilon:
             return replace(found, lower=lower)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accountant.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.errors import NoGuarantee
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics import FloatArray
+from accountant.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
-__all__ = ["ORDERS", "renyi_delta", "renyi_epsilon"]
+__all__ = ["ORDERS", "Prices", "renyi_delta", "renyi_deltas", "renyi_epsilon", "renyi_epsilons"]
 
 ORDERS = (1 + 1e-9, 1e12)
 """Range of orders that is searched."""
@@ -31,15 +34,17 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
     NoGuarantee
         delta = 0 and the pure-DP limit is infinite.
     """
-    pure = float(run.renyi(math.inf))
-    if delta == 0.0 or pure == 0.0:
+    quick = renyi_epsilons([run], np.array([delta]), conversion) if delta > 0.0 else None
+    if quick is not None and quick.orders[0] < math.inf:
+        return _guarantee(run, float(quick.values[0]), delta, conversion, float(quick.orders[0]), bool(quick.edges[0]))
+    pure = float(quick.values[0]) if quick else float(run.renyi(math.inf))
+    if quick or delta == 0.0 or pure == 0.0:
         if pure == math.inf:
             raise NoGuarantee(
                 "delta = 0 and this run is not pure DP: its epsilon is infinite; accepted: delta in (0, 1)"
             )
         return _guarantee(run, pure, delta, conversion, math.inf, False)
-    log_delta = math.log(delta)
-    order, best, at_edge = _best_of_rules(run, conversion, epsilon_from_renyi, log_delta)
+    order, best, at_edge = _best_of_rules(run, conversion, epsilon_from_renyi, math.log(delta))
     if pure <= best and pure < math.inf:
         return _guarantee(run, pure, delta, conversion, math.inf, False)
     if best == math.inf:
@@ -49,11 +54,60 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
 
 def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Guarantee:
     """Smallest delta over real orders; 0 where epsilon reaches the pure-DP limit, else at least 5e-324."""
+    quick = renyi_deltas([run], np.array([epsilon]), conversion)
+    if quick is not None:
+        return _guarantee(
+            run, epsilon, float(quick.values[0]), conversion, float(quick.orders[0]), bool(quick.edges[0])
+        )
     if float(run.renyi(math.inf)) <= epsilon:
         return _guarantee(run, epsilon, 0.0, conversion, math.inf, False)
     order, best, at_edge = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
-    delta = max(math.exp(min(best, 0.0)), 5e-324)  # an underflow to 0 would claim pure DP
-    return _guarantee(run, epsilon, delta, conversion, order, at_edge)
+    return _guarantee(run, epsilon, float(_no_pure_claim(best)), conversion, order, at_edge)
+
+
+def _no_pure_claim(log_delta: FloatArray | float) -> FloatArray:
+    """delta <= 1; one that underflows to 0 would claim pure DP."""
+    delta: FloatArray = np.maximum(np.exp(np.minimum(log_delta, 0.0)), 5e-324)
+    return delta
+
+
+class Prices(NamedTuple):
+    """One entry per run: epsilon or delta, the order it was read off at (inf: pure DP), whether at an edge."""
+
+    values: FloatArray
+    orders: FloatArray
+    edges: NDArray[np.bool_]
+
+
+def renyi_epsilons(runs: Sequence[Composition], deltas: FloatArray, conversion: Conversion) -> Prices | None:
+    """As `renyi_epsilon` for many runs at once, deltas > 0; None if some event is not compiled."""
+    return _compiled(runs, np.log(deltas), conversion, CLASSIC_EPSILON)
+
+
+def renyi_deltas(runs: Sequence[Composition], epsilons: FloatArray, conversion: Conversion) -> Prices | None:
+    """As `renyi_delta` for many runs at once; None if some event is not compiled."""
+    found = _compiled(runs, epsilons, conversion, CLASSIC_DELTA)
+    if found is None:
+        return None
+    pure = np.isinf(found.orders)
+    return found._replace(values=np.where(pure, 0.0, _no_pure_claim(np.where(pure, 0.0, found.values))))
+
+
+def _compiled(runs: Sequence[Composition], given: FloatArray, conversion: Conversion, task: int) -> Prices | None:
+    """Prices by the compiled search; where the pure-DP limit is no worse, order inf and that limit."""
+    if conversion == "optimal":
+        return None
+    rule = task if conversion == "classic" else task + 1
+    best = best_orders(runs, given, rule, _LOW, _HIGH)
+    if best is None:
+        return None
+    # the theorems hold entry by entry
+    convert: Callable[..., FloatArray] = epsilon_from_renyi if task == CLASSIC_EPSILON else log_delta_from_renyi
+    values = convert(conversion, best.b, best.curve, given)
+    pure = best.limit <= (values if task == CLASSIC_EPSILON else given)
+    log_b = np.log(best.b)
+    edges = ((log_b <= _LOW + 1e-6) | (log_b >= _HIGH - 1e-6)) & ~pure
+    return Prices(np.where(pure, best.limit, values), np.where(pure, math.inf, 1 + best.b), edges)
 
 
 def _best_of_rules(
@@ -63,8 +117,14 @@ def _best_of_rules(
     given: float,
 ) -> tuple[float, float, bool]:
     """Best order, value and edge; the optimal rule is never above improved, at no order of either's search."""
-    rules: tuple[Conversion, ...] = ("optimal", "improved") if conversion == "optimal" else (conversion,)
-    found = [_best_order(partial(_converted, run, convert, rule, given)) for rule in rules]
+    found = [_best_order(partial(_converted, run, convert, conversion, given))]
+    if conversion == "optimal":
+        task = CLASSIC_EPSILON if convert is epsilon_from_renyi else CLASSIC_DELTA
+        quick = _compiled([run], np.array([given]), "improved", task)
+        if quick is None:
+            found.append(_best_order(partial(_converted, run, convert, "improved", given)))
+        elif quick.orders[0] < math.inf:
+            found.append((float(quick.orders[0]), float(quick.values[0]), bool(quick.edges[0])))
     return min(found, key=lambda each: each[1])
 
 

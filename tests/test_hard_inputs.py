@@ -62,9 +62,11 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
     ac.LNMax: {"scale": 4.0},
     ac.DataDependentGNMax: {"sigma": 4.0, "votes": (30.0, 2.0)},
     ac.DataDependentLNMax: {"scale": 4.0, "votes": (30.0, 2.0)},
+    ac.Shuffled: {"local": 2.0, "n": 100},
+    ac.ShuffledCounts: {"scale": 2.0, "shape": 5.0, "ratio": 0.8, "nonzeros": 3},
     sampled: {"event": ac.Gaussian(2.0), "rate": 0.1},
 }
-ZERO_ACCEPTED = {"epsilon", "rho", "mu", "threshold", "min_votes", "plurality", "rate", "votes"}
+ZERO_ACCEPTED = {"epsilon", "rho", "mu", "threshold", "min_votes", "plurality", "rate", "votes", "shape", "local"}
 NEGATIVE_ACCEPTED = {"threshold"}
 NUMBERS = [(kind, name) for kind, values in VALID.items() for name in values if name not in ("votes", "event")]
 ids = [f"{kind.__name__}-{name}" for kind, name in NUMBERS]

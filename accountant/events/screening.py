@@ -13,14 +13,12 @@ from scipy.special import log_ndtr
 from accountant.adjacency import Adjacency
 from accountant.errors import integer, real
 from accountant.events.event import Event
+from accountant.events.screening_search import screening_curve
 from accountant.numerics import (
     FloatArray,
     Kernel,
-    divergence_from_log_mean,
-    log_mean_excess,
     log_mixture_ratio,
     log_ndtr_steps,
-    logaddexp,
 )
 
 __all__ = ["DataDependentScreening", "NoisyScreening"]
@@ -60,11 +58,6 @@ class _Pairs(NamedTuple):
             self.block,
         )
 
-    def worst_curve(self, orders: FloatArray) -> FloatArray:
-        curve = np.empty_like(orders)
-        worst_bernoulli_curve(orders, *self, curve)
-        return curve
-
     def log_profile(self, epsilons: FloatArray) -> FloatArray:
         """Log of the largest P(S) - e^e Q(S) over pairs and outcomes S, at epsilons >= 0."""
         worst = np.full_like(epsilons, -math.inf)
@@ -95,15 +88,17 @@ class _Screening(Event):
         return _reversed_bernoulli_pairs(self.sigma, self.threshold, *self._counts(), rate)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
-        # the list holds both orderings of every two counts, so it is its own reverse
-        return self._pairs().worst_curve(orders)
+        return self._subsampled_curve(1.0, orders)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = self._pairs().log_profile(epsilons)
         return both, both
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
-        return np.maximum(self._pairs(rate).worst_curve(orders), self._reversed_pairs(rate).worst_curve(orders))
+        low, high = self._counts()
+        curve = np.empty_like(orders)
+        screening_curve(self.sigma, self.threshold, float(low), float(high), rate, orders, curve)
+        return curve
 
     def _subsampled_log_profile(self, rate: float, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self._pairs(rate).log_profile(epsilons), self._reversed_pairs(rate).log_profile(epsilons)
@@ -126,7 +121,7 @@ class NoisyScreening(_Screening):
     threshold : float
         Votes needed to pass; [-1e12, 1e12].
     max_votes : int
-        Largest possible count (k neighbours, or the number of teachers); [1, 1e6].
+        Largest possible count (k neighbours, or the number of teachers); [1, 1e7].
     min_votes : int
         Smallest possible count; [0, max_votes). Above 0 only if that many votes are always cast: under
         Poisson sampling a sample can be smaller than k.
@@ -149,7 +144,7 @@ class NoisyScreening(_Screening):
         super().__post_init__()
         object.__setattr__(self, "sigma", real("sigma", self.sigma, *SIGMAS))
         object.__setattr__(self, "threshold", real("threshold", self.threshold, -1e12, 1e12))
-        object.__setattr__(self, "max_votes", integer("max_votes", self.max_votes, 1, 10**6))
+        object.__setattr__(self, "max_votes", integer("max_votes", self.max_votes, 1, 10**7))
         object.__setattr__(self, "min_votes", integer("min_votes", self.min_votes, 0, self.max_votes - 1))
 
     def _counts(self) -> tuple[int, int]:
@@ -197,7 +192,7 @@ class DataDependentScreening(_Screening):
         return max(self.plurality - 1, 0), self.plurality + 1
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)
 def _bernoulli_pairs(sigma: float, threshold: float, low: int, high: int, rate: float) -> _Pairs:
     t = np.arange(low, high, dtype=float)
     x = (t - threshold) / sigma
@@ -210,7 +205,7 @@ def _bernoulli_pairs(sigma: float, threshold: float, low: int, high: int, rate: 
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)
 def _reversed_bernoulli_pairs(sigma: float, threshold: float, low: int, high: int, rate: float) -> _Pairs:
     return _bernoulli_pairs(sigma, threshold, low, high, rate).reversed()
 
@@ -223,88 +218,3 @@ def worst_gain(epsilons: FloatArray, log_p: FloatArray, ratio: FloatArray, worst
             gap = ratio[j] - epsilons[i]
             if gap > 0.0 and log_p[j] > worst[i]:
                 worst[i] = max(worst[i], log_p[j] + math.log(-math.expm1(-gap)))
-
-
-@Kernel
-def log_mean_at(b: float, log_pass: float, log_fail: float, ratio_pass: float, ratio_fail: float) -> float:
-    """log E_Q[phi_a/b] of one Bernoulli pair."""
-    return logaddexp(log_pass + log_mean_excess(b, ratio_pass), log_fail + log_mean_excess(b, ratio_fail))
-
-
-@Kernel
-def worst_log_mean(
-    b: float,
-    log_pass: FloatArray,
-    log_fail: FloatArray,
-    ratio_pass: FloatArray,
-    ratio_fail: FloatArray,
-    start: int,
-    end: int,
-    worst: float,
-) -> float:
-    """Largest log mean over pairs start, ..., end - 1, or `worst` if that is larger, by branch and bound.
-
-    Over a block all four arrays are monotone in the count (log-probabilities because they move with it,
-    log-ratios because Phi is log-concave), and phi_a grows with the size of the log-ratio on either side of 0.
-    So no pair inside exceeds the sum over outcomes of the larger weight times the larger term of its two ends.
-    Blocks that could beat the best by less than the slack raise it to their bound instead of being searched:
-    rounding, or with more than 20 000 counts, where flat maxima abound, a relative 1e-9.
-    """
-    slack = 1e-14 if end - start <= 20_000 else 1e-9
-    lows = np.empty(64, np.int64)
-    highs = np.empty(64, np.int64)
-    lows[0], highs[0], depth = start, end - 1, 1
-    while depth > 0:
-        depth -= 1
-        low, high = lows[depth], highs[depth]
-        passed = max(log_pass[low], log_pass[high])
-        failed = max(log_fail[low], log_fail[high])
-        ratio = max(abs(ratio_pass[low]), abs(ratio_pass[high]))
-        bound = log_mean_at(
-            b,
-            passed,
-            failed,
-            math.copysign(ratio, ratio_pass[low]),
-            math.copysign(max(abs(ratio_fail[low]), abs(ratio_fail[high])), ratio_fail[low]),
-        )
-        if bound <= worst + slack:
-            worst = max(worst, bound)  # on the safe side, by no more than the slack
-            continue
-        if high - low < 4:
-            for j in range(low, high + 1):
-                worst = max(worst, log_mean_at(b, log_pass[j], log_fail[j], ratio_pass[j], ratio_fail[j]))
-            continue
-        middle = (low + high) // 2
-        for j in (low, middle, high):
-            worst = max(worst, log_mean_at(b, log_pass[j], log_fail[j], ratio_pass[j], ratio_fail[j]))
-        lows[depth], highs[depth] = low, middle
-        lows[depth + 1], highs[depth + 1] = middle, high
-        depth += 2
-    return worst
-
-
-@Kernel
-def worst_bernoulli_curve(
-    orders: FloatArray,
-    log_pass: FloatArray,
-    log_fail: FloatArray,
-    ratio_pass: FloatArray,
-    ratio_fail: FloatArray,
-    block: int,
-    curve: FloatArray,
-) -> None:
-    """Fill `curve` with the largest Bernoulli divergence over the pairs, at orders in [1, inf].
-
-    Pairs come in blocks of that length, monotone in the count within each.
-    """
-    for i in range(orders.size):
-        worst = -math.inf
-        if orders[i] == math.inf:
-            for j in range(log_pass.size):
-                worst = max(worst, ratio_pass[j], ratio_fail[j])
-            curve[i] = worst
-            continue
-        b = orders[i] - 1.0
-        for start in range(0, log_pass.size, block):
-            worst = worst_log_mean(b, log_pass, log_fail, ratio_pass, ratio_fail, start, start + block, worst)
-        curve[i] = divergence_from_log_mean(b, worst)

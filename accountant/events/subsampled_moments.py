@@ -1,0 +1,92 @@
+"""Moments of the Poisson-subsampled Gaussian by plain floating-point sums: value and two derivatives at once.
+
+Covers the orders and noise scales at which nothing overflows, which is where optimal orders lie; the kernels in
+`gaussian`, which work in logs, cover the rest.
+"""
+
+from __future__ import annotations
+
+import math
+
+from accountant.numerics import Kernel, exp_excess, log1p_and_excess
+
+__all__ = ["moments", "spacing", "terms"]
+
+
+@Kernel
+def spacing(b: float, mu: float, rate: float) -> float:
+    """Step of the trapezoidal rule; see `subsampled_gaussian_log_mean`, whose two cases these are."""
+    full = 8.976
+    half_width = min(math.pi / mu, full)
+    if half_width < full and b >= 1.0:
+        # E[phi_a/b] grows with b: at least its value at order 2, g^2 (e^{mu^2} - 1)
+        total = 2.0 * math.log(rate) + math.log(math.expm1(mu * mu))
+        crossing = 0.5 * mu + math.log((1.0 - rate) / rate) / mu
+        at_crossing = -0.5 * crossing**2 + max(0.0, (1.0 + b) * math.log(2.0 * (1.0 - rate)))
+        if at_crossing + math.log((4.0 + 2.0 * b) / b) <= total - 45.0:
+            half_width = full
+    return 2.0 * math.pi * half_width / (44.0 + 0.5 * half_width * half_width)
+
+
+@Kernel
+def terms(b: float, v: float) -> tuple[float, float, float]:
+    """(phi_a(u)/b, b d/db phi_a(u) - phi_a(u), b^2 d^2/db^2 phi_a(u)) for u = log(1+v) and a = 1 + b > 1.
+
+    With z = b u these are ((1+v) u - v) + (1+v) (e^z - 1 - z)/b, (1+v) (z^2 + (z-1) (e^z - 1 - z)) and
+    (1+v) z^2 e^z: all of second order in u, non-negative, and free of cancellation.
+    """
+    u, excess = log1p_and_excess(v)
+    z = b * u
+    growth = exp_excess(z)
+    ratio = 1.0 + v
+    return excess + ratio * growth / b, ratio * (z * z + (z - 1.0) * growth), ratio * z * z * (1.0 + z + growth)
+
+
+@Kernel
+def moments(b: float, mu: float, rate: float) -> tuple[float, float, float]:
+    """Means of `terms` over y ~ N(0,1), where v = g (e^l - 1) and l = mu y - mu^2/2; nan where one would overflow.
+
+    With G = b E[phi_a/b] they are G/b, b G' - G and b^2 G''. Sums over h Z, to the left and to the right of u = 0,
+    end where what is left out is below 1e-17 of the total. On either side log phi_a is increasing and concave in
+    |u|, being the logarithm of an integral from 0 of a log-concave function (a (e^{a s} - e^s), a (e^{-s} - e^{-a s})).
+    To the left |u| is concave in y, so the integrand is log-concave: its terms fall at least as fast as the last
+    ratio of two. To the right the second derivative of log phi_a(u(y)) is at most r u'', where r = phi_a'/phi_a
+    falls in u, and u'' = mu^2 s (1-s), with s the share of g e^l in 1+v, which rises; where r u'' stays below 1 the
+    integrand is log-concave from there on. Or else beyond a mu + 2 mu/(1 - e^-l) + 2: r = a + a b (e^u - 1)/phi_a is at
+    most a + 2/u, and s/u at most 1/(1 - e^-l), so that the log of the integrand has a slope r mu s - y below -2.
+    """
+    if b < 1e-10 or rate > 0.99:
+        return math.nan, math.nan, math.nan
+    h = spacing(b, mu, rate)
+    first = math.floor(0.5 * mu / h)
+    total, second, third = 0.0, 0.0, 0.0
+    for direction in (-1.0, 1.0):
+        k = first if direction < 0.0 else first + 1.0
+        previous, settled = 0.0, direction < 0.0  # settled: log-concave from the last point on
+        while True:
+            y = k * h
+            loss = mu * (y - 0.5 * mu)
+            if abs(y) > 36.0 or loss > 600.0:
+                return math.nan, math.nan, math.nan
+            v = rate * (loss + exp_excess(loss))
+            weight = math.exp(-0.5 * y * y)
+            mean, bent, curved = terms(b, v)
+            total += weight * mean
+            second += weight * bent
+            third += weight * curved
+            term = weight * mean
+            if term < 1e-17 * total:
+                if settled and term < 0.5 * previous:
+                    break
+                share = (v + rate) / (1.0 + v)
+                widest = 0.25 if share < 0.5 else share * (1.0 - share)
+                # r u'' = a (1+v) (e^z - 1) u'' / phi_a, with phi_a/b in `mean`
+                steepest = (1.0 + b) * (1.0 + v) * math.expm1(b * math.log1p(v)) * mu * mu * widest
+                falls = (1.0 + b) * mu - 2.0 * mu / math.expm1(-loss) if loss > 0.0 else math.inf
+                settled = direction < 0.0 or steepest <= b * mean or y >= falls + 2.0
+            previous = term
+            k += direction
+        if not total < math.inf:
+            return math.nan, math.nan, math.nan
+    scale = h * 0.3989422804014327
+    return scale * total, scale * second, scale * third

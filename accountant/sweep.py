@@ -1,0 +1,270 @@
+"""Prices of very many settings: blocks of them go through one compiled call each, over all cores or a cluster."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accountant.conversion import Conversion, checked_conversion
+from accountant.errors import AccountantError, DataDependentError, MissingExtra, ParameterError, integer, real, shown
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.numerics import FloatArray
+from accountant.price import METHODS, delta, epsilon
+from accountant.renyi import renyi_deltas, renyi_epsilons
+
+__all__ = ["BLOCK", "COLUMNS", "Call", "Task", "block_at", "checked_task", "priced", "row_count", "sweep"]
+
+BLOCK = 2000
+"""Settings that one worker prices at a time."""
+
+COLUMNS = ("epsilon", "delta", "order")
+"""What is found for every setting."""
+
+Column = NDArray[Any]
+Values = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to ask of every setting."""
+
+    delta: float | None
+    epsilon: float | None
+    method: str
+    conversion: Conversion
+    tolerance: float
+    strict: bool
+
+
+def sweep(
+    make: Callable[..., Event | Composition],
+    grid: Mapping[str, ArrayLike],
+    *,
+    delta: float | None = None,
+    epsilon: float | None = None,
+    method: str = "renyi",
+    conversion: Conversion = "improved",
+    tolerance: float = 0.01,
+    zipped: bool = False,
+    errors: Literal["raise", "nan"] = "raise",
+    n_jobs: int = -1,
+    backend: str | None = None,
+) -> dict[str, Column]:
+    """Price every setting of a grid: one row each, in a fixed order, whatever the number of workers.
+
+    Parameters
+    ----------
+    make : callable
+        From one value of every parameter to a run. Called by keyword if it takes the grid's names, else by position.
+        Workers receive it by pickling; joblib also takes functions that were defined interactively.
+    grid : mapping
+        Values by parameter name: numbers, or anything that `make` understands.
+    delta : float
+        In [0, 1): find epsilon at it. 1e-5 if neither is given.
+    epsilon : float
+        Find delta at it instead.
+    method, conversion, tolerance
+        As for `accountant.epsilon`.
+    zipped : bool
+        False: every combination, the last parameter varying fastest. True: the i-th values together.
+    errors : {"raise", "nan"}
+        What a setting that cannot be priced does: end the sweep with an error that names it, or yield nan.
+    n_jobs : int
+        Workers; -1: one per core. One block of settings is priced without any.
+    backend : str
+        A joblib backend such as "loky", "threading" or "dask"; by default the one that ``joblib.parallel_config``
+        chose, else loky. With Dask, make a ``dask.distributed.Client`` first.
+
+    Returns
+    -------
+    dict
+        Arrays of one length: a column for every parameter, then "epsilon", "delta" and "order" (the Rényi order
+        used; inf: the pure-DP limit; nan: none).
+
+    Raises
+    ------
+    ParameterError
+        A parameter is out of range; for a setting, the message begins with its values.
+    DataDependentError
+        A run's cost depends on private data: a table of such costs must not be passed on.
+    MissingExtra
+        Several workers were asked for by number or backend, and joblib is not installed.
+    """
+    task = checked_task(delta, epsilon, method, conversion, tolerance, errors)
+    values = _checked_grid(grid, zipped)
+    call = Call(make, tuple(values), _by_keyword(make, tuple(values)))
+    size = row_count(values, zipped)
+    starts = range(0, size, BLOCK)
+    workers = _workers(n_jobs, backend)
+    if len(starts) <= 1 or workers == 1:
+        parts = [priced(call, task, block_at(values, start, zipped)) for start in starts]
+    else:
+        from joblib import Parallel, delayed, parallel_config
+
+        work = [delayed(priced)(call, task, block_at(values, start, zipped)) for start in starts]
+        with parallel_config(backend=backend) if backend else nullcontext():
+            parts = Parallel(n_jobs=n_jobs)(work)
+    found = np.concatenate([np.empty((0, 3)), *parts])
+    every = list(zip(*block_at(values, 0, zipped, size), strict=True)) or [()] * len(values)
+    columns = {name: np.array(column) for name, column in zip(values, every, strict=True)}
+    return columns | {name: found[:, i].copy() for i, name in enumerate(COLUMNS)}
+
+
+def checked_task(
+    delta: float | None, epsilon: float | None, method: str, conversion: str, tolerance: float, errors: str
+) -> Task:
+    """What to ask of every setting, or ParameterError."""
+    if delta is not None and epsilon is not None:
+        raise ParameterError(f"delta = {shown(delta)} and epsilon = {shown(epsilon)}; accepted: one of them")
+    if epsilon is not None:
+        epsilon = real("epsilon", epsilon, 0.0, 1e300)
+    else:
+        delta = real("delta", 1e-5 if delta is None else delta, 0.0, 1.0, open_high=True)
+    if method not in METHODS:
+        raise ParameterError(f"method = {method!r}; accepted: {', '.join(METHODS)}")
+    if errors not in ("raise", "nan"):
+        raise ParameterError(f"errors = {shown(errors)}; accepted: raise, nan")
+    width = real("tolerance", tolerance, 1e-6, 1.0)
+    return Task(delta, epsilon, method, checked_conversion(conversion), width, errors == "raise")
+
+
+def _checked_grid(grid: Mapping[str, ArrayLike], zipped: bool) -> dict[str, Sequence[Any]]:
+    """Values by name, as plain Python numbers."""
+    if not isinstance(grid, Mapping) or not grid:
+        raise ParameterError(f"grid = {shown(grid)}; accepted: a dict from names to one or more lists of values")
+    values: dict[str, Sequence[Any]] = {}
+    for name, column in grid.items():
+        if not isinstance(name, str) or name in COLUMNS:
+            raise ParameterError(f"parameter name {shown(name)}; accepted: text other than {', '.join(COLUMNS)}")
+        array = np.asarray(column)
+        if array.ndim > 1:
+            raise ParameterError(f"{name} = {shown(column)}; accepted: a list of values, in one dimension")
+        values[name] = np.atleast_1d(array).tolist()
+    lengths = {name: len(column) for name, column in values.items()}
+    if zipped and len(set(lengths.values())) > 1:
+        raise ParameterError(f"lengths {lengths}; accepted: equal ones where zipped")
+    return values
+
+
+def _by_keyword(make: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    """Whether `make` takes these names; otherwise values are passed by position."""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    keywords = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return any(p.kind is p.VAR_KEYWORD for p in parameters) or set(names) <= keywords
+
+
+def _workers(n_jobs: int, backend: str | None) -> int:
+    """Number of workers, 1 where joblib is not installed and nothing but "all cores" was asked for."""
+    jobs = integer("n_jobs", n_jobs, -1, 10**6)
+    if jobs == 0:
+        raise ParameterError("n_jobs = 0; accepted: -1 for one per core, or at least 1")
+    if find_spec("joblib") is None:
+        if jobs > 1 or backend is not None:
+            raise MissingExtra("several workers need joblib: pip install 'knn-accountant[cluster]'")
+        return 1
+    return jobs
+
+
+def row_count(values: Values, zipped: bool = False) -> int:
+    """Settings in a grid."""
+    lengths = [len(column) for column in values.values()]
+    return lengths[0] if zipped else math.prod(lengths)
+
+
+def block_at(values: Values, start: int, zipped: bool = False, length: int = BLOCK) -> list[tuple[Any, ...]]:
+    """Settings start, start + 1, ..., the last parameter varying fastest."""
+    end = min(start + length, row_count(values, zipped))
+    if zipped:
+        return list(zip(*(column[start:end] for column in values.values()), strict=True))
+    shape = [len(column) for column in values.values()]
+    places = np.unravel_index(np.arange(start, end), shape)
+    chosen = ([column[i] for i in place.tolist()] for column, place in zip(values.values(), places, strict=True))
+    return list(zip(*chosen, strict=True))
+
+
+@dataclass(frozen=True)
+class Call:
+    """How to make a run of a setting."""
+
+    make: Callable[..., Event | Composition]
+    names: tuple[str, ...]
+    by_keyword: bool = True
+
+    def __call__(self, setting: tuple[Any, ...]) -> Composition:
+        run = self.make(**dict(zip(self.names, setting, strict=True))) if self.by_keyword else self.make(*setting)
+        if isinstance(run, Event):
+            run = 1 * run
+        if not isinstance(run, Composition):
+            raise ParameterError(f"make returned {shown(run)}; accepted: an event or a composition")
+        if run.data_dependent:
+            raise DataDependentError("this run's cost depends on private data; accepted: data-independent runs")
+        return run
+
+    def named(self, setting: tuple[Any, ...]) -> str:
+        """The setting, for a message."""
+        return ", ".join(f"{name} = {shown(value)}" for name, value in zip(self.names, setting, strict=True))
+
+
+def priced(call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> FloatArray:
+    """(epsilon, delta, order) of every setting, shape (n, 3)."""
+    table = np.full((len(settings), 3), math.nan)
+    runs: list[Composition] = []
+    rows: list[int] = []
+    for i, setting in enumerate(settings):
+        try:
+            runs.append(call(setting))
+            rows.append(i)
+        except AccountantError as error:
+            _fail(call, task, setting, error)
+    if runs and not _together(task, runs, rows, table):
+        for i, run in zip(rows, runs, strict=True):
+            try:
+                table[i] = _one(task, run)
+            except AccountantError as error:
+                _fail(call, task, settings[i], error)
+    return table
+
+
+def _fail(call: Call, task: Task, setting: tuple[Any, ...], error: AccountantError) -> None:
+    """Raise the error again with the setting in front, unless failures are to be nan."""
+    if task.strict or isinstance(error, DataDependentError):
+        raise type(error)(f"{call.named(setting)}: {error}") from None
+
+
+def _together(task: Task, runs: list[Composition], rows: list[int], table: FloatArray) -> bool:
+    """Price all runs in one compiled call, where all their events can be; whether that was possible."""
+    if task.method != "renyi" or task.delta == 0.0:
+        return False
+    if task.epsilon is None:
+        assert task.delta is not None
+        found = renyi_epsilons(runs, np.full(len(runs), task.delta), task.conversion)
+    else:
+        found = renyi_deltas(runs, np.full(len(runs), task.epsilon), task.conversion)
+    if found is None:
+        return False
+    table[rows, 0] = found.values if task.epsilon is None else task.epsilon
+    table[rows, 1] = found.values if task.epsilon is not None else task.delta
+    table[rows, 2] = found.orders
+    return True
+
+
+def _one(task: Task, run: Composition) -> tuple[float, float, float]:
+    route: dict[str, Any] = {"method": task.method, "conversion": task.conversion, "tolerance": task.tolerance}
+    if task.epsilon is None:
+        assert task.delta is not None
+        price = epsilon(run, task.delta, **route)
+    else:
+        price = delta(run, task.epsilon, **route)
+    return price.epsilon, price.delta, math.nan if price.order is None else price.order

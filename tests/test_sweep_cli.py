@@ -1,0 +1,184 @@
+"""The sweep command: its table, its refusals, and that nothing is lost when it is killed."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import accountant as ac
+from accountant.cli import main
+from accountant.sweep import BLOCK
+
+PLAN = """delta = 1e-5
+
+[[release]]
+name = "screening"
+event = "noisy-screening"
+sigma = 85
+threshold = 210
+max_votes = 300
+sampling_rate = 0.25
+count = 100
+
+[[release]]
+name = "votes"
+event = "gaussian"
+sigma = 20
+sampling_rate = 0.25
+count = 40
+"""
+
+
+def run_of(sigma, votes, count=100):
+    rate = 0.25
+    screening = ac.PoissonSubsampled(ac.NoisyScreening(sigma, 210, 300), rate)
+    return count * screening + 40 * ac.PoissonSubsampled(ac.Gaussian(votes), rate)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    return str(path)
+
+
+VARY = ["--vary", "screening.sigma=50:150:3", "--vary", "votes.sigma=10:1000:2:log"]
+EXPECTED = [[sigma, votes] for sigma in (50.0, 100.0, 150.0) for votes in (10.0, 1000.0)]
+
+
+@pytest.mark.parametrize("form", ["parquet", "npz", "csv"])
+def test_table(plan, tmp_path, form, capsys):
+    out = tmp_path / f"sweep.{form}"
+    assert main(["sweep", plan, *VARY, "--out", str(out)]) == 0
+    assert "6 settings" in capsys.readouterr().out
+    if form == "parquet":
+        table = {
+            name: column.to_numpy()
+            for name, column in zip(
+                *(lambda t: (t.column_names, t.columns))(pytest.importorskip("pyarrow.parquet").read_table(out)),
+                strict=True,
+            )
+        }
+    elif form == "npz":
+        table = dict(np.load(out))
+    else:
+        with open(out, newline="") as file:
+            rows = list(csv.DictReader(file))
+        table = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+    assert list(table) == ["screening.sigma", "votes.sigma", "epsilon", "delta", "order"]
+    assert np.stack([table["screening.sigma"], table["votes.sigma"]], axis=1) == pytest.approx(np.array(EXPECTED))
+    priced = [ac.epsilon(run_of(*setting), 1e-5) for setting in EXPECTED]
+    assert table["epsilon"] == pytest.approx([price.epsilon for price in priced], rel=1e-12)
+    assert table["order"] == pytest.approx([price.order for price in priced], rel=1e-6)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.toml", out.name]
+
+
+def test_counts_are_whole_and_delta_may_be_sought(plan, tmp_path):
+    out = tmp_path / "sweep.npz"
+    arguments = ["sweep", plan, "--vary", "screening.count=10,1000", "--epsilon", "0.5", "--out", str(out)]
+    assert main(arguments) == 0
+    table = np.load(out)
+    assert table["screening.count"].dtype.kind == "i"
+    expected = [ac.delta(run_of(85, 20, count), 0.5).delta for count in (10, 1000)]
+    assert table["delta"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--vary", "screening.sigma"], "accepted: NAME.KEY=A:B:N"),
+        (["--vary", "screening.sigma=1:2"], "accepted: A:B:N"),
+        (["--vary", "screening.sigma=0:2:3:log"], "accepted: A:B:N"),
+        (["--vary", "screening.sigma=1:inf:3"], "finite"),
+        (["--vary", "screening.sigma=1:2:0"], "N at least 1"),
+        (["--vary", "screening.count=1:2:3"], "1.5 is no whole number"),
+        (["--vary", "screening.colour=1:2:3"], "has no number"),
+        (["--vary", "screening.sigma=1:2:3", "--vary", "screening.sigma=1:2:3"], "varied twice"),
+        (["--vary", "screening.sigma=-1:2:3"], "sigma = -1 is out of range"),
+        (["--vary", "screening.sigma=1:2:3", "--delta", "2"], "delta = 2 is out of range"),
+        (["--vary", "screening.sigma=1:2:3", "--delta", "0.1", "--epsilon", "1"], "one of them"),
+        (["--vary", "screening.sigma=1:2:100000", "--vary", "votes.sigma=1:2:100000"], "settings; accepted: up to"),
+    ],
+)
+def test_bad_requests_are_one_line(plan, tmp_path, arguments, words, capsys):
+    assert main(["sweep", plan, *arguments, "--out", str(tmp_path / "sweep.csv")]) == 2
+    message = capsys.readouterr().err
+    assert words in message
+    assert message.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
+@pytest.mark.parametrize("name", ["sweep.xls", "missing/sweep.csv"])
+def test_bad_files_are_refused_before_anything_is_priced(plan, tmp_path, name, capsys):
+    assert main(["sweep", plan, *VARY, "--out", str(tmp_path / name)]) == 2
+    assert "accepted" in capsys.readouterr().err
+
+
+def test_settings_that_cannot_be_priced_may_be_skipped(plan, tmp_path, capsys):
+    out = tmp_path / "sweep.npz"
+    vary = ["sweep", plan, "--vary", "votes.sigma=20,-1", "--out", str(out)]
+    assert main(vary) == 2
+    assert "votes.sigma = -1.0" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+    assert main([*vary, "--skip-errors"]) == 0
+    assert np.isnan(np.load(out)["epsilon"]).tolist() == [False, True]
+
+
+def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys):
+    out, count = tmp_path / "sweep.npz", 4 * BLOCK + 7
+    arguments = ["sweep", plan, "--vary", f"screening.sigma=50:150:{count}", "--out", str(out), "--jobs", "1"]
+    partial = tmp_path / "sweep.npz.partial"
+    process = subprocess.Popen([sys.executable, "-m", "accountant", *arguments])
+    deadline = time.monotonic() + 120
+    while not (partial.exists() and partial.stat().st_size > 24 * BLOCK) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not out.exists()
+    kept = partial.stat().st_size
+    assert kept > 24 * BLOCK
+    with open(partial, "ab") as file:
+        file.write(b"half a block")
+    other = [part.replace("50:150", "51:150") for part in arguments]
+    assert main(other) == 2
+    assert "begun with another plan" in capsys.readouterr().err
+    first = partial.read_bytes()[:kept]
+    assert main(arguments) == 0
+    assert not partial.exists()
+    table = np.load(out)
+    assert table["epsilon"].size == count
+    assert len(first) == kept
+    for i in (0, BLOCK - 1, BLOCK, count - 1):
+        assert table["epsilon"][i] == ac.epsilon(run_of(table["screening.sigma"][i], 20), 1e-5).epsilon
+
+
+def test_blocks_that_were_kept_are_not_priced_again(plan, tmp_path, monkeypatch):
+    """And one whose bytes changed is."""
+    from accountant import sweep_cli
+
+    out = tmp_path / "sweep.npz"
+    arguments = ["sweep", plan, "--vary", f"votes.sigma=10:50:{3 * BLOCK}", "--out", str(out), "--jobs", "1"]
+    real = sweep_cli._write
+    monkeypatch.setattr(sweep_cli, "_write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert main(arguments) == 130
+    monkeypatch.setattr(sweep_cli, "_write", real)
+    partial = tmp_path / "sweep.npz.partial"
+    content = bytearray(partial.read_bytes())
+    content[-1] ^= 1
+    partial.write_bytes(bytes(content))
+    priced = []
+
+    def counted(index, *rest):
+        priced.append(index)
+        return indexed(index, *rest)
+
+    indexed = sweep_cli._indexed
+    monkeypatch.setattr(sweep_cli, "_indexed", counted)
+    assert main(arguments) == 0
+    assert priced == [2]
+    assert np.isfinite(np.load(out)["epsilon"]).all()
