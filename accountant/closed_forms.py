@@ -22,10 +22,20 @@ from accountant.events.randomized_response import (
     bernoulli_log_profile,
     bernoulli_parameters,
 )
+from accountant.events.shuffled_counts import ShuffledCounts
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.numerics import FloatArray, Interval
 
-__all__ = ["ACCURACY", "PLACES", "ClosedForm", "by_coordinate", "closed_form", "inverse_profile", "of_coordinates"]
+__all__ = [
+    "ACCURACY",
+    "PLACES",
+    "ClosedForm",
+    "by_coordinate",
+    "closed_form",
+    "given_finite",
+    "inverse_profile",
+    "of_coordinates",
+]
 
 ACCURACY = 5e-11
 """Bound on the relative error of computed profiles at epsilons moved by PLACES; 1.2e-12 was found."""
@@ -125,6 +135,25 @@ def by_coordinate(run: Composition) -> Composition:
         entries.append((replace(plain, **{name: block}), total // block))
         entries += [(replace(plain, **{name: total % block}), 1)] if total % block else []
     return Composition(entries)
+
+
+def given_finite(run: Composition) -> tuple[Composition, float]:
+    """The run given that no loss of a shuffled count is infinite, and the log-probability 1 - d of that.
+
+    With as many rising as falling counts both of its laws have d where the other has nothing, and the rest of their
+    ratio is that of the conditional laws: H(u) = d + (1 - d) H'(u).
+    """
+    entries: list[tuple[Event, int]] = []
+    log_finite = 0.0
+    for event, count in run:
+        plain = _plain(event)
+        if not isinstance(plain, ShuffledCounts):
+            entries.append((event, count))
+            continue
+        each = count * plain.nonzeros
+        entries += [(part, each) for part in plain._given_finite()]
+        log_finite += each * plain._log_finite()
+    return Composition(entries), log_finite
 
 
 def _largest_block(event: Event) -> int:

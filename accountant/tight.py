@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accountant.closed_forms import ACCURACY, PLACES, by_coordinate, closed_form, inverse_profile, of_coordinates
+from accountant.closed_forms import (
+    ACCURACY,
+    PLACES,
+    by_coordinate,
+    closed_form,
+    given_finite,
+    inverse_profile,
+    of_coordinates,
+)
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -19,6 +27,9 @@ from accountant.numerics import Interval
 from accountant.renyi import renyi_delta, renyi_epsilon
 
 __all__ = ["single_release_epsilon", "tight_delta", "tight_deltas", "tight_epsilon"]
+
+INFINITE_ERROR = 1e-11
+"""Bound on the relative error of the probability of an infinite loss, and of what it leaves."""
 
 FAMILY_SHARE = 0.5
 """Share of the tolerance that screenings get where other events are composed with them."""
@@ -37,10 +48,14 @@ def tight_epsilon(run: Composition, delta: float, tolerance: float) -> Guarantee
         No epsilon is enough at that delta.
     """
     run = by_coordinate(run)
+    known, whole = closed_form(run), delta
+    if known is None:
+        run, log_finite = given_finite(run)
+        delta = _left(delta, log_finite)
     _refuse_without_profile(run)
     if delta == 0.0:
         found, source = _pure(run), "pure-DP limit"
-    elif (known := closed_form(run)) is not None:
+    elif known is not None:
         found, source = inverse_profile(known.log_profile, math.log(delta)), known.source
     else:
         families, others = _sorted(run)
@@ -62,8 +77,8 @@ def tight_epsilon(run: Composition, delta: float, tolerance: float) -> Guarantee
                 f"{found.upper:.4g}] only; accepted: a tolerance of {1 - found.lower / found.upper:.2g} or more"
             )
     if found.upper == math.inf:
-        raise NoGuarantee(f"no epsilon is enough at delta = {delta:g}: a loss may be infinite with more probability")
-    return _guarantee(run, found.upper, delta, found.lower, source)
+        raise NoGuarantee(f"no epsilon is enough at delta = {whole:g}: a loss may be infinite with more probability")
+    return _guarantee(run, found.upper, whole, found.lower, source)
 
 
 def tight_delta(run: Composition, epsilon: float, tolerance: float) -> Guarantee:
@@ -77,10 +92,12 @@ def tight_deltas(run: Composition, epsilons: Sequence[float], tolerance: float) 
 
     All epsilons share one game of screenings, made for the smallest delta among them.
     """
-    run = by_coordinate(run)
+    run, log_finite = by_coordinate(run), 0.0
+    if (known := closed_form(run)) is None:
+        run, log_finite = given_finite(run)
     _refuse_without_profile(run)
     end = float(run.renyi(math.inf))
-    if (known := closed_form(run)) is not None:
+    if known is not None:
         points = np.asarray(epsilons, dtype=float)
         lows, highs = (known.log_profile(points * moved).tolist() for moved in (1 + PLACES, 1 - PLACES))
         ends = zip(lows, highs, strict=True)
@@ -103,7 +120,29 @@ def tight_deltas(run: Composition, epsilons: Sequence[float], tolerance: float) 
             ]
         source = _source(screenings, others)
     pure = Interval(0.0, 0.0)
-    return [pure if epsilon >= end else one for epsilon, one in zip(epsilons, found, strict=True)], source
+    found = [pure if epsilon >= end else one for epsilon, one in zip(epsilons, found, strict=True)]
+    if log_finite < 0.0:
+        lost, kept = -math.expm1(log_finite), math.exp(log_finite)
+        below, above = lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)
+        found = [Interval(below + kept * one.lower, min(above + kept * one.upper, 1.0)) for one in found]
+    return found, source
+
+
+def _left(delta: float, log_finite: float) -> float:
+    """The delta that is left to finite losses: d' where delta = d + (1 - d) d', d the probability of an infinite one.
+
+    Raises
+    ------
+    NoGuarantee
+        There is none.
+    """
+    if log_finite == 0.0:
+        return delta
+    left = math.log1p(-delta) - log_finite * (1 + INFINITE_ERROR)
+    if not left < 0.0:
+        lost = -math.expm1(log_finite)
+        raise NoGuarantee(f"delta = {delta:g}; accepted: above {lost:.6g}, the probability of an infinite loss")
+    return -math.expm1(left) * (1 - INFINITE_ERROR)
 
 
 def _never_zero(delta: float) -> float:

@@ -90,6 +90,9 @@ def flood_for(
         except (ac.NoGuarantee, ac.ParameterError):
             return math.inf
 
+    sums = ac.DiscreteLaplace(scale, 1, 2 * nonzeros, ac.Adjacency.REPLACE)
+    if (ac.epsilon(rounds * sums, delta, **route).lower or 0.0) > epsilon:
+        return None
     decay, mean = DECAY, 10.0 + scale
     for _ in range(TURNS):
         least = _least(partial(excess, decay), mean, 1.1)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.labelling import least_noise
 from mechanisms.local_reports import CollisionReports, LocalRandomizer, RandomizedBits, local_randomizer
+from mechanisms.noise_shares import ROUTE as SHARES_ROUTE
 from mechanisms.noise_shares import shares_for
 from mechanisms.protocols import central_event
 from mechanisms.setup import Setup
@@ -66,7 +67,8 @@ class Release:
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
         """Of all rounds together; errors as for `accountant.epsilon`."""
-        return ac.epsilon(self.rounds * self.event, delta, conversion=conversion, **ROUTE)
+        route = SHARES_ROUTE if self.protocol == "shares" else ROUTE
+        return ac.epsilon(self.rounds * self.event, delta, conversion=conversion, **route)
 
 
 @lru_cache(maxsize=64)
@@ -182,7 +184,7 @@ def _whole(event: ac.Event | ac.Composition) -> ac.Event:
 
 def _shares(domain: int, nonzeros: int, epsilon: float, delta: float, common: dict[str, Any]) -> Release:
     """Noise in shares, in as many messages as it takes."""
-    shares = shares_for(domain, nonzeros, common["least"], epsilon, delta, rounds=common["rounds"], **ROUTE)
+    shares = shares_for(domain, nonzeros, common["least"], epsilon, delta, rounds=common["rounds"])
     flood = shares.flood
     assert flood is not None  # a shuffler sees messages
     return Release(

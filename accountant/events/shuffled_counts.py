@@ -43,7 +43,7 @@ __all__ = ["MovedCount", "ShuffledCounts"]
 ATOMS = 2**23
 """Most values of W that are told apart."""
 
-PAIRED = 10_000
+PAIRED = 3_000
 """Values of W up to which the profile of a rising and a falling count is a sum over both."""
 
 SPREAD = 512
