@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-torch lint reference clean
+.PHONY: demo test test-torch lint reference docs pictures readme clean
 
 $(VENV)/.demo: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,21 @@ lint: $(VENV)/.test
 
 reference: $(VENV)/.test
 	$(BIN)/python -m tests.reference.make
+
+# runs every notebook, so that all numbers are the library's; what warns fails
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet -d build/doctrees notebooks build/docs
+
+$(VENV)/.docs: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+pictures: $(VENV)/.test
+	$(BIN)/python benchmarks/pictures.py
+
+# figures between the markers of README, from the library and from accepted.json
+readme: $(VENV)/.test
+	$(BIN)/python benchmarks/readme.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -90,3 +90,13 @@ def test_infinite_order_is_infinite_unless_nothing_is_sampled():
 def test_samples_of_samples_multiply():
     nested = ac.PoissonSubsampled(ac.PoissonSubsampled(ac.Gaussian(1.0), 0.5), 0.25)
     assert nested == ac.PoissonSubsampled(ac.Gaussian(1.0), 0.125)
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 1e-10, 2.36e-24, 1e-49])
+@pytest.mark.parametrize("order", [1 + 1e-9, 2.0, 1e6])
+def test_next_to_no_noise_ends(sigma, order):
+    """The sum begins at half the distance of the means, which has to be a number that it can count to."""
+    rate = 1.9e-8
+    event = ac.PoissonSubsampled(ac.Gaussian(sigma), rate)
+    curve = float(event.renyi(order))
+    assert -math.log1p(-rate) < curve <= float(ac.Gaussian(sigma).renyi(order)) * (1 + 1e-12)

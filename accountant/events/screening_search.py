@@ -181,14 +181,15 @@ def worst_of_side(
 
     A block that could exceed the worst pair by no more than rounding raises it to its bound instead of being searched.
     """
+    seen = worst  # the worst pair looked at, or the bound on other sides: slack does not add up over blocks
     blocks = np.empty((64, 10))
     last = high - 1.0
     first = min(max(math.floor(best), low), last)
     start, end = pair_at(low, sigma, threshold, rate), pair_at(last, sigma, threshold, rate)
     for t, pair in ((low, start), (last, end)):
         value = log_mean_of(b, pair, rate)
-        if value > worst:
-            worst, best = value, t
+        if value > seen:
+            seen, best = value, t
     blocks[0] = (low, last, *start, *end)
     depth = 1
     while depth > 0:
@@ -198,8 +199,8 @@ def worst_of_side(
             t = left + 1.0
             while t < right:
                 value = log_mean_of(b, pair_at(t, sigma, threshold, rate), rate)
-                if value > worst:
-                    worst, best = value, t
+                if value > seen:
+                    seen, best = value, t
                 t += 1.0
             continue
         split = first if left < first < right else math.floor(0.5 * (left + right))
@@ -207,18 +208,18 @@ def worst_of_side(
         end = (blocks[depth, 6], blocks[depth, 7], blocks[depth, 8], blocks[depth, 9])
         pair = pair_at(split, sigma, threshold, rate)
         value = log_mean_of(b, pair, rate)
-        if value > worst:
-            worst, best = value, split
+        if value > seen:
+            seen, best = value, split
         bound = bound_between(b, left, right, start, end, split, pair[0], pair[1], rate, False)
-        if rate < 1.0 and bound <= worst + SLACK:
+        if rate < 1.0 and bound <= seen + SLACK:
             bound = max(bound, bound_between(b, left, right, start, end, split, pair[0], pair[1], rate, True))
-        if bound <= worst + SLACK:
+        if bound <= seen + SLACK:
             worst = max(worst, bound)
         else:
             blocks[depth] = (left, split, *start, *pair)
             blocks[depth + 1] = (split, right, *pair, *end)
             depth += 2
-    return worst, best
+    return max(worst, seen), best
 
 
 @Kernel

@@ -55,7 +55,7 @@ def moments(b: float, mu: float, rate: float) -> tuple[float, float, float]:
     integrand is log-concave from there on. Or else beyond a mu + 2 mu/(1 - e^-l) + 2: r = a + a b (e^u - 1)/phi_a is at
     most a + 2/u, and s/u at most 1/(1 - e^-l), so that the log of the integrand has a slope r mu s - y below -2.
     """
-    if b < 1e-10 or rate > 0.99:
+    if b < 1e-10 or rate > 0.99 or mu > 72.0:  # the sum begins at mu/2
         return math.nan, math.nan, math.nan
     h = spacing(b, mu, rate)
     first = math.floor(0.5 * mu / h)
