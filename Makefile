@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-torch lint reference docs pictures readme clean
+.PHONY: demo test test-torch lint reference bench accept docs pictures readme clean
 
 $(VENV)/.demo: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,23 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# one script per claim, on idle cores; figures in build/bench, beside those in accepted.json, which `make accept` replaces
+BENCHMARKS := price_time sweep_time tight_intervals private_knn_query_time individual_knn_query_time \
+	reverse_knn_labelling_time digits_accuracy accuracy_by_queries
+
+bench: $(VENV)/.bench
+	mkdir -p build/bench
+	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py --json build/bench/$$name.json || exit 1; done
+	$(BIN)/python benchmarks/compare.py build/bench
+
+accept: $(VENV)/.test
+	$(BIN)/python benchmarks/compare.py build/bench --accept
+
+# of Opacus only one file is used, which needs nothing of what it depends on
+$(VENV)/.bench: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps opacus
+	touch $@
 
 reference: $(VENV)/.test
 	$(BIN)/python -m tests.reference.make

@@ -23,7 +23,7 @@ def leaves(figures: Any, path: str = "") -> Iterator[tuple[str, float]]:
             yield from leaves(value, f"{path} / {key}" if path else key)
     elif isinstance(figures, list):
         for i, value in enumerate(figures):
-            names = ("workload", "contender", "name") if isinstance(value, dict) else ()
+            names = ("workload", "contender", "name", "model") if isinstance(value, dict) else ()
             words = [str(value[key]) for key in names if key in value]
             yield from leaves(value, f"{path} / {' '.join(words or [str(i)])}")
     elif isinstance(figures, int | float) and not isinstance(figures, bool):

@@ -57,7 +57,7 @@ def cell(task: str, contender: str, repeats: int) -> dict[str, Any]:
         warm = min(warm, time.perf_counter() - again)
         if time.perf_counter() - start > PATIENCE:
             break
-    return {"epsilon": epsilon, "cold": cold, "warm": warm}
+    return {"epsilon": epsilon, "cold": cold, "warm": warm, "warm_us": 1e6 * warm}
 
 
 def in_fresh_process(task: str, contender: str, repeats: int, **environment: str) -> dict[str, Any]:

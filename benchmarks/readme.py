@@ -108,6 +108,22 @@ def digits_table() -> str:
     return table(("mechanism", *(f"epsilon {epsilon}" for epsilon in epsilons)), rows)
 
 
+def nonprivate_digits() -> str:
+    return f"{100 * next(iter(measured('digits_accuracy')['Private-kNN'].values()))['nonprivate']:.1f}"
+
+
+def reverse_loss() -> str:
+    """Points that noise costs reverse k-NN at epsilon 1, rounded up."""
+    row = measured("digits_accuracy")["Reverse k-NN, central"]["1"]
+    return f"{max(np.ceil(1000 * (row['noiseless'] - row['mean'])) / 10, 0.0):.1f}"
+
+
+def durable_cost() -> str:
+    """What durable budgets add to the time of a query in batches, in percent."""
+    rows = {row["contender"]: row["ms_per_query"] for row in measured("individual_knn_query_time")["results"]}
+    return f"{100 * (rows['ours, batches, durable'] / rows['ours, batches'] - 1):.0f}"
+
+
 def queries_table(data: str, kind: str) -> Callable[[], str]:
     def made() -> str:
         rows = measured("accuracy_by_queries")[data][kind]
@@ -132,6 +148,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "plan-price": plan_price,
     "tight-table": tight_table,
     "digits-table": digits_table,
+    "nonprivate-digits": nonprivate_digits,
+    "reverse-loss": reverse_loss,
+    "durable-cost": durable_cost,
     "queries-digits": queries_table("digits", "accuracy"),
     "queries-made": queries_table("made", "accuracy"),
     "retired-digits": queries_table("digits", "retired"),
