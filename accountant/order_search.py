@@ -202,6 +202,7 @@ def search_all(
     found: FloatArray,
 ) -> None:
     """Fill `found` with (b, curve, limit) of every run; its rows are rows[starts[i]:starts[i+1]]."""
+    last, length = math.nan, 0
     for i in range(given.size):
         start, end = starts[i], starts[i + 1]
         limit, steered = 0.0, False
@@ -209,7 +210,9 @@ def search_all(
             limit += counts[j] * curve_limit(rows[j])
             steered = steered or rows[j, 0] == SCREENING
         found[i, 2] = limit
-        x = first_guess(rows, counts, start, end, given[i], rule, low, high)
+        # neighbours in a sweep have about the same best order
+        alike = end - start == length and low < last < high
+        x = last if alike else first_guess(rows, counts, start, end, given[i], rule, low, high)
         if end - start >= MANY:
             step = (end - start) // SAMPLE
             b, _ = search(rows, counts * step, start, end, step, given[i], rule, low, high, x, False)
@@ -221,3 +224,4 @@ def search_all(
                 b, whole = search(rows, counts, start, end, 1, given[i], rule, low, high, math.log(b), True)
             curve = whole
         found[i, 0], found[i, 1] = b, curve
+        last, length = math.log(b), end - start

@@ -276,9 +276,7 @@ def test_central_noise_is_unbiased_with_the_variance_reported(noise, scale):
 def test_add_remove_moves_half_as_many_counts(noise):
     """One record more adds to k r counts; replacing it also takes from k r."""
     parameters = {"n_neighbors": 3, "epsilon": 1.0, "delta": 1e-6, "noise": noise}
-    plans = {
-        adjacency: ReverseKNN(**parameters, adjacency=adjacency).planned(1000, 10) for adjacency in ac.Adjacency
-    }
+    plans = {adjacency: ReverseKNN(**parameters, adjacency=adjacency).planned(1000, 10) for adjacency in ac.Adjacency}
     add = plans[ac.Adjacency.ADD_REMOVE]
     assert add.event.adjacency == ac.Adjacency.ADD_REMOVE
     assert add.event == central_event(noise, add.noise, 3, ac.Adjacency.ADD_REMOVE)
