@@ -61,6 +61,9 @@ def sweep(
 ) -> dict[str, Column]:
     """Price every setting of a grid: one row each, in a fixed order, whatever the number of workers.
 
+    The search for a setting's order begins where that of the setting before it ended: prices agree with those of
+    `accountant.epsilon` to about 1e-14, and do not depend on the number of workers.
+
     Parameters
     ----------
     make : callable

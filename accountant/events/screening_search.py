@@ -204,6 +204,9 @@ def worst_of_side(
                 t += 1.0
             continue
         split = first if left < first < right else math.floor(0.5 * (left + right))
+        if left == first or right == first:  # most of a block next to the worst pair is far from it
+            near = max(math.floor(0.125 * (right - left)), 3.0)
+            split = left + near if left == first else right - near
         start = (blocks[depth, 2], blocks[depth, 3], blocks[depth, 4], blocks[depth, 5])
         end = (blocks[depth, 6], blocks[depth, 7], blocks[depth, 8], blocks[depth, 9])
         pair = pair_at(split, sigma, threshold, rate)
