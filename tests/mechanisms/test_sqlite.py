@@ -1,0 +1,125 @@
+"""Files that remember: one file after every commit, and an older copy of it is noticed."""
+
+import os
+import shutil
+import sqlite3
+
+import pytest
+
+from mechanisms.sqlite import Database, remove_database
+
+TABLES = ("CREATE TABLE IF NOT EXISTS charges (query INTEGER)",)
+
+
+class Refused(Exception):
+    pass
+
+
+def opened(path, **options):
+    return Database(path, 7, TABLES, lambda what: Refused(f"{path}: {what}"), "a test", **options)
+
+
+def charge(database, query):
+    with database.transaction() as run:
+        run("INSERT INTO charges VALUES (:query)", {"query": query})
+
+
+def charges(database):
+    with database.transaction() as run:
+        return [query for (query,) in run("SELECT query FROM charges")]
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_file_by_itself_holds_every_commit(tmp_path, alone):
+    database = opened(tmp_path / "a.db", alone=alone)
+    for query in range(300):
+        charge(database, query)
+        if query % 50 == 0:
+            shutil.copyfile(tmp_path / "a.db", tmp_path / f"copy{query}.db")
+            copy = opened(tmp_path / f"copy{query}.db")
+            assert charges(copy) == list(range(query + 1))
+            copy.close()
+    database.close()
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith("a.db")) == [
+        "a.db",
+        "a.db.generation",
+    ]
+
+
+def test_an_older_copy_is_noticed(tmp_path):
+    path = tmp_path / "a.db"
+    database = opened(path)
+    charge(database, 1)
+    shutil.copyfile(path, tmp_path / "old")
+    charge(database, 2)
+    database.close()
+    shutil.copyfile(tmp_path / "old", path)
+    with pytest.raises(Refused, match="older copy"):
+        opened(path)
+    os.remove(tmp_path / "a.db.generation")
+    assert charges(opened(path)) == [1]
+
+
+def test_a_new_file_where_another_was_is_noticed(tmp_path):
+    path = tmp_path / "a.db"
+    database = opened(path)
+    charge(database, 1)
+    database.close()
+    os.remove(path)
+    with pytest.raises(Refused, match="another file"):
+        opened(path)
+    remove_database(path)
+    assert charges(opened(path)) == []
+
+
+def test_a_commit_that_the_number_missed_is_accepted(tmp_path):
+    path = tmp_path / "a.db"
+    database = opened(path)
+    charge(database, 1)
+    beside = (tmp_path / "a.db.generation").read_bytes()
+    charge(database, 2)
+    database.close()
+    (tmp_path / "a.db.generation").write_bytes(beside)
+    assert charges(opened(path)) == [1, 2]
+
+
+def test_a_file_of_the_write_ahead_log_is_converted(tmp_path):
+    path = tmp_path / "a.db"
+    database = opened(path)
+    charge(database, 1)
+    database.close()
+    raw = sqlite3.connect(path)
+    raw.execute("PRAGMA journal_mode = WAL")
+    raw.execute("INSERT INTO charges VALUES (2)")
+    raw.commit()
+    raw.close()
+    database = opened(path)
+    charge(database, 3)
+    assert not (tmp_path / "a.db-wal").exists()
+    assert charges(database) == [1, 2, 3]
+
+
+def test_others_are_left_alone_and_damage_is_refused(tmp_path):
+    path = tmp_path / "a.db"
+    raw = sqlite3.connect(path)
+    raw.execute("CREATE TABLE other (x)")
+    raw.commit()
+    raw.close()
+    with pytest.raises(Refused, match="something else"):
+        opened(path)
+    database = opened(tmp_path / "b.db")
+    for query in range(200):
+        charge(database, query)
+    database.close()
+    data = bytearray((tmp_path / "b.db").read_bytes())
+    (tmp_path / "c.db").write_bytes(data[: len(data) // 2])
+    with pytest.raises(Refused):
+        opened(tmp_path / "c.db")
+
+
+def test_one_process_at_a_time(tmp_path):
+    database = opened(tmp_path / "a.db", alone=True)
+    with pytest.raises(Refused, match="another process"):
+        opened(tmp_path / "a.db")
+    database.close()
+    opened(tmp_path / "a.db", alone=True)
