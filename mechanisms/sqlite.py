@@ -129,7 +129,7 @@ class Database:
             found_text += "" if seen[0] == identity else " in another file of this name"
             raise self._refuse(
                 f"{found_text}: it was put back from an older copy, and forgets what was spent since; accepted: the "
-                f"latest {self.what.split()[-1]}, or this one without {self._beside.name}, if nothing was released since"
+                f"latest one, or this one without {self._beside.name}, if nothing was released since"
             )
 
     def _write_generation(self, identity: str, number: int) -> None:
