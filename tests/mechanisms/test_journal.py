@@ -5,7 +5,7 @@ import os
 import signal
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
@@ -82,9 +82,9 @@ def ignored(_):
 
 def on_disk(path):
     """Charges (part, query, release), and answers by (part, query)."""
-    with closing(Journal(path)) as journal:
-        charges = set(journal._database.execute("SELECT part, query, release FROM charges"))
-        answers = journal._database.execute("SELECT part, query, answer FROM answers")
+    with closing(Journal(path)) as journal, journal._database.transaction() as run:
+        charges = set(run("SELECT part, query, text FROM log WHERE kind = 'charge'"))
+        answers = run("SELECT part, query, text FROM log WHERE kind = 'answer'")
         return charges, {(part, query): answer for part, query, answer in answers}
 
 
@@ -188,11 +188,11 @@ class Fault(Exception):
 
 
 class Tripwire:
-    """Stands for a database connection, and goes off at the given moment: before or after a write, or at a draw."""
+    """Stands for a journal's database, and goes off at a moment: before or after a write or a commit, or at a draw."""
 
     def __init__(self, database, moment=None):
         self.database, self.moment, self.passed = database, moment, 0
-        self.told = set()
+        self.told, self.close = set(), database.close
 
     def step(self):
         self.passed += 1
@@ -203,16 +203,18 @@ class Tripwire:
         self.told.add(draw)
         self.step()
 
-    def execute(self, sql, *values):
-        if not sql.startswith("INSERT"):
-            return self.database.execute(sql, *values)
-        self.step()
-        done = self.database.execute(sql, *values)
-        self.step()
-        return done
+    @contextmanager
+    def transaction(self):
+        with self.database.transaction() as run:
 
-    def close(self):
-        self.database.close()
+            def wired(sql, *values):
+                writes = sql.startswith(("INSERT", "UPDATE"))
+                for _ in range(writes):
+                    self.step()
+                return run(sql, *values)
+
+            yield wired
+        self.step()
 
 
 @pytest.mark.parametrize("kind", ["seeded", "system"])
@@ -247,8 +249,8 @@ def test_a_full_disk(tmp_path):
     expected = knn(5, max_labels=None).label(QUERIES)
     model = knn(5, max_labels=None)
     with Journal(tmp_path / "journal") as journal:
-        ((pages,),) = journal._database.execute("PRAGMA page_count")
-        journal._database.execute(f"PRAGMA max_page_count = {pages + 2}")
+        ((pages,),) = journal._database._connection.execute("PRAGMA page_count")
+        journal._database._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(JournalError, match=r"journal: database or disk is full"):
             model.label(QUERIES, journal)
     charges, answers = on_disk(tmp_path / "journal")
