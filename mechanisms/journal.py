@@ -63,7 +63,7 @@ class Journal(Exclusive):
         self._database = Database(self.path, _MARK, _TABLES, self._refused, "a journal", alone=True)
         try:
             with self._turn("opening"):
-                self._key = self._verified()
+                self._key, self._identity = self._verified()
         except BaseException:
             self._database.close()
             raise
@@ -144,8 +144,8 @@ class Journal(Exclusive):
             run("INSERT INTO log VALUES (:number, :part, :kind, :query, :text, :state, :digest)", values)
             run("UPDATE head SET last = :number", {"number": row[0]})
 
-    def _verified(self) -> bytes:
-        """The key; all that was there when the head was written has to be there now."""
+    def _verified(self) -> tuple[bytes, str]:
+        """The key, and which file it is; all that was there when the head was written has to be there now."""
         with self._database.transaction() as run:
             if list(run("SELECT 1 FROM sqlite_master WHERE name = 'parts'")):
                 raise self._refused("made by an earlier version; accepted: a new file")
@@ -161,8 +161,8 @@ class Journal(Exclusive):
                 raise self._refused("damaged (rows are missing); accepted: a journal, copied while nobody writes to it")
             if len(rows) > head[0][0]:  # copied while this was being written
                 run("UPDATE head SET last = :last", {"last": len(rows)})
-        key: bytes = head[0][1]
-        return key
+            ((identity,),) = run("SELECT identity FROM generation")
+        return head[0][1], f"{self._database.path} {identity}"
 
     def _refused(self, what: str) -> JournalError:
         return JournalError(f"{self.path}: {what}")
@@ -179,10 +179,13 @@ class Part:
         Query and release of every charge so far.
     answers : dict
         From a query to (answer, state of the generator after it); the answer is None where screening refused it.
+    identity : str or None
+        The same whenever the same part of the same file is opened, and of no other one; None without a journal.
     """
 
     def __init__(self, journal: Journal | None = None, name: str = "") -> None:
         self._journal, self._name = journal, name
+        self.identity = None if journal is None else f"{journal._identity} {name}"
         self.charges: set[tuple[int, str]] = set()
         self.answers: dict[int, tuple[Any, Any]] = {}
         for _, kind, query, text, state in [] if journal is None else journal._rows(name):
