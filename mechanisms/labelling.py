@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.exclusive import Exclusive
 from mechanisms.journal import Journal, Part
+from mechanisms.labelling_plan import LabellingPlan, PlanExceeded, Promises, difference
 from mechanisms.noise import Randomness
 from mechanisms.parameters import Parameters
-from mechanisms.validation import checked_count
 from mechanisms.voting import noisy_argmax, passes_screening
 
-__all__ = ["Labeller", "Labelling", "least_noise"]
+__all__ = ["Labeller", "Labelling", "LabellingPlan", "PlanExceeded", "least_noise"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,26 +34,37 @@ class Labelling:
     composition : accountant.Composition
         What the run actually spent.
     planned : accountant.Composition or None
-        What it could have spent at most, fixed before it began; None if nothing was fixed.
+        What could be spent at most, fixed before the run began; None if nothing was fixed. Where the mechanism has a
+        plan for a number of queries, that plan: all runs share it.
+    before : accountant.Composition
+        What the same object had promised before, under other plans or in other runs.
+    odometer_before : bool
+        Whether some of that was counted afterwards.
     """
 
     labels: NDArray[np.int64]
     answered: NDArray[np.bool_]
     composition: ac.Composition
     planned: ac.Composition | None = None
+    before: ac.Composition = field(default_factory=ac.Composition)
+    odometer_before: bool = False
 
     @property
     def odometer(self) -> bool:
         """Whether the price can only be read afterwards, from how many answers there happened to be."""
-        return self.planned is None
+        return self.planned is None or self.odometer_before
+
+    @property
+    def promised(self) -> ac.Composition:
+        """What the guarantee prices: the plan, or what was spent where there is none, and all that came before."""
+        return self.before + (self.composition if self.planned is None else self.planned)
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
-        """The guarantee that held before the run began; without a plan, an odometer reading, marked as one.
+        """The guarantee for this run and all that its object had released before it; fixed before the run began.
 
-        Parameters and errors as for `accountant.epsilon`.
+        Without a plan it is an odometer reading, and marked as one. Parameters and errors as for `accountant.epsilon`.
         """
-        run = self.composition if self.planned is None else self.planned
-        return replace(ac.epsilon(run, delta, conversion=conversion), odometer=self.odometer)
+        return replace(ac.epsilon(self.promised, delta, conversion=conversion), odometer=self.odometer)
 
 
 def least_noise(
@@ -78,42 +90,62 @@ def least_noise(
     return ac.calibrate(run, epsilon, delta, bounds=(1e-3, 1e9), start=start, **route)
 
 
-class Labeller(Parameters, ABC):
-    """What labelling mechanisms share: two events, a plan, and a run that charges before it draws.
+class Labeller(Parameters, Exclusive, ABC):
+    """What labelling mechanisms share: a plan that `fit` fixes, and runs that charge before they draw.
 
     Attributes
     ----------
     spent_ : accountant.Composition
-        All that has been released so far, recorded before each release.
+        All that this object has ever released, recorded before each release; another `fit` forgets nothing.
     """
 
     max_labels: int | None
+    n_queries: int | None
+    rng: Any
     spent_: ac.Composition
+    _plan: LabellingPlan
+    _promises: Promises
     _source: Randomness
 
     @property
     @abstractmethod
     def screening_event(self) -> ac.Event | None:
-        """The screening of one query; None where it is off."""
+        """The screening of one query, by the parameters as they are now; None where it is off."""
 
     @property
     @abstractmethod
     def vote_event(self) -> ac.Event:
-        """The release of one label, or of one label set."""
+        """The release of one label, or of one label set, by the parameters as they are now."""
 
     def planned(self, n_queries: int) -> ac.Composition | None:
-        """The most that `n_queries` queries can spend; None without `max_labels`."""
-        if self.max_labels is None:
-            return None
-        answers = min(checked_count("max_labels", self.max_labels, 0), n_queries) * self.vote_event
-        screening = self.screening_event
-        return answers if screening is None else n_queries * screening + answers
+        """The most that `n_queries` queries can spend, by the parameters as they are now; None without `max_labels`."""
+        return self._plan_of().most(n_queries)
 
-    def _begin(self, source: Randomness) -> None:
-        """Fix the events that will be both drawn and priced."""
-        self._events = (self.screening_event, self.vote_event)
-        self._source = source
-        self.spent_ = ac.Composition()
+    def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
+        """The guarantee for all that this object has released; an odometer reading where no plan fixed it.
+
+        Parameters and errors as for `accountant.epsilon`.
+        """
+        promises = self._promises if hasattr(self, "_promises") else Promises()
+        return replace(ac.epsilon(promises.total, delta, conversion=conversion), odometer=promises.odometer)
+
+    def unused(self) -> Self:
+        """Another object with the same parameters, which has released nothing."""
+        twin = object.__new__(type(self))
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
+        vars(twin).update(own)
+        return twin
+
+    def _plan_of(self, **details: Any) -> LabellingPlan:
+        events = self.screening_event, self.vote_event
+        return LabellingPlan(type(self).__name__, *events, self.max_labels, self.n_queries, tuple(details.items()))
+
+    def _begin(self, plan: LabellingPlan, source: Randomness, *private: NDArray[Any]) -> None:
+        """Fix what will be drawn and priced, and from which records."""
+        if not hasattr(self, "_promises"):
+            self.spent_, self._promises = ac.Composition(), Promises()
+        self._promises.begin(plan)
+        self._plan, self._source, self._private = plan, source, private
 
     def _run(
         self,
@@ -124,27 +156,38 @@ class Labeller(Parameters, ABC):
         progress: Callable[[int], object] | None,
     ) -> Labelling:
         """Answer queries in order into `labels`; each is asked for its votes, once for either event."""
-        plan, before = self.planned(len(labels)), self.spent_
-        cap = len(labels) if self.max_labels is None else self.max_labels
         part = self._opened(journal, queries, labels.shape)
+        promise = self._promises.admit(len(labels), part.identity, part.charges)
+        self.spent_ = difference(self.spent_, promise.again)
+        begun = self.spent_
         answered = np.zeros(len(labels), bool)
-        votes = 0
-        for i, ask in enumerate(asks):
-            if votes >= cap:
-                break
-            answer = self._answer(i, ask, part)
-            if answer is not None:
-                labels[i], answered[i] = answer, True
-            votes += (i, "vote") in part.charges
-            if progress is not None:
-                progress(i + 1)
-        earlier = before.entries
-        spent = ac.Composition((event, count - earlier.get(event, 0)) for event, count in self.spent_)
-        return Labelling(labels, answered, spent, plan)
+        try:
+            self._charge_again(part)
+            for i, ask in enumerate(asks):
+                if promise.votes >= promise.cap:
+                    break
+                promise.asked += 1
+                answer = self._answer(i, ask, part)
+                if answer is not None:
+                    labels[i], answered[i] = answer, True
+                promise.votes += (i, "vote") in part.charges
+                if progress is not None:
+                    progress(i + 1)
+        finally:
+            spent = difference(self.spent_, begun)
+            self._promises.settle(promise, spent, part.charges)
+        return Labelling(labels, answered, spent, promise.planned, promise.before, promise.odometer_before)
+
+    def _charge_again(self, part: Part) -> None:
+        """Add what the run spent before it was interrupted to `spent_`."""
+        screened = sum(release == "screening" for _, release in part.charges)
+        self.spent_ = self.spent_ + (len(part.charges) - screened) * self._plan.vote
+        if self._plan.screening is not None:
+            self.spent_ = self.spent_ + screened * self._plan.screening
 
     def _answer(self, i: int, ask: Callable[[ac.Event], Any], part: Part) -> Any:
         """The released label of one query, or None; taken from the journal if it is there."""
-        screening, vote = self._events
+        screening, vote = self._plan.screening, self._plan.vote
         if i in part.answers:
             answer, state = part.answers[i]
             self._source.restore(state)
@@ -164,26 +207,19 @@ class Labeller(Parameters, ABC):
         return ask(event)
 
     def _opened(self, journal: Journal | None, queries: NDArray[Any], shape: tuple[int, ...]) -> Part:
-        """This run in the journal; what it spent before it was interrupted is added to `spent_`."""
+        """This run in the journal."""
         if journal is None:
             return Part()
-        screening, vote = self._events
         digest = sha256(np.ascontiguousarray(queries).tobytes()).hexdigest()
-        header = {
-            "mechanism": type(self).__name__,
-            "screening": repr(screening),
-            "vote": repr(vote),
-            **{name: getattr(self, name, None) for name in ("n_neighbors", "n_teachers", "n_classes", "max_labels")},
-            "labels": shape,
-            "queries": [*queries.shape, digest],
-            "seed": self._source.state(),
-        }
-        part = journal.part(header)
-        for _, release in part.charges:
-            event = screening if release == "screening" else vote
-            assert event is not None  # the header fixes which releases there are
-            self.spent_ = self.spent_ + event
-        return part
+        return journal.part(
+            {
+                **self._plan.header,
+                "labels": shape,
+                "queries": [*queries.shape, digest],
+                "private": journal.keyed_digest(*self._private),
+                "seed": self._source.state(),
+            }
+        )
 
     def _passes(self, screening: ac.Event, votes: Any) -> bool:
         return passes_screening(screening, votes, self._source)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.noise import Floats, as_randomness, noise_of
 from mechanisms.parameters import Parameters
 from mechanisms.sampling import poisson_sample, rate_of
@@ -27,7 +29,27 @@ GRAIN = 2.0**-30
 """Unit of gradients, as a share of the clip: what is released is a multiple of it, so that exact noise hides it."""
 
 
-class LinearNoisySGD(Parameters):
+@dataclass(frozen=True)
+class TrainingPlan:
+    """All that a training draws and pays for; fixed before its first step, whatever becomes of the parameters."""
+
+    event: ac.Event
+    steps: int
+    clip: float
+    learning_rate: float
+
+    def __post_init__(self) -> None:
+        checked_count("steps", self.steps, 1)
+        checked_positive("clip", self.clip)
+        checked_positive("learning_rate", self.learning_rate)
+
+    @property
+    def composition(self) -> ac.Composition:
+        """What the whole training spends."""
+        return self.steps * self.event
+
+
+class LinearNoisySGD(Parameters, Exclusive):
     """Softmax regression trained by differentially private gradient descent (Abadi et al. 2016).
 
     Each step draws a Poisson batch, clips every record's gradient to an L2 norm of `clip`, adds Gaussian noise to
@@ -54,7 +76,7 @@ class LinearNoisySGD(Parameters):
     weights_ : array of shape (d + 1, c)
         The last row is the intercept.
     spent_ : accountant.Composition
-        Steps taken so far, each recorded before it is taken.
+        Steps that this object has ever taken, each recorded before it is taken; another `fit` forgets none.
     """
 
     def __init__(
@@ -105,11 +127,15 @@ class LinearNoisySGD(Parameters):
 
     @property
     def planned(self) -> ac.Composition:
-        """What the whole training spends, fixed before it."""
-        return checked_count("steps", self.steps, 1) * self.event
+        """What a training with the parameters as they are now spends, fixed before it."""
+        return self._plan().composition
 
+    def _plan(self) -> TrainingPlan:
+        return TrainingPlan(self.event, self.steps, self.clip, self.learning_rate)
+
+    @exclusive
     def fit(self, X: object, y: object) -> Self:
-        """Train on private records.
+        """Train on private records, from the beginning; what earlier trainings released stays released.
 
         Parameters
         ----------
@@ -126,18 +152,18 @@ class LinearNoisySGD(Parameters):
         if len(records) > 2**23:
             raise ac.ParameterError(f"X has {len(records)} records; accepted: at most {2**23}")
         labels, classes = checked_labels(y, len(records), self.n_classes)
-        for name in ("clip", "learning_rate"):
-            checked_positive(name, getattr(self, name))
         checked_rate(self.sampling_rate)
-        event, steps, source = self.event, checked_count("steps", self.steps, 1), as_randomness(self.rng)
+        plan, source = self._plan(), as_randomness(self.rng)
+        if not hasattr(self, "spent_"):
+            self.spent_, self._promised = ac.Composition(), ac.Composition()
+        self._promised = self._promised + plan.composition
         self.weights_ = np.zeros((records.shape[1] + 1, classes))
-        self.spent_ = ac.Composition()
-        for _ in range(steps):
-            batch = poisson_sample(len(records), rate_of(event), source)
-            gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, self.clip)
-            self.spent_ = self.spent_ + event
-            noise = noise_of(event, source, gradient.size, GRAIN).reshape(gradient.shape)
-            self.weights_ = self.weights_ - self.learning_rate * (gradient + noise)
+        for _ in range(plan.steps):
+            batch = poisson_sample(len(records), rate_of(plan.event), source)
+            gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, plan.clip)
+            self.spent_ = self.spent_ + plan.event
+            noise = noise_of(plan.event, source, gradient.size, GRAIN).reshape(gradient.shape)
+            self.weights_ = self.weights_ - plan.learning_rate * (gradient + noise)
         return self
 
     def predict(self, queries: object) -> NDArray[np.int64]:
@@ -155,8 +181,12 @@ class LinearNoisySGD(Parameters):
         return labels
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
-        """The guarantee of the training, fixed before it; parameters and errors as for `accountant.epsilon`."""
-        return ac.epsilon(self.planned, delta, conversion=conversion)
+        """The guarantee of all trainings that were begun, fixed before each; before the first, of the one planned.
+
+        Parameters and errors as for `accountant.epsilon`.
+        """
+        promised = self._promised if hasattr(self, "_promised") else self.planned
+        return ac.epsilon(promised, delta, conversion=conversion)
 
 
 def _scores(points: NDArray[np.float32], weights: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.exclusive import exclusive
 from mechanisms.journal import Journal
 from mechanisms.labelling import Labeller, Labelling
 from mechanisms.noise import as_randomness
@@ -35,6 +37,7 @@ class _Pate(Labeller):
         max_labels: int | None,
         n_classes: int | None,
         rng: Any,
+        n_queries: int | None,
     ) -> None:
         self.n_teachers = n_teachers
         self.make_teacher = make_teacher
@@ -43,6 +46,7 @@ class _Pate(Labeller):
         self.max_labels = max_labels
         self.n_classes = n_classes
         self.rng = rng
+        self.n_queries = n_queries
 
     @property
     def screening_event(self) -> ac.Event | None:
@@ -53,6 +57,7 @@ class _Pate(Labeller):
         threshold = 0.6 * teachers if self.threshold is None else self.threshold
         return ac.NoisyScreening(self.screening_sigma, threshold, teachers)
 
+    @exclusive
     def fit(self, X: object, y: object) -> Self:
         """Train one teacher on each shard. Nothing is released.
 
@@ -71,17 +76,16 @@ class _Pate(Labeller):
         """
         records = checked_features(X)
         teachers = checked_count("n_teachers", self.n_teachers, 1)
-        labels, self.n_classes_ = checked_labels(y, len(records), self.n_classes)
+        labels, classes = checked_labels(y, len(records), self.n_classes)
         if teachers > len(records):
             raise ac.ParameterError(f"n_teachers = {teachers}; accepted: at most the {len(records)} records")
-        self._begin(as_randomness(self.rng))
+        plan, source = self._plan_of(n_teachers=teachers, n_classes=classes), as_randomness(self.rng)
         # drawn for each record by itself: cutting a shuffled list would move others between shards when one joins
-        shard = (self._source.uniform(len(records)) * teachers).astype(np.int64)
+        shard = (source.uniform(len(records)) * teachers).astype(np.int64)
         with few_threads(records.size // teachers) if self.make_teacher is None else nullcontext():
-            self.teachers_ = [
-                _taught(self._teacher(), records[shard == t], labels[shard == t]) for t in range(teachers)
-            ]
-        self.width_ = records.shape[1]
+            taught = [_taught(self._teacher(), records[shard == t], labels[shard == t]) for t in range(teachers)]
+        self._begin(plan, source, records, labels)
+        self._teachers, self._width, self.n_classes_ = taught, records.shape[1], classes
         return self
 
     def _teacher(self) -> Any:
@@ -92,13 +96,16 @@ class _Pate(Labeller):
         return LogisticRegression(max_iter=200)
 
     def votes(self, queries: object) -> NDArray[np.int64]:
-        """Votes for each class, one row a query. They are private: release them through `label` only."""
-        points = checked_queries(queries, self.width_)
+        """Votes for each class, one row a query. They are private, for the operator's eyes only: `label` releases."""
+        points = checked_queries(queries, self._width)
         if len(points) == 0:
             return np.empty((0, self.n_classes_), np.int64)
-        answers: Sequence[NDArray[np.int64]] = [teacher(points) for teacher in self.teachers_]
-        return np.stack([tally(column, self.n_classes_) for column in np.stack(answers, axis=1)])
+        answers: Sequence[NDArray[np.int64]] = [teacher(points) for teacher in self._teachers]
+        # a teacher that answers a class that is none must not stop the run: it gives its vote to the nearest one
+        columns = np.clip(np.stack(answers, axis=1), 0, self.n_classes_ - 1)
+        return np.stack([tally(column, self.n_classes_) for column in columns])
 
+    @exclusive
     def label(
         self, queries: object, journal: Journal | None = None, progress: Callable[[int], object] | None = None
     ) -> Labelling:
@@ -113,11 +120,12 @@ class _Pate(Labeller):
         Raises
         ------
         accountant.ParameterError
-            `queries` is not as described, or `fit` was not called; nothing has been spent.
+            `queries` is not as described, there are more than the plan allows (`PlanExceeded`), or `fit` was not
+            called; nothing has been spent.
         """
-        if not hasattr(self, "teachers_"):
+        if not hasattr(self, "_teachers"):
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
-        points = checked_queries(queries, self.width_)
+        points = checked_queries(queries, self._width)
         counts = self.votes(points)
         labels = np.full(len(counts), -1, np.int64)
         return self._run((partial(_same, row) for row in counts), labels, points, journal, progress)
@@ -142,11 +150,13 @@ class GNMax(_Pate):
     screening_sigma, threshold : float or None
         Noise and bar of an optional screening on the plurality (None: off; 0.6 n_teachers).
     max_labels : int or None
-        Most queries that will be answered; it fixes the guarantee before the run.
+        Most queries that will be answered; it fixes the guarantee before a run.
     n_classes : int or None
         Number of classes; None takes it from the labels.
     rng : Generator, int or None
         None draws from the operating system's cryptographic source.
+    n_queries : int or None
+        As for `PrivateKNN`.
     """
 
     def __init__(
@@ -159,8 +169,9 @@ class GNMax(_Pate):
         max_labels: int | None = None,
         n_classes: int | None = None,
         rng: Any = None,
+        n_queries: int | None = None,
     ) -> None:
-        super().__init__(n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng)
+        super().__init__(n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng, n_queries)
         self.sigma = sigma
 
     @property
@@ -176,7 +187,7 @@ class LNMax(_Pate):
     ----------
     scale : float
         Scale of the noise (1/gamma in the paper), in votes.
-    n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng
+    n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng, n_queries
         As for `GNMax`.
     """
 
@@ -190,8 +201,9 @@ class LNMax(_Pate):
         max_labels: int | None = None,
         n_classes: int | None = None,
         rng: Any = None,
+        n_queries: int | None = None,
     ) -> None:
-        super().__init__(n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng)
+        super().__init__(n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng, n_queries)
         self.scale = scale
 
     @property
@@ -207,5 +219,12 @@ def _taught(
     if len(np.unique(labels)) <= 1:
         only = int(labels[0]) if len(labels) else 0
         return lambda points: np.full(len(points), only, np.int64)
-    teacher.fit(features, labels)
-    return lambda points: np.asarray(teacher.predict(points), np.int64)
+
+    def answers(points: Any) -> NDArray[np.int64]:
+        with warnings.catch_warnings(action="ignore"):
+            return np.asarray(teacher.predict(points), np.int64)
+
+    # what a teacher has to say about its shard, that it did not converge for one, is not for a log
+    with warnings.catch_warnings(action="ignore"):
+        teacher.fit(features, labels)
+    return answers

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.exclusive import exclusive
 from mechanisms.journal import Journal
 from mechanisms.labelling import Labeller, Labelling, least_noise
 from mechanisms.neighbours import Neighbours
@@ -48,7 +49,7 @@ class PrivateKNN(Labeller):
     vote_sigma : float
         Noise on every class's count, in votes.
     max_labels : int or None
-        Most queries that will be answered. It fixes the guarantee before the run, which stops there. None
+        Most queries that will be answered. It fixes the guarantee before a run, which stops there. None
         answers all that pass; then the price is an odometer reading.
     clip : float or None
         For label sets (y of shape (n, c), zeros and ones; no screening): the L1 norm to which a vote is clipped.
@@ -56,11 +57,15 @@ class PrivateKNN(Labeller):
         Number of classes; None takes it from the labels, which tells the largest label that occurs.
     rng : Generator, int or None
         None draws from the operating system's cryptographic source: use it for real releases.
+    n_queries : int or None
+        Most queries that will be asked, over all calls of `label`; more are refused. `max_labels` then counts over all
+        calls, too, and one guarantee, fixed before the first, covers them all. None sets no limit: every call adds its
+        own price.
 
     Attributes
     ----------
     spent_ : accountant.Composition
-        All that has been released so far, recorded before each release.
+        All that this object has ever released, recorded before each release; another `fit` forgets nothing.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class PrivateKNN(Labeller):
         clip: float | None = None,
         n_classes: int | None = None,
         rng: Any = None,
+        n_queries: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.sampling_rate = sampling_rate
@@ -84,6 +90,7 @@ class PrivateKNN(Labeller):
         self.clip = clip
         self.n_classes = n_classes
         self.rng = rng
+        self.n_queries = n_queries
 
     @classmethod
     def for_budget(
@@ -103,9 +110,9 @@ class PrivateKNN(Labeller):
         Parameters
         ----------
         epsilon, delta : float
-            The guarantee, fixed before the run.
+            The guarantee, fixed before the first query.
         n_queries, max_labels : int
-            Queries that will be asked, and answered at most.
+            Queries that will be asked, and answered at most, over all calls of `label`: more are refused.
         screening_ratio : float or None
             Screening noise over vote noise (the papers use 3 to 4); None switches screening off.
         **parameters
@@ -127,6 +134,7 @@ class PrivateKNN(Labeller):
                 screening_sigma=screening,
                 vote_sigma=sigma,
                 max_labels=max_labels,
+                n_queries=n_queries,
                 **parameters,
             )
 
@@ -155,6 +163,7 @@ class PrivateKNN(Labeller):
 
     # --- use -------------------------------------------------------------------------------------------
 
+    @exclusive
     def fit(self, X: object, y: object) -> Self:
         """Keep the private records. Nothing is released.
 
@@ -174,14 +183,18 @@ class PrivateKNN(Labeller):
             raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")
         checked_rate(self.sampling_rate)
         if self.clip is None:
-            self.labels_, self.n_classes_ = checked_labels(y, len(records), self.n_classes)
+            votes, classes = checked_labels(y, len(records), self.n_classes)
         else:
-            sets = _checked_sets(y, len(records), self.clip)
-            self._clipped, self.n_classes_ = clipped_votes(sets, self.clip), sets.shape[1]
-        self._begin(as_randomness(self.rng))
-        self.neighbours_ = Neighbours(records)
+            votes = _checked_sets(y, len(records), self.clip)
+            classes = votes.shape[1]
+        neighbours = Neighbours(records)
+        plan = self._plan_of(n_neighbors=k, n_classes=classes, clip=self.clip)
+        self._begin(plan, as_randomness(self.rng), records, votes)
+        self._labels: NDArray[Any] = votes if self.clip is None else clipped_votes(votes, self.clip)
+        self._k, self._sets, self._neighbours, self.n_classes_ = k, self.clip is not None, neighbours, classes
         return self
 
+    @exclusive
     def label(
         self, queries: object, journal: Journal | None = None, progress: Callable[[int], object] | None = None
     ) -> Labelling:
@@ -207,27 +220,26 @@ class PrivateKNN(Labeller):
         Raises
         ------
         accountant.ParameterError
-            `queries` is not as described, or `fit` was not called; nothing has been spent.
+            `queries` is not as described, there are more than the plan allows (`PlanExceeded`), or `fit` was not
+            called; nothing has been spent.
         """
-        if not hasattr(self, "neighbours_"):
+        if not hasattr(self, "_neighbours"):
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
-        points = checked_queries(queries, self.neighbours_.records.shape[1])
-        shape = (len(points),) if self.clip is None else (len(points), self.n_classes_)
-        asks = (partial(self._votes_for, points[i], row) for i, row in self.neighbours_.batches(points))
+        points = checked_queries(queries, self._neighbours.records.shape[1])
+        shape = (len(points), self.n_classes_) if self._sets else (len(points),)
+        asks = (partial(self._votes_for, points[i], row) for i, row in self._neighbours.batches(points))
         return self._run(asks, np.full(shape, -1, np.int64), points, journal, progress)
 
     def _votes_for(self, query: NDArray[np.float32], products: NDArray[np.float32], event: ac.Event) -> Any:
         """Votes of the nearest neighbours in a fresh sample, drawn at the rate that the event prices."""
         sample = poisson_sample(len(products), rate_of(event), self._source)
-        nearest = self.neighbours_.nearest(query, products, sample, self.n_neighbors)
-        if self.clip is None:
-            return tally(self.labels_[nearest], self.n_classes_)
-        return self._clipped[nearest].sum(axis=0)
+        labels = self._labels[self._neighbours.nearest(query, products, sample, self._k)]
+        return labels.sum(axis=0) if self._sets else tally(labels, self.n_classes_)
 
     def _release(self, vote: ac.Event, votes: Any) -> Any:
-        if self.clip is None:
-            return super()._release(vote, votes)
-        return noisy_label_set(vote, votes, self.n_neighbors / 2, self._source)
+        if self._sets:
+            return noisy_label_set(vote, votes, self._k / 2, self._source)
+        return super()._release(vote, votes)
 
 
 def _checked_sets(y: object, n: int, clip: float) -> NDArray[np.int64]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +55,11 @@ class Rounds:
     @property
     def planned(self) -> ac.Composition | None:
         """The most that all rounds could have spent, fixed before they began; None if nothing was fixed."""
-        plans = [each.planned for each in self.rounds]
-        return None if None in plans else sum((plan for plan in plans if plan is not None), ac.Composition())
+        return None if self.rounds[-1].odometer else self.rounds[-1].promised
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
         """As for `Labelling.guarantee`, over all rounds."""
-        plan = self.planned
-        price = ac.epsilon(self.composition if plan is None else plan, delta, conversion=conversion)
-        return replace(price, odometer=plan is None)
+        return self.rounds[-1].guarantee(delta, conversion)
 
 
 def label_in_rounds(
@@ -88,7 +84,7 @@ def label_in_rounds(
     Parameters
     ----------
     labeller : PrivateKNN, GNMax or LNMax
-        Used with its parameters in every round; it is not changed.
+        Used with its parameters in every round; it is not changed, and what it released before is not in the price.
     X : array of shape (n, d)
         Private records.
     y : array of shape (n,), labels 0..c-1
@@ -123,8 +119,11 @@ def label_in_rounds(
         raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
     if isinstance(labeller, PrivateKNN) and labeller.clip is not None:
         raise ac.ParameterError(f"clip = {labeller.clip}; accepted: None, students learn one label for each point")
+    limit = labeller.n_queries
+    if limit is not None and rounds * asked > limit:
+        raise ac.ParameterError(f"{rounds} rounds of {asked} queries; accepted: at most n_queries = {limit}")
     # one source for all rounds: a seed of its own for each would draw the same noise again
-    labeller = copy.copy(labeller)
+    labeller = labeller.unused()
     labeller.rng = as_randomness(labeller.rng)
     describe: FeatureMap = feature_map(features, points, images)
     labels = np.full(len(points), -1, np.int64)

@@ -42,7 +42,7 @@ def naive_neighbours(query, subset, k):
 
 def naive_labels(model, queries):
     """The algorithm as it is written in the paper, with the same draws."""
-    source, (screening, _) = as_randomness(model.rng), model._events
+    source, (screening, _) = as_randomness(model.rng), (model._plan.screening, model._plan.vote)
     labels = []
     for query in queries:
         sample = naive_neighbours(

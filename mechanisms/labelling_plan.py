@@ -1,0 +1,200 @@
+"""What a labelling mechanism has fixed before it draws: its plan, and what all its runs together promise."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import accountant as ac
+from mechanisms.validation import checked_count
+
+__all__ = ["LabellingPlan", "PlanExceeded", "Promise", "Promises", "difference"]
+
+Charge = tuple[int, str]
+"""A query and the name of a release."""
+
+
+class PlanExceeded(ac.ParameterError):
+    """More queries than the plan that fixed the guarantee; nothing was spent."""
+
+
+@dataclass(frozen=True)
+class LabellingPlan:
+    """All that a fitted mechanism draws and pays for its queries; fixed by `fit`, whatever becomes of its parameters.
+
+    Attributes
+    ----------
+    mechanism : str
+    screening : accountant.Event or None
+        The screening of one query; None where it is off.
+    vote : accountant.Event
+        The release of one label, or of one label set.
+    max_labels : int or None
+        Most queries that are answered: over all runs if `n_queries` is given, else in one run.
+    n_queries : int or None
+        Most queries that are asked, over all runs; None sets no limit.
+    details : tuple of (str, value)
+        What else decides how votes become a label: neighbours, teachers, classes, clip.
+    """
+
+    mechanism: str
+    screening: ac.Event | None
+    vote: ac.Event
+    max_labels: int | None
+    n_queries: int | None = None
+    details: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.max_labels is not None:
+            checked_count("max_labels", self.max_labels, 0)
+        if self.n_queries is not None:
+            checked_count("n_queries", self.n_queries, 1)
+
+    def most(self, n_queries: int) -> ac.Composition | None:
+        """The most that so many queries can spend; None without `max_labels`."""
+        if self.max_labels is None:
+            return None
+        answers = min(self.max_labels, n_queries) * self.vote
+        return answers if self.screening is None else n_queries * self.screening + answers
+
+    @property
+    def whole(self) -> ac.Composition | None:
+        """The most that all runs can spend; None without `n_queries`."""
+        if self.n_queries is None:
+            return None
+        answers = self.n_queries if self.max_labels is None else min(self.max_labels, self.n_queries)
+        votes = answers * self.vote
+        return votes if self.screening is None else self.n_queries * self.screening + votes
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What a run that goes on must have in common with the one that was interrupted."""
+        names = {"mechanism": self.mechanism, "screening": repr(self.screening), "vote": repr(self.vote)}
+        return {**names, "max_labels": self.max_labels, "n_queries": self.n_queries, **dict(self.details)}
+
+
+@dataclass
+class Promise:
+    """What one run may spend, and how far it has come.
+
+    Attributes
+    ----------
+    identity : str or None
+        Of its part in a journal.
+    odometer_before : bool
+        Whether some of what is promised beside the plan was counted afterwards.
+    planned : accountant.Composition or None
+        The plan that covers the run, fixed before it.
+    before : accountant.Composition
+        All that is promised beside that plan.
+    again : accountant.Composition
+        What the object had counted already for that part of the journal: it will be counted once more.
+    added, spent : accountant.Composition
+        What the run adds to what is promised, and what it spent.
+    charges : set of (int, str)
+        Query and release of all that it spent.
+    cap : int
+        Most answers of this run.
+    asked, votes : int
+        Queries looked at, and answers paid for, so far.
+    """
+
+    identity: str | None = None
+    odometer_before: bool = False
+    planned: ac.Composition | None = None
+    before: ac.Composition = field(default_factory=ac.Composition)
+    again: ac.Composition = field(default_factory=ac.Composition)
+    added: ac.Composition = field(default_factory=ac.Composition)
+    spent: ac.Composition = field(default_factory=ac.Composition)
+    charges: frozenset[Charge] = frozenset()
+    cap: int = 0
+    asked: int = 0
+    votes: int = 0
+
+
+class Promises:
+    """What all runs of one object promise together.
+
+    Attributes
+    ----------
+    total : accountant.Composition
+        Plans of all runs, whole plans once, and what was spent where there was no plan.
+    odometer : bool
+        Whether some of it was counted afterwards.
+    """
+
+    def __init__(self) -> None:
+        self.total, self.odometer = ac.Composition(), False
+        self._plan: LabellingPlan | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Under a new plan nothing has been asked."""
+        self._asked = self._voted = 0
+        self._outside: ac.Composition | None = None
+        self._parts: dict[str, Promise] = {}
+
+    def begin(self, plan: LabellingPlan) -> None:
+        """The plan of the runs that follow; the same one goes on where it was."""
+        if plan != self._plan:
+            self._plan = plan
+            self._forget()
+
+    def admit(self, n_queries: int, identity: str | None = None, charges: Set[Charge] = frozenset()) -> Promise:
+        """A run of so many queries.
+
+        Parameters
+        ----------
+        n_queries : int
+        identity : str, optional
+            Of its part in a journal.
+        charges : set
+            What the part holds.
+
+        Raises
+        ------
+        PlanExceeded
+            The plan does not cover them; nothing has changed.
+        """
+        plan = self._plan
+        assert plan is not None
+        # a part that this object has run before, if the journal lost nothing of it: all of it will be counted again
+        earlier = self._parts.get(identity or "", Promise(identity))
+        earlier = earlier if earlier.charges <= charges else Promise(identity)
+        asked, voted = self._asked - earlier.asked, self._voted - earlier.votes
+        if plan.n_queries is not None and n_queries > plan.n_queries - asked:
+            raise PlanExceeded(
+                f"{n_queries} queries; accepted: at most the {plan.n_queries - asked} that are left of n_queries = "
+                f"{plan.n_queries}, for which the guarantee was fixed"
+            )
+        self._asked, self._voted = asked, voted
+        self.total = difference(self.total, earlier.added)
+        promise = Promise(identity, self.odometer, plan.most(n_queries), self.total, again=earlier.spent)
+        promise.cap = n_queries if plan.max_labels is None else plan.max_labels
+        if plan.whole is None:
+            promise.added = promise.planned or ac.Composition()
+            self.total = self.total + promise.added
+            return promise
+        promise.cap -= 0 if plan.max_labels is None else voted
+        if self._outside is None:
+            self._outside, self.total = self.total, self.total + plan.whole
+        promise.planned, promise.before = plan.whole, self._outside
+        return promise
+
+    def settle(self, promise: Promise, spent: ac.Composition, charges: Set[Charge]) -> None:
+        """Count what a run asked and spent, when it has ended or was interrupted."""
+        promise.spent, promise.charges = spent, frozenset(charges)
+        self._asked += promise.asked
+        self._voted += promise.votes
+        if promise.planned is None:
+            promise.added, self.odometer = spent, True
+            self.total = self.total + spent
+        if promise.identity is not None:
+            self._parts[promise.identity] = promise
+
+
+def difference(run: ac.Composition, part: ac.Composition) -> ac.Composition:
+    """What is left of a composition without a part of it."""
+    counts = part.entries
+    return ac.Composition((event, count - counts.get(event, 0)) for event, count in run)
