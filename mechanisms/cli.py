@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.cli_data import add_data, check_output, parts, progress_bar, seed, write_results
+from mechanisms.cli_data import (
+    add_data,
+    add_output,
+    parts,
+    progress_bar,
+    refuse_finished,
+    seed,
+    warn_of_seed,
+    write_results,
+)
 from mechanisms.predict_cli import add_predict
 from mechanisms.reverse_cli import add_reverse_options, run_reverse
 
@@ -69,8 +78,7 @@ def _add_target(parser: argparse.ArgumentParser, out: str = "") -> None:
     add("--delta", type=number, required=True)
     add_data(parser)
     add("--seed", type=seed, help="reproducible; without it exact noise from the system, as real releases need")
-    add("--out", metavar="FILE", help=f"results as .npz or .parquet{out}")
-    add("--json", action="store_true", help="one JSON object instead of a table")
+    add_output(parser, f"results as .npz or .parquet{out}")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -110,12 +118,12 @@ def _run_label(options: argparse.Namespace) -> int:
 
     from mechanisms.experiment import Experiment, Setting
 
-    if options.out:
-        check_output(Path(options.out))
-    private, public, test = parts(options)
+    refuse_finished(options)
+    given = parts(options)
     named = vars(options)
     setting = Setting(**{field.name: named[field.name] for field in fields(Setting) if field.name in named})
-    experiment = Experiment(setting, private, public, test, options.classes)
+    experiment = Experiment(setting, given.private, given.public, given.test, given.n_classes)
+    warn_of_seed(options)
     with (
         open_journal(options.out) as journal,
         progress_bar("labelling", experiment.queries * setting.rounds, options.json) as progress,
@@ -220,8 +228,6 @@ def print_outcome(experiment: Experiment | ReverseExperiment, outcome: Outcome, 
         table.add_row("sent by a client", f"{summary['bytes_per_client']:.0f} bytes, of {summary['clients']} clients")
     screen = ac.terminal.console()
     screen.print(table)
-    if experiment.setting.seed is not None:
-        screen.print("drawn from a seed: for experiments, not for a release")
 
 
 def _unit(experiment: Experiment | ReverseExperiment) -> str:

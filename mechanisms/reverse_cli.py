@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import accountant as ac
-from mechanisms.cli_data import check_output, parts, write_results
+from mechanisms.cli_data import parts, refuse_finished, warn_of_seed, write_results
 
 __all__ = ["add_reverse_options", "run_reverse"]
 
@@ -45,12 +45,12 @@ def run_reverse(options: argparse.Namespace) -> int:
     from mechanisms.cli import open_journal, print_outcome, remove_journal, summary_of
     from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting
 
-    if options.out:
-        check_output(Path(options.out))
-    private, public, test = parts(options)
+    refuse_finished(options)
+    given = parts(options)
     named = vars(options)
     chosen = {each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}
-    experiment = ReverseExperiment(ReverseSetting(**chosen), private, public, test, options.classes)
+    experiment = ReverseExperiment(ReverseSetting(**chosen), given.private, given.public, given.test, given.n_classes)
+    warn_of_seed(options)
     with open_journal(options.out) as journal:
         outcome = experiment.run(journal)
     summary: dict[str, Any] = {

@@ -583,7 +583,7 @@ def test_columns_of_one_name(tmp_path):
         ("missing/a.npz", "no such file, directory or name"),
         ("", "'': not a known kind of data; accepted: digits, openml:NAME"),
         (".", "train-images-idx3-ubyte: has no partner"),
-        ("a.csv", "not a known kind of data (save it as .npz or .parquet)"),
+        ("a.npy", "not a known kind of data (save it as .npz or .parquet)"),
         ("train-images-idx3-ubyte", "not a known kind of data (give the directory that holds it)"),
         ("\0", "no such file, directory or name"),
     ],
@@ -591,7 +591,7 @@ def test_columns_of_one_name(tmp_path):
 def test_other_sources_are_refused_with_a_suggestion(tmp_path, monkeypatch, name, message):
     monkeypatch.chdir(tmp_path)
     write_npz(tmp_path / "a.npz")
-    for other in ("a.csv", "train-images-idx3-ubyte"):
+    for other in ("a.npy", "train-images-idx3-ubyte"):
         (tmp_path / other).touch()
     assert message in refusal(load, name)
 

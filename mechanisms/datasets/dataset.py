@@ -1,0 +1,186 @@
+"""Labelled records, checked on construction, and the parts that they are cut into."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.validation import shown
+
+__all__ = ["DataError", "Dataset", "Split", "decoding", "numbered", "private_public_test_split", "whole_labels"]
+
+MAX_CLASSES = 2**15
+"""Larger labels are taken for a mistake, such as a column of identifiers."""
+
+
+class DataError(ac.AccountantError, ValueError):
+    """Data that cannot be used; the message names the source and what would be accepted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled records, checked on construction.
+
+    Parameters
+    ----------
+    name : str
+        Where the records came from; errors begin with it.
+    features : array, shape (n, d)
+        Finite numbers, kept in single precision. Pixels of images lie in [0, 1].
+    labels : array, shape (n,) or (n, c), or None
+        Classes 0, 1, ..., or 0/1 for each of c >= 2 labels that a record may carry together; None if unlabelled.
+    images : tuple of int, optional
+        Shape of one record as an image: (height, width) or (height, width, channels).
+    ids : sequence of str or int, shape (n,), optional
+        Who each record is of, for budgets that outlive a run; kept as text. All different, none empty.
+    classes : int or None
+        Number of classes where the format fixes it, which makes it public: 10 for digits, MNIST, CIFAR-10 and SVHN.
+        None where only the labels would tell.
+    """
+
+    name: str
+    features: NDArray[np.float32]
+    labels: NDArray[np.int64] | None
+    images: tuple[int, ...] | None = None
+    ids: tuple[str, ...] | None = None
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        features = np.asarray(self.features)
+        if features.dtype.kind not in "biuf" or features.ndim != 2 or 0 in features.shape:
+            found = f"{features.dtype} values of shape {features.shape}"
+            raise DataError(f"{self.name}: features hold {found}; accepted: numbers of shape (n, d), n and d >= 1")
+        with np.errstate(over="ignore", invalid="ignore"):
+            features = np.ascontiguousarray(features, dtype=np.float32)
+        if not np.isfinite([features.min(), features.max()]).all():
+            row, column = np.argwhere(~np.isfinite(features))[0]
+            where = f"feature {column} of record {row} is {features[row, column]}"
+            raise DataError(f"{self.name}: {where}; accepted: finite numbers in single precision")
+        if self.images is not None and math.prod(self.images) != features.shape[1]:
+            width = features.shape[1]
+            raise DataError(f"{self.name}: images of shape {self.images}; accepted: shapes of {width} numbers")
+        object.__setattr__(self, "features", features)
+        if self.labels is not None:
+            labels = np.asarray(self.labels)
+            several = labels.ndim == 2 and labels.shape[1] > 1
+            shape = (len(features), *labels.shape[1:]) if several else (len(features),)
+            labels = whole_labels(self.name, labels, shape, 0, 1 if several else MAX_CLASSES - 1)
+            object.__setattr__(self, "labels", labels)
+        if self.ids is not None:
+            object.__setattr__(self, "ids", _checked_ids(self.name, self.ids, len(features)))
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def take(self, rows: NDArray[np.int64]) -> Dataset:
+        """The records at these positions, in this order."""
+        labels = None if self.labels is None else self.labels[rows]
+        ids = None if self.ids is None else tuple(self.ids[row] for row in np.arange(len(self))[rows])
+        return Dataset(self.name, self.features[rows], labels, self.images, ids, self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Disjoint parts of one data set."""
+
+    private: Dataset
+    public: Dataset
+    test: Dataset
+
+
+def private_public_test_split(
+    dataset: Dataset, sizes: tuple[int, int, int], rng: np.random.Generator | int | None = None
+) -> Split:
+    """Shuffle the records and cut three disjoint parts.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    sizes : tuple of three int
+        Numbers of private, public and test records, each at least 1; what remains is left out.
+    rng : Generator, int or None
+        The same seed gives the same parts; None draws a fresh one.
+    """
+    whole = [isinstance(size, int | np.integer) and not isinstance(size, bool) and size > 0 for size in sizes]
+    if len(whole) != 3 or not all(whole) or sum(map(int, sizes)) > len(dataset):
+        accepted = f"three whole numbers >= 1 that sum to at most {len(dataset)}"
+        raise DataError(f"{dataset.name}: sizes = {sizes!r}; accepted: {accepted}")
+    order = np.random.default_rng(rng).permutation(len(dataset))
+    private, public, test, _ = np.split(order, np.cumsum([int(size) for size in sizes]))
+    return Split(dataset.take(private), dataset.take(public), dataset.take(test))
+
+
+def whole_labels(source: str | Path, labels: NDArray[Any], shape: tuple[int, ...], low: int, high: int) -> Any:
+    """Labels as integers, all in low..high."""
+    if labels.shape != shape or labels.dtype.kind not in "biuf":
+        found = f"{labels.dtype} values of shape {labels.shape}"
+        raise DataError(f"{source}: labels hold {found}; accepted: whole numbers of shape {shape}, one for each record")
+    whole = labels == np.floor(labels) if labels.dtype.kind == "f" else True
+    wrong = ~((labels >= low) & (labels <= high) & whole)
+    if wrong.any():
+        first = np.argwhere(wrong)[0]
+        raise DataError(f"{source}: record {first[0]} has label {labels[tuple(first)]}; accepted: {low}..{high}")
+    return labels.astype(np.int64)
+
+
+def numbered(source: str | Path, labels: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
+    """Position in `classes` of every label, matched by its text: the number 3 is "3"."""
+    if labels.ndim != 1:
+        sets = f"labels of shape {labels.shape}"
+        raise DataError(f"{source}: {sets}; accepted: one label for each record, where classes are named")
+    position = {name: number for number, name in enumerate(classes)}
+    values = labels.tolist()
+    found = [position.get(_text(value) or "", -1) for value in values]
+    if -1 in found:
+        row, names = found.index(-1), ", ".join(classes)
+        names = names if len(names) <= 100 else f"one of {len(classes)} classes"
+        raise DataError(f"{source}: record {row} has label {shown(values[row])}; accepted: {names}")
+    return np.array(found, np.int64)
+
+
+def _text(value: object) -> str | None:
+    """What a label or an identifier is called; None where it is missing or a number that is not whole."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    return None
+
+
+def _checked_ids(source: str, given: Sequence[object], n: int) -> tuple[str, ...]:
+    values = np.asarray(given, dtype=object)
+    if values.shape != (n,):
+        raise DataError(f"{source}: identifiers of shape {values.shape}; accepted: shape ({n},), one for each record")
+    ids: dict[str, int] = {}
+    for row, value in enumerate(values.tolist()):
+        plain = value.item() if isinstance(value, np.generic) else value
+        text = None if isinstance(plain, float | bool) else _text(plain)
+        if not text:
+            raise DataError(f"{source}: record {row} has identifier {shown(plain)}; accepted: text or whole numbers")
+        if text in ids:
+            both = f"records {ids[text]} and {row} have the same identifier {shown(text)}"
+            raise DataError(f"{source}: {both}; accepted: one of its own for each record")
+        ids[text] = row
+    return tuple(ids)
+
+
+@contextmanager
+def decoding(source: str | Path, accepted: str) -> Iterator[None]:
+    """Turn whatever a decoder raises on damaged input into one line that names the source."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = " ".join(text.split()) or type(error).__name__
+        reason = reason if len(reason) <= 160 else f"{reason[:157]}..."
+        raise DataError(f"{source}: {reason}; accepted: {accepted}") from None

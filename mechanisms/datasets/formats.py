@@ -1,0 +1,149 @@
+"""Published image formats, whose number of classes is fixed: bundled digits, MNIST's IDX, SVHN, CIFAR-10's binary."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.datasets.dataset import DataError, Dataset, decoding, whole_labels
+from mechanisms.matlab import matlab_arrays
+from mechanisms.validation import needed
+
+__all__ = [
+    "CIFAR_NAMES",
+    "IDX_NAMES",
+    "SVHN_NAMES",
+    "cifar10_binary",
+    "digits",
+    "files_of",
+    "idx",
+    "of_images",
+    "pick",
+    "svhn",
+]
+
+CIFAR_NAMES = ("data_batch_*.bin", "test_batch.bin")
+SVHN_NAMES = ("train_32x32.mat", "test_32x32.mat")
+IDX_NAMES = ("train-*idx?-ubyte*", "t10k-*idx?-ubyte*")
+
+
+def digits() -> Dataset:
+    """The 1797 images of 8 x 8 pixels that scikit-learn bundles; needs no file and no network."""
+    bunch = needed("sklearn.datasets").load_digits()
+    return Dataset("digits", bunch.data / 16, bunch.target, (8, 8), classes=10)
+
+
+def idx(directory: str | Path, *, classes: int = 10) -> Dataset:
+    """Images in MNIST's IDX format: what a directory holds of the train and the t10k files, in this order.
+
+    Parameters
+    ----------
+    directory : str or Path
+        Holds ``train-images-idx3-ubyte`` and ``train-labels-idx1-ubyte``, or the same of ``t10k``, or both; plain or
+        ``.gz``.
+    classes : int
+        Labels are 0..classes - 1.
+    """
+    parts = []
+    for part in ("train", "t10k"):
+        patterns = [tuple(f"{part}-{kind}[-.]idx?-ubyte{end}" for end in ("", ".gz")) for kind in ("images", "labels")]
+        images, labels = (files_of(directory, names)[:1] for names in patterns)
+        if len(images) != len(labels):
+            lone = (images or labels)[0]
+            raise DataError(f"{lone}: has no partner; accepted: {part}-images and {part}-labels together")
+        for pictures, answers in zip(images, labels, strict=True):
+            pixels = _read_idx(pictures, 3)
+            parts.append((pixels, whole_labels(answers, _read_idx(answers, 1), pixels.shape[:1], 0, classes - 1)))
+    return of_images(
+        directory, parts, "train-images-idx3-ubyte[.gz] and train-labels-idx1-ubyte[.gz], or t10k", classes
+    )
+
+
+def svhn(path: str | Path) -> Dataset:
+    """SVHN's cropped digits (format 2): a ``.mat`` file, or train and test of a directory; the label 10 means 0."""
+    parts = []
+    for file in files_of(path, SVHN_NAMES):
+        with decoding(file, "SVHN's cropped digits in MATLAB's format 5 (not 7.3)"):
+            images, labels = pick(matlab_arrays(memoryview(file.read_bytes())), "X", "y")
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != (32, 32, 3):
+            shape = f"{images.dtype} values of shape {images.shape}"
+            raise DataError(f"{file}: X holds {shape}; accepted: bytes of shape (32, 32, 3, n)")
+        labels = labels.ravel() if labels.shape == (labels.size, 1) else labels
+        classes = whole_labels(file, labels, images.shape[3:], 1, 10)
+        parts.append((np.moveaxis(images, 3, 0), classes % 10))
+    return of_images(path, parts, " and ".join(SVHN_NAMES), 10)
+
+
+def cifar10_binary(path: str | Path) -> Dataset:
+    """CIFAR-10's binary version: one ``.bin`` file, or the data and test batches of a directory, in this order."""
+    parts = []
+    for file in files_of(path, CIFAR_NAMES):
+        with decoding(file, "CIFAR-10's binary version"):
+            raw = np.frombuffer(file.read_bytes(), np.uint8)
+        if len(raw) == 0 or len(raw) % 3073:
+            raise DataError(f"{file}: {len(raw)} bytes; accepted: 3073 for each record of CIFAR-10's binary version")
+        records = raw.reshape(-1, 3073)
+        labels = whole_labels(file, records[:, 0], (len(records),), 0, 9)
+        parts.append((records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels))
+    return of_images(path, parts, "data_batch_1.bin, ..., test_batch.bin", 10)
+
+
+def files_of(path: str | Path, patterns: Iterable[str]) -> list[Path]:
+    """The file itself, or what a directory holds of these names."""
+    path = Path(path)
+    found = [file for pattern in patterns for file in sorted(path.glob(pattern)) if file.is_file()]
+    return found if path.is_dir() else [path]
+
+
+def _read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
+    """The unsigned bytes of an IDX file: magic number, big-endian sizes, values."""
+    with decoding(path, "MNIST's IDX format"):
+        raw = path.read_bytes()
+        raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    magic, start = bytes((0, 0, 8, dimensions)), 4 + 4 * dimensions
+    if not raw.startswith(magic) or len(raw) < start:
+        begins, accepted = raw[:start].hex(" ", 4) or "nothing", f"{magic.hex()} and {dimensions} sizes (IDX format)"
+        raise DataError(f"{path}: begins with {begins}; accepted: {accepted}")
+    shape = struct.unpack_from(f">{dimensions}I", raw, 4)
+    if len(raw) - start != math.prod(shape):
+        accepted = f"{math.prod(shape)}, as its header says ({' x '.join(map(str, shape))})"
+        raise DataError(f"{path}: {len(raw) - start} bytes of values; accepted: {accepted}")
+    return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
+
+
+def pick(arrays: Mapping[str, NDArray[Any]], *names: str) -> tuple[NDArray[Any], ...]:
+    """The arrays of these names."""
+    for name in names:
+        if name not in arrays:
+            raise ValueError(f"no array {name!r} among {list(arrays)}")
+    return tuple(arrays[name] for name in names)
+
+
+def of_images(
+    source: str | Path,
+    parts: Sequence[tuple[NDArray[Any], NDArray[Any] | None]],
+    accepted: str,
+    classes: int | None = None,
+    ids: Any = None,
+) -> Dataset:
+    """Parts of images and labels as one data set, bytes scaled to [0, 1]."""
+    shapes = sorted({pixels.shape[1:] for pixels, _ in parts})
+    if len(shapes) != 1:
+        found = f"images of different shapes {shapes}" if shapes else "none of its files found"
+        raise DataError(f"{source}: {found}; accepted: {accepted}")
+    pixels, labels = (
+        None if arrays[0] is None else np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+        for arrays in zip(*parts, strict=True)
+    )
+    assert pixels is not None
+    flat = pixels.reshape(len(pixels), math.prod(shapes[0]))
+    if flat.dtype == np.uint8:
+        flat = np.divide(flat, np.float32(255), dtype=np.float32)
+    return Dataset(str(source), flat, labels, shapes[0], ids, classes)
