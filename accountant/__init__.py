@@ -6,7 +6,6 @@ Four nouns, left to right: Event -> Composition -> curve or profile -> Guarantee
 from typing import TYPE_CHECKING, Any
 
 from accountant.adjacency import Adjacency
-from accountant.conversion import Conversion
 from accountant.errors import (
     AccountantError,
     AdjacencyMismatch,
@@ -36,6 +35,7 @@ from accountant.events.subsampled import PoissonSubsampled
 from accountant.filters import BudgetExceeded, FilterConversion, IndividualFilter
 from accountant.guarantee import Guarantee
 from accountant.price import Curve, calibrate, curve, delta, epsilon
+from accountant.renyi.conversion import Conversion
 from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
 from accountant.sweep import sweep
 

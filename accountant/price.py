@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.calibration import solve
-from accountant.closed_forms import closed_form
-from accountant.conversion import Conversion, checked_conversion
 from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shown
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
-from accountant.numerics import FloatArray
-from accountant.renyi import renyi_delta, renyi_epsilon
-from accountant.tight import single_release_epsilon, tight_delta, tight_deltas, tight_epsilon
+from accountant.numerics.special import FloatArray
+from accountant.renyi.conversion import Conversion, checked_conversion
+from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.tight.closed_forms import closed_form
+from accountant.tight.route import single_release_epsilon, tight_delta, tight_deltas, tight_epsilon
 
 __all__ = ["Curve", "calibrate", "curve", "delta", "epsilon"]
 

@@ -13,7 +13,7 @@ from accountant.events.screening import NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
-from accountant.renyi import renyi_epsilon
+from accountant.renyi.route import renyi_epsilon
 
 __all__ = ["assumptions", "shares", "shares_of"]
 

@@ -13,13 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountant.conversion import Conversion, checked_conversion
 from accountant.errors import AccountantError, DataDependentError, MissingExtra, ParameterError, integer, real, shown
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.numerics import FloatArray
+from accountant.numerics.special import FloatArray
 from accountant.price import METHODS, delta, epsilon
-from accountant.renyi import renyi_deltas, renyi_epsilons
+from accountant.renyi.conversion import Conversion, checked_conversion
+from accountant.renyi.route import renyi_deltas, renyi_epsilons
 
 __all__ = ["BLOCK", "COLUMNS", "Call", "Task", "block_at", "checked_task", "priced", "row_count", "sweep"]
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from accountant.families import family_tail
+from accountant.tight.screening_families import family_tail
 
 DIRECTIONS = ["remove", "add"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountant.numerics import (
+from accountant.numerics.special import (
     Kernel,
     log_binomial_pmf,
     log_integral,

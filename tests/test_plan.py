@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.cli import main
-from accountant.conversion import epsilon_from_renyi
+from accountant.cli.main import main
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
+from accountant.renyi.conversion import epsilon_from_renyi
 
 GAUSSIAN = 'delta = 1e-5\n\n[[release]]\nevent = "gaussian"\nsigma = 20\ncount = 10\n'
 SCREENING = """\

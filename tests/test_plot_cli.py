@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from accountant.cli import main
-from accountant.plot_cli import OPTIONS
+from accountant.cli.main import main
+from accountant.cli.plot import OPTIONS
 
 PLAN = """delta = 1e-5
 

@@ -18,9 +18,9 @@ from matplotlib.testing.compare import compare_images
 
 import accountant as ac
 from accountant import plots
-from accountant.figures import MADE_UP_VOTES, screening_costs
 from accountant.guarantee import rounded_up
-from accountant.plot_style import LINES, _apart, is_private, style
+from accountant.plots.papers import MADE_UP_VOTES, screening_costs
+from accountant.plots.style import LINES, _apart, is_private, style
 from tests.pictures import BASELINE, PICTURES, SAMPLED, SCREENING, SPENT, drawn, write_bare
 
 GAUSSIAN = ac.Gaussian(3.0)
@@ -412,7 +412,7 @@ def test_labels_stand_beside_the_ends_of_their_lines():
 
 
 def test_worst_pair_shows_the_counts_that_cost_most():
-    from accountant.worst_pairs import worst_pairs
+    from accountant.plots.worst_pairs import worst_pairs
 
     ax = plots.worst_pair(SCREENING, orders=[2, 30, 400])
     line = ax.get_lines()[0]

@@ -19,9 +19,9 @@ from accountant.events.laplace import Laplace
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.screening import NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.loss_composition import composed_delta, composed_epsilon
-from accountant.privacy_loss import Grid, Masses, bracket, log_values, loss_range
-from accountant.renyi import renyi_epsilon
+from accountant.renyi.route import renyi_epsilon
+from accountant.tight.loss_composition import composed_delta, composed_epsilon
+from accountant.tight.loss_grid import Grid, Masses, bracket, log_values, loss_range
 
 DIRECTIONS = ("remove", "add")
 SAMPLED = PoissonSubsampled(Gaussian(1.0), 0.01)

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import accountant as ac
-from accountant.cli import main
-from accountant.conversion import CONVERSIONS
+from accountant.cli.main import main
 from accountant.guarantee import rounded_down, rounded_up
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan
-from accountant.plot_style import LINES, STYLE, _darker
-from accountant.report import report, write_page
-from accountant.report_figures import _variables
-from accountant.report_sources import REFERENCES, _prose, references, sources
+from accountant.plots.style import LINES, STYLE, _darker
+from accountant.renyi.conversion import CONVERSIONS
+from accountant.report.figures import _variables
+from accountant.report.html import report, write_page
+from accountant.report.sources import REFERENCES, _prose, references, sources
 from accountant.summary import assumptions, shares
 
 SECRET = "figure5-data-dependent-screening"

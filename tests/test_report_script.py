@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.conversion import CONVERSIONS
 from accountant.guarantee import rounded_up
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan
-from accountant.report_script import NOISE, SAMPLED, embedded, script
+from accountant.renyi.conversion import CONVERSIONS
+from accountant.report.script import NOISE, SAMPLED, embedded, script
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")

@@ -9,9 +9,9 @@ import pytest
 from mpmath import mp, mpf
 
 import accountant as ac
-from accountant.conversion import epsilon_from_renyi
 from accountant.events.screening_search import SLACK, bound_between, log_mean_of, log_steps, pair_at, worst_pair
 from accountant.events.subsampled_moments import moments
+from accountant.renyi.conversion import epsilon_from_renyi
 from accountant.sweep import BLOCK
 from tests.reference import definitions
 

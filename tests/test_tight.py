@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.cli import main
-from accountant.closed_forms import closed_form, inverse_profile
+from accountant.cli.main import main
+from accountant.tight.closed_forms import closed_form, inverse_profile
 
 SCREENING = ac.NoisyScreening(85, 210, 300)
 SAMPLED = ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import accountant as ac
-from accountant.worst_pairs import has_pairs, worst_pairs
+from accountant.plots.worst_pairs import has_pairs, worst_pairs
 
 ORDERS = [1.0, 1.001, 1.5, 2.0, 17.3, 400.0]
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from accountant.adjacency import Adjacency
 from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer, shown
 from accountant.events.event import Event, Profile, evaluate_curve
-from accountant.numerics import FloatArray
+from accountant.numerics.special import FloatArray
 
 __all__ = ["Composition"]
 

@@ -15,7 +15,7 @@ from accountant.errors import ProfileUnavailable, integer, real
 from accountant.events.event import BatchedEvent, generic_subsampled_curve
 from accountant.events.gaussian import SCALES, gaussian_log_profile
 from accountant.events.randomized_response import finite_law_curve
-from accountant.numerics import FloatArray, Kernel, log_mixture_ratio
+from accountant.numerics.special import FloatArray, Kernel, log_mixture_ratio
 
 __all__ = ["DiscreteGaussian", "discrete_gaussian_log_profile"]
 

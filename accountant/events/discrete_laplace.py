@@ -19,7 +19,7 @@ from accountant.events.randomized_response import (
     finite_law_curve,
     sampled_bits_curve,
 )
-from accountant.numerics import FloatArray, Kernel, log_mixture_ratio
+from accountant.numerics.special import FloatArray, Kernel, log_mixture_ratio
 
 __all__ = ["DiscreteLaplace"]
 

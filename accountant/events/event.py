@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shown
-from accountant.numerics import (
+from accountant.numerics.special import (
     FloatArray,
     Kernel,
     divergence_from_log_mean,

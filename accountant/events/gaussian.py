@@ -15,7 +15,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import real
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.subsampled_moments import moments
-from accountant.numerics import (
+from accountant.numerics.special import (
     FloatArray,
     Kernel,
     divergence_from_log_mean,

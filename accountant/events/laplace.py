@@ -14,7 +14,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable, integer, real
 from accountant.events.event import BatchedEvent, generic_subsampled_curve
 from accountant.events.gaussian import SCALES
-from accountant.numerics import FloatArray, Kernel, gauss_legendre
+from accountant.numerics.special import FloatArray, Kernel, gauss_legendre
 
 __all__ = ["Laplace"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable, integer, real
 from accountant.events.event import BatchedEvent, Event
-from accountant.numerics import (
+from accountant.numerics.special import (
     FloatArray,
     Kernel,
     deviance,

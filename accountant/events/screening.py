@@ -14,7 +14,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import integer, real
 from accountant.events.event import Event
 from accountant.events.screening_search import screening_curve
-from accountant.numerics import (
+from accountant.numerics.special import (
     FloatArray,
     Kernel,
     log_mixture_ratio,

@@ -10,7 +10,14 @@ import math
 
 import numpy as np
 
-from accountant.numerics import FloatArray, Kernel, divergence_from_log_mean, gauss_legendre, log_mean_excess, logaddexp
+from accountant.numerics.special import (
+    FloatArray,
+    Kernel,
+    divergence_from_log_mean,
+    gauss_legendre,
+    log_mean_excess,
+    logaddexp,
+)
 
 __all__ = ["likely_pair", "log_steps", "pair_at", "screening_curve", "screening_limit", "worst_pair"]
 

@@ -1,0 +1,1 @@
+"""The `accountant` command and its subcommands."""

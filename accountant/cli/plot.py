@@ -1,0 +1,194 @@
+"""``accountant plot PLAN --kind KIND -o FILE``: pictures of what a plan costs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from accountant.errors import DataDependentError, PlanError, ProfileUnavailable, ToleranceUnreachable
+from accountant.events.composition import Composition
+from accountant.plan import Plan, Release, load_plan
+from accountant.renyi.conversion import CONVERSIONS
+from accountant.terminal import delta_of, number, number_range, whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["add_plot"]
+
+OPTIONS = {
+    "order": ("delta", "conversion"),
+    "releases": ("delta", "methods", "tolerance", "releases"),
+    "parameter": ("delta", "methods", "tolerance", "vary", "values"),
+    "worst-pair": (),
+    "trade-off": ("methods", "tolerance"),
+    "shares": ("delta", "conversion"),
+}
+"""Kinds of plots, and the options that each takes."""
+
+
+def add_plot(commands: Any) -> None:
+    """The subcommand."""
+    text = "Draw what a plan costs."
+    parser = commands.add_parser("plot", help=text, description=text)
+    parser.set_defaults(run=_run)
+    add = parser.add_argument
+    add("plan", metavar="PLAN", help="a TOML file, or the name of a built-in plan")
+    add("--kind", required=True, choices=tuple(OPTIONS), help="what to draw")
+    add("-o", "--out", required=True, metavar="FILE", help="a file ending in .svg, .png or .pdf")
+    add("--delta", type=number, help="instead of the plan's delta")
+    add("--conversion", choices=CONVERSIONS, help="order, shares: Rényi to epsilon (default improved)")
+    add("--methods", metavar="A,B", type=_names, help="releases, parameter, trade-off: classic,improved,optimal,tight")
+    add("--tolerance", type=number, help="width of tight intervals (default 0.02)")
+    add("--releases", type=whole, metavar="N", help="releases: draw up to N (default: as many as the plan has)")
+    add("--vary", metavar="NAME.KEY", help="parameter: what to vary; A.KEY,B.KEY: one value for both")
+    add("--values", metavar="A:B:N", help="parameter: N values from A to B")
+    add("--public-votes", action="store_true", help="votes in the plan are public: draw what depends on them, too")
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
+def _run(options: argparse.Namespace) -> int:
+    from accountant.plots.style import checked_output, need_matplotlib, save
+
+    taken = OPTIONS[options.kind]
+    every = dict.fromkeys(option for each in OPTIONS.values() for option in each)
+    for option in every:
+        if option not in taken and getattr(options, option) is not None:
+            kinds = ", ".join(kind for kind, known in OPTIONS.items() if option in known)
+            raise PlanError(f"--{option} says nothing about --kind {options.kind}; accepted with: {kinds}")
+    target = checked_output(options.out)
+    need_matplotlib()
+    plan = load_plan(options.plan)
+    if plan.composition.data_dependent and not options.public_votes:
+        raise DataDependentError(
+            "this plan's cost depends on private data; accepted: other plans, or --public-votes where the votes in it "
+            "are public or made up"
+        )
+    axes = DRAW[options.kind](plan, options)
+    save(axes, target, public_votes=options.public_votes)
+    print(f"wrote {target}")
+    return 0
+
+
+def _tolerance(options: argparse.Namespace) -> float:
+    return 0.02 if options.tolerance is None else float(options.tolerance)
+
+
+def _drawn(draw: Callable[[Sequence[str]], Axes], given: Sequence[str] | None, otherwise: Sequence[str]) -> Axes:
+    """Draw by the methods that were given; if none, by `otherwise` and the tight route, where it is to be had."""
+    if given is not None:
+        return draw(given)
+    try:
+        return draw([*otherwise, "tight"])
+    except (ProfileUnavailable, ToleranceUnreachable) as error:
+        print(f"accountant: without the tight price: {error}", file=sys.stderr)
+        return draw(otherwise or ["improved"])
+
+
+def _draw_order(plan: Plan, options: argparse.Namespace) -> Axes:
+    from accountant import plots
+
+    at = plan.delta if options.delta is None else options.delta
+    conversion = options.conversion or "improved"
+    runs = {release.name: release.composition for release in _costliest(plan, plan.releases, 6)}
+    if len(plan.releases) != 1:
+        runs = {_unused("whole plan", runs): plan.composition, **runs}
+    return plots.curve_against_order(runs, delta=at or None, conversion=conversion)
+
+
+def _costliest(plan: Plan, releases: Sequence[Release], most: int) -> list[Release]:
+    """As many releases as a plot can tell apart, in the plan's order; says so if others are left out."""
+    shown = sorted(releases, key=lambda release: -float(release.composition.renyi(2.0)))[:most]
+    if len(shown) < len(releases):
+        print(f"accountant: {plan.name}: drawn are the {most} costliest of {len(releases)} releases", file=sys.stderr)
+    return [release for release in releases if release in shown]
+
+
+def _unused(name: str, taken: dict[str, Composition]) -> str:
+    while name in taken:
+        name = f"the {name}"
+    return name
+
+
+def _draw_releases(plan: Plan, options: argparse.Namespace) -> Axes:
+    from accountant import plots
+
+    run, at = plan.composition, delta_of(plan, options.delta)
+    if not run.releases:
+        raise PlanError(f"{plan.name}: no releases; accepted: at least one with a count above 0")
+    last = options.releases or run.releases
+
+    def draw(methods: Sequence[str]) -> Axes:
+        return plots.epsilon_against_releases(run, last, delta=at, methods=methods, tolerance=_tolerance(options))
+
+    return _drawn(draw, options.methods, ["classic", "improved"])
+
+
+def _draw_parameter(plan: Plan, options: argparse.Namespace) -> Axes:
+    from accountant import plots
+
+    if options.vary is None or options.values is None:
+        raise PlanError("--kind parameter; accepted: with --vary NAME.KEY and --values A:B:N")
+    at, values, vary = delta_of(plan, options.delta), number_range("--values", options.values), options.vary
+    if any(plan.whole(*target) for target in plan.targets(vary)):
+        values = sorted({float(round(value)) for value in values})
+
+    def draw(methods: Sequence[str]) -> Axes:
+        return plots.epsilon_against_parameter(
+            lambda value: plan.with_value(vary, value).composition,
+            values,
+            delta=at,
+            name=vary,
+            methods=methods,
+            tolerance=_tolerance(options),
+        )
+
+    return _drawn(draw, options.methods, ["classic", "improved"])
+
+
+def _draw_worst_pair(plan: Plan, options: argparse.Namespace) -> Axes:
+    from accountant import plots
+    from accountant.plots.worst_pairs import has_pairs
+
+    releases = [release for release in plan.releases if has_pairs(release.event)]
+    if not releases:
+        raise PlanError(f"{plan.name}: no noisy screening to find the worst pair of; accepted: --kind order")
+    return plots.worst_pair({release.name: release.event for release in _costliest(plan, releases, 7)})
+
+
+def _draw_trade_off(plan: Plan, options: argparse.Namespace) -> Axes:
+    from accountant import plots
+
+    def draw(methods: Sequence[str]) -> Axes:
+        if len(methods) != 1:
+            raise PlanError(f"--methods {','.join(methods)}; accepted with --kind trade-off: one method")
+        tight = methods[0] == "tight"
+        return plots.trade_off(
+            plan.composition,
+            method="tight" if tight else "renyi",
+            conversion="improved" if tight else methods[0],
+            tolerance=_tolerance(options),
+        )
+
+    return _drawn(draw, options.methods, [])
+
+
+def _draw_shares(plan: Plan, options: argparse.Namespace) -> Axes:
+    from accountant import plots
+
+    return plots.shares(plan, delta=delta_of(plan, options.delta), conversion=options.conversion or "improved")
+
+
+DRAW: dict[str, Callable[[Plan, argparse.Namespace], Axes]] = {
+    "order": _draw_order,
+    "releases": _draw_releases,
+    "parameter": _draw_parameter,
+    "worst-pair": _draw_worst_pair,
+    "trade-off": _draw_trade_off,
+    "shares": _draw_shares,
+}

@@ -1,0 +1,332 @@
+"""``accountant sweep PLAN --vary NAME.KEY=A:B:N --out FILE``: prices of a plan over a grid of its numbers."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from accountant.errors import MissingExtra, PlanError, shown
+from accountant.events.composition import Composition
+from accountant.numerics.special import FloatArray
+from accountant.plan import Plan, load_plan
+from accountant.price import METHODS
+from accountant.renyi.conversion import CONVERSIONS
+from accountant.sweep import BLOCK, COLUMNS, Call, Task, block_at, checked_task, priced, row_count
+from accountant.terminal import console, delta_of, number, whole
+
+__all__ = ["add_sweep"]
+
+FORMATS = (".parquet", ".npz", ".csv")
+MOST = 10**9
+"""Largest number of settings in a sweep."""
+
+
+def add_sweep(commands: Any) -> None:
+    """The subcommand."""
+    text = "Price a plan over a grid of its numbers; started again after an interruption, it goes on."
+    parser = commands.add_parser("sweep", help=text, description=text)
+    parser.set_defaults(run=_run)
+    add = parser.add_argument
+    add("plan", metavar="PLAN", help="a TOML file, or the name of a built-in plan")
+    add(
+        "--vary",
+        required=True,
+        action="append",
+        metavar="NAME.KEY=VALUES",
+        help="A:B:N, N values from A to B; A:B:N:log, spaced evenly in their logarithms; or A,B,C (repeatable)",
+    )
+    add("--out", required=True, metavar="FILE", help="a file ending in .parquet, .npz or .csv")
+    add("--delta", type=number, help="instead of the plan's delta")
+    add("--epsilon", type=number, help="find delta at this epsilon instead")
+    add("--method", default="renyi", choices=METHODS, help="route to the price (default renyi)")
+    add("--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
+    add("--tolerance", type=number, default=0.01, help="width of tight intervals (default 0.01)")
+    add("--jobs", type=whole, help="workers (default: one per core)")
+    add("--skip-errors", action="store_true", help="nan for settings that cannot be priced, instead of stopping")
+
+
+@dataclass(frozen=True)
+class _Make:
+    """A plan with some of its numbers replaced; picklable."""
+
+    plan: Plan
+    targets: tuple[tuple[tuple[int, str], ...], ...]
+
+    def __call__(self, *values: float) -> Composition:
+        lines = [dict(line) for line in self.plan.tables["release"]]
+        for targets, value in zip(self.targets, values, strict=True):
+            for index, key in targets:
+                lines[index][key] = value
+        return Plan.from_tables(self.plan.name, {**self.plan.tables, "release": lines}).composition
+
+
+def _run(options: argparse.Namespace) -> int:
+    plan = load_plan(options.plan)
+    out = _checked_output(options.out)
+    values, targets = _grid(plan, options.vary)
+    delta = None if options.epsilon is not None else delta_of(plan, options.delta)
+    if options.epsilon is not None and options.delta is not None:
+        raise PlanError("--delta and --epsilon; accepted: one of them")
+    errors = "nan" if options.skip_errors else "raise"
+    task = checked_task(delta, options.epsilon, options.method, options.conversion, options.tolerance, errors)
+    size = row_count(values)
+    if size > MOST:
+        raise PlanError(f"{size} settings; accepted: up to {MOST}")
+    call = Call(_Make(plan, targets), tuple(values), by_keyword=False)
+    priced(call, task, block_at(values, 0, length=1))  # what is wrong everywhere is said at once
+    journal = _Journal(Path(f"{out}.partial"), _fingerprint(plan, values, task), size)
+    with journal:
+        _price_missing(journal, call, task, values, options.jobs)
+        found = journal.table()
+    _write(out, {name: _column(values, name) for name in values} | dict(zip(COLUMNS, found.T, strict=True)))
+    journal.path.unlink()
+    failed = int(np.isnan(found[:, 0]).sum())
+    print(f"{out}: {size} settings" + (f", {failed} of them could not be priced" if failed else ""))
+    return 0
+
+
+# --- what to price ---------------------------------------------------------------------------------------
+
+
+def _grid(plan: Plan, wanted: list[str]) -> tuple[dict[str, list[Any]], tuple[tuple[tuple[int, str], ...], ...]]:
+    """Values by what they are for, and the places in the plan that take them."""
+    values: dict[str, list[Any]] = {}
+    places: list[tuple[tuple[int, str], ...]] = []
+    for text in wanted:
+        name, equals, written = text.partition("=")
+        if not equals:
+            raise PlanError(f"--vary {text}: accepted: NAME.KEY=A:B:N, such as screening.sigma=50:150:101")
+        targets = tuple(plan.targets(name))
+        taken = set(targets) & {target for place in places for target in place}
+        if taken or name in values or len(set(targets)) < len(targets):
+            raise PlanError(f"--vary {text}: varied twice; accepted: every number once")
+        whole_number = any(plan.whole(*target) for target in targets)
+        values[name] = _points(text, written, whole_number)
+        places.append(targets)
+    return values, tuple(places)
+
+
+def _points(text: str, written: str, whole_number: bool) -> list[Any]:
+    """The values of one --vary."""
+    try:
+        if ":" in written:
+            low, high, count, *rest = written.split(":")
+            if rest not in ([], ["log"]) or not 1 <= int(count) <= MOST:
+                raise ValueError
+            spaced = np.geomspace if rest else np.linspace
+            ends = float(low), float(high)
+            if not all(map(math.isfinite, ends)) or (rest and min(ends) <= 0):
+                raise ValueError
+            points: list[float] = spaced(*ends, int(count)).tolist()
+        else:
+            points = [float(part) for part in written.split(",")]
+        if not all(math.isfinite(point) for point in points):
+            raise ValueError
+    except ValueError:
+        accepted = "A:B:N, A:B:N:log (both ends above 0) or A,B,C, finite, N at least 1"
+        raise PlanError(f"--vary {text}: accepted: {accepted}") from None
+    if whole_number:
+        broken = [point for point in points if not point.is_integer()]
+        if broken:
+            raise PlanError(f"--vary {text}: {shown(broken[0])} is no whole number; accepted: N so that all are")
+        return [int(point) for point in points]
+    return points
+
+
+def _fingerprint(plan: Plan, values: dict[str, list[Any]], task: Task) -> str:
+    from accountant import __version__
+
+    parts = [__version__, repr(plan.tables), repr(values), repr(task), str(BLOCK)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _price_missing(journal: _Journal, call: Call, task: Task, values: dict[str, list[Any]], jobs: int | None) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    missing = [i for i in range(journal.blocks) if i not in journal.done]
+    bar = (TextColumn("settings"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*bar, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        steps = progress.add_task("settings", total=journal.size, completed=len(journal.done) * BLOCK)
+        for index, block in _priced_blocks(missing, call, task, values, jobs):
+            journal.add(index, block)
+            progress.advance(steps, len(block))
+
+
+def _indexed(index: int, call: Call, task: Task, settings: list[tuple[Any, ...]]) -> tuple[int, FloatArray]:
+    return index, priced(call, task, settings)
+
+
+def _priced_blocks(
+    missing: list[int], call: Call, task: Task, values: dict[str, list[Any]], jobs: int | None
+) -> Iterator[tuple[int, FloatArray]]:
+    """Blocks as they are done, in any order."""
+    from importlib.util import find_spec
+
+    work = ((index, call, task, block_at(values, index * BLOCK)) for index in missing)
+    if jobs == 1 or len(missing) <= 1 or (jobs is None and find_spec("joblib") is None):
+        return (_indexed(*each) for each in work)
+    try:
+        from joblib import Parallel, delayed
+    except ImportError:
+        raise MissingExtra("--jobs needs joblib: pip install 'knn-accountant[cluster]'") from None
+    run = Parallel(n_jobs=jobs or -1, return_as="generator_unordered")
+    blocks: Iterator[tuple[int, FloatArray]] = run(delayed(_indexed)(*each) for each in work)
+    return blocks
+
+
+# --- what is kept between runs -----------------------------------------------------------------------------
+
+
+class _Journal:
+    """Priced blocks in an append-only file: a header line, then (index, rows, checksum) and the numbers of each.
+
+    A block counts once it is whole on disk; what a kill left unfinished at the end is cut off.
+    """
+
+    def __init__(self, path: Path, fingerprint: str, size: int) -> None:
+        self.path, self.size, self.blocks = path, size, math.ceil(size / BLOCK)
+        self.done: dict[int, FloatArray] = {}
+        self.header = json.dumps({"sweep": 1, "fingerprint": fingerprint, "settings": size}).encode() + b"\n"
+
+    def __enter__(self) -> _Journal:
+        try:
+            self.file: BinaryIO = open(self.path, "r+b" if self.path.exists() else "w+b")
+        except OSError as error:
+            raise PlanError(f"cannot write {str(self.path)!r}: {error}; accepted: a directory to write in") from None
+        try:
+            _lock(self.file, self.path)
+            self._resume()
+        except BaseException:
+            self.file.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+        if not self.done:
+            self.path.unlink()
+
+    def _resume(self) -> None:
+        first = self.file.readline()
+        if first != self.header and not (self.header.startswith(first) and not first.endswith(b"\n")):
+            raise PlanError(
+                f"{str(self.path)!r} was begun with another plan, grid or options; accepted: the same, or remove it"
+            )
+        end = len(self.header)
+        while first == self.header:
+            start = self.file.read(24)
+            head = np.frombuffer(start if len(start) == 24 else bytes(24), dtype="<u8")
+            if head[1] == 0 or head[0] >= self.blocks or head[1] > BLOCK:
+                break
+            body = self.file.read(24 * int(head[1]))
+            if len(body) < 24 * int(head[1]) or zlib.crc32(body, int(head[0])) != head[2]:
+                break
+            self.done[int(head[0])] = np.frombuffer(body, dtype="<f8").reshape(-1, 3)
+            end = self.file.tell()
+        self.file.seek(0)
+        if first != self.header:
+            self.file.write(self.header)
+        self.file.seek(end)
+        self.file.truncate()
+        self._sync()
+
+    def add(self, index: int, block: FloatArray) -> None:
+        """Keep a block, durably."""
+        body = np.ascontiguousarray(block, dtype="<f8").tobytes()
+        head = np.array([index, len(block), zlib.crc32(body, index)], dtype="<u8").tobytes()
+        self.file.write(head + body)
+        self._sync()
+        self.done[index] = block
+
+    def _sync(self) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+
+    def table(self) -> FloatArray:
+        """All rows, in the order of the grid."""
+        return np.concatenate([self.done[i] for i in range(self.blocks)])
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """One sweep at a time writes to a file; where the system has no such locks, none is taken."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise PlanError(f"{str(path)!r} is being written by another sweep; accepted: wait for it") from None
+
+
+# --- the table ----------------------------------------------------------------------------------------------
+
+
+def _checked_output(text: str) -> Path:
+    out = Path(text)
+    if out.suffix not in FORMATS:
+        raise PlanError(f"--out {text}: accepted: a file ending in {', '.join(FORMATS)}")
+    if not out.parent.is_dir():
+        raise PlanError(f"--out {text}: there is no directory {str(out.parent)!r}; accepted: one that exists")
+    if out.suffix == ".parquet":
+        _parquet()
+    return out
+
+
+def _parquet() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtra("parquet needs pyarrow: pip install 'knn-accountant[mechanisms]'; or .npz, .csv") from None
+    return pyarrow, pyarrow.parquet
+
+
+def _column(values: dict[str, list[Any]], name: str) -> FloatArray:
+    """A parameter's value in every row."""
+    names, sizes = list(values), [len(points) for points in values.values()]
+    place = names.index(name)
+    inner, outer = math.prod(sizes[place + 1 :]), math.prod(sizes[:place])
+    return np.tile(np.repeat(np.array(values[name]), inner), outer)
+
+
+def _write(out: Path, columns: dict[str, FloatArray]) -> None:
+    """The table under its name all at once, or not at all."""
+    partial_file = out.with_name(f".{out.name}.{os.getpid()}")
+    write = {".parquet": _write_parquet, ".npz": _write_npz, ".csv": _write_csv}[out.suffix]
+    try:
+        with open(partial_file, "wb") as file:
+            write(file, columns)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial_file, out)
+    except OSError as error:
+        raise PlanError(f"cannot write {str(out)!r}: {error}; accepted: a file to write") from None
+    finally:
+        partial_file.unlink(missing_ok=True)
+
+
+def _write_parquet(file: BinaryIO, columns: dict[str, FloatArray]) -> None:
+    pyarrow, parquet = _parquet()
+    parquet.write_table(pyarrow.table(columns), file)
+
+
+def _write_npz(file: BinaryIO, columns: dict[str, FloatArray]) -> None:
+    np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # names are text
+
+
+def _write_csv(file: BinaryIO, columns: dict[str, FloatArray]) -> None:
+    file.write((",".join(f'"{name}"' if "," in name else name for name in columns) + "\n").encode())
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        file.write((",".join(map(repr, row)) + "\n").encode())

@@ -1,0 +1,1 @@
+"""Special functions, quadrature and searches; no privacy in here."""

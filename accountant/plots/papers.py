@@ -1,0 +1,78 @@
+"""Figures of the papers behind these events, drawn again with what they cost by other routes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from accountant.errors import integer
+from accountant.events.composition import Composition
+from accountant.events.gaussian import Gaussian
+from accountant.events.screening import DataDependentScreening, NoisyScreening
+from accountant.events.subsampled import PoissonSubsampled
+from accountant.plots.prices import Line, epsilon_against_releases
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["MADE_UP_VOTES", "screening_costs"]
+
+MADE_UP_VOTES = (210, 150, 300, 180, 120, 240, 150, 270, 180, 210, 90, 240, 150, 270, 180, 120)
+"""Pluralities of 16 queries, of up to 300 votes: public, because they are made up."""
+
+
+def screening_costs(
+    *,
+    sigma: float = 85.0,
+    threshold: float = 210.0,
+    max_votes: int = 300,
+    rate: float = 0.25,
+    releases: int = 8192,
+    delta: float = 1e-5,
+    pluralities: Sequence[int] = MADE_UP_VOTES,
+    tolerance: float = 0.02,
+    ax: Axes | None = None,
+) -> Axes:
+    """Six prices of the same noisy screenings against their number: Figure 5 of private-knn, and the tight price.
+
+    Five by the Rényi route with the classic conversion, as printed there (Zhu et al. 2020, Fig. 5): as the Gaussian
+    mechanism, as screening, as screening priced at the votes that were cast, and the first two Poisson-subsampled.
+
+    Parameters
+    ----------
+    sigma, threshold, max_votes
+        As for `NoisyScreening`.
+    rate : float
+        Sampling rate.
+    releases : int
+    delta : float
+    pluralities : sequence of int
+        The votes that were cast, in order; begun again when they end. The paper's are not known.
+    tolerance : float
+        Width of tight intervals.
+    ax : Axes, optional
+    """
+    said = "made-up votes" if pluralities is MADE_UP_VOTES else "votes that were cast"
+    screening, gaussian = NoisyScreening(sigma, threshold, max_votes), Gaussian(sigma)
+    votes = [integer("pluralities", count, 0, 10**12) for count in pluralities]
+
+    def cast(n: float) -> Composition:
+        rounds, rest = divmod(int(n), len(votes))
+        counts = Counter(votes * min(rounds, 1))
+        first = Counter(votes[:rest])
+        return Composition(
+            (DataDependentScreening(sigma, threshold, count), rounds * counts[count] + first[count])
+            for count in counts | first
+        )
+
+    lines = [
+        Line("Gaussian", gaussian, "classic"),
+        Line("subsampled Gaussian", PoissonSubsampled(gaussian, rate), "classic"),
+        Line("screening", screening, "classic"),
+        Line(f"screening, at {said}", cast, "classic"),
+        Line("subsampled screening", PoissonSubsampled(screening, rate), "classic"),
+        Line("subsampled screening", PoissonSubsampled(screening, rate), "tight"),
+    ]
+    title = "Privacy cost against the number of noisy screenings"
+    return epsilon_against_releases(lines, releases, delta=delta, tolerance=tolerance, title=title, ax=ax)

@@ -1,0 +1,240 @@
+"""Epsilon against the number of releases, or against a parameter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from accountant.errors import ParameterError, integer, shown
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.guarantee import Guarantee, rounded_down, rounded_up
+from accountant.plots.style import (
+    adjacency_of,
+    canvas,
+    headline,
+    label_lines,
+    log_scale,
+    mark_private,
+    plain,
+    style,
+    taken,
+)
+from accountant.price import epsilon
+from accountant.renyi.conversion import checked_conversion
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["METHODS", "Line", "epsilon_against_parameter", "epsilon_against_releases"]
+
+Run: TypeAlias = Event | Composition
+Made: TypeAlias = Callable[[float], Run]
+
+METHODS = {
+    "classic": "Rényi, classic conversion",
+    "improved": "Rényi, improved conversion",
+    "optimal": "Rényi, optimal conversion",
+    "tight": "tight",
+}
+"""Methods that lines of epsilon may be drawn by: conversions of the Rényi route, and the tight route's interval."""
+
+POINTS = {"tight": 8}
+"""Points of a line whose places are not given; 32 for the others, which are cheaper."""
+
+
+class Line(NamedTuple):
+    """One line of a plot of epsilon.
+
+    Attributes
+    ----------
+    label : str
+        Its name; empty for the method's.
+    run : Event, Composition or callable
+        What is priced: see `epsilon_against_releases`.
+    method : str
+        One of `METHODS`.
+    """
+
+    label: str
+    run: Run | Made
+    method: str = "improved"
+
+
+def epsilon_against_releases(
+    run: Run | Made | Sequence[Line],
+    releases: int | Sequence[int],
+    *,
+    delta: float,
+    methods: Sequence[str] = tuple(METHODS),
+    tolerance: float = 0.02,
+    title: str = "Privacy cost against the number of releases",
+    ax: Axes | None = None,
+) -> Axes:
+    """Epsilon at a delta as the number of releases grows, by several methods or of several runs.
+
+    Markers are where the tight interval was computed; between points, lines are drawn to guide the eye.
+
+    Parameters
+    ----------
+    run : Event, Composition, callable, or sequence of Line
+        An event is released n times. Of a composition, n releases are taken in proportion to its counts, each
+        count rounded up; at ``run.releases`` it is the run itself. A callable makes the run of n releases.
+    releases : int, or sequence of int
+        Numbers of releases n >= 1; one number for points up to it.
+    delta : float
+        In [0, 1).
+    methods : sequence of str
+        From `METHODS`, for a single run.
+    tolerance : float
+        Width of tight intervals, as for `epsilon`.
+    title : str
+    ax : Axes, optional
+
+    Raises
+    ------
+    ParameterError, AdjacencyMismatch, NoGuarantee, ProfileUnavailable, ToleranceUnreachable
+        As `epsilon`, at any of the points.
+    """
+    many = isinstance(releases, Sequence | np.ndarray)
+    given = [integer("releases", n, 1, 10**15) for n in (releases if many else [releases])]  # type: ignore[union-attr]
+    if not given:
+        raise ParameterError(f"releases = {shown(releases)}; accepted: one or more whole numbers, each at least 1")
+
+    def places(method: str) -> list[float]:
+        if many:
+            return sorted({float(n) for n in given})
+        # epsilon grows like the square root of n: equal steps in it
+        parts = np.linspace(0.0, 1.0, POINTS.get(method, 32) + 1)[1:] ** 2
+        return sorted({float(max(math.ceil(given[0] * part), 1)) for part in parts.tolist()})
+
+    lines = _lines(run, methods)
+    made = [line._replace(run=_growing(line.run)) for line in lines]
+    with canvas(ax) as axes:
+        _draw_prices(axes, made, places, delta, tolerance, title, ends=True)
+        axes.set_xlim(left=0.0)
+        axes.set_ylim(bottom=0.0)
+        axes.set_xlabel("releases")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        label_lines(axes)
+        return axes
+
+
+def epsilon_against_parameter(
+    make: Made | Sequence[Line],
+    values: ArrayLike,
+    *,
+    delta: float,
+    name: str = "parameter",
+    methods: Sequence[str] = ("improved",),
+    tolerance: float = 0.02,
+    ax: Axes | None = None,
+) -> Axes:
+    """Epsilon at a delta as one parameter of a run moves.
+
+    Parameters
+    ----------
+    make : callable, or sequence of Line
+        From a value to a run, as for `calibrate`.
+    values : array_like
+        Values of the parameter; on a logarithmic axis where the largest is over 30 times the smallest.
+    name : str
+        What the parameter is called.
+    delta, methods, tolerance, ax
+        As for `epsilon_against_releases`; so are the errors.
+    """
+    points = np.unique(np.asarray(values, dtype=float))
+    if points.size == 0 or not np.isfinite(points).all():
+        raise ParameterError(f"values = {shown(values)}; accepted: one or more finite numbers")
+    lines = _lines(make, methods)
+    for line in lines:
+        if not callable(line.run):
+            raise ParameterError(f"make = {shown(line.run)}; accepted: a function from a value of {name} to a run")
+    with canvas(ax) as axes:
+        _draw_prices(axes, lines, lambda method: points.tolist(), delta, tolerance, f"Privacy cost against {name}")
+        axes.set_xlabel(plain(name))
+        axes.set_ylim(bottom=0.0)
+        if 0 < 30 * points[0] < points[-1]:
+            axes.set_xscale("log")
+            log_scale(axes.xaxis)
+        heights = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()])
+        if 0 < 30 * heights.min() < heights.max():
+            axes.set_yscale("log")
+            axes.autoscale(axis="y")
+            log_scale(axes.yaxis)
+        label_lines(axes)
+        return axes
+
+
+def _lines(run: Run | Made | Sequence[Line], methods: Sequence[str]) -> list[Line]:
+    lines = list(run) if isinstance(run, Sequence) else [Line("", run, method) for method in methods]
+    if not lines or not all(isinstance(line, Line) for line in lines):
+        raise ParameterError(f"lines = {shown(run)}, methods = {shown(methods)}; accepted: one or more")
+    for line in lines:
+        if line.method not in METHODS:
+            raise ParameterError(f"method = {line.method!r}; accepted: {', '.join(METHODS)}")
+    return lines
+
+
+def _growing(run: Run | Made) -> Made:
+    """The run of n releases, as a function of n."""
+    if isinstance(run, Event):
+        return lambda n: int(n) * run
+    if isinstance(run, Composition):
+        entries, whole = list(run), max(run.releases, 1)
+        return lambda n: Composition((event, -(-count * int(n) // whole)) for event, count in entries)
+    if callable(run):
+        return lambda n: run(int(n))
+    raise ParameterError(f"run = {shown(run)}; accepted: an event, a composition, or a function of n")
+
+
+def _draw_prices(
+    ax: Axes,
+    lines: Sequence[Line],
+    places: Callable[[str], list[float]],
+    delta: float,
+    tolerance: float,
+    title: str,
+    *,
+    ends: bool = False,
+) -> None:
+    """Draw lines of epsilon at `places`; `ends`: their names say the last value."""
+    priced = []
+    for line in lines:
+        xs, make = places(line.method), line.run
+        if not callable(make):
+            raise ParameterError(f"run = {shown(make)}; accepted: a function")
+        priced.append((line, xs, [_price(make(x), delta, line.method, tolerance) for x in xs]))
+    every = [price for _, _, prices in priced for price in prices]
+    common = lines[0].method if all(line.label for line in lines) else None
+    how = "" if common is None else f"; {METHODS[common]}"
+    how += " unless marked" if any(line.method != common for line in lines) and common else ""
+    headline(ax, title, f"{adjacency_of([price.adjacency for price in every])}; delta = {rounded_up(delta)}{how}")
+    for line, xs, prices in priced:
+        look = style(taken(ax))
+        label = plain(line.label or METHODS[line.method])
+        label += f", {METHODS[line.method]}" if line.label and line.method != common else ""
+        if any(price.data_dependent for price in prices):
+            label += " *"
+            mark_private(ax)
+        upper = [price.epsilon for price in prices]
+        tight = line.method == "tight"
+        if ends:
+            low = f"{rounded_down(prices[-1].lower or 0.0, 4)} to " if tight else ""
+            label += f": {low}{rounded_up(upper[-1], 4)}"
+        marker = look["marker"] if tight or len(xs) == 1 else ""
+        ax.plot(xs, upper, **{**look, "marker": marker}, label=label)
+        if tight:
+            ax.fill_between(xs, [price.lower or 0.0 for price in prices], upper, color=look["color"], alpha=0.25, lw=0)
+    ax.margins(x=0.0)
+    ax.set_ylabel("epsilon, at most")
+
+
+def _price(run: Run, delta: float, method: str, tolerance: float) -> Guarantee:
+    if method == "tight":
+        return epsilon(run, delta, method="tight", tolerance=tolerance)
+    return epsilon(run, delta, conversion=checked_conversion(method))

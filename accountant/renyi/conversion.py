@@ -1,0 +1,155 @@
+"""From a Rényi bound at one order to (epsilon, delta), and back: theorems, on arrays.
+
+Orders enter as b = a - 1, which stays exact near 1. All three are non-increasing in delta; epsilons are
+clipped below at 0. "optimal" is what a Rényi bound at that order implies and nothing looser.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+
+from accountant.errors import ParameterError
+from accountant.numerics.special import FloatArray, Kernel, divergence_from_log_mean, log_mean_excess, logaddexp
+
+__all__ = ["CONVERSIONS", "Conversion", "checked_conversion", "epsilon_from_renyi", "log_delta_from_renyi"]
+
+Conversion = Literal["improved", "classic", "optimal"]
+CONVERSIONS: tuple[Conversion, ...] = get_args(Conversion)
+
+
+def checked_conversion(conversion: object) -> Conversion:
+    """`conversion`, or ParameterError naming those that exist."""
+    for known in CONVERSIONS:
+        if conversion == known:
+            return known
+    raise ParameterError(f"conversion = {conversion!r}; accepted: {', '.join(CONVERSIONS)}")
+
+
+def epsilon_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray, log_delta: float) -> FloatArray:
+    """Epsilon that a Rényi divergence `renyi` at order 1 + b implies at delta = exp(log_delta)."""
+    if conversion == "classic":
+        # Mironov 2017, Prop. 3
+        return np.maximum(renyi - log_delta / b, 0.0)
+    # Canonne, Kamath & Steinke 2020, Prop. 12:  eps + log((a-1)/a) - (log delta + log a)/(a-1)
+    improved: FloatArray = np.maximum(renyi - np.log1p(1 / b) - (log_delta + np.log1p(b)) / b, 0.0)
+    if conversion == "improved":
+        return improved
+    result = np.empty_like(improved)
+    optimal_epsilons(b, renyi, log_delta, improved, result)
+    return result
+
+
+def log_delta_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray, epsilon: float) -> FloatArray:
+    """Log of the delta that a Rényi divergence `renyi` at order 1 + b implies at `epsilon`; above 0 it says nothing."""
+    if conversion == "classic":
+        with np.errstate(over="ignore"):
+            classic: FloatArray = b * (renyi - epsilon)
+        return classic
+    # the same proposition solved for delta
+    with np.errstate(over="ignore"):
+        improved: FloatArray = b * (renyi - epsilon - np.log1p(1 / b)) - np.log1p(b)
+    if conversion == "improved":
+        return improved
+    result = np.empty_like(improved)
+    optimal_log_deltas(b, renyi, epsilon, improved, result)
+    return result
+
+
+# --- the optimal conversion ----------------------------------------------------------------------------
+
+
+SHARP = 1e8
+"""Largest order - 1 at which the optimal rule is solved; beyond, rounding could beat what it gains on improved."""
+
+
+@Kernel
+def bernoulli_gap(b: float, epsilon: float, log_delta: float, z: float) -> float:
+    """D_a(Bernoulli(p) || Bernoulli(q)) where p - e^eps q = delta and p = delta + (1 - delta)/(1 + e^-z)."""
+    delta = math.exp(log_delta)
+    log_rest = math.log1p(-delta)
+    log_share = log_rest - logaddexp(0.0, -z)  # log(p - delta)
+    log_q = log_share - epsilon
+    up = epsilon + logaddexp(0.0, log_delta - log_share)  # log(p/q)
+    q = math.exp(log_q)
+    kept = -math.expm1(log_q)  # 1 - q, > 0 since p - delta < 1
+    gained = q * math.expm1(epsilon) if epsilon < 1.0 else math.exp(log_share) - q
+    lost = (delta + gained) / kept  # 1 - (1-p)/(1-q)
+    log_kept = math.log(kept)
+    down = math.log1p(-lost) if lost < 0.5 else log_rest - logaddexp(0.0, z) - log_kept
+    log_mean = logaddexp(log_q + log_mean_excess(b, up), log_kept + log_mean_excess(b, down))
+    return divergence_from_log_mean(b, log_mean)
+
+
+@Kernel
+def smallest_gap(b: float, epsilon: float, log_delta: float) -> float:
+    """Least D_a over all two-point laws whose hockey-stick divergence at epsilon is delta.
+
+    Asoodeh, Liao, Calmon, Kosut & Sankar 2021, Thm 2 (two-point laws suffice). Along p - e^eps q = delta the
+    divergence's exponential is convex in p, so golden-section search on the logit finds its minimum.
+    """
+    golden = 0.6180339887498949
+    low = log_delta + min(math.log(b), 0.0) - 8.0
+    high = 45.0
+    left = high - golden * (high - low)
+    right = low + golden * (high - low)
+    at_left = bernoulli_gap(b, epsilon, log_delta, left)
+    at_right = bernoulli_gap(b, epsilon, log_delta, right)
+    while high - low > 1e-9 * (1.0 + abs(low)):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = bernoulli_gap(b, epsilon, log_delta, left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = bernoulli_gap(b, epsilon, log_delta, right)
+    return min(at_left, at_right)
+
+
+@Kernel
+def optimal_epsilons(
+    b: FloatArray, renyi: FloatArray, log_delta: float, improved: FloatArray, result: FloatArray
+) -> None:
+    """Fill `result` with the smallest epsilons; bisection keeps the end at which no pair remains."""
+    for i in range(b.size):
+        low = 0.0
+        high = improved[i]
+        if b[i] > SHARP:
+            result[i] = high
+            continue
+        if high == 0.0 or not high < math.inf or smallest_gap(b[i], 0.0, log_delta) >= renyi[i]:
+            result[i] = 0.0 if high < math.inf else high
+            continue
+        while high - low > 1e-13 * high:
+            middle = 0.5 * (low + high)
+            if smallest_gap(b[i], middle, log_delta) >= renyi[i]:
+                high = middle
+            else:
+                low = middle
+        result[i] = high
+
+
+@Kernel
+def optimal_log_deltas(
+    b: FloatArray, renyi: FloatArray, epsilon: float, improved: FloatArray, result: FloatArray
+) -> None:
+    """Fill `result` with the logs of the smallest deltas, as `optimal_epsilons` does for epsilons."""
+    for i in range(b.size):
+        high = min(improved[i], -1e-12)
+        low = max(4.0 * high - 1.0, -745.0)
+        if b[i] > SHARP or high <= -745.0 or smallest_gap(b[i], epsilon, high) < renyi[i]:
+            result[i] = improved[i]
+            continue
+        while low > -745.0 and smallest_gap(b[i], epsilon, low) >= renyi[i]:
+            high = low
+            low = max(2.0 * low, -745.0)
+        while high - low > 1e-13 * abs(high):
+            middle = 0.5 * (low + high)
+            if smallest_gap(b[i], epsilon, middle) >= renyi[i]:
+                high = middle
+            else:
+                low = middle
+        result[i] = high

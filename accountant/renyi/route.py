@@ -1,0 +1,207 @@
+"""The Rényi route: the best real order for a conversion, and the guarantee at it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountant.errors import NoGuarantee
+from accountant.events.composition import Composition
+from accountant.guarantee import Guarantee
+from accountant.numerics.special import FloatArray
+from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
+from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
+
+__all__ = ["ORDERS", "Prices", "renyi_delta", "renyi_deltas", "renyi_epsilon", "renyi_epsilons"]
+
+ORDERS = (1 + 1e-9, 1e12)
+"""Range of orders that is searched."""
+
+_LOW, _HIGH = math.log(1e-9), math.log(1e12)
+_STEP = math.log(10) / 4
+
+
+def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Guarantee:
+    """Smallest epsilon over real orders, capped by the pure-DP limit.
+
+    Raises
+    ------
+    NoGuarantee
+        delta = 0 and the pure-DP limit is infinite.
+    """
+    quick = renyi_epsilons([run], np.array([delta]), conversion) if delta > 0.0 else None
+    if quick is not None and quick.orders[0] < math.inf:
+        return _guarantee(run, float(quick.values[0]), delta, conversion, float(quick.orders[0]), bool(quick.edges[0]))
+    pure = float(quick.values[0]) if quick else float(run.renyi(math.inf))
+    if quick or delta == 0.0 or pure == 0.0:
+        if pure == math.inf:
+            raise NoGuarantee(
+                "delta = 0 and this run is not pure DP: its epsilon is infinite; accepted: delta in (0, 1)"
+            )
+        return _guarantee(run, pure, delta, conversion, math.inf, False)
+    order, best, at_edge = _best_of_rules(run, conversion, epsilon_from_renyi, math.log(delta))
+    if pure <= best and pure < math.inf:
+        return _guarantee(run, pure, delta, conversion, math.inf, False)
+    if best == math.inf:
+        raise NoGuarantee(f"the Rényi curve is infinite at every order in [{ORDERS[0]}, {ORDERS[1]:g}]")
+    return _guarantee(run, best, delta, conversion, order, at_edge)
+
+
+def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Guarantee:
+    """Smallest delta over real orders; 0 where epsilon reaches the pure-DP limit, else at least 5e-324."""
+    quick = renyi_deltas([run], np.array([epsilon]), conversion)
+    if quick is not None:
+        return _guarantee(
+            run, epsilon, float(quick.values[0]), conversion, float(quick.orders[0]), bool(quick.edges[0])
+        )
+    if float(run.renyi(math.inf)) <= epsilon:
+        return _guarantee(run, epsilon, 0.0, conversion, math.inf, False)
+    order, best, at_edge = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
+    return _guarantee(run, epsilon, float(_no_pure_claim(best)), conversion, order, at_edge)
+
+
+def _no_pure_claim(log_delta: FloatArray | float) -> FloatArray:
+    """delta <= 1; one that underflows to 0 would claim pure DP."""
+    delta: FloatArray = np.maximum(np.exp(np.minimum(log_delta, 0.0)), 5e-324)
+    return delta
+
+
+class Prices(NamedTuple):
+    """One entry per run: epsilon or delta, the order it was read off at (inf: pure DP), whether at an edge."""
+
+    values: FloatArray
+    orders: FloatArray
+    edges: NDArray[np.bool_]
+
+
+def renyi_epsilons(runs: Sequence[Composition], deltas: FloatArray, conversion: Conversion) -> Prices | None:
+    """As `renyi_epsilon` for many runs at once, deltas > 0; None if some event is not compiled."""
+    return _compiled(runs, np.log(deltas), conversion, CLASSIC_EPSILON)
+
+
+def renyi_deltas(runs: Sequence[Composition], epsilons: FloatArray, conversion: Conversion) -> Prices | None:
+    """As `renyi_delta` for many runs at once; None if some event is not compiled."""
+    found = _compiled(runs, epsilons, conversion, CLASSIC_DELTA)
+    if found is None:
+        return None
+    pure = np.isinf(found.orders)
+    return found._replace(values=np.where(pure, 0.0, _no_pure_claim(np.where(pure, 0.0, found.values))))
+
+
+def _compiled(runs: Sequence[Composition], given: FloatArray, conversion: Conversion, task: int) -> Prices | None:
+    """Prices by the compiled search; where the pure-DP limit is no worse, order inf and that limit."""
+    if conversion == "optimal":
+        return None
+    rule = task if conversion == "classic" else task + 1
+    best = best_orders(runs, given, rule, _LOW, _HIGH)
+    if best is None:
+        return None
+    # the theorems hold entry by entry
+    convert: Callable[..., FloatArray] = epsilon_from_renyi if task == CLASSIC_EPSILON else log_delta_from_renyi
+    values = convert(conversion, best.b, best.curve, given)
+    pure = best.limit <= (values if task == CLASSIC_EPSILON else given)
+    log_b = np.log(best.b)
+    edges = ((log_b <= _LOW + 1e-6) | (log_b >= _HIGH - 1e-6)) & ~pure
+    return Prices(np.where(pure, best.limit, values), np.where(pure, math.inf, 1 + best.b), edges)
+
+
+def _best_of_rules(
+    run: Composition,
+    conversion: Conversion,
+    convert: Callable[[Conversion, FloatArray, FloatArray, float], FloatArray],
+    given: float,
+) -> tuple[float, float, bool]:
+    """Best order, value and edge; the optimal rule is never above improved, at no order of either's search."""
+    found = [_best_order(partial(_converted, run, convert, conversion, given))]
+    if conversion == "optimal":
+        task = CLASSIC_EPSILON if convert is epsilon_from_renyi else CLASSIC_DELTA
+        quick = _compiled([run], np.array([given]), "improved", task)
+        if quick is None:
+            found.append(_best_order(partial(_converted, run, convert, "improved", given)))
+        elif quick.orders[0] < math.inf:
+            found.append((float(quick.orders[0]), float(quick.values[0]), bool(quick.edges[0])))
+    return min(found, key=lambda each: each[1])
+
+
+def _converted(
+    run: Composition,
+    convert: Callable[[Conversion, FloatArray, FloatArray, float], FloatArray],
+    rule: Conversion,
+    given: float,
+    b: FloatArray,
+) -> FloatArray:
+    return convert(rule, b, run.renyi(1 + b), given)
+
+
+def _guarantee(
+    run: Composition, epsilon: float, delta: float, conversion: Conversion, order: float, at_edge: bool
+) -> Guarantee:
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=run.adjacency,
+        method="renyi",
+        conversion=conversion,
+        order=order,
+        order_at_edge=at_edge,
+        data_dependent=run.data_dependent,
+    )
+
+
+def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, float, bool]:
+    """Order, value and whether the order is at an edge, of the least `objective(a - 1)`.
+
+    (a-1) times a Rényi curve is convex, which makes both closed-form conversions quasi-convex in the order: walk
+    out from order 2 on a log grid until the objective rises, then minimise inside the bracket. Every value
+    seen is a valid bound, so a search that stops early is only less sharp.
+    """
+    seen: dict[float, float] = {}
+
+    def at(x: FloatArray) -> FloatArray:
+        # the order itself is what is priced: let b be exactly its distance from 1
+        b = (1 + np.exp(x)) - 1
+        values = objective(b)
+        seen.update(zip(x.tolist(), values.tolist(), strict=True))
+        return values
+
+    steps = np.arange(8)
+    for sign, edge in ((1, _HIGH), (-1, _LOW)):
+        start = 0.0
+        previous = math.inf
+        while abs(start) < abs(edge):
+            xs = start + sign * _STEP * steps
+            xs = np.clip(xs, _LOW, _HIGH)
+            values = at(np.unique(xs))
+            least = float(values.min())
+            if least >= previous and math.isfinite(previous):
+                break
+            previous = min(previous, least)
+            start += sign * _STEP * len(steps)
+    best = min(seen, key=lambda x: (seen[x], abs(x)))
+    low, high = max(best - _STEP, _LOW), min(best + _STEP, _HIGH)
+    if math.isfinite(seen[best]):
+        _golden_section(lambda x: float(at(np.array([x]))[0]), low, high)
+        best = min(seen, key=lambda x: (seen[x], abs(x)))
+    at_edge = best <= _LOW + 1e-6 or best >= _HIGH - 1e-6
+    return 1 + math.exp(best), seen[best], at_edge
+
+
+def _golden_section(f: Callable[[float], float], low: float, high: float) -> None:
+    """Evaluate f ever closer to its minimum in [low, high], to 1e-7. (scipy.optimize takes longer to import.)"""
+    shrink = (math.sqrt(5) - 1) / 2
+    left, right = high - shrink * (high - low), low + shrink * (high - low)
+    at_left, at_right = f(left), f(right)
+    while high - low > 1e-7:
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - shrink * (high - low)
+            at_left = f(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + shrink * (high - low)
+            at_right = f(right)

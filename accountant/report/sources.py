@@ -1,0 +1,121 @@
+"""How the figures of a report were computed: what events say of themselves, methods in words, and references."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import re
+from collections.abc import Iterable
+from importlib import resources
+from string import Template
+
+from accountant.events.event import Event
+from accountant.events.subsampled import PoissonSubsampled
+from accountant.guarantee import Guarantee
+from accountant.plan import Plan
+
+__all__ = ["ROUTES", "items", "references", "sources"]
+
+ROUTES = {
+    "classic": ("Rényi, classic conversion", "Mironov 2017, Prop. 3"),
+    "improved": ("Rényi, improved conversion", "Canonne, Kamath & Steinke 2020, Prop. 12"),
+    "optimal": ("Rényi, optimal conversion", "Asoodeh, Liao, Calmon, Kosut & Sankar 2021, Thm 2"),
+}
+"""What conversions are called, and where they are proved."""
+
+TIGHT = {
+    "closed form": "the privacy profile of the whole plan in closed form, inverted",
+    "pure-DP limit": "the largest privacy loss that can occur",
+    "privacy-loss distribution": "laws of the privacy loss on a grid, one from above (Doroshenko et al. 2022) and one "
+    "from below, composed by Fourier transform",
+    "dynamic programme": "the game in which an adversary picks another vote count before every screening, solved "
+    "backwards, with interpolation from above and tests from below",
+}
+"""How the tight route found its interval, by words that its source contains."""
+
+REFERENCES = {
+    "Asoodeh, Liao, Calmon, Kosut & Sankar 2021": "S. Asoodeh, J. Liao, F. Calmon, O. Kosut, L. Sankar. Three variants "
+    "of differential privacy: lossless conversion and applications. IEEE JSAIT, 2021.",
+    "Balle & Wang 2018": "B. Balle, Y.-X. Wang. Improving the Gaussian mechanism for differential privacy: analytical "
+    "calibration and optimal denoising. ICML 2018.",
+    "Bun & Steinke 2016": "M. Bun, T. Steinke. Concentrated differential privacy: simplifications, extensions, and "
+    "lower bounds. TCC 2016.",
+    "Canonne, Kamath & Steinke 2020": "C. Canonne, G. Kamath, T. Steinke. The discrete Gaussian for differential "
+    "privacy. NeurIPS 2020.",
+    "Dong, Roth & Su 2022": "J. Dong, A. Roth, W. Su. Gaussian differential privacy. JRSS B 84, 2022.",
+    "Doroshenko et al. 2022": "V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi. Connect the dots: tighter "
+    "discrete approximations of privacy loss distributions. PoPETs 2022.",
+    "Ghosh, Roughgarden & Sundararajan 2012": "A. Ghosh, T. Roughgarden, M. Sundararajan. Universally "
+    "utility-maximizing privacy mechanisms. SIAM J. Comput. 41, 2012.",
+    "Kairouz, Oh & Viswanath 2015": "P. Kairouz, S. Oh, P. Viswanath. The composition theorem for differential "
+    "privacy. ICML 2015.",
+    "Mironov 2017": "I. Mironov. Rényi differential privacy. CSF 2017.",
+    "Mironov, Talwar & Zhang 2019": "I. Mironov, K. Talwar, L. Zhang. Rényi differential privacy of the sampled "
+    "Gaussian mechanism. arXiv:1908.10530, 2019.",
+    "Papernot et al. 2017": "N. Papernot et al. Semi-supervised knowledge transfer for deep learning from private "
+    "training data. ICLR 2017.",
+    "Papernot et al. 2018": "N. Papernot et al. Scalable private learning with PATE. ICLR 2018.",
+    "private-knn": "private-knn: Y. Zhu, X. Yu, M. Chandraker, Y.-X. Wang. Private-kNN: practical differential privacy "
+    "for computer vision. CVPR 2020.",
+    "reverse-knn": "reverse-knn: Y. Li, S. Wang, Y. Wang, J. Li, et al. Fine-grained private knowledge distillation.",
+    "Steinke 2022": "T. Steinke. Composition of differential privacy & privacy amplification by subsampling. "
+    "arXiv:2210.00597, 2022.",
+    "Wang et al. 2021": "S. Wang, J. Li, Y. Qian, J. Du, W. Lin, W. Yang. Hiding numerical vectors in local private "
+    "and shuffled messages. IJCAI 2021.",
+}
+"""Works that pages cite, by how they cite them."""
+
+
+def items(lines: Iterable[str]) -> str:
+    """A list's items, of text that is safe in HTML."""
+    return "\n".join(f"<li>{line}</li>" for line in lines)
+
+
+def references(page: str) -> str:
+    """The works that a page cites."""
+    return items(html.escape(full) for short, full in REFERENCES.items() if html.escape(short) in page)
+
+
+def sources(plan: Plan, tight: Guarantee | str) -> str:
+    """How each figure was computed; `tight` is the tight price, or why there is none."""
+    kinds: dict[type[Event], list[str]] = {}
+    for release in plan.releases:
+        event = release.event
+        for each in (event, event.event) if isinstance(event, PoissonSubsampled) else (event,):
+            kinds.setdefault(type(each), []).append(release.name)
+    blocks = []
+    for kind in sorted(kinds, key=lambda each: each is PoissonSubsampled):
+        title = html.escape(f"{_spaced(kind.__name__)}: {', '.join(kinds[kind])}")
+        blocks.append(f"<h3>{title}</h3>\n{_prose(kind)}")
+    how = ""
+    if not isinstance(tight, str):
+        ways = [words for name, words in TIGHT.items() if name in (tight.source or "")] or [tight.source or ""]
+        how = (
+            "<h3>The tight interval</h3>\n<p>Both ends are certified, rounding included; found by "
+            f"{html.escape('; and '.join(ways))}. It holds for the plan as written; the page does not compute it for "
+            "other values.</p>"
+        )
+    common = resources.files("accountant.report.page").joinpath("how.html").read_text("utf-8")
+    return "\n".join([*blocks, Template(common).substitute(tight=how)])
+
+
+def _spaced(name: str) -> str:
+    """A class's name in words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+
+
+def _prose(kind: type[Event]) -> str:
+    """What a class says of itself, up to its parameters, as paragraphs."""
+    about = re.split(r"\n+Parameters\n-+\n", inspect.getdoc(kind) or "")[0]
+    # the source's own notes are not with the reader
+    about = re.sub(r"corrected in\s+accounting\.md, section [\d.]+", "corrected", about)
+    about = re.sub(r"\s+\(accounting\.md, section [\d.]+\)|,?\s*accounting\.md, section [\d.]+,?", "", about)
+    blocks = []
+    for block in re.split(r"\n\n+", about):
+        words = html.escape(block)
+        if block.startswith("    "):
+            blocks.append(f"<pre>{inspect.cleandoc(words)}</pre>")
+        else:
+            words = re.sub(r"``(.+?)``|`(.+?)`", lambda code: f"<code>{code[1] or code[2]}</code>", words, flags=re.S)
+            blocks.append(f"<p>{' '.join(words.split())}</p>")
+    return "\n".join(blocks)

@@ -1,0 +1,154 @@
+"""Laws that every event must keep, for your events as much as for the built-in ones.
+
+``check_event(event)`` holds an event against all of them with inputs drawn by Hypothesis, and says which law
+broke, where, and by how much. `events()` and `compositions()` are strategies for tests of your own. Needs
+Hypothesis: ``pip install 'knn-accountant[testing]'``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from accountant.adjacency import Adjacency
+from accountant.errors import ParameterError, shown
+from accountant.events.collision import Collision
+from accountant.events.discrete_gaussian import DiscreteGaussian
+from accountant.events.discrete_laplace import DiscreteLaplace
+from accountant.events.event import Event
+from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
+from accountant.events.laplace import Laplace
+from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
+from accountant.events.randomized_response import PureDP, RandomizedResponse
+from accountant.events.screening import DataDependentScreening, NoisyScreening
+from accountant.events.subsampled import PoissonSubsampled
+from accountant.testing.laws import LAWS, Law, LawBroken, laws_for
+from accountant.testing.strategies import compositions, epsilons_of, events, hypothesis, orders
+
+__all__ = [
+    "LAWS",
+    "Law",
+    "LawBroken",
+    "broken_laws",
+    "check_event",
+    "compositions",
+    "epsilons_of",
+    "events",
+    "example_events",
+    "laws_for",
+    "orders",
+]
+
+GRID = [1 + 10 ** (exponent / 70) for exponent in range(-420, 421)]
+"""Orders that are always tried: 70 to a decade of their distance from 1."""
+
+
+def example_events() -> list[Event]:
+    """One event of every built-in kind, sampled where that makes sense: what ``accountant verify`` checks."""
+    central: list[Event] = [
+        Gaussian(20.0),
+        Laplace(2.0),
+        Laplace(3.0, coordinates=3),
+        DiscreteLaplace(2.0, sensitivity=3),
+        DiscreteGaussian(2.0),
+        RandomizedResponse(1.0, bits=2),
+        NoisyScreening(85.0, 210.0, 300),
+        NoisyScreening(2.0, 30.0, 50, min_votes=25),
+        GNMax(40.0),
+        LNMax(20.0),
+        PureDP(0.5),
+        ZeroConcentratedDP(0.1),
+        GaussianDP(0.5),
+    ]
+    return [
+        *central,
+        *(PoissonSubsampled(event, 0.1) for event in central),
+        Collision(1.0, 2, 8),
+        Gaussian(5.0, adjacency=Adjacency.REPLACE),
+        DataDependentScreening(85.0, 210.0, 40),
+        DataDependentGNMax(40.0, (200.0, 40.0, 10.0, 0.0)),
+        DataDependentLNMax(20.0, (200.0, 40.0, 10.0, 0.0)),
+    ]
+
+
+def broken_laws(event: Event, *, max_examples: int = 50, laws: Sequence[Law] | None = None) -> list[LawBroken]:
+    """Hold `event` against the laws and return one LawBroken for each that it breaks.
+
+    Parameters
+    ----------
+    event : Event
+    max_examples : int
+        Random inputs per law; the same ones every time.
+    laws : sequence of Law, optional
+        Instead of all that apply.
+
+    Raises
+    ------
+    MissingExtra
+        Hypothesis is not installed.
+    """
+    library = hypothesis()
+    settings = library.settings(
+        max_examples=max_examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(library.HealthCheck),
+    )
+    broken = []
+
+    _refuse_unusable(event)
+
+    def hold(law: Law) -> None:
+        if law.sweep is not None:
+            law.sweep(event, GRID)
+
+        def check(data: Any) -> None:
+            law.check(event, data.draw)
+
+        settings(library.given(library.strategies.data())(check))()
+
+    for law in laws_for(event) if laws is None else laws:
+        try:
+            hold(law)
+        except LawBroken as failure:
+            broken.append(failure)
+        except Exception as error:
+            broken.append(LawBroken(law.name, "evaluation", math.inf, f"it raised {error!r}"))
+    return broken
+
+
+def _refuse_unusable(event: object) -> None:
+    """Raise ParameterError for what no law can be held against."""
+    if not isinstance(event, Event) or not isinstance(getattr(event, "adjacency", None), Adjacency):
+        raise ParameterError(f"{shown(event)} has no adjacency; accepted: an Event with an `adjacency`")
+    try:
+        hash(event)
+    except TypeError:
+        raise ParameterError(f"{shown(event)} cannot be hashed; accepted: a frozen dataclass") from None
+
+
+def check_event(event: Event, *, max_examples: int = 50) -> None:
+    """Hold an event against every law that applies to it.
+
+    Parameters
+    ----------
+    event : Event
+        Built in, or your own: a frozen dataclass derived from `accountant.Event`.
+    max_examples : int
+        Random inputs per law; the same ones every time.
+
+    Raises
+    ------
+    LawBroken
+        A law does not hold; the message says which, at which order, epsilon or rate, and by how much.
+    MissingExtra
+        Hypothesis is not installed.
+    """
+    failures = broken_laws(event, max_examples=max_examples)
+    if failures:
+        first = failures[0]
+        if len(failures) > 1:
+            first.add_note(f"also broken: {'; '.join(str(failure) for failure in failures[1:])}")
+        raise first

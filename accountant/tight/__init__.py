@@ -1,0 +1,1 @@
+"""The certified route: closed forms, privacy-loss distributions, and the game of screenings."""

@@ -1,0 +1,428 @@
+"""Tight accounting of events with a privacy profile: certified bounds on delta(epsilon) and epsilon(delta).
+
+Each event is bracketed by two measures on a grid of losses (`accountant.tight.loss_grid`); a composition's
+measure is their convolution, computed by one Fourier transform for each distinct event. All masses are
+tilted by e^{tilt l} near the saddle point of what is asked, so that errors are relative to the answer:
+
+    delta(eps) = M sum_l F(l) e^{-tilt l} W(eps - l),   W(x) = (1 - e^x)_+ or what other events leave,
+
+with F the tilted probabilities of the composed loss. What wraps around the Fourier window is bounded by Chernoff's
+bound on the same masses, rounding by the norm of the transform's error; both are added on the safe side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountant.errors import ParameterError, ToleranceUnreachable, real
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.numerics.special import FloatArray, Interval, crossing
+from accountant.tight.loss_grid import (
+    ROUNDING,
+    Direction,
+    Grid,
+    Masses,
+    aligned_step,
+    bracket,
+    largest_atom,
+    loss_range,
+)
+
+__all__ = ["Terminal", "Terminals", "composed_delta", "composed_epsilon"]
+
+MAX_POINTS = 2**23
+
+SPARE = 5.0
+"""Nats by which a tilt may miss the saddle point: errors grow by as much, relative to the answer."""
+
+TAIL = 27.0
+"""Tilted mass outside the Fourier window is sought below e^-TAIL."""
+
+
+class Terminal(Protocol):
+    """What comes after all events here: bounds on log W(e^x), W <= 1 convex and falling in e^x."""
+
+    def log_upper(self, x: FloatArray) -> FloatArray: ...
+
+    def log_lower(self, x: FloatArray) -> FloatArray: ...
+
+
+class HockeyStick:
+    """Nothing comes after: W(u) = (1 - u)_+."""
+
+    def log_upper(self, x: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(-np.expm1(np.minimum(x, 0.0))))
+
+    log_lower = log_upper
+
+
+Entries = Sequence[tuple[Event, int]]
+Terminals = Mapping[Direction, Terminal]
+
+
+class Side:
+    """The composed measure of one side (above or below): spectra are multiplied up, then turned back once.
+
+    `noise` bounds the 2-norm of the error of the probabilities, `slack` the error of the logarithm of their
+    normalisation, `places` that of the losses.
+    """
+
+    def __init__(self, grid: Grid, points: int, spread: float) -> None:
+        self.grid, self.points = grid, points
+        self.spectrum: NDArray[np.complex128] = np.ones(points // 2 + 1, dtype=complex)
+        self.first, self.last, self.offset, self.log_total, self.mean, self.kinds = 0, 0, 0.0, 0.0, 0.0, 0
+        self.noise, self.slack, self.places = 0.0, 0.0, 0.0
+        # log E e^{t (l - mean)} and log E e^{-t (l - mean)} for every t of `powers`; the same for one t above the tilt
+        self.powers = 2.0 ** np.arange(4) / spread
+        self.cumulants = np.zeros((2, self.powers.size))
+        self.deep, self.deep_cumulant = grid.tilt + 6 / spread, 0.0
+        self.support = np.zeros(2)  # how far the loss reaches above and below its mean
+
+    def add(self, masses: Masses, count: int) -> None:
+        """Compose with `count` copies."""
+        from scipy.fft import rfft
+
+        x, n = masses.weights, self.points
+        wrapped = np.zeros(math.ceil(x.size / n) * n)
+        wrapped[: x.size] = x
+        wrapped = wrapped.reshape(-1, n).sum(axis=0)
+        self.spectrum *= integer_power(rfft(wrapped), count)
+        places = self.grid.step * np.arange(x.size)
+        mean = float(np.sum(x * places))
+        self.kinds += 1
+        self.first += count * masses.first
+        self.last += count * (x.size - 1)
+        self.offset += count * masses.offset
+        self.log_total += count * masses.log_total
+        self.mean += count * mean
+        self.support += count * np.array([float(places[-1]) - mean, mean])
+        # Higham 2002, Thm 24.2: transforms err by less than 7 log2(n) roundings of the norm; |spectrum| <= 1: all add
+        self.noise += count * ROUNDING * (16 * math.log2(n) * norm(wrapped) + 32)
+        far = max(abs(masses.first), abs(masses.first + x.size)) * self.grid.step + abs(masses.offset)
+        self.slack += count * ROUNDING * (x.size + 8 * (1 + abs(masses.log_total)) + 8 * self.grid.tilt * far)
+        self.places += count * far
+        rounding = ROUNDING * (x.size + 32)
+        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+            for row, sign in enumerate((1.0, -1.0)):
+                growth = np.exp(sign * self.powers[0] * (places - mean))
+                for column in range(self.powers.size):
+                    self.cumulants[row, column] += count * (np.log(np.sum(x * growth, where=x > 0)) + rounding)
+                    growth = growth * growth
+            deep = np.exp(-self.deep * (places - mean))
+            self.deep_cumulant += count * (np.log(np.sum(x * deep, where=x > 0)) + rounding)
+
+    def finish(self) -> None:
+        """Turn back into probabilities on one window, and bound what lies outside."""
+        from scipy.fft import irfft
+
+        n, step = self.points, self.grid.step
+        reach = np.min((self.cumulants + TAIL) / self.powers, axis=1)
+        up, down = np.minimum(reach, self.support * (1 + 1e-9) + step).tolist()
+        self.needed = (up + down) / step
+        start = math.floor((self.mean - down) / step - (n - self.needed) / 2)
+        held = slice(max(-start, 0), max(self.last + 1 - start, 1))  # elsewhere is only noise
+        self.probabilities = np.roll(irfft(self.spectrum, n), -(start % n))[held]
+        self.losses = (self.offset + step * (float(self.first) + start + np.arange(n, dtype=float)))[held]
+        self.centre = self.offset + step * self.first + self.mean
+        self.outside = [1e-300, 1e-300]  # above and below; at least what underflows
+        for row, distance in enumerate(((start + n) * step - self.mean, self.mean - (start - 1) * step)):
+            if distance <= self.support[row] * (1 + 1e-9):
+                chernoff = float(np.min(self.cumulants[row] - self.powers * distance))
+                self.outside[row] += math.exp(min(0.0, chernoff + 1e-9))
+        self.noise += ROUNDING * 16 * math.log2(n) * (norm(self.probabilities) + self.noise)
+        self.places = ROUNDING * (8 + self.kinds) * (self.places + float(np.max(np.abs(self.losses))))
+        self.slack += ROUNDING * self.kinds * abs(self.log_total) + self.grid.tilt * self.places
+        # P(l < a) = M E~[e^{-tilt l}; l < a] <= M e^{-tilt a} E~ e^{-t (l - a)} for t >= tilt
+        below = self.log_total - self.grid.tilt * self.losses[0] - self.deep * (self.centre - self.losses[0])
+        self.log_below = min(1.0, float(below) + self.deep_cumulant + self.slack + 1e-6)
+
+    def log_delta(self, epsilon: float, terminal: Terminal, sign: int) -> float:
+        """Log of delta(epsilon), bounded above (sign 1) or below (sign -1).
+
+        What lies outside the window may have been wrapped into it; above the window W <= 1, below it W is at
+        most what it is at its end.
+        """
+        log_w, shifted = terminal.log_upper if sign > 0 else terminal.log_lower, epsilon - sign * self.places
+        # below epsilon the hockey stick is 0
+        first = int(np.searchsorted(self.losses, shifted)) if isinstance(terminal, HockeyStick) else 0
+        losses, probabilities = self.losses[first:], self.probabilities[first:]
+        with np.errstate(under="ignore", over="ignore"):
+            exponents = log_w(shifted - losses) - self.grid.tilt * (losses - self.centre)
+            top = float(np.max(exponents, initial=-math.inf))
+            top = top if top > -math.inf else 0.0
+            weights = np.exp(exponents - top)
+        total = float(np.sum(probabilities * weights))
+        share = 1e-12 + 4 * ROUNDING * self.grid.tilt * float(np.max(np.abs(self.losses[[0, -1]] - self.centre)))
+        error = self.noise * norm(weights) + share * abs(total)
+        terms = (self.log_total, top, -self.grid.tilt * self.centre)
+        scale = sum(terms) + sign * (self.slack + 4 * ROUNDING * sum(map(abs, terms)))
+        if sign < 0:
+            total -= error + sum(self.outside) * float(weights.max(initial=0.0))
+            return math.log(total) + scale if total > 0 else -math.inf
+        beyond = math.log(self.outside[0]) - self.grid.tilt * (float(self.losses[-1]) - self.centre) - top
+        inside = np.logaddexp(math.log(max(total + error, 1e-300)) if weights.size else -math.inf, beyond) + scale
+        return min(0.0, float(np.logaddexp(inside, self.log_below + log_w(shifted - self.losses[:1])[0])))
+
+
+def norm(x: FloatArray) -> float:  # the library's would start threads
+    return math.sqrt(float(np.sum(x * x)))
+
+
+def integer_power(z: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
+    """z**n by squaring: fewer than 4 n roundings, relative to max(|z|, 1)**n."""
+    result: NDArray[np.complex128] | None = None
+    while n:
+        if n & 1:
+            result = z.copy() if result is None else result * z
+        n >>= 1
+        if n:
+            z = z * z
+    return np.ones_like(z) if result is None else result
+
+
+class Question(NamedTuple):
+    """What is asked, epsilon at a delta or delta at an epsilon; and how wide the answer may be."""
+
+    delta: float | None
+    epsilon: float
+    tolerance: float
+
+    def satisfied(self, answer: Interval, spread: float) -> bool:
+        """Whether the interval is narrow enough: relative to delta, or to epsilon or a hundredth of `spread`."""
+        least = 1e-300 / self.tolerance if self.delta is None else 0.01 * spread
+        return answer.upper - answer.lower <= self.tolerance * max(answer.upper, least)
+
+
+@dataclass
+class Half:
+    """One direction of a run: its grid, its two composed measures, and the answer so far."""
+
+    entries: Entries
+    direction: Direction
+    terminal: Terminal
+    grid: Grid
+    spread: float
+    log_delta: float
+    sides: list[Side] = field(default_factory=list)
+    log_infinite: float = -math.inf
+    both: bool = True
+    found: Interval = field(default_factory=lambda: Interval(0.0, math.inf))
+
+    def bound(self, epsilon: float, sign: int) -> float:
+        """Log of delta(epsilon), from above (sign 1) or below (sign -1)."""
+        if sign < 0:
+            return self.sides[1].log_delta(epsilon, self.terminal, -1) if self.both else -math.inf
+        finite = self.sides[0].log_delta(epsilon, self.terminal, 1)
+        return min(0.0, float(np.logaddexp(finite, self.log_infinite)))
+
+    def solve(self, question: Question) -> None:
+        """Compose on the present grid, in a window that holds all but e^-TAIL, and answer the question."""
+        sigmas = self.spread / self.grid.step
+        wanted = max(min(26 * sigmas + 4096, float(MAX_POINTS)), 16 * sigmas)
+        self._compose(wanted)
+        while (needed := max(side.needed for side in self.sides)) > self.sides[0].points:
+            self._compose(1.1 * needed)
+        self.spread = needed * self.grid.step / (2 * math.sqrt(2 * TAIL))
+        if question.delta is not None:
+            found = self._epsilon(math.log(question.delta), 0.02 * question.tolerance)
+            self.found = Interval(max(found.lower, self.found.lower), min(found.upper, self.found.upper))
+            return
+        low, high = (self.bound(question.epsilon, sign) for sign in (-1, 1))
+        # exp turns the rounding of a logarithm into a relative error
+        low, high = (log + sign * 4 * ROUNDING * (1 + abs(log)) for log, sign in ((max(low, -1e4), -1), (high, 1)))
+        self.found = Interval(math.exp(low), min(1.0, math.exp(high) + 5e-324))
+
+    def _compose(self, wanted: float) -> None:
+        from scipy.fft import next_fast_len
+
+        if not wanted <= MAX_POINTS:
+            raise unreachable(f"the {self.direction} direction", wanted, self.grid.step)
+        points = 2 * next_fast_len(math.ceil(wanted / 2), real=True)
+        self.sides = [Side(self.grid, points, self.spread) for _ in range(1 + self.both)]
+        self.log_infinite, log_whole = -math.inf, 0.0
+        log_count = math.log(max(sum(count for _, count in self.entries), 1))
+        for event, count in self.entries:
+            ends = self.log_delta - log_count - 16, -log_count - 25
+            low, high = loss_range(event, self.direction, self.grid.tilt, *ends)
+            if (high - low) / self.grid.step > MAX_POINTS:
+                raise unreachable(repr(event), (high - low) / self.grid.step, self.grid.step)
+            offset = largest_atom(event, self.direction, self.grid.step)
+            found = bracket(event, self.direction, low, high, offset, self.grid, self.both)
+            for side, masses in zip(self.sides, found.sides, strict=True):
+                side.add(masses, count)
+            self.log_infinite = float(np.logaddexp(self.log_infinite, found.log_infinite + math.log(count)))
+            log_whole += count * found.log_whole
+        self.log_infinite += log_whole  # the others' masses come to more than 1
+        for side in self.sides:
+            side.finish()
+
+    def _epsilon(self, target: float, fine: float) -> Interval:
+        """Bounds on the epsilon at which log delta is `target`, each found to a share `fine` of it."""
+
+        def above(e: float) -> float:
+            return self.bound(e, 1) - target * (1 + 4e-16)
+
+        def below(e: float) -> float:
+            return self.bound(e, -1) - target * (1 - 4e-16)
+
+        top = max(float(self.sides[0].losses[-1]), 0.0) + self.grid.step
+        while top < 1e300 and above(top) > 0 and not isinstance(self.terminal, HockeyStick):
+            top *= 2
+        upper = crossing(above, 0.0, top, fine)[1]
+        if not 0 < upper < math.inf:
+            return Interval(0.0, upper)
+        # far below the saddle point the errors swallow the lower bound: look for it from above
+        gap = fine * upper
+        while gap < upper and below(upper - gap) <= 0:
+            gap *= 2
+        return Interval(crossing(below, max(upper - gap, 0.0), upper, fine)[0], upper)
+
+
+def unreachable(what: str, points: float, step: float) -> ToleranceUnreachable:
+    size = f"{points:.3g} points at a step of {step:.3g}; accepted: at most {MAX_POINTS}"
+    return ToleranceUnreachable(f"{what} takes a grid of {size}, hence a larger tolerance or fewer releases")
+
+
+def composed_epsilon(entries: Entries, delta: float, tolerance: float, terminals: Terminals | None = None) -> Interval:
+    """An interval that holds epsilon(delta) of a composition, rounding included; its upper end is a guarantee.
+
+    Parameters
+    ----------
+    entries : sequence of (Event, int)
+        Events with a single dominating pair, and how often each happens.
+    delta : float
+        (0, 1).
+    tolerance : float
+        Largest width, relative to epsilon (or to a hundredth of the loss's standard deviation, if that is more).
+    terminals : mapping from direction to Terminal, optional
+        What remains of delta after these events, if others come last.
+
+    Raises
+    ------
+    ParameterError
+        A value is out of range, or an event is a family of pairs.
+    ProfileUnavailable
+        An event is known by a Rényi bound only.
+    ToleranceUnreachable
+        The width takes too large a grid.
+    """
+    question = Question(real("delta", delta, 0.0, 1.0, open_low=True, open_high=True), 0.0, tolerance)
+    return settle(entries, question, terminals)
+
+
+def composed_delta(entries: Entries, epsilon: float, tolerance: float, terminals: Terminals | None = None) -> Interval:
+    """Certified bounds on delta(epsilon) of a composition; as `composed_epsilon`, the width relative to delta."""
+    return settle(entries, Question(None, real("epsilon", epsilon, 0.0, 1e300), tolerance), terminals)
+
+
+def settle(entries: Entries, question: Question, terminals: Terminals | None) -> Interval:
+    """Choose directions, tilts and steps, and solve."""
+    real("tolerance", question.tolerance, 1e-6, 1.0)
+    kinds = [(event, count) for event, count in Composition(entries) if float(event.renyi(math.inf)) > 0]
+    for event, _ in kinds:
+        if event.family:
+            raise ParameterError(f"{event!r} is a family of pairs; accepted: events with a single dominating pair")
+    pure = sum(count * float(event._curve(np.array([math.inf]))[0]) for event, count in kinds)
+    if terminals is None and pure <= question.epsilon:
+        return Interval(0.0, 0.0)
+    directions: list[Direction] = ["remove", "add"]
+    if terminals is None:
+        terminals = dict.fromkeys(directions, HockeyStick())
+        profiles = [event._log_profile(np.zeros(1)) for event, _ in kinds]
+        distance = sum(count * math.exp(max(*pair)[0]) for (_, count), pair in zip(kinds, profiles, strict=True))
+        if question.delta is not None and distance * (1 + 1e-9) <= question.delta:
+            return Interval(0.0, 0.0)  # total variation is subadditive
+        if all(remove is add for remove, add in profiles):
+            del directions[1]  # the same pairs, mirrored
+    halves = [planned(kinds, representative(kinds), question, d, terminals[d]) for d in directions]
+    for half in halves:
+        half.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(half.terminal, HockeyStick) else math.inf)
+    return refine(halves, question)
+
+
+def planned(kinds: Entries, run: Composition, question: Question, direction: Direction, terminal: Terminal) -> Half:
+    """A tilt and a step at which the first attempt should do.
+
+    For every tilt t > 0, with K(t) = t D_{1+t},  log delta(eps) <= K(t) + sup_x (t x + log W(x)) - t eps;
+    the best t is the saddle point. A cell of density f adds to delta's curve between f step^2/12 and less than
+    3 f step^2/16 below, that is to log delta about count t (1 + t) step^2/4.
+    """
+    x = np.concatenate([-(2.0 ** np.arange(12, -40, -0.25)), 2.0 ** np.arange(-40, 12, 0.25)])
+    log_w = terminal.log_upper(x)
+
+    def bound(tilts: FloatArray) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            reach = np.max(np.where(log_w > -math.inf, tilts[:, None] * x + log_w, -math.inf), axis=1)
+        logs = tilts * run.renyi(1 + tilts) + reach
+        if question.delta is None:
+            return np.asarray(logs - tilts * question.epsilon)
+        return np.asarray((logs - math.log(question.delta)) / tilts)
+
+    tilts = 2.0 ** np.arange(-40.0, 42.0, 4.0)
+    for width, rung in ((4.0, 0.5), (0.5, 0.0625), (0.0, 1.0)):
+        values = bound(tilts)
+        best = float(np.nanmin(values))
+        # where several do about as well the smallest keeps numbers small
+        tilt = float(tilts[np.flatnonzero(values <= best + 1e-4 * abs(best))[0]])
+        tilts = tilt * 2.0 ** np.arange(-width, width + rung / 2, rung)
+    log_delta = math.log(question.delta) if question.delta is not None else max(min(best, 0.0), -800.0) - 20
+    pure = float(run.renyi(math.inf))
+    if 0 < pure < math.inf:
+        tilt = min(tilt, 4 * (2 - log_delta) / pure)  # beyond, only the largest loss is left
+    # where heavy tails set in the spread leaps up: a smaller tilt that gives away a few nats is then easier
+    tilts = tilt * 2.0 ** np.arange(0.0, -2.1, -0.125)
+    excess = (bound(tilts) - best) * (tilts if question.delta is not None else 1.0)
+    spreads = deviations(run, tilts)
+    easier = np.flatnonzero((excess <= SPARE) & (spreads <= spreads[0] / 4))
+    chosen = int(easier[0]) if easier.size else 0
+    tilt, spread = float(tilts[chosen]), float(spreads[chosen])
+    total = float(sum(count for _, count in kinds)) or 1.0
+    room = question.tolerance * (max(best, 0.01 * spread) if question.delta is not None else 1 / tilt)
+    step = max(0.75 * math.sqrt(room / (0.27 * total * (1 + tilt))), 0.4 * room / total)
+    points = 16 * spread / step
+    if points > 4 * MAX_POINTS:
+        raise unreachable(f"the {direction} direction", points, step)
+    step = aligned_step(kinds, direction, min(max(step, 16 * spread / MAX_POINTS), 12 / (1 + tilt)), tilt)
+    return Half(kinds, direction, terminal, Grid(step, tilt), max(spread, step), log_delta)
+
+
+def deviations(run: Composition, tilts: FloatArray) -> FloatArray:
+    """Standard deviations of the composed loss under tilts t: roots of the second derivative of t D_{1+t}."""
+    low, middle, high = (run.renyi(1 + share * tilts) * share * tilts for share in (0.9, 1.0, 1.1))
+    return np.asarray(np.sqrt(np.maximum(low - 2 * middle + high, 0.0)) / (0.1 * tilts))
+
+
+def refine(halves: list[Half], question: Question) -> Interval:
+    """Solve every direction, then again and finer the one that decides; the first is the likely one."""
+    for half in halves[1:]:
+        half.both = False
+    for half in halves:
+        half.solve(question)
+    for left in range(12, -1, -1):
+        answer = Interval(max(half.found.lower for half in halves), max(half.found.upper for half in halves))
+        worst = max(halves, key=lambda half: half.found.upper)
+        if question.satisfied(answer, worst.spread):
+            return answer
+        if left and worst.both:
+            ratio = question.tolerance * answer.upper / (answer.upper - answer.lower)
+            step = worst.grid.step * min(max(0.8 * math.sqrt(ratio), 0.25), 0.9)
+            worst.grid = Grid(aligned_step(worst.entries, worst.direction, step, worst.grid.tilt), worst.grid.tilt)
+        worst.both = True
+        worst.solve(question)
+    raise ToleranceUnreachable(f"{answer} after 12 refinements; accepted: a larger tolerance")
+
+
+def representative(kinds: Entries) -> Composition:
+    """The 128 costliest kinds of events, counted so often that they stand for all: enough to guess a tilt from."""
+    costs = [count * float(event._curve(np.array([2.0]))[0]) for event, count in kinds]
+    most = np.argsort(costs)[::-1][:128].tolist()
+    scale = sum(costs) / max(sum(costs[i] for i in most), 1e-300)
+    return Composition((kinds[i][0], round(kinds[i][1] * scale)) for i in most)

@@ -1,0 +1,289 @@
+"""Tight accounting of noisy screening: an adversary may pick another count at every step.
+
+A screening is a family of pairs (P, Q) of two-point laws, one per count and neighbour. Composing it n times, for
+any adaptive choice, is a game (accounting.md, section 6):
+
+    W_0(u) = max(1 - u, 0),   W_j(u) = max over pairs of E_P[ W_{j-1}(u Q/P) ],   delta(eps) = W_n(e^eps).
+
+W_j is convex and falls in u: linear interpolation in u between grid points is an upper bound, and every test (a
+line in u) a lower one. Both are certified, rounding included; `accountant.tight.screening_game` plays the game.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from accountant.errors import ParameterError, real, shown
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.events.screening import DataDependentScreening, NoisyScreening
+from accountant.events.subsampled import PoissonSubsampled
+from accountant.numerics.special import FloatArray, Interval
+from accountant.renyi.conversion import epsilon_from_renyi
+from accountant.tight.screening_game import INPUT_ERROR, NO, ROUNDING, Pairs, played, shares
+
+__all__ = ["DIRECTIONS", "Direction", "Tail", "family_tail", "is_screening"]
+
+Direction = Literal["remove", "add"]
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+
+MAX_WORK = 6e9
+"""Grid points times steps that one game may take."""
+
+
+def family_tail(
+    entries: Iterable[tuple[Event, int]] | Composition,
+    direction: Direction,
+    *,
+    delta: float = 1e-5,
+    tolerance: float = 0.01,
+) -> Tail:
+    """Certified bounds on W_n of a composition of noisy screenings, for any adaptive choice of counts.
+
+    Use it alone, or as what remains after single-pair events: delta(eps) = E[W_n(eps - L)], L their privacy loss.
+    Families last bounds every interleaving (accounting.md, section 6: C F W >= F C W pointwise), and a release
+    that does not happen is covered, as W_j >= W_(j-1).
+
+    With several kinds of screening the upper bound lets every step be of any kind, which covers all their orders.
+    The lower bound plays the costliest kind alone. Both are safe; together they are loose.
+
+    Parameters
+    ----------
+    entries : Composition, or iterable of (Event, int)
+        Events of kinds NoisyScreening, DataDependentScreening, or PoissonSubsampled of the first.
+    direction : {"remove", "add"}
+        (with || without) the individual, or (without || with).
+    delta : float
+        Where the bounds are to be tight; [1e-250, 1). At much smaller ones they are still certified, but wider.
+    tolerance : float
+        Largest width of the interval of epsilon at `delta`, relative to epsilon or to the privacy loss's standard
+        deviation, whichever is larger; for one kind of screening. [1e-4, 1].
+
+    Returns
+    -------
+    Tail
+
+    Raises
+    ------
+    ParameterError
+        An event is no screening, a value is out of range, or the tolerance takes too fine a grid.
+    """
+    run = entries if isinstance(entries, Composition) else Composition(entries)
+    if direction not in DIRECTIONS:
+        raise ParameterError(f"direction = {direction!r}; accepted: {', '.join(DIRECTIONS)}")
+    delta = real("delta", delta, 1e-250, 1.0, open_high=True)
+    tolerance = real("tolerance", tolerance, 1e-4, 1.0)
+    half = DIRECTIONS.index(direction)
+    together = _solved(run, delta, tolerance)
+    if len(run) < 2:
+        return Tail(together, together, half)
+    alone = [_solved(count * event, delta, tolerance) for event, count in run]
+    return Tail(together, max(alone, key=lambda game: game.least_epsilon(half, delta)), half)
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """Certified bounds on W_n(u), the largest P(S) - u Q(S) after n adaptively chosen steps; made by `family_tail`."""
+
+    _above: _Game
+    _below: _Game
+    _half: int
+
+    def log_upper(self, x: ArrayLike) -> FloatArray:
+        """Upper bound on log W_n(e^x), at any reals x."""
+        return np.minimum(_outward(self._log_value(self._above.log_upper, x), 1), 0.0)
+
+    def log_lower(self, x: ArrayLike) -> FloatArray:
+        """Lower bound on log W_n(e^x), at any reals x; -inf where no better one is known."""
+        return _outward(self._log_value(self._below.log_lower, x), -1)
+
+    def delta(self, epsilon: float) -> Interval:
+        """Bounds on delta at any real epsilon."""
+        x = real("epsilon", epsilon, -1e300, 1e300)
+        lower, upper = self.log_lower(x), self.log_upper(x)
+        return Interval(float(np.exp(lower)) * (1 - ROUNDING), min(float(np.exp(upper)) * (1 + ROUNDING), 1.0))
+
+    def epsilon(self, delta: float) -> Interval:
+        """Bounds on the smallest epsilon >= 0 at a delta in [1e-250, 1)."""
+        delta = real("delta", delta, 1e-250, 1.0, open_high=True)
+        return Interval(self._below.least_epsilon(self._half, delta), self._above.greatest_epsilon(self._half, delta))
+
+    def _log_value(self, log_excess: Callable[[int, FloatArray], FloatArray], x: ArrayLike) -> FloatArray:
+        points = np.asarray(x, dtype=float)
+        if np.isnan(points).any():
+            raise ParameterError(f"x = {shown(x)}; accepted: real numbers")
+        size, value = np.abs(points).ravel(), np.empty(points.size)
+        right = points.ravel() >= 0
+        value[right] = log_excess(self._half, size[right])
+        # W(u) = 1 - u + u W_reversed(1/u)
+        left = size[~right]
+        value[~right] = np.logaddexp(np.log(-np.expm1(-left)), -left + log_excess(1 - self._half, left))
+        return value.reshape(points.shape)
+
+
+def _outward(value: FloatArray, sign: int) -> FloatArray:
+    """A logarithm moved by more than its rounding."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(value), value + sign * ROUNDING * (1 + np.abs(value)), value)
+
+
+def is_screening(event: Event) -> bool:
+    """Whether `family_tail` takes it."""
+    return _screening(event)[0] is not None
+
+
+def _screening(event: Event) -> tuple[NoisyScreening | DataDependentScreening | None, float]:
+    """The screening and its sampling rate; None if it is something else."""
+    inner, rate = (event.event, event.rate) if isinstance(event, PoissonSubsampled) else (event, 1.0)
+    return (inner if isinstance(inner, NoisyScreening | DataDependentScreening) else None), rate
+
+
+def _family(run: Composition) -> Pairs:
+    """Pairs (with, without) of all kinds, less those that another one dominates, by rising `down`.
+
+    A step's value is a chord of a convex function over [u e^-up, u e^down], so the longer interval dominates.
+    """
+    parts = []
+    for event, _ in run:
+        screening, rate = _screening(event)
+        if screening is None:
+            raise ParameterError(f"{shown(event)}; accepted: noisy screenings, also Poisson-subsampled")
+        if rate > 0.0:
+            pairs = screening._pairs(rate)
+            parts.append(np.stack([pairs.ratio_pass, pairs.ratio_fail]))
+    ratios = np.concatenate([np.zeros((2, 0)), *parts], axis=1)
+    up, down = ratios.max(axis=0), -ratios.min(axis=0)
+    order = np.lexsort((up, down))[::-1]
+    longest = np.maximum.accumulate(up[order])
+    keep = order[np.diff(longest, prepend=-1.0) > 0][::-1]
+    return Pairs(up[keep], down[keep])
+
+
+@dataclass(frozen=True, eq=False)
+class _Game:
+    """A game played to its end: bounds on V_n at the grid points x = 0, step, 2 step, ..., for both directions.
+
+    `upper` holds values, `tests` rows as `extend_tests` explains; `b` and `renyi` a Rényi bound at orders 1 + b;
+    beyond `end` there is nothing.
+    """
+
+    step: float
+    upper: FloatArray
+    tests: FloatArray
+    slope_error: float
+    b: FloatArray
+    renyi: FloatArray
+    end: float
+
+    def log_upper(self, half: int, x: FloatArray) -> FloatArray:
+        """Upper bound on log V_n at x >= 0: interpolation linear in u, and Rényi beyond the grid."""
+        values = self.upper[half]
+        last = values.size - 1
+        cell = np.minimum(x / self.step, last - 1).astype(int)
+        cell -= (x < cell * self.step) & (cell > 0)  # the quotient was rounded up
+        above, below = np.clip((x - cell * self.step, (cell + 1) * self.step - x), 0.0, self.step)
+        low, high = shares(above, below, self.step)
+        # 1e-300 is above all that underflowed
+        log_value = np.log(low * values[cell] + high * values[cell + 1] + 1e-300)
+        beyond = x > last * self.step
+        if beyond.any():
+            far = _log_renyi_bound(self.b, self.renyi, np.minimum(x[beyond], self.end))
+            log_value[beyond] = np.minimum(far, math.log(values[last] + 1e-300))
+        return np.where(x < self.end, log_value, -math.inf)
+
+    def log_lower(self, half: int, x: FloatArray) -> FloatArray:
+        """Lower bound on log V_n at x >= 0: the tests of the two grid points around it."""
+        value, _, _, slope, _ = self.tests[half].T
+        best = np.zeros(x.shape)
+        cell = np.minimum(x / self.step, value.size - 1).astype(int)
+        for k in (cell, np.minimum(cell + 1, value.size - 1)):
+            bend = np.expm1(np.minimum(x - k * self.step, 600.0))
+            change = -slope[k] * bend
+            sure = value[k] * (1 - ROUNDING) + change - self.slope_error * np.abs(change) - 1e-300 * np.abs(bend)
+            best = np.maximum(best, np.where(x - k * self.step < 600.0, sure, 0.0))
+        with np.errstate(divide="ignore"):
+            return np.where((best > 1e-290) & (x < self.end), np.log(best), -math.inf)
+
+    def greatest_epsilon(self, half: int, delta: float) -> float:
+        values, target = self.upper[half], delta * (1 - ROUNDING) - 1e-300
+        if values[0] <= target:
+            return 0.0
+        renyi = epsilon_from_renyi("improved", self.b, self.renyi, math.log(delta) - ROUNDING * 1e3)
+        best = min(float(np.min(renyi)) * (1 + 1e-12), self.end)
+        below = np.flatnonzero(values <= target)
+        if below.size:
+            i = int(below[0])
+            share = (values[i - 1] - target) / (values[i - 1] - values[i])
+            inside = self.step + math.log(share + (1 - share) * math.exp(-self.step))
+            best = min(best, (i - 1) * self.step + max(inside, 0.0))
+        return best * (1 + ROUNDING)
+
+    def least_epsilon(self, half: int, delta: float) -> float:
+        """Largest point at which a test still exceeds delta."""
+        value, _, _, slope, _ = self.tests[half].T
+        some = value > 1e-290
+        gap = value[some] * (1 - ROUNDING) - delta * (1 + ROUNDING)
+        rise = gap / ((slope[some] + 1e-300) * np.where(gap > 0, 1 + self.slope_error, 1 - self.slope_error))
+        with np.errstate(divide="ignore"):
+            roots = np.flatnonzero(some) * self.step + np.log1p(np.maximum(rise, -1.0))
+        return float(np.max(roots, initial=0.0)) * (1 - ROUNDING)
+
+    def width(self, half: int, delta: float, scale: float) -> float:
+        """Width of the interval of epsilon, relative to epsilon or to a scale if that is larger."""
+        high = self.greatest_epsilon(half, delta)
+        return (high - self.least_epsilon(half, delta)) / max(high, scale)
+
+
+def _log_renyi_bound(b: FloatArray, renyi: FloatArray, x: FloatArray) -> FloatArray:
+    """Log of the least delta at epsilon = x that a Rényi bound at orders 1 + b implies."""
+    best = np.full(x.shape, math.inf)
+    for beta, value in zip(b.tolist(), renyi.tolist(), strict=True):
+        # Canonne, Kamath & Steinke 2020, Prop. 12
+        best = np.minimum(best, beta * (value - x * (1 - ROUNDING) - math.log1p(1 / beta)) - math.log1p(beta))
+    return best * (1 - ROUNDING) + 2e3 * ROUNDING
+
+
+# --- setting up a game -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def _solved(run: Composition, delta: float, tolerance: float) -> _Game:
+    """The game of a run, on a grid that is fine enough."""
+    run = Composition((event, count) for event, count in run if getattr(event, "rate", 1.0) > 0.0)
+    family, steps = _family(run), run.releases
+    end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
+    if end == 0.0:
+        return _Game(1.0, np.zeros((2, 2)), np.tile(NO, (2, 2, 1)), 0.0, np.ones(1), np.zeros(1), end)
+    deviation = family.deviation() or end / steps
+    orders = 1 + np.geomspace(1e-4, 1e4, 241) / deviation
+    orders = np.unique(orders[orders > 1])
+    b, renyi = orders - 1, run.renyi(orders) * (1 + 1e-9)
+    # where the tail stops to matter after a portion of the steps: Mironov 2017, Prop. 3; nothing is proved by it
+    floor = math.log(delta) - math.log(steps) - 25.0
+    portions = np.linspace(0.0, 1.0, 513) ** 2
+    reaches = np.minimum(np.min(portions[:, None] * renyi - floor / b, axis=1), portions * end)
+    # interpolation adds at most step^2/4 to the variance of every step; a start for where losses are rare and large
+    reach = float(reaches[-1])
+    step = min(max(deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(steps))), reach / 64)
+    width = math.inf
+    while steps * reach / step <= MAX_WORK:
+        step = math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
+        windows = np.ceil(np.interp(np.arange(steps + 1) / steps, portions, reaches) / step).astype(np.int64)
+        upper, tests = played(family, windows, step, tolerance / 10)
+        x = step * np.arange(upper.shape[1], dtype=float)
+        with np.errstate(over="ignore"):
+            upper = np.minimum(upper, np.exp(_log_renyi_bound(b, renyi, x)) * (1 + 1e-12))
+        game = _Game(step, upper, tests, (steps + 1) * ROUNDING, b, renyi, end)
+        width = max(game.width(half, delta, deviation * math.sqrt(steps)) for half in range(2))
+        if width <= tolerance:
+            return game
+        step /= 2
+    known = f"; {width:.2g} can be had" if width < math.inf else ""
+    raise ParameterError(f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings{known}")

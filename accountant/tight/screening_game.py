@@ -1,0 +1,418 @@
+"""One step of the family game on a grid: upper bound by branch and bound, lower bound by tests.
+
+Let W be the value of the game that remains (`accountant.tight.screening_families`), x = log u, V = W - max(1 - u, 0).
+A pair of two-point laws with log-ratios b > 0 and -a < 0 moves u to u e^-b or to u e^a, and u is a martingale
+under P: P(u e^-b) = (1 - e^-a)/(1 - e^-(a+b)) =: p. So its value is the chord of W over [u e^-b, u e^a], taken
+at u. As W is convex, the chord grows with a and with b. In V it is a sum of non-negative terms,
+
+    V_j(x) = max over pairs  p V_{j-1}(x - b) + (1 - p) V_{j-1}(x + a) + p (1 - e^(x-b))_+      for x >= 0,
+
+and for x < 0 it is e^x times the same of the reversed pairs at -x, as W(u) = 1 - u + u W_reversed(1/u). Hence two
+halves, each the tail x >= 0 of one direction, with a stretch of the other half to the left of its origin.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountant.numerics.special import FloatArray, Kernel
+
+__all__ = ["INPUT_ERROR", "NO", "ROUNDING", "Pairs", "gain", "played", "shares"]
+
+IntArray = NDArray[np.int64]
+
+TILE = 128
+"""Neighbouring grid points that share one search for the best pair."""
+
+ROUNDING = 1e-14
+"""Relative; above what the weights (some ulp each) and the sums (at most 10 roundings) of one step may err."""
+
+
+INPUT_ERROR = 1e-11
+"""Relative error allowed to log-ratios of pairs; the events' own stay below 1e-12."""
+
+TINY = 1e-280
+"""Smaller log-ratios may have underflowed."""
+
+MAX_LEAVES = 8192
+"""Pairs that are told apart; more are gathered under pairs that dominate them."""
+
+NO = (0.0, 0.0, 1.0, 0.0, 1.0)
+"""The test that always says no, as a row of `extend_tests`."""
+
+
+class Pairs(NamedTuple):
+    """Two-point pairs: log P/Q is `up` at one outcome and -`down` at the other."""
+
+    up: FloatArray
+    down: FloatArray
+
+    def both_ways(self) -> Pairs:
+        """The pairs (P, Q) in the first row and (Q, P) in the second."""
+        return Pairs(np.stack([self.up, self.down]), np.stack([self.down, self.up]))
+
+    def masses(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Probabilities of the outcomes (up, down) under P, then under Q: two equations say E_Q[P/Q] = 1."""
+        both = gain(self.up + self.down)
+        with np.errstate(invalid="ignore"):
+            up = np.where(both > 0, gain(self.down) / both, 0.5)
+            down = np.where(both > 0, gain(self.up) / both, 0.5)
+        return up, down * np.exp(-self.down), up * np.exp(-self.up), down
+
+    def variation(self) -> FloatArray:
+        """Total variation distances of P and Q."""
+        both = gain(self.up + self.down)
+        return np.divide(gain(self.up) * gain(self.down), both, out=np.zeros_like(both), where=both > 0)
+
+    def deviation(self) -> float:
+        """Largest standard deviation of the privacy loss under P."""
+        p, rest, _, _ = self.masses()
+        return float(np.max(np.sqrt(p * rest) * (self.up + self.down), initial=0.0))
+
+
+def gain(t: FloatArray | float) -> FloatArray:
+    """1 - e^-t."""
+    return np.asarray(-np.expm1(-np.asarray(t)))
+
+
+def shares(low: FloatArray, high: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+    """Weights of two grid points between them, `low` above the first and `high` below the second, linear in u."""
+    return gain(high) / gain(step), np.exp(-high) * gain(low) / gain(step)
+
+
+def played(family: Pairs, windows: IntArray, step: float, slack: float) -> tuple[FloatArray, FloatArray]:
+    """Upper values and tests after the last step, on the grid points of either half.
+
+    `windows` are the numbers of grid points above 0 that matter before the first step and after each; they never
+    fall. `step` has at most 20 bits, so that its multiples are exact. `slack` is the share of a step's variance that
+    may be given away, half of it of epsilon.
+    """
+    last = int(windows[-1])
+    corners, share, members = _tree(family, slack)
+    # a shift by more than the window is cut to it, as V is larger nearer to x = 0
+    limit = int(min(float(np.max(corners)) / step + 1.0, last + 1.0))
+    base = limit + 2
+    laws, shifts = _law_tables(corners.both_ways(), share, step, limit)
+    outcomes, moves = _test_tables(members.both_ways(), step, limit)
+    upper = np.zeros((2, 2, base + last + 1 + base))
+    tests = np.tile(NO, (*upper.shape, 1))
+    decay = np.exp(-step * np.arange(base + 1))
+    with np.errstate(over="ignore"):
+        growth = np.minimum(np.expm1(step * np.arange(last + 1)), 1e300)
+    falls = np.array(members)
+    end = play(upper, tests, windows, laws, shifts, outcomes, falls, moves, decay, growth, base, step, slack)
+    inside = slice(base, base + last + 1)
+    return upper[end, :, inside].copy(), tests[end, :, inside].copy()
+
+
+def _tree(family: Pairs, loss: float) -> tuple[Pairs, FloatArray, Pairs]:
+    """A binary tree of laws that dominate a family, and a member below each leaf.
+
+    Node k is above nodes 2k and 2k + 1; the last half are leaves. The law of a node is that of a pair, with a
+    probability that is returned second; otherwise nothing happens.
+
+    The profile of a pair is a tent in u: 0 at e^-down and at e^up, and at 1 the total variation. So the pair of
+    the largest `up` and `down`, its peak cut to the largest total variation, dominates all pairs below a node.
+
+    Neighbours that hardly differ share a leaf: where the variance is largest that may cost a share `loss` of it,
+    elsewhere more.
+    """
+    p, rest, _, _ = family.masses()
+    variance = np.maximum(p * rest * (family.up + family.down) ** 2, 1e-300)
+    logs = np.log(np.maximum(family, TINY))
+    distance = np.abs(np.diff(logs, axis=1)).sum(axis=0)
+    while True:
+        with np.errstate(over="ignore"):
+            allowed = np.clip(loss * variance.max() / variance[1:], loss, max(0.1, loss))
+        group = np.floor(np.concatenate([[0.0], np.cumsum(distance / allowed)]))
+        starts = np.flatnonzero(np.diff(group, prepend=-1.0))
+        if starts.size <= MAX_LEAVES:
+            break
+        loss *= 2
+    leaves = 1 << (starts.size - 1).bit_length()
+    nodes = np.full((3, 2 * leaves), TINY)
+    members = Pairs(*np.maximum(np.asarray(family) * (1 + INPUT_ERROR), TINY))
+    longest = np.maximum.reduceat(np.stack([*members, members.variation()]), starts, axis=1)
+    nodes[:, leaves : leaves + starts.size] = longest
+    for size in (leaves >> k for k in range(leaves.bit_length() - 1)):
+        nodes[:, size // 2 : size] = np.maximum(nodes[:, size : 2 * size : 2], nodes[:, size + 1 : 2 * size : 2])
+    corners = Pairs(*nodes[:2])
+    most = corners.variation()
+    share = np.minimum(np.divide(nodes[2], most, out=np.ones_like(most), where=most > 0) * (1 + ROUNDING), 1.0)
+    costliest = np.lexsort((variance, group))[np.append(starts[1:], group.size) - 1]
+    chosen = np.zeros((2, leaves))
+    picked = np.asarray(family)[:, costliest]
+    chosen[:, : starts.size] = np.where(picked > TINY, picked * (1 - INPUT_ERROR), 0.0)
+    return corners, share, Pairs(*chosen)
+
+
+def _law_tables(pairs: Pairs, share: FloatArray, step: float, limit: int) -> tuple[FloatArray, IntArray]:
+    """Weights of five grid points, three numbers of the gap at x = 0, and shifts: the laws of `fill_chords`."""
+    p, rest, _, _ = pairs.masses()
+    (far, beyond), (ahead, over) = (_cells(length, step, limit) for length in pairs)
+    below, above = shares(step - beyond, beyond, step), shares(over, step - over, step)
+    weights = [p * below[0], p * below[1], (1 - share) / share, rest * above[0], rest * above[1], p]
+    # p (1 - e^(x - up)) = p (gain(up) - e^-up (e^x - 1))
+    gap = [gain(pairs.up) * (1 + ROUNDING), np.exp(-pairs.up) * (1 - ROUNDING)]
+    laws = [share * weight * (1 + 2 * ROUNDING) for weight in weights] + gap
+    return np.stack(np.broadcast_arrays(*laws), axis=-1), np.stack([far, ahead], axis=-1)
+
+
+def _test_tables(pairs: Pairs, step: float, limit: int) -> tuple[FloatArray, IntArray]:
+    """Laws of the two outcomes and shifts to the grid point below each, as `extend_tests` wants them."""
+    p, rest, q, keep = pairs.masses()
+    far, ahead = _cells(pairs.up, step, limit)[0], _cells(pairs.down, step, limit)[0]
+    # tiny log-ratios keep their digits: how far an outcome lies from the upper grid point, and from the lower one
+    back, on = far * step - pairs.up, pairs.down - ahead * step
+    laws = []
+    for share, other, offs in ((p, q, (back + step, back)), (rest, keep, (on, on - step))):
+        bends = [np.where(o < 600.0, np.expm1(np.minimum(o, 600.0)), math.inf) for o in offs]
+        tilted = [share * np.exp(np.minimum(o, 600.0)) for o in offs]
+        laws.append(np.stack([share, other, *bends, *tilted], axis=-1))
+    return np.stack(laws, axis=-2), np.stack([-far - 1, ahead], axis=-1)
+
+
+def _cells(length: FloatArray, step: float, limit: int) -> tuple[IntArray, FloatArray]:
+    """Whole steps in a length, at most `limit`, and the rest, 0 if cut; exact, as `step` has few bits."""
+    cells = np.minimum(np.floor(length / step), limit)
+    cells -= length < cells * step  # the quotient was rounded up
+    rest = length - cells * step
+    cells += (rest >= step) & (cells < limit)
+    rest = length - cells * step
+    return cells.astype(np.int64), np.where(rest < step, rest, 0.0)
+
+
+# --- kernels ---------------------------------------------------------------------------------------------
+
+
+@Kernel
+def fill_chords(
+    old: FloatArray, at: int, law: FloatArray, down: int, up: int, growth: FloatArray, i: int, out: FloatArray
+) -> None:
+    """Values of one law at grid points i, i + 1, ..., of which old[at] is the first; `growth` is e^x - 1."""
+    n = out.size
+    below = old[at - down - 1 : at - down + n]
+    above = old[at + up : at + up + n + 1]
+    here = old[at : at + n]
+    w0, w1, w2, w3, w4 = law[0], law[1], law[2], law[3], law[4]
+    for t in range(n):
+        out[t] = w0 * below[t] + w1 * below[t + 1] + w2 * here[t] + w3 * above[t] + w4 * above[t + 1]
+    for t in range(min(n, down + 1 - i)):
+        out[t] += law[5] * max(law[6] - law[7] * growth[i + t], 0.0)
+
+
+@Kernel
+def could_win(
+    old: FloatArray,
+    at: int,
+    laws: FloatArray,
+    shifts: IntArray,
+    node: int,
+    growth: FloatArray,
+    i: int,
+    best: FloatArray,
+    slack: float,
+) -> bool:
+    """Whether a law gains more than 1 + slack times what the best so far gains, at one of four points."""
+    down, up = shifts[node, 0], shifts[node, 1]
+    for k in range(4):
+        t = (k * (best.size - 1)) // 3
+        c = at + t
+        value = laws[node, 0] * old[c - down - 1] + laws[node, 1] * old[c - down] + laws[node, 2] * old[c]
+        value += laws[node, 3] * old[c + up] + laws[node, 4] * old[c + up + 1]
+        if i + t <= down:
+            value += laws[node, 5] * max(laws[node, 6] - laws[node, 7] * growth[i + t], 0.0)
+        if value - best[t] > slack * (best[t] - old[c]):
+            return True
+    return False
+
+
+@Kernel
+def raise_tile(
+    old: FloatArray,
+    at: int,
+    laws: FloatArray,
+    shifts: IntArray,
+    growth: FloatArray,
+    i: int,
+    slack: float,
+    best: FloatArray,
+    policy: IntArray,
+    trial: FloatArray,
+    stack: IntArray,
+) -> None:
+    """Fill `best` with an upper bound on the largest chord over all pairs, `policy` with the pair that comes closest.
+
+    Pairs are the leaves of a binary tree, node k over nodes 2k and 2k + 1. An inner node holds one law that
+    dominates all pairs below it. It is either taken as if it were a pair or replaced by its two children: any
+    choice between the two is certified.
+    """
+    leaves = laws.shape[0] // 2
+    here = old[at : at + best.size]
+    guess = policy[policy.size // 2]
+    policy[:] = guess
+    fill_chords(old, at, laws[guess], shifts[guess, 0], shifts[guess, 1], growth, i, best)
+    stack[0], depth = 1, 1
+    while depth > 0:
+        depth -= 1
+        node = stack[depth]
+        if node == guess:
+            continue
+        if node < leaves and could_win(old, at, laws, shifts, node, growth, i, best, slack):
+            stack[depth], stack[depth + 1] = 2 * node, 2 * node + 1
+            depth += 2
+            continue
+        fill_chords(old, at, laws[node], shifts[node, 0], shifts[node, 1], growth, i, trial)
+        if node >= leaves:
+            for t in range(best.size):
+                wins = trial[t] > best[t]
+                policy[t] = node if wins else policy[t]
+                best[t] = trial[t] if wins else best[t]
+            continue
+        better = 0
+        for t in range(best.size):
+            better += trial[t] - best[t] > slack * (best[t] - here[t])
+        if better > 0:
+            stack[depth], stack[depth + 1] = 2 * node, 2 * node + 1
+            depth += 2
+            continue
+        for t in range(best.size):
+            best[t] = max(best[t], trial[t])
+
+
+@Kernel
+def extend_tests(
+    old: FloatArray,
+    base: int,
+    outcomes: FloatArray,
+    falls: FloatArray,
+    shifts: IntArray,
+    policy: IntArray,
+    decay: FloatArray,
+    step: float,
+    slope_error: float,
+    new: FloatArray,
+) -> None:
+    """The adversary plays `policy` once, then goes on with the tests that `old` holds.
+
+    A test S at u = e^x_k is a row (value, P(S), P(not S), u Q(S), Q(not S)): masses that only ever add up, and a
+    value P(S) - u Q(S), less 1 - u where x_k < 0, that is rounded down. As a line in u it stays below W
+    everywhere, so it serves at other points too. After either outcome the adversary goes on with the better of
+    the tests at the two grid points around it, or with the test that always says yes, or no.
+    """
+    for i in range(policy.size):
+        node = policy[i]
+        value, accepted, missed, slope, kept = 0.0, 0.0, 0.0, 0.0, 0.0
+        for o in range(2):
+            at = i + shifts[node, o]
+            p, q = outcomes[node, o, 0], outcomes[node, o, 1]
+            height, c, side = 0.0, 0, 0
+            for k in range(2):
+                # e^off - 1, where off is how far the outcome lies from the grid point
+                bend = outcomes[node, o, 2 + k]
+                if bend == math.inf:
+                    continue
+                change = bend * (decay[-at - k] * old[base + at + k, 4] if at + k < 0 else -old[base + at + k, 3])
+                # slopes below 1e-300 may have underflowed
+                trial = old[base + at + k, 0] + change - slope_error * abs(change) - 1e-300 * abs(bend)
+                if at + k == 0 and bend < 0.0:
+                    trial += bend * (1.0 + slope_error)  # from W to V
+                if trial > height:
+                    height, c, side = trial, base + at + k, k
+            if height > 0.0:
+                value += p * height
+                accepted += p * old[c, 1]
+                missed += p * old[c, 2]
+                slope += outcomes[node, o, 4 + side] * old[c, 3]
+                kept += q * old[c, 4]
+            elif at < 0:  # W >= 1 - u
+                accepted += p
+                slope += outcomes[node, o, 5] * decay[-at - 1]
+            else:  # W >= 0
+                missed += p
+                kept += q
+        gap = falls[node] - i * step
+        if gap > 0.0:
+            value -= outcomes[node, 0, 0] * math.expm1(-gap)  # where 1 - u > 0, W is V and that
+        if not value > 0.0:
+            value, accepted, missed, slope, kept = 0.0, 0.0, 1.0, 0.0, 1.0
+        c = base + i
+        new[c, 0], new[c, 1], new[c, 2], new[c, 3], new[c, 4] = value * (1.0 - ROUNDING), accepted, missed, slope, kept
+
+
+@Kernel
+def mirror(
+    upper: FloatArray, tests: FloatArray, base: int, known: int, wanted: int, decay: FloatArray, half: int
+) -> None:
+    """Give one half its stretch left of x = 0, from the other half, and its values beyond the known window.
+
+    Beyond the window the upper bound keeps the value at the edge, as V falls on either side of 0, and the lower
+    bound the test that always says no.
+    """
+    end = min(base + wanted + base, upper.shape[1])
+    upper[half, base + known + 1 : end] = upper[half, base + known]
+    for k in range(1, base + 1):
+        upper[half, base - k] = decay[k] * upper[1 - half, base + min(k, known)]
+        test, row = tests[1 - half, base + k], tests[half, base - k]
+        # the complement of the other half's test, with P and Q exchanged
+        row[0], row[1], row[2] = decay[k] * test[0], test[4], decay[k] * test[3]
+        row[3], row[4] = decay[k] * test[2], test[1]
+
+
+@Kernel
+def play(
+    upper: FloatArray,
+    tests: FloatArray,
+    windows: IntArray,
+    laws: FloatArray,
+    shifts: IntArray,
+    outcomes: FloatArray,
+    falls: FloatArray,
+    test_shifts: IntArray,
+    decay: FloatArray,
+    growth: FloatArray,
+    base: int,
+    step: float,
+    slack: float,
+) -> int:
+    """Play one step for each entry of `windows` but the first; return which of the two buffers holds the end.
+
+    Leading axes are (buffer, half) for `upper` and `tests`, (half, node or pair) for the tables. `windows` are the
+    numbers of grid points that each step reckons with; it never falls.
+    """
+    leaves = outcomes.shape[1]
+    policy = np.full((2, growth.size), leaves)
+    trial = np.empty(TILE)
+    stack = np.empty(64, np.int64)
+    slope_error = windows.size * ROUNDING
+    now = 0
+    for j in range(1, windows.size):
+        count = windows[j] + 1
+        for half in range(2):
+            mirror(upper[now], tests[now], base, windows[j - 1], windows[j], decay, half)
+        for half in range(2):
+            old, new = upper[now, half], upper[1 - now, half]
+            for i in range(0, count, TILE):
+                n = min(TILE, count - i)
+                best, best_pairs = new[base + i : base + i + n], policy[half, i : i + n]
+                raise_tile(
+                    old, base + i, laws[half], shifts[half], growth, i, slack, best, best_pairs, trial[:n], stack
+                )
+            extend_tests(
+                tests[now, half],
+                base,
+                outcomes[half],
+                falls[half],
+                test_shifts[half],
+                policy[half, :count] - leaves,
+                decay,
+                step,
+                slope_error,
+                tests[1 - now, half],
+            )
+        now = 1 - now
+    return now
