@@ -21,9 +21,10 @@ from accountant.errors import (
 )
 from accountant.events.collision import Collision
 from accountant.events.composition import Composition
+from accountant.events.curve import Profile
 from accountant.events.discrete_gaussian import DiscreteGaussian
 from accountant.events.discrete_laplace import DiscreteLaplace
-from accountant.events.event import Event, Profile
+from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
 from accountant.events.laplace import Laplace
 from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax

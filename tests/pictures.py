@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import accountant as ac
-from accountant import figures, plots
+from accountant import plots
+from accountant.plots import papers as figures
 
 BASELINE = Path(__file__).parent / "baseline"
 

@@ -22,7 +22,7 @@ FLOORS = [
     {"report"},
     {"cli", "__main__"},
 ]
-"""Rooms of `accountant`, a file or a folder each, from left to right: one imports from its own floor or those before."""
+"""Rooms of `accountant`, files and folders, from left to right: one imports from its own floor or those before."""
 
 
 def floor(room: str) -> int:
@@ -31,9 +31,13 @@ def floor(room: str) -> int:
 
 
 def imported_modules(path: Path) -> set[str]:
-    """Modules of `accountant` that a file imports, anywhere in it, without the package's name."""
+    """Modules of `accountant` that a file imports to run, anywhere in it, without the package's name."""
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    tree.body = [
+        node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+    ]
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "accountant":
             _, *parts = node.module.split(".")
             modules |= {".".join(parts)} if parts else {alias.name for alias in node.names}
@@ -80,7 +84,7 @@ def test_accountant_never_imports_mechanisms():
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_and_functions_stay_small(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 420
+    assert len(text.splitlines()) <= 400
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             body = node.body[1:] if ast.get_docstring(node) else node.body

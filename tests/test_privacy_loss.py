@@ -21,7 +21,8 @@ from accountant.events.screening import NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.renyi.route import renyi_epsilon
 from accountant.tight.loss_composition import composed_delta, composed_epsilon
-from accountant.tight.loss_grid import Grid, Masses, bracket, log_values, loss_range
+from accountant.tight.loss_grid import bracket, log_values, loss_range
+from accountant.tight.polygon import Grid, Masses
 
 DIRECTIONS = ("remove", "add")
 SAMPLED = PoissonSubsampled(Gaussian(1.0), 0.01)

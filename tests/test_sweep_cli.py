@@ -160,7 +160,7 @@ def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys):
 
 def test_blocks_that_were_kept_are_not_priced_again(plan, tmp_path, monkeypatch):
     """And one whose bytes changed is."""
-    from accountant import sweep_cli
+    from accountant.cli import sweep as sweep_cli
 
     out = tmp_path / "sweep.npz"
     arguments = ["sweep", plan, "--vary", f"votes.sigma=10:50:{3 * BLOCK}", "--out", str(out), "--jobs", "1"]

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
 from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer, shown
-from accountant.events.event import Event, Profile, evaluate_curve
+from accountant.events.curve import Profile, evaluate_curve
+from accountant.events.event import Event
 from accountant.numerics.special import FloatArray
 
 __all__ = ["Composition"]

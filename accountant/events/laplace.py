@@ -12,8 +12,9 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable, integer, real
-from accountant.events.event import BatchedEvent, generic_subsampled_curve
+from accountant.events.event import BatchedEvent
 from accountant.events.gaussian import SCALES
+from accountant.events.subsampling import generic_subsampled_curve
 from accountant.numerics.special import FloatArray, Kernel, gauss_legendre
 
 __all__ = ["Laplace"]

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accountant.errors import ParameterError, shown
-from accountant.events.event import Event, checked_orders
+from accountant.events.curve import checked_orders
+from accountant.events.event import Event
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.numerics.special import FloatArray, Kernel, divergence_from_log_mean, log_mean_excess, logaddexp

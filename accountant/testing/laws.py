@@ -10,11 +10,12 @@ from typing import Any
 
 from accountant.adjacency import Adjacency
 from accountant.errors import AdjacencyMismatch, ProfileUnavailable
-from accountant.events.event import Event, renyi_from_profile
+from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian
 from accountant.events.randomized_response import PureDP
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.events.subsampling import renyi_from_profile
 from accountant.testing.strategies import epsilons_of, hypothesis, log_uniform, orders
 
 __all__ = ["LAWS", "Law", "LawBroken", "laws_for"]

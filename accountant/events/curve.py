@@ -1,0 +1,69 @@
+"""What is read off an event or a composition: its Rényi curve, checked, and its privacy profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from accountant.errors import ParameterError, shown
+from accountant.numerics.special import FloatArray
+
+__all__ = ["Profile", "as_reals", "checked_orders", "evaluate_curve"]
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Privacy profile: hockey-stick divergences H_e(P||Q) = sup_S P(S) - e^e Q(S), one per epsilon.
+
+    Attributes
+    ----------
+    remove : array
+        Upper bound on H_e(with || without), where "with" holds one individual more.
+    add : array
+        Upper bound on H_e(without || with).
+
+    Under REPLACE the two directions are the same array.
+    """
+
+    remove: FloatArray
+    add: FloatArray
+
+    @property
+    def worst(self) -> FloatArray:
+        """The larger direction at every epsilon: delta(epsilon)."""
+        return np.maximum(self.remove, self.add)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.worst, dtype=dtype)
+
+
+def as_reals(name: str, values: ArrayLike) -> FloatArray:
+    """`values` as an array of floats, or ParameterError."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} = {shown(values)}; accepted: a real number, or an array of them") from None
+
+
+def checked_orders(orders: ArrayLike) -> FloatArray:
+    """Orders as floats, or ParameterError if one is nan or below 1."""
+    points = as_reals("order", orders)
+    bad = points[~(points >= 1)]
+    if bad.size:
+        raise ParameterError(f"order = {bad.flat[0]:g} is out of range; accepted: [1, inf]")
+    return points
+
+
+def evaluate_curve(thing: Any, orders: ArrayLike) -> FloatArray:
+    """Check orders, evaluate `_curve` on a flat array, restore the shape, and refuse nan."""
+    points = checked_orders(orders)
+    curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float)
+    if curve.shape != (points.size,):
+        raise ArithmeticError(f"the Rényi curve of {thing!r} has shape {curve.shape} for {points.size} orders")
+    if np.isnan(curve).any():
+        order = float(points.ravel()[np.isnan(curve)][0])
+        raise ArithmeticError(f"the Rényi curve of {thing!r} is not a number at order {order!r}")
+    return curve.reshape(points.shape)

@@ -1,0 +1,160 @@
+"""Poisson subsampling of events in general: a bound from the curve alone, and the integral over the profile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from accountant.events.curve import checked_orders
+from accountant.numerics.special import (
+    FloatArray,
+    Kernel,
+    divergence_from_log_mean,
+    log_binomial_pmf,
+    log_integral,
+    log_mixture_ratio,
+    logaddexp,
+)
+
+if TYPE_CHECKING:
+    from accountant.events.event import Event
+
+__all__ = ["generic_subsampled_curve", "renyi_from_profile"]
+
+GENERIC_ORDERS = 1_000_000
+"""Integer orders up to which the generic subsampling bound is summed; beyond, the event's own curve stands."""
+
+
+@Kernel
+def log_binomial_excess(n: int, log_growth: FloatArray, rate: float) -> float:
+    """log sum_{j=2}^n C(n,j) g^j (1-g)^(n-j) e^{log_growth[j]}."""
+    total = -math.inf
+    for j in range(2, n + 1):
+        total = logaddexp(total, log_binomial_pmf(float(n), float(j), rate) + log_growth[j])
+    return total
+
+
+def generic_subsampled_curve(event: Event, rate: float, orders: FloatArray) -> FloatArray:
+    """Upper bound on the Rényi curve of a Poisson-subsampled event from its own curve alone.
+
+    Integer orders (Steinke 2022, "Composition of Differential Privacy & Privacy Amplification by
+    Subsampling", Thm 29):  exp((a-1) eps'(a)) - 1 = sum_{j=2}^a C(a,j) g^j (1-g)^(a-j) expm1((j-1) eps(j)).
+    Real orders: (a-1) eps'(a) is convex, so its chord between integers lies above it. Orders beyond
+    GENERIC_ORDERS keep the event's own curve, of which a subsampled curve is never an excess.
+    """
+    result = event._curve(orders)
+    small = orders <= GENERIC_ORDERS
+    if not small.any():
+        return result
+    floors = np.floor(orders[small]).astype(int)
+    integers = np.unique(np.concatenate([floors, floors + 1]))
+    j = np.arange(integers[-1] + 1, dtype=float)
+    kappa = np.zeros_like(j)
+    kappa[2:] = (j[2:] - 1) * event._curve(j[2:])
+    with np.errstate(divide="ignore", over="ignore"):
+        log_growth = np.where(kappa > 30, kappa + np.log1p(-np.exp(-kappa)), np.log(np.expm1(np.minimum(kappa, 31))))
+    cumulant = {1: 0.0}
+    for n in integers[integers >= 2].tolist():
+        cumulant[n] = divergence_from_log_mean(1.0, log_binomial_excess(n, log_growth, rate))
+    fraction = orders[small] - floors
+    low = np.array([cumulant[n] for n in floors.tolist()])
+    high = np.array([cumulant[n + 1] for n in floors.tolist()])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # at an integer the next one does not count, also where it is infinite
+        above = np.where(fraction > 0, fraction * high, 0.0)
+        chord = ((1 - fraction) * low + above) / (orders[small] - 1)
+    result[small] = np.minimum(result[small], np.where(floors == 1, high, chord))
+    return result
+
+
+def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, tolerance: float = 1e-14) -> FloatArray:
+    """Rényi curve of the Poisson-subsampled event, integrated exactly over its privacy profile.
+
+    exp((a-1) D_a(P||Q)) = 1 + a(a-1) Int_0^inf [ e^{(a-1)e} H_e(P||Q) + e^{-ae} H_e(Q||P) ] de, applied to the
+    subsampled profile and brought back to the event's own epsilon by substitution, which leaves only
+    non-negative terms: with x = e^e - 1 and y = e^-e - 1,
+
+        forward   a g^2 Int (1+gx)^(a-2)  e^e H_e(P||Q) + (1+gy)^(a-2)  e^-2e H_e(Q||P) de
+        backward  a g^2 Int (1+gx)^-(a+1) e^e H_e(P||Q) + (1+gy)^-(a+1) e^-2e H_e(Q||P) de
+
+    each equal to (exp((a-1) D) - 1)/(a-1); the curve is the worse of the two directions.
+
+    Raises
+    ------
+    ProfileUnavailable
+        The event has no profile.
+    """
+    points = checked_orders(orders)
+    event._log_profile(np.zeros(1))  # where there is no profile, this says so
+    end = float(event._curve(np.array([math.inf]))[0])
+    curve = np.empty(points.size)
+    for i, order in enumerate(points.ravel().tolist()):
+        if order == math.inf:
+            curve[i] = float(log_mixture_ratio(rate, np.array([end]))[0]) if end < math.inf else end
+            continue
+        directions = [
+            _log_profile_mean(event, order, rate, end, power, tolerance) for power in (order - 2, -(order + 1))
+        ]
+        curve[i] = max(divergence_from_log_mean(order - 1.0, log_mean) for log_mean in directions)
+    return curve.reshape(points.shape)
+
+
+def _log_profile_mean(event: Event, order: float, rate: float, end: float, power: float, tolerance: float) -> float:
+    if end == 0.0:
+        return -math.inf
+    profile = _remembered_profile(event)
+
+    def log_integrand(e: FloatArray) -> FloatArray:
+        remove, add = profile(e)
+        with np.errstate(invalid="ignore"):
+            up = power * log_mixture_ratio(rate, e) + e + remove
+            down = power * log_mixture_ratio(rate, -e) - 2 * e + add
+        return np.logaddexp(np.where(remove > -math.inf, up, -math.inf), np.where(add > -math.inf, down, -math.inf))
+
+    if end < math.inf:
+        edges = _graded_edges(event, end)
+    else:
+        knots = np.asarray(event._profile_knots(), dtype=float)
+        top = _effective_end(log_integrand, np.maximum(knots - 1 / order, knots / 2))
+        if top == math.inf:
+            return math.inf
+        edges = np.unique(np.concatenate([[0.0], top * 0.5 ** np.arange(60, -1, -1.0), knots[knots < top]]))
+    return math.log(order) + 2 * math.log(rate) + log_integral(log_integrand, edges, tolerance)
+
+
+@lru_cache(maxsize=16)
+def _graded_edges(event: Event, end: float) -> FloatArray:
+    """Panels between the knots, graded towards both ends: the mass may sit within 1/order of either."""
+    knots = np.unique([0.0, *(k for k in event._profile_knots() if 0 < k < end), end])
+    shares = 0.5 ** np.arange(1, 50)
+    first, last = (knots[1] - knots[0]), (knots[-1] - knots[-2])
+    return np.unique(np.concatenate([knots, knots[0] + first * shares, knots[-1] - last * shares]))
+
+
+@lru_cache(maxsize=16)
+def _remembered_profile(event: Event) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
+    """The event's profile, remembered where it was asked for: the panels are mostly the same at every order."""
+    seen: dict[bytes, tuple[FloatArray, FloatArray]] = {}
+
+    def profile(e: FloatArray) -> tuple[FloatArray, FloatArray]:
+        key = e.tobytes()
+        if key not in seen:
+            if len(seen) >= 64:
+                seen.clear()
+            seen[key] = event._log_profile(e)
+        return seen[key]
+
+    return profile
+
+
+def _effective_end(log_integrand: Any, peaks: FloatArray) -> float:
+    """An epsilon beyond which the integrand is below e^-60 of its largest value, or inf if none shows."""
+    e = np.union1d(2.0 ** np.arange(-40, 40.25, 0.25), peaks)
+    values = log_integrand(e) + np.log(e)
+    last = int(np.flatnonzero(values >= np.max(values) - 60)[-1])
+    return float(e[last + 1]) if last + 1 < e.size else math.inf
