@@ -175,7 +175,7 @@ def test_ids_are_unique_and_references_resolve(nasty):
 
 def test_colours_of_plots_are_the_pages():
     names = _variables()
-    style = (Path(ac.__file__).parent / "page" / "report.css").read_text("utf-8")
+    style = (Path(ac.__file__).parent / "report" / "page" / "report.css").read_text("utf-8")
     for color, _, _ in LINES:
         assert color.lower() in names
     assert len({tuple(_darker(color)) for color, _, _ in LINES}) == len(LINES)
