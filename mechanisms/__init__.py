@@ -4,7 +4,7 @@ Mechanisms draw the noise and hand the accountant the composition that they spen
 here.
 """
 
-from mechanisms.audit import Audit, audit
+from mechanisms.audit import Audit, OneRunAudit, audit, audit_one_run
 from mechanisms.federation import Client, Server, Shuffler
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.journal import Journal
@@ -26,11 +26,13 @@ __all__ = [
     "Labelling",
     "LinearNoisySGD",
     "MessageError",
+    "OneRunAudit",
     "PrivateKNN",
     "ReverseKNN",
     "Rounds",
     "Server",
     "Shuffler",
     "audit",
+    "audit_one_run",
     "label_in_rounds",
 ]
