@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -62,8 +63,10 @@ class Database:
             with self._clear():
                 if alone:
                     self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                self._connection.execute("BEGIN")  # of one moment, while others make the file
                 self._refuse_others(mark)
-                self._connection.execute("PRAGMA journal_mode = DELETE")
+                self._connection.execute("COMMIT")
+                self._leave_write_ahead()
                 self._connection.execute("PRAGMA synchronous = EXTRA")
             with self.transaction() as run:
                 self._refuse_others(mark)
@@ -79,8 +82,8 @@ class Database:
     def transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         """One transaction; what it yields runs a statement. On disk when it ends, or not there at all."""
         with self._clear():
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")  # which may begin, and be interrupted then
                 before = self._connection.total_changes
                 yield self._connection.execute
                 changed = self._connection.total_changes != before
@@ -104,6 +107,18 @@ class Database:
         ((tables,),) = self._connection.execute("SELECT count(*) FROM sqlite_master")
         if tables and found != mark:
             raise self._refuse(f"a database of something else; accepted: {self.what}, or a new file")
+
+    def _leave_write_ahead(self) -> None:
+        """For good; where others are about to do the same, SQLite refuses at once and does not wait."""
+        until = time.monotonic() + self.wait
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = DELETE")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.01)
 
     def _check_pages(self, run: Callable[..., sqlite3.Cursor]) -> None:
         """Refuse a file that was copied while it was being written."""

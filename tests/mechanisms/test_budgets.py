@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms import budgets
+from mechanisms import budget_bases
+from mechanisms.budget_image import Image
+from mechanisms.budget_rows import BLOCK, COLUMNS
 from mechanisms.budgets import StoreError, open_store
 from tests.mechanisms.children import KILLS, listen, start
 
@@ -140,7 +142,7 @@ def test_positions_are_for_good(new):
 
 
 def test_as_a_plain_dictionary(new):
-    """Random charges, now and then in a batch or after opening again, through many shortenings of the log."""
+    """Random charges, now and then in a batch or after opening again."""
     rng, where, plain = np.random.default_rng(2), new(), {}
     store = open_store(where)
     first = store.positions(IDS[:1])
@@ -166,9 +168,8 @@ def test_as_a_plain_dictionary(new):
             store = open_store(where)
         assert spent(store) == [plain.get(each, 0) for each in IDS]
     with store.batch():
-        ((rows, entries),) = store._run("SELECT count(*), sum(length(totals)) FROM knn_charges")
-    assert rows < 100
-    assert entries <= 40 * 8 * (budgets._LONG + 1)
+        ((rows, size),) = store._run("SELECT count(*), sum(length(totals)) FROM knn_totals")
+    assert (rows, size) == (1, 8 * BLOCK), "overwritten in place"
     store.close()
 
 
@@ -253,8 +254,6 @@ def killed_child(where, seed, pipe):
     """Charges until it is killed; tells what it will ask for, and then what was granted."""
     rng = np.random.default_rng(seed)
     with open_store(where) as store:
-        if "://" not in where:
-            store._base._database.execute("PRAGMA wal_autocheckpoint = 8")  # to be killed there as well
         positions = store.positions(IDS)
         pipe.send("open")
         while True:
@@ -335,7 +334,7 @@ class Tripwire:
     """Stands for a store's database, and goes off at a moment: before or after a statement or the commit."""
 
     def __init__(self, base, moment):
-        self.base, self.name, self.close = base, base.name, base.close
+        self.base, self.name, self.close, self.has = base, base.name, base.close, base.has
         self.moment, self.passed = moment, 0
 
     def step(self):
@@ -360,7 +359,7 @@ class Tripwire:
 
 
 def use(store, granted):
-    """Settings, charges alone and in batches, through two shortenings of the log; notes what was granted."""
+    """Settings, charges alone and in batches; notes what was granted."""
     store.settle(SETTINGS)
     places = store.positions(IDS[:5])
     for i in range(8):
@@ -383,8 +382,7 @@ def check_after_fault(where, store, granted, pending):
     store.settle(SETTINGS)
 
 
-def test_a_fault_at_every_statement_and_commit(new, monkeypatch):
-    monkeypatch.setattr(budgets, "_LONG", 2)
+def test_a_fault_at_every_statement_and_commit(new):
     where, moment, gone_off = new(), 0, True
     while gone_off:
         moment += 1
@@ -393,24 +391,24 @@ def test_a_fault_at_every_statement_and_commit(new, monkeypatch):
         with open_store(where) as store:
             if "://" in where:
                 with store.batch():
-                    store._run("DELETE FROM knn_charges")
-                    store._run("DELETE FROM knn_records")
-                    store._run("DELETE FROM knn_settings")
-                store._forget()
+                    for table in COLUMNS:
+                        store._run(f"DELETE FROM {table}")
+                store._image = Image(store._base)
             base = store._base
             store._base = Tripwire(base, moment)
+            store._image = Image(store._base)
             try:
                 use(store, granted)
                 gone_off = False
             except Fault:
                 store._base = base
+                store._image._base = base
                 check_after_fault(where, store, granted, 3)
     assert moment > 80
 
 
-def test_an_interrupt_at_every_step_of_sqlite(tmp_path, monkeypatch):
+def test_an_interrupt_at_every_step_of_sqlite(tmp_path):
     """In the midst of statements too: the virtual machine stops after any number of instructions."""
-    monkeypatch.setattr(budgets, "_LONG", 2)
     moment, gone_off = 0, True
     while gone_off:
         moment += 1
@@ -423,7 +421,7 @@ def test_an_interrupt_at_every_step_of_sqlite(tmp_path, monkeypatch):
             return passed == moment  # noqa: B023
 
         with open_store(where) as store:
-            store._base._database.set_progress_handler(stop, 1)
+            store._base._database._connection.set_progress_handler(stop, 1)
             try:
                 use(store, granted)
                 gone_off = False
@@ -435,8 +433,8 @@ def test_an_interrupt_at_every_step_of_sqlite(tmp_path, monkeypatch):
 def test_a_full_disk(tmp_path):
     with open_store(tmp_path / "store") as store:
         granted = 0
-        ((pages,),) = store._base._database.execute("PRAGMA page_count")
-        store._base._database.execute(f"PRAGMA max_page_count = {pages + 2}")
+        ((pages,),) = store._base._database._connection.execute("PRAGMA page_count")
+        store._base._database._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
 
         def fill():
             nonlocal granted
@@ -537,7 +535,7 @@ def test_addresses_of_one_file(tmp_path, monkeypatch):
 
 
 def test_no_process_waits_for_ever(new, monkeypatch):
-    monkeypatch.setattr(budgets, "WAIT", 1)
+    monkeypatch.setattr(budget_bases, "WAIT", 1)
     where = new()
     with open_store(where) as store, open_store(where) as other:
         with store.batch():
