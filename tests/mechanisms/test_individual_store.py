@@ -10,9 +10,31 @@ import pytest
 
 import accountant as ac
 from mechanisms.budgets import open_store
-from mechanisms.noise import Seeded
+from mechanisms.noise import Seeded, System
 from tests.mechanisms.children import KILLS, listen, start
-from tests.mechanisms.test_individual_knn import CAP, QUERIES, X, Y, ind, silenced
+from tests.mechanisms.test_individual_knn import CAP, QUERIES, X, Y, silenced
+from tests.mechanisms.test_individual_knn import ind as plain_ind
+
+pytest.importorskip("opendp.prelude")
+IDS = range(300)
+
+
+class Foreseen(System):
+    """Stands for the system's noise, and draws what a test can foresee."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.seeded = Seeded(np.random.default_rng(seed))
+
+    def words(self, size):
+        return self.seeded.words(size)
+
+    def gaussian(self, sigma, size, grain):
+        return self.seeded.gaussian(sigma, size, grain)
+
+
+def ind(rng=1, **changes):
+    return plain_ind(rng=Foreseen(rng), **changes)
 
 
 class Ledger:
@@ -47,7 +69,7 @@ class Ledger:
 
 def test_a_store_changes_no_answer():
     ledger = Ledger()
-    plain, durable = ind().fit(X, Y), ind(store=ledger).fit(X, Y)
+    plain, durable = ind().fit(X, Y), ind(store=ledger).fit(X, Y, IDS)
     assert plain.predict(QUERIES).tolist() == durable.predict(QUERIES).tolist()
     assert np.array_equal(plain.budgets_, durable.budgets_)
     assert ledger.left() == durable._filter.left.tolist()
@@ -55,19 +77,19 @@ def test_a_store_changes_no_answer():
 
 def test_budgets_resume_from_a_store():
     ledger = Ledger()
-    first = ind(store=ledger).fit(X, Y)
+    first = ind(store=ledger).fit(X, Y, IDS)
     first.predict(QUERIES[:20])
     second = ind(store=ledger).fit(X[100:], Y[100:], ids=range(100, 300))
     assert np.array_equal(second.budgets_, first.budgets_[100:])
     second.add(range(100), X[:100], Y[:100])
     assert np.array_equal(second.budgets_, np.roll(first.budgets_, 200))
     with pytest.raises(ac.ParameterError, match="other settings"):
-        ind(store=ledger, budget=0.6).fit(X, Y)
+        ind(store=ledger, budget=0.6).fit(X, Y, IDS)
 
 
 def test_two_processes_on_one_store_do_not_overspend():
     ledger = Ledger()
-    models = [ind(store=ledger, rng=seed, budget=0.1).fit(X, Y) for seed in range(2)]
+    models = [ind(store=ledger, rng=seed, budget=0.1).fit(X, Y, IDS) for seed in range(2)]
     for first in range(0, 40, 4):
         for model in models:
             model.predict(QUERIES[first : first + 4])
@@ -86,19 +108,19 @@ class Interrupted(BaseException):
 def test_whatever_is_drawn_has_been_paid_for(stop):
     """Stopped at any draw, the charges that it needs are already in the store."""
     ledger = Ledger()
-    model = ind(store=ledger, rng=3).fit(X, Y)
-    reference = ind(rng=3).fit(X, Y)
+    model = ind(store=ledger, rng=3).fit(X, Y, IDS)
+    reference = ind(rng=3).fit(X, Y, IDS)
     reference.predict(QUERIES[: (stop - 1) // 2])
     draws = [0]
 
-    class Stops(Seeded):
+    class Stops(Foreseen):
         def gaussian(self, sigma, size, grain):
             draws[0] += 1
             if draws[0] == stop:
                 raise Interrupted
             return super().gaussian(sigma, size, grain)
 
-    model._source = Stops(model._source.generator)
+    model._source = Stops(3)
     with pytest.raises(Interrupted):
         model.predict(QUERIES)
     stored = np.array(ledger.left())
@@ -127,7 +149,7 @@ class Batched(Ledger):
 
 def test_batches_are_committed_together_and_when_interrupted():
     ledger = Batched()
-    model, plain = ind(store=ledger).fit(X, Y), ind().fit(X, Y)
+    model, plain = ind(store=ledger).fit(X, Y, IDS), ind().fit(X, Y)
 
     def stop(done):
         if done == 5:
@@ -142,7 +164,7 @@ def test_batches_are_committed_together_and_when_interrupted():
 
 def test_answers_whose_commit_failed_are_not_reused():
     ledger = Batched()
-    model = silenced(ind(threshold=0.999, reuse=True, min_count=1.0, store=ledger).fit([[1.0, 0.0]], [0]))
+    model = silenced(ind(threshold=0.999, reuse=True, min_count=1.0, store=ledger).fit([[1.0, 0.0]], [0], [0]))
     ledger.fails = True
     with pytest.raises(OSError, match="disk full"):
         model.predict([[0.0, 1.0]] * 3)
@@ -154,10 +176,10 @@ def test_answers_whose_commit_failed_are_not_reused():
 def test_a_durable_store_keeps_what_was_spent(tmp_path):
     plain = ind().fit(X, Y)
     with open_store(tmp_path / "budgets.db") as store:
-        first = ind(store=store).fit(X, Y)
+        first = ind(store=store).fit(X, Y, IDS)
         assert first.predict(QUERIES).tolist() == plain.predict(QUERIES).tolist()
     with open_store(tmp_path / "budgets.db") as store:
-        assert np.array_equal(ind(store=store).fit(X, Y).budgets_, plain.budgets_)
+        assert np.array_equal(ind(store=store).fit(X, Y, IDS).budgets_, plain.budgets_)
 
 
 # --- killed --------------------------------------------------------------------------------------------
@@ -166,7 +188,7 @@ def test_a_durable_store_keeps_what_was_spent(tmp_path):
 def answering_child(where, seed, pipe):
     """Answers four queries at a time, and says what, until it is killed."""
     with open_store(where) as store:
-        model = ind(store=store, budget=50.0, reuse=8, rng=seed).fit(X, Y)
+        model = ind(store=store, budget=50.0, reuse=8, rng=seed).fit(X, Y, IDS)
         pipe.send("ready")
         for first in range(0, 4000, 4):
             pipe.send(model.predict(QUERIES[np.arange(first, first + 4) % 40]).tolist())
@@ -176,7 +198,7 @@ def replayed(before, seed, batches):
     """(answers, units spent) of such a child that was not killed in so many batches."""
     ledger = Ledger()
     ledger.units = dict(zip(ledger.positions([str(i) for i in range(300)]), before, strict=True))
-    model = ind(store=ledger, budget=50.0, reuse=8, rng=seed).fit(X, Y)
+    model = ind(store=ledger, budget=50.0, reuse=8, rng=seed).fit(X, Y, IDS)
     answers = [model.predict(QUERIES[np.arange(4 * i, 4 * i + 4) % 40]).tolist() for i in range(batches)]
     return answers, CAP - np.array(ledger.left())
 
