@@ -139,15 +139,21 @@ def _header(path: str | Path, separator: str) -> list[str]:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{names.count(name)} columns {name!r}")
-    for name in names:
-        with suppress(ValueError):
-            float(name)
-            raise DataError(
-                f"{path}: the first row holds the number {shown(name)}; accepted: a header, names of columns"
-            )
+    # a first record in its place would be lost; text among numbers is refused where it is no name of a column
+    if names and all(_is_number(name) for name in names):
+        found = f"the first row holds the number {shown(names[0])}"
+        raise DataError(f"{path}: {found}; accepted: a header, names of columns")
     if not names or "" in names:
         raise DataError(f"{path}: the first row is {shown(names)}; accepted: a header, names of columns")
     return names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _reworded(text: str, names: list[str]) -> str:
