@@ -125,14 +125,13 @@ class Budgets:
             del self.slots[name]
         return slots
 
-    def pay(self, slots: Slots, units: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Charge records, first in the store; which of them have paid."""
-        granted = np.ones(len(slots), bool)
-        if self.store is not None and len(slots):
-            granted = self.store.charge(self._positions[slots], units, self.filter.UNITS)
-            if not granted.all():  # another process has charged them meanwhile
-                self._read_again(slots[~granted])
-        self.filter.spend(slots[granted], units[granted])
+    def granted(self, slots: Slots, units: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Charge records in the store; which of them it let pay."""
+        if self.store is None or not len(slots):
+            return np.ones(len(slots), bool)
+        granted = self.store.charge(self._positions[slots], units, self.filter.UNITS)
+        if not granted.all():  # another process has charged them meanwhile
+            self._read_again(slots[~granted])
         return granted
 
     def read_again(self) -> None:

@@ -97,6 +97,8 @@ class IndividualKNN(Exclusive, Parameters):
         and paid for is here.
     counts_ : float array
         K for each of them, or nan; released, like the labels.
+    kept_ : int
+        How many of them were kept in the store by an earlier start of the same run.
     ids_ : list of str
         Identifiers of the records. For the operator's eyes only.
     budgets_ : float array
@@ -321,6 +323,7 @@ class IndividualKNN(Exclusive, Parameters):
         hashing = self._hashing and [self._hashing.tables, self._hashing.bits]
         about = {"classes": self.n_classes_, "hashing": hashing, "reuse": self._answered.most}
         durable = Run(self._people.store, run, points, about)
+        self.kept_ = durable.kept
         self.labels_, self.counts_ = np.full(len(points), -1), np.full(len(points), np.nan)
         for first in range(0, len(points), TOGETHER):
             some = slice(first, first + TOGETHER)
@@ -378,7 +381,7 @@ class IndividualKNN(Exclusive, Parameters):
         """The label and K; whatever is drawn has been paid for."""
         active = near[self._filter.left[near] >= self._count_units]
         slots, kernels = self._records.selected(query, active)
-        counted = self._people.pay(slots, np.full(len(slots), self._count_units))
+        counted = self._paid(slots, np.full(len(slots), self._count_units))
         slots, kernels = slots[counted], kernels[counted]
         known, similar = self._answered.similar(query)
         noise = noise_of(self._count_event, self._source, 1)[0]
@@ -391,7 +394,7 @@ class IndividualKNN(Exclusive, Parameters):
         price = self._filter.units(parts**2 / 2)
         most = np.sqrt(2 * self._filter.nats(left)) * (1 - ROUNDING)
         parts = np.where(price <= left, parts, most)
-        voting = self._people.pay(slots, np.minimum(price, left))
+        voting = self._paid(slots, np.minimum(price, left))
         parts = np.concatenate([parts[voting], similar / scale])
         voters = np.concatenate([self._labels[slots[voting]], known])
         # exact whatever the order: no record changes by its presence how the others' parts round
@@ -399,6 +402,12 @@ class IndividualKNN(Exclusive, Parameters):
         label = int(np.argmax(votes + noise_of(VOTE, self._source, self.n_classes_, GRAIN)))
         self._answered.remember(query, label)
         return label, count
+
+    def _paid(self, slots: Slots, units: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Charge records, first in the store; which of them have paid."""
+        granted = self._people.granted(slots, units)
+        self._filter.spend(slots[granted], units[granted])
+        return granted
 
     # --- checks ----------------------------------------------------------------------------------------
 

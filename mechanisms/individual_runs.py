@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,11 @@ class Run:
     about : dict
         What else the run must have in common with the one that it goes on with.
 
+    Attributes
+    ----------
+    kept : int
+        Queries that were answered before.
+
     Raises
     ------
     accountant.ParameterError
@@ -39,8 +44,8 @@ class Run:
     """
 
     def __init__(self, store: BudgetStore | None, name: object, points: Features, about: dict[str, Any]) -> None:
-        self._store: Any = store
-        self.name = ""
+        self._store = cast(Any, store)
+        self.name, self.kept = "", 0
         if name is None:
             return
         if not hasattr(self._store, "begin") or not isinstance(name, str) or not name:
@@ -48,6 +53,7 @@ class Run:
         self.name = name
         queries = hashlib.sha256(points.tobytes()).hexdigest()
         self._store.begin(name, {"queries": queries, "width": points.shape[1], **about}, len(points))
+        self.kept = int(np.count_nonzero(self.known(0, len(points))[0] >= 0))
 
     def batch(self) -> AbstractContextManager[Any]:
         """One transaction of the store, if it has any."""
