@@ -24,7 +24,7 @@ from mechanisms.rounds import label_in_rounds
 from mechanisms.students import NetworkStudent, Student
 from mechanisms.validation import checked_count, checked_rate, needed, nominal_count
 
-__all__ = ["MECHANISMS", "Diagnostics", "Experiment", "Outcome", "Setting", "checked_classes"]
+__all__ = ["MECHANISMS", "Diagnostics", "Experiment", "Outcome", "Setting"]
 
 Voting: TypeAlias = PrivateKNN | GNMax | LNMax
 
