@@ -26,6 +26,8 @@ class Receiver(Exclusive):
     accepted: ClassVar[tuple[Kind, ...]] = (Kind.REPORTS,)
 
     def __init__(self, limit: int) -> None:
+        with self._turn("open"):  # belongs to this process before it is used: a fork would have a session twice
+            pass
         self.limit = checked_count("limit", limit, 1)
         self.session = bytes(16)
         self.round, self._open = 0, False

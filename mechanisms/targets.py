@@ -151,7 +151,10 @@ def total_price(spent: ac.Composition, delta: float) -> Fraction:
         # a sum of doubles would drift
         return sum((count * _pure(event) for event, count in spent), Fraction(0))
     shares = any(isinstance(event, ac.ShuffledCounts) for event, _ in spent)
-    return Fraction(ac.epsilon(spent, delta, **(SHARES_ROUTE if shares else ROUTE)).epsilon)
+    found = ac.epsilon(spent, delta, **(SHARES_ROUTE if shares else ROUTE)).epsilon
+    if not math.isfinite(found):
+        raise ac.NoGuarantee(f"delta = {delta:g}: epsilon is {found:g}; accepted: what has a finite one")
+    return Fraction(found)
 
 
 @lru_cache(maxsize=1024)

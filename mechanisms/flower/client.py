@@ -32,7 +32,9 @@ def answer(opening: bytes, options: NodeOptions, node: int) -> bytes:
     """
     data = load(options.records)
     seeded = options.seed >= 0
-    local: dict[str, Any] = {"max_epsilon": options.max_epsilon, "delta": options.delta} if options.model == "local" else {}
+    target: dict[str, Any] = {}
+    if options.model == "local":
+        target = {"max_epsilon": options.max_epsilon, "delta": options.delta}
     client = Client(
         data.features,
         data.labels,
@@ -42,7 +44,7 @@ def answer(opening: bytes, options: NodeOptions, node: int) -> bytes:
         ids=options.first_record + np.arange(len(data)) if seeded else None,
         n_classes=options.classes or None,
         ledger=Ledger(options.ledger_path),
-        **local,
+        **target,
     )
     return client.answer(opening)
 
