@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.conv_student import ConvStudent
 from mechanisms.datasets import Dataset
+from mechanisms.exclusive import exclusive
 from mechanisms.journal import Journal
 from mechanisms.labelling import least_noise
 from mechanisms.noisy_sgd import LinearNoisySGD
-from mechanisms.outcome import Diagnostics, Outcome, accuracy_of_labels, accuracy_on
+from mechanisms.outcome import Diagnostics, Once, Outcome, accuracy_of_labels, accuracy_on
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.rounds import label_in_rounds
@@ -104,7 +105,7 @@ class Setting:
         checked_rate(self.sampling_rate)
 
 
-class Experiment:
+class Experiment(Once):
     """Everything fixed before the first release: the data, the mechanism with its noise, and the price.
 
     Parameters
@@ -171,13 +172,14 @@ class Experiment:
         )
         self.guarantee = self._price(self.planned)
 
+    @exclusive
     def run(
         self,
         journal: Journal | None = None,
         progress: Callable[[int], object] | None = None,
         diagnostics: bool = False,
     ) -> Outcome:
-        """Spend the budget.
+        """Spend the budget, once.
 
         Parameters
         ----------
@@ -185,7 +187,13 @@ class Experiment:
             As for `label_in_rounds`.
         diagnostics : bool
             Compute accuracies, too, which nobody paid for.
+
+        Raises
+        ------
+        UsageError
+            It was called before: the guarantee, fixed before the first release, covers one run.
         """
+        self._begin()
         labels = self.private.labels
         assert labels is not None
         if isinstance(self.labeller, LinearNoisySGD):

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.datasets import Dataset
+from mechanisms.exclusive import Exclusive, UsageError
 
-__all__ = ["Diagnostics", "Outcome", "accuracy_of_labels", "accuracy_on"]
+__all__ = ["Diagnostics", "Once", "Outcome", "accuracy_of_labels", "accuracy_on"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,17 @@ class Outcome:
     spent: ac.Composition
     noise: float
     diagnostics: Diagnostics | None = None
+
+
+class Once(Exclusive):
+    """An experiment: its guarantee covers one run, by one process."""
+
+    def _begin(self) -> None:
+        """Refuse another run, which would release again under the same guarantee."""
+        if "_begun" in self.__dict__:
+            name = type(self).__name__
+            raise UsageError(f"{name}.run was called before; accepted: a new {name}, with a guarantee of its own")
+        self._begun = True
 
 
 def accuracy_of_labels(labels: NDArray[np.int64], public: Dataset) -> float | None:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.datasets import Dataset
+from mechanisms.exclusive import exclusive
 from mechanisms.experiment import checked_classes
 from mechanisms.features import feature_map
 from mechanisms.journal import Journal
-from mechanisms.outcome import Diagnostics, Outcome, accuracy_of_labels, accuracy_on
+from mechanisms.outcome import Diagnostics, Once, Outcome, accuracy_of_labels, accuracy_on
 from mechanisms.reverse_knn import ReverseKNN, ReverseLabelling
 from mechanisms.students import NetworkStudent
 from mechanisms.validation import checked_count, nominal_count
@@ -86,7 +87,7 @@ class ReverseSetting:
         return ReverseKNN(n_classes=n_classes, **{**chosen, **changed})
 
 
-class ReverseExperiment:
+class ReverseExperiment(Once):
     """Everything fixed before the first release: the data, who holds it, the mechanism with its noise, and the price.
 
     Parameters
@@ -141,8 +142,9 @@ class ReverseExperiment:
         self.guarantee = self.release.guarantee(setting.delta)
         self.noise = self.release.noise
 
+    @exclusive
     def run(self, journal: Journal | None = None, diagnostics: bool = False) -> Outcome:
-        """Spend the budget.
+        """Spend the budget, once.
 
         Parameters
         ----------
@@ -150,7 +152,13 @@ class ReverseExperiment:
             As for `ReverseKNN.label`.
         diagnostics : bool
             Compute accuracies, too, which nobody paid for.
+
+        Raises
+        ------
+        UsageError
+            It was called before: the guarantee, fixed before the first release, covers one run.
         """
+        self._begin()
         labels = self.private.labels
         assert labels is not None
         describe = feature_map(self.setting.features, self.public.features, self.public.images)

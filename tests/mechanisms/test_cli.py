@@ -1,5 +1,6 @@
 """The labelling command: tables for people, JSON for programs, results in files, one line for every mistake."""
 
+import copy
 import json
 import re
 import subprocess
@@ -12,8 +13,9 @@ import pytest
 import accountant as ac
 from mechanisms.cli import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
+from mechanisms.exclusive import UsageError
 from mechanisms.experiment import Experiment, Setting
-from mechanisms.journal import Journal
+from mechanisms.journal import Journal, Part
 from mechanisms.written import composition_of
 
 KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4"]
@@ -117,6 +119,35 @@ def test_the_price_is_that_of_what_was_planned(capsys):
     assert found["spent"][0]["count"] <= 60
 
 
+@pytest.mark.parametrize("stops", [None, 5, 15], ids=["whole", "early", "late"])
+@pytest.mark.parametrize("mechanism", ["private-knn", "gnmax"])
+def test_nothing_exceeds_what_was_fixed(capsys, tmp_path, monkeypatch, mechanism, stops):
+    """Rounds, caps and interruptions: what was spent is within the plan, event by event."""
+    budget = ["--epsilon", 40, "--delta", 1e-4, "--queries", 25, "--rounds", 2, "--max-labels", 9]
+    arguments = ["label", mechanism, "--data", "digits", *budget, "--screening-ratio", 2, "--out", tmp_path / "a.npz"]
+    arguments += ["--teachers", 20] if mechanism == "gnmax" else []
+    if stops is not None:
+        left, answer = [stops], Part.answer
+
+        def stopping(self, *given):
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+            answer(self, *given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Part, "answer", stopping)
+            assert run(capsys, *arguments)[0] == 130
+    status, out, _ = run(capsys, *arguments, "--again", "--json")
+    assert status == 0
+    found = json.loads(out)
+    planned = {each["event"]: each["count"] for each in found["planned"]}
+    assert sorted(planned.values()) == [18, 50]
+    for each in found["spent"]:
+        assert each["count"] <= planned[each["event"]]
+    assert found["labelled"] <= found["answered"] <= 18
+
+
 # --- results in files ----------------------------------------------------------------------------------
 
 
@@ -143,8 +174,6 @@ def test_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
         if query == 7:
             raise KeyboardInterrupt
         kept(self, query, answer, state)
-
-    from mechanisms.journal import Part
 
     kept = Part.answer
     with monkeypatch.context() as patched:
@@ -278,6 +307,20 @@ def test_more_budget_asks_more():
     ]
     assert asked[0] == 12
     assert 12 < asked[1] < asked[2] < asked[3] == 497
+
+
+@pytest.mark.parametrize("mechanism", ["private-knn", "gnmax", "noisy-sgd"])
+def test_an_experiment_runs_once(mechanism):
+    """Its guarantee, fixed before the first release, would not cover a second run."""
+    parts = private_public_test_split(digits(), (300, 100, 50), 0)
+    experiment = Experiment(Setting(mechanism, 1.0, 1e-4, steps=5), parts.private, parts.public, parts.test)
+    outcome = experiment.run()
+    assert outcome.diagnostics is None
+    assert dict(outcome.spent) == dict(outcome.planned) == dict(experiment.planned)
+    with pytest.raises(UsageError, match=r"Experiment\.run was called before"):
+        experiment.run()
+    with pytest.raises(UsageError, match="a copy of a Experiment that has been used"):
+        copy.copy(experiment)
 
 
 def test_module_runs_as_a_command():

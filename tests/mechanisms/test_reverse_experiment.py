@@ -8,6 +8,7 @@ import pytest
 import accountant as ac
 from mechanisms.cli import main
 from mechanisms.datasets import load, private_public_test_split
+from mechanisms.exclusive import UsageError
 from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting, split_over_clients
 
 CUT = private_public_test_split(load("digits"), (988, 503, 305), 0)
@@ -45,7 +46,13 @@ def test_digits_badly_split():
         assert found.student_accuracy > found.noiseless_accuracy - 0.08 > 0.8
         assert found.nonprivate_accuracy > 0.9
         assert found.label_accuracy > 0.8
-    assert experiment.run().diagnostics is None, "not paid for: only when asked for"
+
+
+def test_diagnostics_only_when_asked_for_and_one_run():
+    experiment = ReverseExperiment(ReverseSetting(epsilon=1.0, delta=0.0, seed=1), CUT.private, CUT.public, CUT.test)
+    assert experiment.run().diagnostics is None
+    with pytest.raises(UsageError, match=r"ReverseExperiment\.run was called before; accepted: a new"):
+        experiment.run()
 
 
 def test_the_command(tmp_path, capsys):
