@@ -204,7 +204,7 @@ class ReverseKNN(Exclusive, Parameters):
 
         def ask(number: int, setup: Setup) -> Counts:
             part.charge(number, "counts")
-            self.spent_ = getattr(self, "spent_", ac.Composition()) + release.event
+            self._charge(part.identity, number, release)
             if number in part.answers:
                 answer, state = part.answers[number]
                 found = federation.resumed(answer)
@@ -226,6 +226,13 @@ class ReverseKNN(Exclusive, Parameters):
             bytes_per_client=federation.bytes_per_client,
             release=release,
         )
+
+    def _charge(self, run: str | None, number: int, release: Release) -> None:
+        """A round of a run in a journal is charged once, however often this object takes the run up."""
+        charged = self.__dict__.setdefault("_charged", set())
+        if run is None or (run, number) not in charged:
+            self.spent_ = getattr(self, "spent_", ac.Composition()) + release.event
+            charged.add((run, number))
 
     def course(self, release: Release) -> Course:
         """The parameters that a run with this release will go by, whatever is changed while it runs.
