@@ -273,7 +273,7 @@ def test_csv_without_labels(tmp_path):
         ("x,town,label\n1,Oslo,0\n", "column 'town' holds 'Oslo', not a number"),
         ("x,label\n1,0\nyes,1\n", "column 'x' holds 'yes', not a number"),
         ("x,day,label\n1,2020-01-01,0\n", "column 'day' holds '2020-01-01', not a number"),
-        ("x,label\n1,cat\n", "column 'label' holds 'cat', not a number"),
+        ("x,label\n1,cat\n", "column 'label' holds 'cat', not a number (labels by name need a list of the classes)"),
         ("x,label\n1,0\n,1\n", "record 1 has no value in column 'x'"),
         ("x,y,label\n1,2,0\n1,NA,1\n", "record 1 has no value in column 'y'"),
         ("x,label\n1,0\n2,\n", "record 1 has no value in column 'label'"),
@@ -495,6 +495,14 @@ def test_openml(site, name):
     assert found.name == f"openml:{name}"
     assert found.features.tolist() == [[1, 2], [3, 4], [5, 6]]
     assert found.labels.tolist() == [2, 1, 0], "classes 1, 9, 10 in the order of their values"
+
+
+def test_openml_by_named_classes(site):
+    """The order is the list's, whichever classes occur."""
+    site(openml_site())
+    assert load("openml:small", classes=("10", "11", "1", "9")).labels.tolist() == [0, 3, 2]
+    with pytest.raises(DataError, match="openml:small: record 1 has label '9'; accepted: 10, 1"):
+        load("openml:small", classes=("10", "1"))
 
 
 def test_openml_refuses_names_as_features(site):
@@ -738,7 +746,7 @@ def test_npz_of_other_arrays(tmp_path):
         ({"a": [1.0]}, "has no labels; accepted: a column label beside the features"),
         ({"label": [1]}, "no column of numbers beside 'label'"),
         ({"town": ["x"], "label": [1]}, "no column of numbers beside 'label'"),
-        ({"a": [1.0], "label": ["x"]}, "column 'label' holds string"),
+        ({"a": [1.0], "label": ["x"]}, "column 'label' holds string, not numbers (labels by name need a list"),
         ({"a": [1.0, None], "label": [1, 1]}, "feature 0 of record 1 is nan"),
         ({"a": [1, 1], "label": [1, None]}, "record 1 has label nan"),
         ({"a": [1, 1], "label": [1, -3]}, "record 1 has label -3"),
