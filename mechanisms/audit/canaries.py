@@ -51,7 +51,7 @@ class Canary:
         return np.repeat(self.query, n, axis=0)
 
 
-def near_tie(n_neighbors: int, lead: int = 1, rate: float = 1.0, n_classes: int = 2) -> Canary:
+def near_tie(n_neighbors: int, lead: int = 1, rate: float = 1.0, n_classes: int = 2, crowd: int = 0) -> Canary:
     """Votes of which one decides who wins: class 0 leads class 1 by `lead`; the canary takes one away and adds one.
 
     The canary, of class 1, is nearest to the query, and takes the place of the farthest neighbour, of class 0.
@@ -64,12 +64,14 @@ def near_tie(n_neighbors: int, lead: int = 1, rate: float = 1.0, n_classes: int 
     rate : float
         Sampling rate, of which the views take account.
     n_classes : int
+    crowd : int
+        Records of class 0 farther off, from which a sample is filled up.
     """
-    k = checked_count("n_neighbors", n_neighbors, 1)
+    k, more = checked_count("n_neighbors", n_neighbors, 1), checked_count("crowd", crowd, 0)
     if isinstance(lead, bool) or not isinstance(lead, int) or abs(lead) > k or (k - lead) % 2:
         raise ac.ParameterError(f"lead = {lead!r}; accepted: an integer of the parity of n_neighbors = {k}, up to it")
     ahead = (k + lead) // 2
-    return _voters([1] * (k - ahead) + [0] * ahead, 1, k, rate, n_classes)
+    return _voters([1] * (k - ahead) + [0] * (ahead + more), 1, k, rate, n_classes)
 
 
 def at_threshold(n_neighbors: int, threshold: float, rate: float = 1.0, n_classes: int = 2) -> Canary:
@@ -81,13 +83,13 @@ def at_threshold(n_neighbors: int, threshold: float, rate: float = 1.0, n_classe
     ----------
     n_neighbors : int
     threshold : float
-        In (1, n_neighbors]; where a screening has it lower or higher, the next number of votes inside.
+        Where it is not between the least plurality, of evenly spread votes, and `n_neighbors`: the nearest inside.
     rate, n_classes
         As for `near_tie`.
     """
-    k = checked_count("n_neighbors", n_neighbors, 2)
-    most = min(max(math.ceil(threshold) - 1, 1), k - 1)
-    others = [1 + i % max(n_classes - 1, 1) for i in range(k - most)]
+    k, classes = checked_count("n_neighbors", n_neighbors, 2), checked_count("n_classes", n_classes, 2)
+    most = min(max(math.ceil(threshold) - 1, math.ceil(k / classes)), k - 1)
+    others = [1 + i % (classes - 1) for i in range(k - most)]
     return _voters([0] * most + others, 0, k, rate, n_classes)
 
 

@@ -167,7 +167,14 @@ def number_score(event: ac.Event, without: Sequence[View], joined: Sequence[View
 
 
 def individual_score(
-    *, budget: float, count_sigma: float, vote_sigma: float, min_count: float, labels: Sequence[int], n_classes: int
+    *,
+    budget: float,
+    count_sigma: float,
+    vote_sigma: float,
+    min_count: float,
+    labels: Sequence[int],
+    n_classes: int,
+    retiring: bool = True,
 ) -> Callable[[Any, Any], float]:
     """Score of Ind-KNN's released (counts, labels), for records that have kernel 1 with every query.
 
@@ -181,13 +188,17 @@ def individual_score(
     labels : sequence of int
         Of the records near the queries, the canary's last.
     n_classes : int
+    retiring : bool
+        Whether the score lets records retire, as is promised. False looks for those that go on: as if budgets had no
+        end.
     """
     noise = _noise(ac.Gaussian(1.0))
     price = 1 / (2 * count_sigma**2)
+    whole = budget if retiring else np.inf
     voters = np.eye(n_classes)[list(labels)]
 
     def log_chance(counts: Any, answers: Any, votes: FloatArray) -> float:
-        left, total = np.full(len(votes), budget), 0.0
+        left, total = np.full(len(votes), whole), 0.0
         for count, answer in zip(counts, answers, strict=True):
             active = left >= price
             left = np.where(active, left - price, left)
@@ -240,7 +251,13 @@ def _noise(event: ac.Event) -> _Noise:
 
 
 def _winning(noise: _Noise, values: FloatArray) -> FloatArray:
-    """P[each entry is the largest of its row with noise], by the trapezoidal rule over the winner's noise."""
+    """P[each entry is the largest of its row with noise], by the trapezoidal rule over the winner's noise.
+
+    Between two classes Gaussian noise decides by its difference.
+    """
+    if noise.gaussian and values.shape[1] == 2:
+        ahead = noise.below((values[:, 0] - values[:, 1]) / np.sqrt(2.0))
+        return np.stack([ahead, 1 - ahead], axis=1)
     reach = 9.0 if noise.gaussian else 36.0
     grid = np.linspace(-reach, reach, POINTS) * noise.scale
     density = np.exp(noise.log_density(grid))
