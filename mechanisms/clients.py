@@ -107,6 +107,11 @@ class Client(Exclusive):
         self._ledger = MemoryLedger() if ledger is None else as_ledger(ledger)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Records and columns that it holds."""
+        return len(self._records), self._records.shape[1]
+
+    @property
     def spent_(self) -> ac.Composition:
         """What each record's reports have cost, over all that the ledger remembers; charged before they leave.
 

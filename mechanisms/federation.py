@@ -8,7 +8,13 @@ Who trusts whom:
 * shuffle: reports with less noise of their own, whose senders a shuffler hides in the crowd.
 
 In the local and shuffle models one record is one user: a client with several records sends one report for each, and
-how many it holds is not hidden. Neighbours differ in one record (REPLACE); numbers of records are public.
+how many it holds is not hidden. Neighbours differ in one record (REPLACE), and the number of records is public; in the
+central model the event may be one of ADD_REMOVE, and results then tell neither records nor clients.
+
+Nobody believes another party's price. Clients and the shuffler price every round by themselves, hold the total against
+targets of their own, and refuse; a server opens no round that costs more than the event that it charges. Every answer
+bears a digest of the whole setup: who opened another one does not take it. Whether a party answers or refuses depends
+on its options and on what was spent before, not on records.
 """
 
 from __future__ import annotations

@@ -16,9 +16,35 @@ from mechanisms.flower.options import NodeOptions
 from mechanisms.flower.parcels import parcel, refusal, unwrapped
 from mechanisms.ledger import Ledger
 
-__all__ = ["answer", "app", "respond"]
+__all__ = ["answer", "app", "opened", "respond"]
 
 log = logging.getLogger("flwr")
+
+
+def opened(options: NodeOptions, node: int) -> Client:
+    """The client of a node, with its records.
+
+    Raises
+    ------
+    accountant.AccountantError
+        The options or the records are not as described.
+    """
+    data = load(options.records)
+    seeded = options.seed >= 0
+    target: dict[str, Any] = {}
+    if options.model == "local":
+        target = {"max_epsilon": options.max_epsilon, "delta": options.delta}
+    return Client(
+        data.features,
+        data.labels,
+        node,
+        options.model,
+        rng=options.seed if seeded else None,
+        ids=options.first_record + np.arange(len(data)) if seeded else None,
+        n_classes=options.classes or None,
+        ledger=Ledger(options.ledger_path),
+        **target,
+    )
 
 
 def answer(opening: bytes, options: NodeOptions, node: int) -> bytes:
@@ -30,23 +56,7 @@ def answer(opening: bytes, options: NodeOptions, node: int) -> bytes:
         The setup or the options do not allow an answer, or the file of records cannot be read, whatever was asked;
         nothing leaves.
     """
-    data = load(options.records)
-    seeded = options.seed >= 0
-    target: dict[str, Any] = {}
-    if options.model == "local":
-        target = {"max_epsilon": options.max_epsilon, "delta": options.delta}
-    client = Client(
-        data.features,
-        data.labels,
-        node,
-        options.model,
-        rng=options.seed if seeded else None,
-        ids=options.first_record + np.arange(len(data)) if seeded else None,
-        n_classes=options.classes or None,
-        ledger=Ledger(options.ledger_path),
-        **target,
-    )
-    return client.answer(opening)
+    return opened(options, node).answer(opening)
 
 
 def respond(message: Any, context: Any) -> Any:

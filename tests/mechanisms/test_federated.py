@@ -250,6 +250,20 @@ def test_a_setup_is_answered_once_and_never_after_a_later_one(folder):
     assert spent(folder, 3) == before
 
 
+def test_a_node_is_checked_before_it_is_started(folder, capsys):
+    main = importlib.import_module("mechanisms.flower.__main__").main
+    config = f'records="{folder / "3.npz"}" model="local" max-epsilon=4.0 classes=4'
+    assert main(["check", config]) == 0
+    assert capsys.readouterr().out == "70 records of 5 columns; spent so far: Composition()\n"
+    np.savez(folder / "3.npz", features=X[:9] * np.nan, labels=Y[:9])
+    for arguments, code in ((["check", config], 1), (["check", 'model="local"'], 1), (["check"], 2), (["run", "x"], 2)):
+        assert main(arguments) == code
+        assert "accepted" in capsys.readouterr().err
+    assert main([]) == 0
+    assert capsys.readouterr().out == f"{APP}\n"
+    assert not (folder / "3.npz.ledger").exists()
+
+
 # --- what the server refuses ---------------------------------------------------------------------------
 
 
