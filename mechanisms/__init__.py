@@ -9,6 +9,7 @@ from mechanisms.federation import Client, Server, Shuffler
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.journal import Journal
 from mechanisms.labelling import Labelling
+from mechanisms.ledger import Ledger, MemoryLedger
 from mechanisms.messages import MessageError
 from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.pate import GNMax, LNMax
@@ -24,7 +25,9 @@ __all__ = [
     "Journal",
     "LNMax",
     "Labelling",
+    "Ledger",
     "LinearNoisySGD",
+    "MemoryLedger",
     "MessageError",
     "OneRunAudit",
     "PrivateKNN",
