@@ -124,6 +124,7 @@ class Database:
         """Refuse a file that was copied while it was being written."""
         ((found,),) = run("PRAGMA quick_check(1)")
         if found != "ok":
+            found = " ".join(found.split())
             raise self._refuse(f"damaged ({found}); accepted: {self.what}, copied while nobody writes to it")
 
     def _check_generation(self, run: Callable[..., sqlite3.Cursor]) -> None:
