@@ -7,6 +7,7 @@ that was put back from an older copy is noticed by it.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import sqlite3
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from weakref import WeakSet
 
 __all__ = ["Database", "remove_database"]
 
@@ -21,6 +23,20 @@ GENERATION = "CREATE TABLE IF NOT EXISTS generation (identity TEXT NOT NULL, num
 
 WIDTH = 64
 """Bytes of the file beside a database: it is written in place, and never changes its length."""
+
+
+_OPEN: WeakSet[Database] = WeakSet()
+
+
+def _abandon() -> None:
+    """In a forked child: never close what the parent has open, which would undo its transaction, and end its locks."""
+    for database in list(_OPEN):
+        connection = database.__dict__.get("_connection")
+        if connection is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+os.register_at_fork(after_in_child=_abandon)
 
 
 class Database:
@@ -54,6 +70,7 @@ class Database:
         alone: bool = False,
     ) -> None:
         self.path, self.what, self.wait, self._refuse = path.absolute(), what, wait, refuse
+        _OPEN.add(self)
         self._beside = _beside(self.path)
         with self._clear():
             # autocommit: transactions begin and end where they are written

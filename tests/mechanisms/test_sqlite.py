@@ -1,5 +1,6 @@
 """Files that remember: one file after every commit, and an older copy of it is noticed."""
 
+import gc
 import os
 import shutil
 import sqlite3
@@ -115,6 +116,30 @@ def test_others_are_left_alone_and_damage_is_refused(tmp_path):
     (tmp_path / "c.db").write_bytes(data[: len(data) // 2])
     with pytest.raises(Refused):
         opened(tmp_path / "c.db")
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_fork_that_ends_leaves_the_transaction_alone(tmp_path, alone):
+    """SQLite closed in a child would roll the parent's transaction back, under its feet."""
+    database = opened(tmp_path / "a.db", alone=alone)
+    with database.transaction() as run:
+        run("PRAGMA cache_size = 1")
+        run("CREATE TABLE big (text BLOB)")
+        for _ in range(50):
+            run("INSERT INTO big VALUES (zeroblob(4000))")  # which goes to the file before the end
+        run("INSERT INTO charges VALUES (1)")
+        assert (tmp_path / "a.db-journal").exists()
+        child = os.fork()
+        if child == 0:
+            database.__dict__.clear()
+            del database, run
+            gc.collect()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert (tmp_path / "a.db-journal").exists(), "the child has rolled back"
+        run("INSERT INTO charges VALUES (2)")
+    database.close()
+    assert charges(opened(tmp_path / "a.db")) == [1, 2]
 
 
 def test_one_process_at_a_time(tmp_path):
