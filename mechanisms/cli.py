@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mechanisms.outcome import Diagnostics, Outcome
     from mechanisms.reverse_experiment import ReverseExperiment
 
-__all__ = ["deliver", "main", "print_outcome", "summary_of", "total_of"]
+__all__ = ["columns_of", "main", "print_outcome", "show", "summary_of", "total_of"]
 
 NOT_PRIVATE = "not private: do not publish"
 
@@ -121,8 +121,10 @@ def _run_label(options: argparse.Namespace) -> int:
         progress_bar("labelling", experiment.queries * setting.rounds, options.json) as progress,
     ):
         outcome = experiment.run(kept.journal, kept.before(progress), options.diagnostics)
-    kept.announce()
-    deliver(options, given, experiment, outcome, output, summary_of(options, given, experiment, outcome) | total)
+        kept.announce()
+        summary = summary_of(options, given, experiment, outcome) | total
+        kept.write(columns_of(given, outcome), summary)
+    show(options, experiment, outcome, summary)
     return 0
 
 
@@ -141,20 +143,23 @@ def total_of(output: Output, experiment: Experiment | ReverseExperiment) -> dict
     return {"earlier": output.earlier, "total": {"epsilon": price.epsilon, "delta": price.delta}}
 
 
-def deliver(
-    options: argparse.Namespace,
-    given: Given,
-    experiment: Experiment | ReverseExperiment,
-    outcome: Outcome,
-    output: Output,
-    summary: dict[str, Any],
-) -> None:
-    """Results to their file, the summary to the terminal; diagnostics to the terminal alone."""
-    columns = {"label": outcome.labels, "answered": outcome.labels >= 0, "prediction": outcome.predictions}
+def columns_of(given: Given, outcome: Outcome) -> dict[str, Any]:
+    """What a results file holds of every public point; labels by name where the classes have names."""
+    labels, predictions = outcome.labels, outcome.predictions
+    columns = {"label": labels, "answered": labels >= 0, "prediction": predictions}
     if given.class_names is not None:
         names = np.array([*given.class_names, ""])  # -1 is the last: no answer
-        columns |= {"label": names[outcome.labels], "prediction": names[outcome.predictions]}
-    output.write(columns, summary)
+        columns |= {"label": names[labels], "prediction": names[predictions]}
+    return columns
+
+
+def show(
+    options: argparse.Namespace,
+    experiment: Experiment | ReverseExperiment,
+    outcome: Outcome,
+    summary: dict[str, Any],
+) -> None:
+    """The summary, and diagnostics, to the terminal."""
     if options.json:
         ac.terminal.print_json(summary)
     else:

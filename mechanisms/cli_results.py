@@ -139,21 +139,24 @@ class Output:
         from mechanisms.journal import Journal
 
         if self.path is None:
-            yield Kept(None, None)
+            yield Kept(None, None, None)
             return
         self._remove_journals(len(self.earlier))
         path = self.journal()
-        begun, empty = path.exists(), False
+        begun, kept, empty = path.exists(), None, False
         try:
             with Journal(path) as journal:
                 self._refuse_newer()
                 charges, answers = journal.held()
+                kept = Kept(self.path, journal, answers if charges else None)
                 try:
-                    yield Kept(journal, answers if charges else None)
+                    yield kept
                 finally:
                     empty = not begun and journal.held() == (0, 0)
         finally:
-            if empty:
+            if kept is not None and kept.written:
+                self._remove_journals(len(self.earlier) + 1)
+            elif empty:
                 _remove_journal(path)
 
     def _refuse_newer(self) -> None:
@@ -166,12 +169,6 @@ class Output:
                 f"--out {self.path}: another process has just finished a run into it; accepted: {accepted}"
             )
 
-    def write(self, columns: dict[str, Any], summary: dict[str, Any]) -> None:
-        """The results, and then no journal any more."""
-        if self.path is not None:
-            write_results(self.path, columns, summary)
-            self._remove_journals(len(self.earlier) + 1)
-
     def _remove_journals(self, finished: int) -> None:
         """Of releases whose results are there."""
         for number in range(finished):
@@ -179,17 +176,25 @@ class Output:
 
 
 class Kept:
-    """The journal of a run, if it has one, and what an interrupted run left in it.
+    """The journal of a run, if it has one, what an interrupted run left in it, and where results go.
 
     Parameters
     ----------
+    path : Path or None
     journal : Journal or None
     answers : int or None
         Answers that are in it; None where nothing was charged before.
     """
 
-    def __init__(self, journal: Journal | None, answers: int | None) -> None:
-        self.journal, self._answers = journal, answers
+    def __init__(self, path: Path | None, journal: Journal | None, answers: int | None) -> None:
+        self.journal, self.written = journal, False
+        self._path, self._answers = path, answers
+
+    def write(self, columns: dict[str, Any], summary: dict[str, Any]) -> None:
+        """The results, while no other process can hold the journal."""
+        if self._path is not None:
+            write_results(self._path, columns, summary)
+            self.written = True
 
     def announce(self) -> None:
         """Say once that a run goes on; not before it was found to be the same run."""

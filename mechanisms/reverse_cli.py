@@ -42,7 +42,7 @@ def run_reverse(options: argparse.Namespace) -> int:
     """Run `mechanisms label reverse-knn`."""
     from dataclasses import fields
 
-    from mechanisms.cli import deliver, summary_of, total_of
+    from mechanisms.cli import columns_of, show, summary_of, total_of
     from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting
 
     output, given = output_of(options), parts(options)
@@ -60,8 +60,9 @@ def run_reverse(options: argparse.Namespace) -> int:
     warn_of_seed(options)
     with output.opened() as kept:
         outcome = experiment.run(kept.journal, options.diagnostics)
-    kept.announce()
-    more = {"model": options.model, "clients": options.clients}
-    summary: dict[str, Any] = summary_of(options, given, experiment, outcome) | total | more
-    deliver(options, given, experiment, outcome, output, summary)
+        kept.announce()
+        more = {"model": options.model, "clients": options.clients}
+        summary: dict[str, Any] = summary_of(options, given, experiment, outcome) | total | more
+        kept.write(columns_of(given, outcome), summary)
+    show(options, experiment, outcome, summary)
     return 0
