@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.identifiers import checked_ids, digest_ids
 from mechanisms.kernels import Features, Slots, grown
+from mechanisms.noise import Randomness, as_randomness
 from mechanisms.stores import BudgetStore
 from mechanisms.validation import shown
 
-__all__ = ["Budgets", "Known"]
+__all__ = ["Budgets", "Known", "checked_source"]
 
 
 class Known(NamedTuple):
@@ -89,13 +90,24 @@ class Budgets:
         if _kind(ids) != self.kind:
             raise ac.ParameterError(f"ids = {shown(ids)}; accepted: {_ACCEPTED[self.kind]}, as at fit")
         if self.kind == "given":
-            return checked_ids(range(len(features)) if ids is None else ids, len(features))
+            names = checked_ids(range(len(features)) if ids is None else ids, len(features))
+            for name in names:
+                if name in self.slots:
+                    accepted = "new ones, or removed ones"
+                    raise ac.ParameterError(f"ids holds {shown(name)}, which is there; accepted: {accepted}")
+            return names
         store: Any = self.store
         if store is not None and not hasattr(store, "key"):
             raise ac.ParameterError('ids = "digest"; accepted: identifiers, as the store keeps no key')
         if not self._key:
             self._key = secrets.token_bytes(32) if store is None else store.key()
         return digest_ids(self._key, features, labels, self.slots)
+
+    def settle(self, settings: dict[str, Any]) -> None:
+        """What processes that share the store must have in common; refused, if it is not."""
+        if self.store is not None:
+            numbers = {name: float(each) for name, each in settings.items() if not isinstance(each, str)}
+            self.store.settle({**settings, **numbers, "units": self.filter.UNITS, "identifiers": self.kind})
 
     def known(self, names: list[str]) -> Known:
         """Where records are in the store, which enters new ones, and what they have spent before, in units."""
@@ -117,7 +129,16 @@ class Budgets:
         self.filter.admit(slots, known.spent)
 
     def leave(self, names: list[str]) -> Slots:
-        """Slots of records that are there no more; what they spent stays known."""
+        """Slots of records that are there no more; what they spent stays known.
+
+        Raises
+        ------
+        accountant.ParameterError
+            One is not there; all of them stay.
+        """
+        for name in names:
+            if name not in self.slots:
+                raise ac.ParameterError(f"ids holds {shown(name)}, which is not there; accepted: those in ids_")
         slots = np.array([self.slots[name] for name in names], np.int64)
         self._gone.update(zip(names, self._spent(slots), strict=True))
         self.filter.retire(slots)
@@ -150,6 +171,23 @@ class Budgets:
     def _all_spent(self) -> dict[str, int]:
         here = self._spent(np.array(list(self.slots.values()), np.int64))
         return {**self._gone, **dict(zip(self.slots, here, strict=True))}
+
+
+def checked_source(rng: object, store: BudgetStore | None) -> Randomness:
+    """Where noise comes from; with a store, never the same again.
+
+    Raises
+    ------
+    accountant.ParameterError
+        `rng` is not as described, or could be repeated.
+    """
+    source = as_randomness(rng)
+    if store is not None and source.repeatable:
+        raise ac.ParameterError(
+            f"rng = {shown(rng)} with a store, where it would repeat its noise after a restart; accepted: None, for "
+            "system entropy"
+        )
+    return source
 
 
 _ACCEPTED = {"given": "identifiers that were given", "digest": '"digest"'}

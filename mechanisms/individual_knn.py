@@ -13,20 +13,13 @@ import accountant as ac
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.hashing import as_hashing
 from mechanisms.identifiers import checked_ids
-from mechanisms.individual_budgets import Budgets, Known
+from mechanisms.individual_budgets import Budgets, Known, checked_source
 from mechanisms.individual_runs import Run
 from mechanisms.kernels import Answered, Features, Floats, Records, Slots, as_kernel, grown
-from mechanisms.noise import Randomness, as_randomness, noise_of
+from mechanisms.noise import noise_of
 from mechanisms.parameters import Parameters
 from mechanisms.stores import BudgetStore
-from mechanisms.validation import (
-    checked_count,
-    checked_features,
-    checked_labels,
-    checked_positive,
-    checked_queries,
-    shown,
-)
+from mechanisms.validation import checked_count, checked_features, checked_labels, checked_positive, checked_queries
 
 __all__ = ["BudgetStore", "IndividualKNN"]
 
@@ -42,6 +35,8 @@ ROUNDING = 2.0**-50
 HAIR = 2.0**-44
 """By so much more noise than planned, a charge rounded up still fits into the budget as often as planned."""
 
+SETTLED = ("kernel", "budget", "threshold", "count_sigma", "vote_sigma", "bandwidth", "min_count")
+"""What processes that share a store must have in common."""
 
 TOGETHER = 128
 """Most queries whose charges are committed together."""
@@ -69,8 +64,7 @@ class IndividualKNN(Exclusive, Parameters):
     count_sigma, vote_sigma : float
         s1, the noise of the number of neighbours, and s2, the noise of the votes in units of sqrt(K).
     kernel : {"cosine", "rbf"}
-        Inner product of directions, or ``exp(-|x - q|^2 / bandwidth^2)``. Features must not depend on private data:
-        do not centre them by a private mean.
+        Inner product of directions, or ``exp(-|x - q|^2 / bandwidth^2)``. Do not centre features by a private mean.
     bandwidth : float
         nu, for "rbf". The paper's e^1.5 on features of unit length, as by then everything lies within 2 of
         everything else, gives kernels above 0.82: a threshold up to that selects every record.
@@ -150,7 +144,6 @@ class IndividualKNN(Exclusive, Parameters):
         Parameters
         ----------
         epsilon, delta : float
-            The guarantee.
         n_queries : int
             T, how many queries are planned; more may be asked.
         conversion : {"gdp", "renyi"}
@@ -198,8 +191,8 @@ class IndividualKNN(Exclusive, Parameters):
         Raises
         ------
         accountant.ParameterError
-            An array or a parameter is not as described; or the object has answered queries, and what was spent could
-            not be told for these records: there are no identifiers, or budget, store or kind of identifiers differ.
+            An array or a parameter is not as described; or the object has answered queries, and there are no
+            identifiers, or others of budget, store and kind of identifiers than before.
         """
         features = checked_features(X)
         labels, classes = checked_labels(y, len(features), self.n_classes)
@@ -208,12 +201,11 @@ class IndividualKNN(Exclusive, Parameters):
         count_event, vote_sigma = ac.Gaussian(self.count_sigma), checked_positive("vote_sigma", self.vote_sigma)
         min_count = checked_positive("min_count", self.min_count)
         answered = Answered(kernel, features.shape[1], self.reuse)
-        source = self._checked_source()
+        source = checked_source(self.rng, self.store)
         people = Budgets(budgets, self.store, ids, getattr(self, "_people", None))
         names = people.names(ids, features, labels)
         hashing = as_hashing(self.hashing, features.shape[1], source)
-        if self.store is not None:
-            self.store.settle({**self._settings(budgets), "identifiers": people.kind})
+        people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SETTLED}})
         known = people.known(names)
         self._source, self._filter, self._people = source, budgets, people
         self._count_event, self._vote_sigma, self._min_count = count_event, vote_sigma, min_count
@@ -244,9 +236,6 @@ class IndividualKNN(Exclusive, Parameters):
             raise ac.ParameterError(f"X has {features.shape[1]} columns; accepted: {self._records.width}, as at fit")
         labels, _ = checked_labels(y, len(features), self.n_classes_)
         names = self._people.names(ids, features, labels)
-        for name in names:
-            if name in self._people.slots:
-                raise ac.ParameterError(f"ids holds {shown(name)}, which is there; accepted: new ones, or removed ones")
         known = self._people.known(names)
         rows = self._records.kernel.prepared(features)
         self._enter(self._records.insert(rows), rows, labels, known)
@@ -262,11 +251,7 @@ class IndividualKNN(Exclusive, Parameters):
             An identifier is not there; nothing was removed.
         """
         self._check_fitted("remove")
-        names = checked_ids(ids)
-        for name in names:
-            if name not in self._people.slots:
-                raise ac.ParameterError(f"ids holds {shown(name)}, which is not there; accepted: those in ids_")
-        self._records.free(self._people.leave(names))
+        self._records.free(self._people.leave(checked_ids(ids)))
         return self
 
     @property
@@ -302,9 +287,8 @@ class IndividualKNN(Exclusive, Parameters):
         progress : callable, optional
             Called with the number of queries done, after each.
         run : str, optional
-            With a store: keep the answers there under this name, in the transaction that charges for them. The same
-            run again, after the process was killed or in another one, returns what was answered at no cost, and goes
-            on with the rest.
+            Name under which the store keeps the answers, in the transaction that charges for them. The same run again,
+            after the process was killed or in another one, returns them at no cost, and goes on with the rest.
 
         Raises
         ------
@@ -411,26 +395,6 @@ class IndividualKNN(Exclusive, Parameters):
 
     # --- checks ----------------------------------------------------------------------------------------
 
-    def _settings(self, budgets: ac.IndividualFilter) -> dict[str, Any]:
-        """What processes that share a store must have in common."""
-        names = ("budget", "threshold", "count_sigma", "vote_sigma", "bandwidth", "min_count")
-        return {
-            "mechanism": type(self).__name__,
-            "units": budgets.UNITS,
-            "kernel": self.kernel,
-            **{name: float(getattr(self, name)) for name in names},
-        }
-
     def _check_fitted(self, name: str) -> None:
         if not hasattr(self, "_filter"):
             raise ac.ParameterError(f"{name} before fit; accepted: fit(X, y) first")
-
-    def _checked_source(self) -> Randomness:
-        """Where noise comes from; with a store, never the same again."""
-        source = as_randomness(self.rng)
-        if self.store is not None and source.repeatable:
-            raise ac.ParameterError(
-                f"rng = {shown(self.rng)} with a store, where it would repeat its noise after a restart; accepted: "
-                "None, for system entropy"
-            )
-        return source
