@@ -10,7 +10,7 @@ import numpy as np
 import accountant as ac
 from mechanisms.clients import MODELS
 from mechanisms.exclusive import exclusive
-from mechanisms.ledger import MemoryLedger, as_ledger
+from mechanisms.ledger import as_ledger
 from mechanisms.messages import LARGEST, Kind, Message, Reports, UnsuitableMessage, digest_of
 from mechanisms.protocols import protocol_of
 from mechanisms.receiver import Receiver
@@ -41,8 +41,9 @@ class Shuffler(Receiver):
         more records than that.
     limit : int
         Most bytes of a payload.
-    ledger : str, Path, Ledger, MemoryLedger or None
-        Remembers which rounds were opened and what they cost; None forgets with the object.
+    ledger : str, Path, Ledger or MemoryLedger
+        Remembers which rounds were opened and what they cost. Must be given: a path, so that no restart forgets, or a
+        `MemoryLedger`.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Shuffler(Receiver):
         if self._target.delta == 0:
             raise ac.ParameterError("delta = 0 for a shuffler; accepted: above 0")
         self._enrolled = None if enrolled is None else _register(enrolled)
-        self._ledger = MemoryLedger() if ledger is None else as_ledger(ledger)
+        self._ledger = as_ledger(ledger)
         self._users = 0
 
     @property

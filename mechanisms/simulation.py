@@ -72,7 +72,7 @@ class Federation:
         self.shuffler: Shuffler | None = None
         if release.model == "shuffle":
             enrolled = {number: len(rows) for number, rows in held.items()}
-            self.shuffler = Shuffler(release.least, **target, enrolled=enrolled)
+            self.shuffler = Shuffler(release.least, **target, enrolled=enrolled, ledger=MemoryLedger())
         self.bytes_per_client = 0.0
 
     def resumed(self, answer: list[Any]) -> Counts:

@@ -17,9 +17,11 @@ from sklearn.datasets import make_blobs
 import accountant as ac
 from mechanisms.flower import APP
 from mechanisms.flower.options import NodeOptions, RunOptions
-from mechanisms.messages import DuplicateMessage, LateMessage, Message, MessageError
+from mechanisms.ledger import Ledger
+from mechanisms.messages import DuplicateMessage, LateMessage, Message, MessageError, UnsuitableMessage
 from mechanisms.noise import as_randomness
 from mechanisms.reverse_knn import ReverseKNN
+from mechanisms.setup import Setup
 from tests.mechanisms.flower_children import deployment
 
 flwr = pytest.importorskip("flwr.app", reason="the extra federated is not installed")
@@ -248,6 +250,18 @@ def test_a_setup_is_answered_once_and_never_after_a_later_one(folder):
     with pytest.raises(MessageError):
         client.answer(setups[1][:-1], options, 3)
     assert spent(folder, 3) == before
+
+
+def test_a_node_s_target_is_the_client_s(folder):
+    config = {"records": str(folder / "3.npz"), "model": "local", "max-epsilon": 2.0, "delta": 1e-6}
+    small = Setup(PUBLIC[:4], 4, protocol="randomized-response", parameters=(0.1,))
+    options = NodeOptions.of(config)
+    for number in range(1, 22):  # a sum of epsilons would stop after 20
+        client.answer(small.pack(number, bytes(16)), options, 3)
+    large = Setup(PUBLIC[:4], 4, protocol="randomized-response", parameters=(1.9,))
+    with pytest.raises(UnsuitableMessage, match="at delta = 1e-06; accepted: at most max_epsilon = 2"):
+        client.answer(large.pack(22, bytes(16)), options, 3)
+    assert Ledger(folder / "3.npz.ledger").spent().releases == 21
 
 
 def test_a_node_is_checked_before_it_is_started(folder, capsys):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import accountant as ac
 from mechanisms.clients import label_sets
 from mechanisms.federation import Client, Server, Shuffler, add_up
+from mechanisms.ledger import MemoryLedger
 from mechanisms.messages import (
     ClientCounts,
     CorruptMessage,
@@ -348,7 +349,7 @@ def test_a_shuffler_hides_who_sent_what():
     passed = []
     for order in ((0, 1, 2), (2, 0, 1)):
         server, opening, clients = parties("shuffle", "collision")
-        shuffler = Shuffler(60, 1e3, 1e-6, {1: 10, 2: 20, 3: 30})
+        shuffler = Shuffler(60, 1e3, 1e-6, {1: 10, 2: 20, 3: 30}, ledger=MemoryLedger())
         shuffler.open(opening)
         answers = [client.answer(opening) for client in clients]
         for i in order:

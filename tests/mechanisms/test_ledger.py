@@ -123,6 +123,9 @@ def test_an_older_copy_put_back_is_noticed(tmp_path):
     with pytest.raises(LedgerError, match="put back from an older copy"):
         Ledger(path).charge(b"s" * 16, 3, bits(1.0), None)
     assert not list(tmp_path.glob("l-*"))
+    path.unlink()
+    with pytest.raises(LedgerError, match="in another file of this name"):
+        Ledger(path).charge(b"s" * 16, 3, bits(1.0), None)
 
 
 def test_a_charge_that_cannot_be_read_is_not_forgotten(tmp_path):

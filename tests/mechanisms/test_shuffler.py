@@ -9,7 +9,7 @@ import accountant as ac
 from mechanisms.clients import Client
 from mechanisms.exclusive import UsageError
 from mechanisms.federation import Server, Shuffler
-from mechanisms.ledger import Ledger
+from mechanisms.ledger import Ledger, MemoryLedger
 from mechanisms.messages import (
     DuplicateMessage,
     LateMessage,
@@ -39,7 +39,7 @@ def gullible(number, rows):
 
 
 def shuffler(least=1000, **changed):
-    return Shuffler(least, **{"max_epsilon": 1.0, "delta": 1e-6, **changed})
+    return Shuffler(least, **{"max_epsilon": 1.0, "delta": 1e-6, "ledger": MemoryLedger(), **changed})
 
 
 UNFAIR = {
@@ -167,6 +167,7 @@ def test_options_that_cannot_be_are_named():
         ({"enrolled": {0: 1}}, "enrolled client = 0"),
         ({"enrolled": {1: 0}}, "users of client 1 = 0"),
         ({"ledger": 3}, "ledger = 3"),
+        ({"ledger": None}, "ledger = None"),
     ):
         with pytest.raises(ac.ParameterError, match=match):
             shuffler(**changed)
