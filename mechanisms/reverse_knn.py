@@ -173,7 +173,8 @@ class ReverseKNN(Exclusive, Parameters):
         journal : Journal, optional
             Lets a run of several rounds that was interrupted go on: a round is charged on disk before it is drawn, and
             its counts are there when the next one begins. A round that was drawn and whose counts are not there was
-            seen by nobody, and is drawn again.
+            seen by nobody, and is drawn again; so let no copy of the file go on beside it. Other private data than
+            those that it was made for are refused.
 
         Returns
         -------
