@@ -9,7 +9,7 @@ import numpy as np
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms import labelling, noisy_sgd, releases, reverse_knn
+from mechanisms import federation, labelling, noisy_sgd, releases, reverse_rounds
 from mechanisms.audit import canaries
 from mechanisms.audit.likelihood import individual_score, label_score, number_score
 from tests.mechanisms.broken_lines import replaced, with_lines
@@ -21,8 +21,8 @@ CONFIDENCE = 0.95
 class Case:
     """A broken line, and how it is looked for.
 
-    `events` are the kinds that the promise is made of. `run(broken, seed)` gives (what was promised, the price of that at the audit's delta, the audit); `caught` says
-    whether the broken one is expected to be flagged, and `why` why not.
+    `events` are the kinds that the promise is made of. `run(broken, seed)` gives (what was promised, the price of that
+    at the audit's delta, the audit); `caught` says whether the broken one is expected to be flagged, and `why` why not.
     """
 
     name: str
@@ -94,7 +94,7 @@ def half_the_noise(broken, seed):
 
 def twice_the_rate(broken, seed):
     parameters = {"n_neighbors": 1, "sampling_rate": 0.05, "screening_sigma": None, "vote_sigma": 0.2}
-    canary, queries, delta = canaries.near_tie(1, rate=0.05, crowd=200), 4, 0.25
+    canary, queries, delta = canaries.near_tie(1, rate=0.05, crowd=100), 4, 0.25
     make = with_lines(mx.PrivateKNN, "_votes_for", ("rate_of(event)", "2 * rate_of(event)"))
     found = knn_run(
         make if broken else mx.PrivateKNN,
@@ -264,8 +264,10 @@ def fewer_votes_than_leave(broken, seed):
     line = ('changed * common["n_neighbors"] * common["n_labels"]', "changed")
     releases.release_for.cache_clear()
     # where the queries are is public, and takes longest
-    centres = mock.patch.object(reverse_knn, "cluster_centres", lambda points, *_: points)
-    with lines(broken, (releases, "_central", [line])), centres:
+    centres = mock.patch.object(reverse_rounds, "cluster_centres", lambda points, *_: points)
+    # a server refuses counts that its event does not pay for: the line alone would not get through
+    check = mock.patch.object(federation, "covers_counts", (lambda *_: True) if broken else federation.covers_counts)
+    with lines(broken, (releases, "_central", [line])), centres, check:
         event = mx.ReverseKNN(**parameters).planned(3, 2).event
         score = number_score(event, *[[view] for view in canary.views])
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import mechanisms as mx
-from mechanisms import labelling, noise, private_knn, reverse_knn
+from mechanisms import labelling, noise, private_knn, reverse_rounds
 from mechanisms.audit import canaries
 from tests.mechanisms.broken import (
     INDIVIDUAL,
@@ -109,7 +109,7 @@ def truncated_noise(broken, seed):
         noise.Seeded.discrete_laplace,
         ("draws: Floats = first - second", "draws: Floats = np.clip(first - second, -3, 3)"),
     )
-    centres = mock.patch.object(reverse_knn, "cluster_centres", lambda points, *_: points)
+    centres = mock.patch.object(reverse_rounds, "cluster_centres", lambda points, *_: points)
 
     def mechanism(data, rng):
         return mx.ReverseKNN(**parameters, rng=rng).label(*data, canary.query).counts[1, 1]

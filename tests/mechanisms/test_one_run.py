@@ -10,7 +10,7 @@ from scipy import stats
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms import reverse_knn
+from mechanisms import reverse_rounds
 from mechanisms.audit import one_run_tail
 from tests.mechanisms.broken_lines import with_lines
 
@@ -125,7 +125,7 @@ def test_reverse_knn_in_one_run(factor, caught):
     m, epsilon = 200, 2.0
     points = 100 * np.arange(m, dtype=np.float32)[:, None]
     parameters = {"n_queries": m, "n_neighbors": 1, "n_classes": 2}
-    centres = mock.patch.object(reverse_knn, "cluster_centres", lambda points, *_: points)
+    centres = mock.patch.object(reverse_rounds, "cluster_centres", lambda points, *_: points)
 
     def mechanism(included, rng):
         model = mx.ReverseKNN(**parameters, epsilon=epsilon / factor, rng=rng)
@@ -142,7 +142,7 @@ def test_reverse_knn_in_one_run(factor, caught):
 @pytest.mark.parametrize("broken", [False, True])
 def test_individual_knn_in_one_run(broken):
     """Every canary has a direction of its own, which is asked about until the promised budget is used up and after."""
-    m, queries = 100, 12
+    m, queries = 300, 24
     parameters = {"budget": 0.5, "count_sigma": 1.5, "vote_sigma": 1e3, "min_count": 0.01, "threshold": 0.5}
     line = ("units[granted])", "np.ones_like(units[granted]))")
     make = with_lines(mx.IndividualKNN, "_paid", line) if broken else mx.IndividualKNN
@@ -155,7 +155,7 @@ def test_individual_knn_in_one_run(broken):
         # a count of 0 or 1 with this noise is 0.91 on average, as none is below 0.01
         return model.counts_.reshape(queries, m).sum(axis=0) - 0.91 * queries
 
-    found = mx.audit_one_run(mechanism, records=m, guesses=40, delta=1e-3, rng=0)
+    found = mx.audit_one_run(mechanism, records=m, guesses=150, delta=1e-3, rng=0)
     p_value = found.p_value(ac.GaussianDP(math.sqrt(2 * parameters["budget"])))
     assert (p_value < 0.05) is broken
 
