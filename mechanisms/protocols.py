@@ -153,10 +153,14 @@ def protocol_for(
 
     Raises
     ------
+    UnsuitableMessage
+        It asks for no reports.
     CorruptMessage
         The parameters are not those of the protocol.
     """
-    expected = {"randomized-response": 1, "collision": 2, "separation": 1, "shares": 4}.get(name, 0)
+    expected = {"randomized-response": 1, "collision": 2, "separation": 1, "shares": 4}.get(name)
+    if expected is None:
+        raise UnsuitableMessage(f"protocol {name}; accepted: one that asks for reports")
     if len(parameters) != expected:
         raise CorruptMessage(f"{len(parameters)} parameters of {name}; accepted: {expected}")
     first, *rest = parameters
