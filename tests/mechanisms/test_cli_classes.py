@@ -89,18 +89,8 @@ def test_named_classes_give_names_back(capsys, arguments, tmp_path, ending, name
     raw = raw.astype(int) if names[0] == "3" and ending != "csv" else raw
     outs = [tmp_path / "a.npz", tmp_path / "a.parquet"]
     for out in outs:
-        options = [
-            "--classes",
-            ",".join(names),
-            "--screening-ratio",
-            3,
-            "--threshold",
-            17,
-            "--epsilon",
-            300,
-            "--out",
-            out,
-        ]
+        options = ["--classes", ",".join(names), "--queries", 80, "--epsilon", 300, "--out", out]
+        options += ["--screening-ratio", 3, "--threshold", 17]
         status, _, err = run(capsys, *arguments(raw, ending=ending), *options)
         assert (status, err) == (0, "")
     with np.load(outs[0]) as found:
@@ -119,7 +109,22 @@ def test_names_are_numbered_in_the_order_of_the_list(capsys, arguments, tmp_path
     found = []
     for names in ("cat,dog,bird,ox", "ox,bird,dog,cat"):
         out = tmp_path / f"{names}.npz"
-        options = ["--classes", names, "--epsilon", 1e5, "--sampling-rate", 1, "--neighbors", 1, "--out", out]
+        options = [
+            "--classes",
+            names,
+            "--epsilon",
+            1e5,
+            "--sampling-rate",
+            1,
+            "--neighbors",
+            1,
+            "--queries",
+            60,
+            "--method",
+            "renyi",
+            "--out",
+            out,
+        ]
         assert run(capsys, *arguments(np.array(["cat", "dog", "bird", "ox"])[FOUR]), *options)[0] == 0
         with np.load(out) as results:
             found.append(results["label"])

@@ -14,10 +14,10 @@ from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting
 CLASSES = 4
 
 SETTINGS = {
-    "private-knn": ["--queries", "12"],
+    "private-knn": ["--queries", "12", "--method", "renyi"],
     "private-knn, screening": ["--screening-ratio", "3", "--max-labels", "20", "--rounds", "2"],
     "gnmax": [],
-    "lnmax": ["--teacher", "nearest"],
+    "lnmax": ["--teacher", "nearest", "--method", "renyi"],
     "noisy-sgd": ["--steps", "20", "--method", "renyi"],
     "reverse-knn": ["--adjacency", "add-remove", "--queries", "8", "--clients", "4"],
     "reverse-knn, replace": ["--queries", "8", "--clients", "4", "--noise", "discrete-laplace"],
