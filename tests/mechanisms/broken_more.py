@@ -207,7 +207,7 @@ def late_check(broken, seed):
         )
         least = ("units[granted])", "np.minimum(units[granted], self._filter.left[slots[granted]]))")
         make = with_lines(make, "_paid", least)
-    return individual(make, canaries.nobody_near(), parameters, 3, runs=10_000, delta=0.1, seed=seed)
+    return individual(make, canaries.nobody_near(), parameters, 2, runs=6000, delta=0.1, seed=seed)
 
 
 def bare_count(broken, seed):
