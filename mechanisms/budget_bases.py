@@ -76,7 +76,7 @@ class SQLiteBase:
     @contextmanager
     def transaction(self) -> Iterator[Run]:
         with self._database.transaction() as run:
-            yield lambda sql, **values: run(sql, values)
+            yield lambda sql, **values: run(sql, values).fetchall()  # a row that is not read would hold the file
 
     def has(self, run: Run, table: str) -> bool:
         return bool(list(run("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table", table=table)))
