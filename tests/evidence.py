@@ -154,8 +154,8 @@ def row(name: str, papers: list[str], tested: list[str], broken: list, files: se
 
 def measured() -> list[str]:
     """Every broken mechanism and its intact twin, run once."""
-    head = "| mechanism | what is broken | promised epsilon | at least | intact: at least, of promised | seconds | caught |"
-    lines = [head, "|---|---|---|---|---|---|---|"]
+    head = "| mechanism | what is broken | promised epsilon | at least | intact: at least, of promised | seconds |"
+    lines = [f"{head} caught |", "|---|---|---|---|---|---|---|"]
     for case in [*NINE, *MORE]:
         start = time.perf_counter()
         _, promise, found = case.run(True, 0)
