@@ -26,6 +26,9 @@ __all__ = ["NOISES", "RANDOMIZERS", "Release", "release_for"]
 NOISES = ("laplace", "gaussian", "discrete-laplace", "discrete-gaussian")
 RANDOMIZERS = ("collision", "randomized-response", "separation", "best", "shares")
 
+PASSES = 4
+"""Most times that a randomizer is chosen anew for the epsilon that the last choice allowed."""
+
 STEP = 1.001
 """Ratio of local epsilons that are told apart in search of the largest that shuffling allows."""
 
@@ -174,15 +177,28 @@ def _shuffled(
     """Reports of which each hides in the crowd of all others."""
     rounds, users = common["rounds"], common["least"]
     # a little below what any report may have when rounds simply add up, which meets the target
-    start = 0.97 * ac.local_epsilon_for(epsilon / rounds, users, delta / rounds)
+    start = local = 0.97 * ac.local_epsilon_for(epsilon / rounds, users, delta / rounds)
+    for _ in range(PASSES):
+        # kind and buckets are chosen for one epsilon and then held: where they change, the price leaps
+        like = make(name, epsilon=local)
+        held = _made_like(like, make)
 
-    def plan(step: float) -> ac.Composition:
-        return _repeated(ac.Shuffled(as_one_event(make(name, epsilon=start * STEP**step).event), users), rounds)
+        def plan(step: float, held: Callable[[float], LocalRandomizer] = held) -> ac.Composition:
+            return _repeated(ac.Shuffled(as_one_event(held(start * STEP**step).event), users), rounds)
 
-    steps = ac.calibrate(plan, epsilon, delta, bounds=(1, 2000), start=20.0, integer=True, **ROUTE)
-    local = start * STEP**steps
-    release = _reports(make(name, epsilon=local), local, common)
+        local = start * STEP ** ac.calibrate(plan, epsilon, delta, bounds=(1, 2000), start=20.0, integer=True, **ROUTE)
+        release = _reports(held(local), local, common)
+        if _reports(make(name, epsilon=local), local, common).parameters == release.parameters:
+            break
     return replace(release, event=ac.Shuffled(as_one_event(release.event), users))
+
+
+def _made_like(like: LocalRandomizer, make: Callable[..., LocalRandomizer]) -> Callable[[float], LocalRandomizer]:
+    """Randomizers of one kind, and of one number of buckets, at any epsilon."""
+    if isinstance(like, CollisionReports):
+        return lambda epsilon: make("collision", epsilon=epsilon, buckets=like.buckets)
+    name = "randomized-response" if isinstance(like, RandomizedBits) else "separation"
+    return lambda epsilon: make(name, epsilon=epsilon)
 
 
 def _repeated(event: Any, rounds: int) -> ac.Composition:

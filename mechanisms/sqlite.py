@@ -72,6 +72,7 @@ class Database:
         self.path, self.what, self.wait, self._refuse = path.absolute(), what, wait, refuse
         _OPEN.add(self)
         self._beside = _beside(self.path)
+        _create_for_owner(self.path)
         with self._clear():
             # autocommit: transactions begin and end where they are written
             # absolute, since ":memory:" would not be a file; threads take turns (`mechanisms.exclusive`)
@@ -192,8 +193,18 @@ def _beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.generation")
 
 
+def _create_for_owner(path: Path) -> None:
+    """A new file that nobody else can read: what it will hold is the operator's. One that is there is not touched.
+
+    Opening one that is there, and closing it, would also let go of this process's locks on it.
+    """
+    with suppress(OSError):  # which SQLite meets again, and names
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
 def remove_database(path: Path) -> None:
     """The file and what lies beside it."""
-    for each in (path, path.with_name(f"{path.name}-journal"), _beside(path)):
+    # the number first: by itself it would refuse the next file of this name
+    for each in (_beside(path), path, path.with_name(f"{path.name}-journal")):
         with suppress(FileNotFoundError):
             os.remove(each)

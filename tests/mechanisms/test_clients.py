@@ -144,7 +144,6 @@ def asked(changed, number, session=SESSION):
         return b""
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered in logaddexp")  # of prices in a crowd
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_neighbours_answer_and_refuse_alike(data, tmp_path_factory):
@@ -188,7 +187,6 @@ def rows_of(path):
 # --- targets -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered in logaddexp")  # of prices in a crowd
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_no_server_brings_a_record_above_the_target_or_gets_bare_votes(data):

@@ -410,3 +410,14 @@ def test_local_rounds_add_up_to_no_more_than_was_asked_exactly(epsilon, rounds, 
     release = knn(model="local", epsilon=epsilon, rounds=rounds, randomizer=randomizer).planned(500, 5)
     assert total_price(rounds * release.event, 0.0) <= Fraction(epsilon)
     assert total_price(rounds * release.event, 0.0) > Fraction(epsilon) * Fraction(1 - 1e-9)
+
+
+@pytest.mark.parametrize("randomizer", ["collision", "best", "separation"])
+@pytest.mark.parametrize(("epsilon", "delta", "rounds", "n"), [(1.5, 1e-3, 1, 40), (1.0, 1e-6, 3, 400)])
+def test_small_crowds_are_calibrated_although_the_best_randomizer_changes(randomizer, epsilon, delta, rounds, n):
+    """Where the number of buckets changes with epsilon the price leaps down."""
+    knn = ReverseKNN(
+        4, epsilon=epsilon, delta=delta, model="shuffle", randomizer=randomizer, rounds=rounds, n_classes=3
+    )
+    price = knn.planned(n, 3).guarantee(delta)
+    assert 0.99 * epsilon < price.epsilon <= epsilon
