@@ -17,7 +17,7 @@ $(VENV)/.test: $(VENV)/.demo
 demo: $(VENV)/.demo
 	$(BIN)/accountant plans
 	$(BIN)/accountant epsilon private-knn-mnist
-	$(BIN)/mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4
+	$(BIN)/mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4 --diagnostics
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest --numprocesses=2

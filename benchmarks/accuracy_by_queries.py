@@ -102,7 +102,7 @@ def individual(
     task: Task, load: Workload, count: int, seed: int, *, conversion: ac.FilterConversion, **chosen: Any
 ) -> Answers:
     setting = individual_setting(task, load, count, seed, conversion=conversion, **chosen)
-    return predict(setting, task.private, task.queries, CLASSES).labels
+    return predict(setting, task.private, task.queries, n_classes=CLASSES).labels
 
 
 def private_knn(

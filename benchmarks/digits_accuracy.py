@@ -41,12 +41,14 @@ def measured(row: dict[str, Any], epsilon: float, seeds: int) -> dict[str, Any]:
     for seed in range(seeds):
         parts = private_public_test_split(digits(), SIZES, seed)
         experiment = experiment_of(row, epsilon, seed, parts)
-        outcome = experiment.run()
-        if isinstance(experiment, ReverseExperiment):
-            noiseless.append(experiment.noiseless_accuracy)
-        print(f"{row} epsilon {epsilon:g} seed {seed}: {outcome.student_accuracy:.3f}", file=sys.stderr)
-        accuracies.append(outcome.student_accuracy)
-        nonprivate.append(outcome.nonprivate_accuracy)
+        outcome = experiment.run(diagnostics=True)
+        found = outcome.diagnostics
+        assert found is not None
+        if found.noiseless_accuracy is not None:
+            noiseless.append(found.noiseless_accuracy)
+        print(f"{row} epsilon {epsilon:g} seed {seed}: {found.student_accuracy:.3f}", file=sys.stderr)
+        accuracies.append(found.student_accuracy)
+        nonprivate.append(found.nonprivate_accuracy)
     assert experiment is not None
     return {
         "epsilon": experiment.guarantee.epsilon,

@@ -123,7 +123,7 @@ def model(data: Data, setting: Setting, rng: int | None, **parameters: Any) -> m
         n_classes=CLASSES,
         rng=rng,
         **parameters,
-    ).fit(data.X, data.y)
+    ).fit(data.X, data.y, range(len(data.X)))
 
 
 # --- the published algorithm ---------------------------------------------------------------------------

@@ -4,11 +4,12 @@ Mechanisms draw the noise and hand the accountant the composition that they spen
 here.
 """
 
-from mechanisms.audit import Audit, audit
+from mechanisms.audit import Audit, OneRunAudit, audit, audit_one_run
 from mechanisms.federation import Client, Server, Shuffler
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.journal import Journal
 from mechanisms.labelling import Labelling
+from mechanisms.ledger import Ledger, MemoryLedger
 from mechanisms.messages import MessageError
 from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.pate import GNMax, LNMax
@@ -24,13 +25,17 @@ __all__ = [
     "Journal",
     "LNMax",
     "Labelling",
+    "Ledger",
     "LinearNoisySGD",
+    "MemoryLedger",
     "MessageError",
+    "OneRunAudit",
     "PrivateKNN",
     "ReverseKNN",
     "Rounds",
     "Server",
     "Shuffler",
     "audit",
+    "audit_one_run",
     "label_in_rounds",
 ]

@@ -1,25 +1,30 @@
-"""What the commands read and write: records by source, public options about them, results all at once."""
+"""What the commands read: records by source, and public options about them."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import accountant as ac
+from mechanisms.cli_results import (
+    UsageError,
+    add_output,
+    check_output,
+    progress_bar,
+    refuse_finished,
+    write_results,
+)
 
 if TYPE_CHECKING:
     from mechanisms.datasets import Dataset
 
 __all__ = [
+    "LEARNT_CLASSES",
     "Given",
     "UsageError",
     "add_data",
@@ -36,15 +41,9 @@ __all__ = [
 SPLIT = (0.55, 0.28, 0.17)
 """Shares of private, public and test records where one data set is cut into three."""
 
-OUTPUTS = (".npz", ".parquet")
-
 SEED_WARNING = "reproducible noise: not private against whoever knows the seed"
 
 LEARNT_CLASSES = "the largest label that occurs in private records is released, and was not paid for"
-
-
-class UsageError(ac.AccountantError, ValueError):
-    """Options that do not go together, or an output that cannot be written."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +81,6 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     add("--classes", metavar="N|LIST", type=_classes, help="number of classes, or their names: 10, or cat,dog,bird")
     add("--learn-classes", action="store_true", help="take the largest private label instead, which releases it")
     add("--records", metavar="N", type=ac.terminal.whole, help="public number of private records, for defaults")
-
-
-def add_output(parser: argparse.ArgumentParser, out: str) -> None:
-    """Options about results; `out` says what the file holds."""
-    add = parser.add_argument
-    add("--out", metavar="FILE", help=out)
-    add("--again", action="store_true", help="release and pay again, though FILE holds the results of a finished run")
-    add("--json", action="store_true", help="one JSON object instead of a table")
 
 
 def seed(text: str) -> int:
@@ -204,103 +195,3 @@ def _sizes(split: str | None, n: int) -> tuple[int, int, int]:
     if first + second + third > n or min(first, second, third) < 1:
         raise UsageError(f"--split {split}: {accepted}")
     return first, second, third
-
-
-# --- results -------------------------------------------------------------------------------------------
-
-
-def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Refuse an output that cannot be written, or that holds a finished run; before anything is spent.
-
-    Returns
-    -------
-    dict or None
-        With ``--again``, the summary that the file of the finished run holds; None where there is no such file.
-
-    Raises
-    ------
-    UsageError
-        The file cannot be written; it holds a finished run, and ``--again`` was not given; or it holds something else.
-    """
-    if not options.out:
-        if options.again:
-            raise UsageError("--again was given without --out; accepted: with the file of a finished run")
-        return None
-    path = Path(options.out)
-    check_output(path)
-    if not path.exists():
-        return None
-    found = _summary_in(path)
-    if not options.again:
-        accepted = "another file, or --again, which releases and pays again"
-        raise UsageError(f"--out {path}: holds the results of a finished run; accepted: {accepted}")
-    return found
-
-
-def _summary_in(path: Path) -> dict[str, Any]:
-    """What a results file says of its run."""
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                text = str(archive["summary"])
-        else:
-            import pyarrow.parquet
-
-            text = pyarrow.parquet.read_schema(path).metadata[b"summary"].decode()
-        found = json.loads(text)
-        if not isinstance(found, dict):
-            raise TypeError("no summary")
-    except Exception:  # whatever a decoder raises on other files
-        accepted = "another file, this one is left as it is"
-        raise UsageError(f"--out {path}: is there and holds no results of a run; accepted: {accepted}") from None
-    return found
-
-
-def check_output(path: Path) -> None:
-    """Refuse an output that could not be written, before anything is spent."""
-    if path.suffix not in OUTPUTS:
-        raise UsageError(f"--out {path}: accepted: a file ending in {' or '.join(OUTPUTS)}")
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--out {path}: accepted: a file in an existing directory that can be written")
-    if path.suffix == ".parquet":
-        from mechanisms.validation import needed
-
-        needed("pyarrow.parquet")
-
-
-def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) -> None:
-    """All of the results or nothing: written beside the file, then moved over it."""
-    about = json.dumps(summary, allow_nan=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with open(partial, "wb") as stream:
-            if path.suffix == ".npz":
-                np.savez(stream, summary=np.array(about), **columns)
-            else:
-                import pyarrow
-                import pyarrow.parquet
-
-                table = pyarrow.table(columns).replace_schema_metadata({"summary": about})
-                pyarrow.parquet.write_table(table, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        raise UsageError(f"--out {path}: {error.strerror}; accepted: a file that can be written") from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
-
-
-@contextmanager
-def progress_bar(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar on the terminal's error stream, moved by the number of queries done."""
-    console = ac.terminal.console(stderr=True)
-    if quiet or not console.is_terminal or total == 0:
-        yield None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)

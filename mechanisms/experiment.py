@@ -1,4 +1,4 @@
-"""A labelling experiment from data to accuracies; its noise meets a guarantee that is fixed before it begins."""
+"""A labelling experiment from data to labels and a student; its noise meets a guarantee fixed before it begins."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.conv_student import ConvStudent
 from mechanisms.datasets import Dataset
+from mechanisms.exclusive import exclusive
 from mechanisms.journal import Journal
 from mechanisms.labelling import least_noise
 from mechanisms.noisy_sgd import LinearNoisySGD
+from mechanisms.outcome import Diagnostics, Once, Outcome, accuracy_of_labels, accuracy_on
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.rounds import label_in_rounds
 from mechanisms.students import NetworkStudent, Student
-from mechanisms.validation import checked_count, checked_rate, needed
+from mechanisms.validation import checked_count, checked_rate, needed, nominal_count
 
-__all__ = ["MECHANISMS", "Experiment", "Outcome", "Setting"]
+__all__ = ["MECHANISMS", "Diagnostics", "Experiment", "Outcome", "Setting"]
 
 Voting: TypeAlias = PrivateKNN | GNMax | LNMax
 
@@ -103,43 +105,7 @@ class Setting:
         checked_rate(self.sampling_rate)
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What an experiment gave. Accuracies are None where the truth is not known.
-
-    Attributes
-    ----------
-    labels : int array of shape (m,)
-        Released label of every public point, -1 where there is none.
-    predictions : int array of shape (m,)
-        The student's label of every public point, at no further cost.
-    asked, answered : int
-        Queries of all rounds.
-    label_accuracy, student_accuracy, nonprivate_accuracy : float or None
-        Of released labels, and on the test records: of the student, and of one that learnt the private records' true
-        labels.
-    guarantee : accountant.Guarantee
-        Fixed before the first release.
-    planned, spent : accountant.Composition
-        The most that could be spent, and what was.
-    noise : float
-        Calibrated noise of a vote (of a step, in units of the clip, for NoisySGD).
-    """
-
-    labels: NDArray[np.int64]
-    predictions: NDArray[np.int64]
-    asked: int
-    answered: int
-    label_accuracy: float | None
-    student_accuracy: float | None
-    nonprivate_accuracy: float | None
-    guarantee: ac.Guarantee
-    planned: ac.Composition
-    spent: ac.Composition
-    noise: float
-
-
-class Experiment:
+class Experiment(Once):
     """Everything fixed before the first release: the data, the mechanism with its noise, and the price.
 
     Parameters
@@ -148,19 +114,31 @@ class Experiment:
     private : Dataset
         With labels, one for each record.
     public : Dataset
-        Labels, if any, are used for nothing but accuracies.
+        Labels, if any, are used for nothing but diagnostics.
     test : Dataset or None
+        Used for nothing but diagnostics.
     n_classes : int or None
-        None takes the largest label of all three. Give it where that is private.
+        A public number. None takes what the format of the private records fixes; where it fixes nothing, the largest
+        label of all three, which is thereby released and not paid for.
+    nominal : int or None
+        Public number of private records, of which all defaults are made. None rounds their number to two digits, which
+        is thereby public.
 
     Raises
     ------
     accountant.AccountantError
         Data and setting do not go together, or no noise meets the target. Nothing has been spent.
 
+    Attributes
+    ----------
+    n_classes, nominal, queries : int
+    noise : float
+    planned : accountant.Composition
+    guarantee : accountant.Guarantee
+
     Notes
     -----
-    Defaults, and the limits of parameters, treat the number of private records as public.
+    All of these are the same for neighbouring private records, where `n_classes` and `nominal` were given.
     """
 
     def __init__(
@@ -170,15 +148,13 @@ class Experiment:
         public: Dataset,
         test: Dataset | None = None,
         n_classes: int | None = None,
+        nominal: int | None = None,
     ) -> None:
-        known = [each.labels for each in (private, public, test) if each is not None and each.labels is not None]
-        if private.labels is None or any(labels.ndim != 1 for labels in known):
-            raise ac.ParameterError(f"{private.name}: accepted: one label for each record (label sets: mx.PrivateKNN)")
+        self.n_classes = checked_classes(private, public, test, n_classes)
         widths = {each.features.shape[1] for each in (private, public, test) if each is not None}
         if len(widths) > 1:
             raise ac.ParameterError(f"records of {sorted(widths)} columns; accepted: the same for all data")
-        largest = max(int(labels.max()) for labels in known)
-        self.n_classes = largest + 1 if n_classes is None else checked_count("classes", n_classes, largest + 1)
+        self.nominal = nominal_count(len(private)) if nominal is None else checked_count("nominal", nominal, 1)
         self.setting, self.private, self.public, self.test = setting, private, public, test
         self.make_student = self._student_maker()
         self.labeller: Voting | LinearNoisySGD
@@ -196,14 +172,35 @@ class Experiment:
         )
         self.guarantee = self._price(self.planned)
 
-    def run(self, journal: Journal | None = None, progress: Callable[[int], object] | None = None) -> Outcome:
-        """Spend the budget; see `label_in_rounds` for `journal` and `progress`."""
+    @exclusive
+    def run(
+        self,
+        journal: Journal | None = None,
+        progress: Callable[[int], object] | None = None,
+        diagnostics: bool = False,
+    ) -> Outcome:
+        """Spend the budget, once.
+
+        Parameters
+        ----------
+        journal, progress
+            As for `label_in_rounds`.
+        diagnostics : bool
+            Compute accuracies, too, which nobody paid for.
+
+        Raises
+        ------
+        UsageError
+            It was called before: the guarantee, fixed before the first release, covers one run.
+        """
+        self._begin()
         labels = self.private.labels
         assert labels is not None
         if isinstance(self.labeller, LinearNoisySGD):
             model = self.labeller.fit(self.private.features, labels)
             predictions = model.predict(self.public.features)
-            return self._outcome(predictions, predictions, model.predict, 0, 0, model.spent_)
+            found = self._diagnostics(predictions, model.predict) if diagnostics else None
+            return self._outcome(predictions, predictions, 0, 0, model.spent_, found)
         out = label_in_rounds(
             self.labeller,
             self.private.features,
@@ -220,39 +217,29 @@ class Experiment:
         predictions = out.student.predict(self.public.features)
         answered = sum(int(each.answered.sum()) for each in out.rounds)
         asked = self.setting.rounds * self.queries
-        return self._outcome(out.labels, predictions, out.student.predict, asked, answered, out.composition)
+        found = self._diagnostics(out.labels, out.student.predict) if diagnostics else None
+        return self._outcome(out.labels, predictions, asked, answered, out.composition, found)
 
     def _outcome(
         self,
         labels: NDArray[np.int64],
         predictions: NDArray[np.int64],
-        predict: Callable[[Any], NDArray[np.int64]],
         asked: int,
         answered: int,
         spent: ac.Composition,
+        diagnostics: Diagnostics | None,
     ) -> Outcome:
-        truth, chosen = self.public.labels, labels >= 0
-        accuracy = None if truth is None or not chosen.any() else float(np.mean(labels[chosen] == truth[chosen]))
-        student = nonprivate = None
-        if self.test is not None and self.test.labels is not None:
-            student = float(np.mean(predict(self.test.features) == self.test.labels))
-            taught = self.make_student().fit(self.private.features, self.private.labels)
-            nonprivate = float(np.mean(taught.predict(self.test.features) == self.test.labels))
-        return Outcome(
-            labels,
-            predictions,
-            asked,
-            answered,
-            accuracy,
-            student,
-            nonprivate,
-            self.guarantee,
-            self.planned,
-            spent,
-            self.noise,
-        )
+        price, plan = self.guarantee, self.planned
+        return Outcome(labels, predictions, asked, answered, price, plan, spent, self.noise, diagnostics)
 
-    # --- what is fixed from the setting and the size of the data ---------------------------------------
+    def _diagnostics(self, labels: NDArray[np.int64], predict: Callable[[Any], NDArray[np.int64]]) -> Diagnostics:
+        nonprivate = None
+        if self.test is not None and self.test.labels is not None:
+            taught = self.make_student().fit(self.private.features, self.private.labels)
+            nonprivate = accuracy_on(self.test, taught.predict)
+        return Diagnostics(accuracy_of_labels(labels, self.public), accuracy_on(self.test, predict), nonprivate)
+
+    # --- what is fixed from the setting and the nominal size of the data ---------------------------------------
 
     def _student_maker(self) -> Callable[[], Student]:
         if self.setting.student == "network":
@@ -271,11 +258,15 @@ class Experiment:
 
     def _size(self) -> int:
         """Neighbours or teachers: the most votes that a query can get."""
-        n, chosen = len(self.private), self.setting
-        if chosen.mechanism == "private-knn":
-            share = n * chosen.sampling_rate / self.n_classes
-            return max(min(round(share), n), 1) if chosen.neighbors is None else chosen.neighbors
-        return max(n // 8, 1) if chosen.teachers is None else chosen.teachers
+        n, chosen = self.nominal, self.setting
+        name = "neighbors" if chosen.mechanism == "private-knn" else "teachers"
+        given: int | None = getattr(chosen, name)
+        if given is not None:
+            return checked_count(name, given, 1, n)
+        if name == "teachers":
+            return max(n // 8, 1)
+        # rounding to two digits adds at most a twentieth, and there must not be more neighbours than records
+        return max(min(round(n * chosen.sampling_rate / self.n_classes), int(0.95 * n)), 1)
 
     def _scale(self) -> float:
         """Noise that votes still stand out from: as a tenth of them for neighbours, a fifteenth for teachers."""
@@ -334,3 +325,20 @@ class Experiment:
 
 def _nearest_record() -> Any:
     return needed("sklearn.neighbors").KNeighborsClassifier(1)
+
+
+def checked_classes(private: Dataset, public: Dataset, test: Dataset | None, n_classes: int | None) -> int:
+    """The number of classes: as given, as the format fixes it, or the largest label plus 1.
+
+    Raises
+    ------
+    accountant.ParameterError
+        Private records have no labels, some records have label sets, or a label lies outside the classes.
+    """
+    known = [each.labels for each in (private, public, test) if each is not None and each.labels is not None]
+    if private.labels is None or any(labels.ndim != 1 for labels in known):
+        accepted = "one label for each record (label sets: mx.PrivateKNN, mx.ReverseKNN)"
+        raise ac.ParameterError(f"{private.name}: accepted: {accepted}")
+    if n_classes is None:
+        return max(private.classes or 0, *(int(labels.max()) + 1 for labels in known))
+    return checked_count("classes", n_classes, int(private.labels.max()) + 1)

@@ -8,7 +8,13 @@ Who trusts whom:
 * shuffle: reports with less noise of their own, whose senders a shuffler hides in the crowd.
 
 In the local and shuffle models one record is one user: a client with several records sends one report for each, and
-how many it holds is not hidden. Neighbours differ in one record (REPLACE); numbers of records are public.
+how many it holds is not hidden. Neighbours differ in one record (REPLACE), and the number of records is public; in the
+central model the event may be one of ADD_REMOVE, and results then tell neither records nor clients.
+
+Nobody believes another party's price. Clients and the shuffler price every round by themselves, hold the total against
+targets of their own, and refuse; a server opens no round that costs more than the event that it charges. Every answer
+bears a digest of the whole setup: who opened another one does not take it. Whether a party answers or refuses depends
+on its options and on what was spent before, not on records.
 """
 
 from __future__ import annotations
@@ -16,29 +22,38 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.clients import MODELS, Client
+from mechanisms.exclusive import exclusive
 from mechanisms.messages import (
     LARGEST,
     ClientCounts,
     DuplicateMessage,
     Kind,
-    LateMessage,
     Message,
     Reports,
     SummedCounts,
     UnsuitableMessage,
     WrongRound,
+    digest_of,
 )
 from mechanisms.noise import Randomness, as_randomness, noise_of
-from mechanisms.protocols import noise_variance, protocol_of
+from mechanisms.protocols import (
+    Protocol,
+    SharesProtocol,
+    as_one_event,
+    covers_counts,
+    noise_variance,
+    protocol_of,
+)
+from mechanisms.receiver import Receiver
 from mechanisms.setup import Setup
-from mechanisms.validation import checked_count
+from mechanisms.shuffler import Shuffler
 
 __all__ = ["MODELS", "Client", "Counts", "Server", "Shuffler", "add_up"]
 
@@ -51,134 +66,27 @@ class Counts:
     ----------
     counts, variance : array of shape (s, c)
         The estimates, and the variance of the noise in each.
-    records, clients : int
-        How many took part; the shuffle model hides the number of clients, which is then 0.
+    records, clients : int or None
+        How many took part; None where the event's adjacency is ADD_REMOVE, which hides the number of records. The
+        shuffle model hides the number of clients, which is then 0.
     """
 
     counts: NDArray[np.float64]
     variance: NDArray[np.float64]
-    records: int
-    clients: int
+    records: int | None
+    clients: int | None
 
 
-class _Receiver:
-    """What a server and a shuffler share: one open round, and clients that are heard once in it."""
-
-    accepted: ClassVar[tuple[Kind, ...]] = (Kind.REPORTS,)
-
-    def __init__(self, limit: int) -> None:
-        self.limit = checked_count("limit", limit, 1)
-        self.session = bytes(16)
-        self.round, self._open = 0, False
-        self._setup: Setup | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        """Nothing has come yet."""
-        self._heard: set[int] = set()
-        self._bodies: list[bytes] = []
-        self._records = 0
-
-    def _unpack(self, message: object) -> Message:
-        """A message for the open round, from a client not heard yet."""
-        received = Message.unpack(message, self.limit)
-        if received.session != self.session or received.round > self.round:
-            raise WrongRound(f"a message for another session, or for round {received.round}; accepted: {self.round}")
-        if received.round < self.round or not self._open:
-            now = f"round {self.round}" if self._open else "none, no round is open"
-            raise LateMessage(f"a message for round {received.round}, which is over; accepted: {now}")
-        if received.kind not in self.accepted:
-            accepted = " or ".join(kind.name for kind in self.accepted)
-            raise UnsuitableMessage(f"a message of kind {received.kind.name}; accepted: {accepted}")
-        if received.kind in (Kind.COUNTS, Kind.REPORTS):
-            if received.client == 0:
-                raise UnsuitableMessage("a message from client 0; accepted: identifiers from 1")
-            if received.client in self._heard:
-                raise DuplicateMessage(f"client {received.client} was heard in round {self.round}; accepted: once")
-        return received
-
-    def _closing(self) -> Setup:
-        if not self._open or self._setup is None:
-            raise ac.ParameterError("close was called and no round is open; accepted: open, receive, close")
-        return self._setup
-
-
-class Shuffler(_Receiver):
-    """Collects reports and passes them on without their senders, in an order that tells nothing.
-
-    The order is that of the reports themselves: it is a function of which reports there are, as a random one would be.
-
-    Parameters
-    ----------
-    least : int
-        Fewest records that reports must come from: below, the crowd does not hide as much as was promised, and
-        nothing is passed on.
-    limit : int
-        Most bytes of a payload.
-    """
-
-    def __init__(self, least: int, limit: int = LARGEST) -> None:
-        super().__init__(limit)
-        self.least = checked_count("least", least, 1)
-
-    def open(self, setup: bytes) -> None:
-        """Begin the round of a server's setup.
-
-        Raises
-        ------
-        MessageError
-            Not a setup, or one that counts on a larger crowd than `least`.
-        """
-        message = Message.unpack(setup, self.limit)
-        opened = Setup.unpack(message)
-        protocol = protocol_of(opened)
-        if protocol.participants > self.least:
-            raise UnsuitableMessage(f"a setup for {protocol.participants} records; accepted: at most {self.least}")
-        self._setup, self._protocol = opened, protocol
-        self.session, self.round, self._open = message.session, message.round, True
-        self._begin()
-
-    def receive(self, message: object) -> None:
-        """Take one client's reports.
-
-        Raises
-        ------
-        MessageError
-            The message is refused; nothing has changed.
-        """
-        received = self._unpack(message)
-        reports = Reports.unpack(received.payload)
-        self._protocol.check(reports)
-        self._heard.add(received.client)
-        self._bodies.append(reports.body)
-        self._records += reports.records
-
-    def close(self) -> bytes:
-        """All reports in one message for the server.
-
-        Raises
-        ------
-        accountant.ParameterError
-            There are fewer records than `least`, or no round is open.
-        """
-        self._closing()
-        if self._records < self.least:
-            raise ac.ParameterError(f"reports of {self._records} records; accepted: at least {self.least}")
-        self._open = False
-        size = self._protocol.report_bytes
-        ordered = np.sort(np.frombuffer(b"".join(self._bodies), f"V{size}"))
-        payload = Reports(ordered.tobytes(), size, self._records).pack()
-        return Message(Kind.SHUFFLED, self.round, self.session, 0, payload).pack()
-
-
-class Server(_Receiver):
+class Server(Receiver):
     """Opens rounds, adds up what arrives, and releases counts.
 
     Parameters
     ----------
     model : {"central", "local", "shuffle"}
     event : accountant.Event or accountant.Composition
-        What a round costs, REPLACE. In the central model its noise is drawn here.
+        What a round costs. In the central model its noise is drawn here: Laplace, Gaussian, or their discrete
+        versions. In the others it is the event of the protocol, shuffled if the shuffler is trusted, or a
+        `accountant.PureDP` of no less. Setups that cost more are not opened.
     rng : Generator, int, Randomness or None
         None draws from the system.
     limit : int
@@ -188,13 +96,22 @@ class Server(_Receiver):
     ----------
     spent_ : accountant.Composition
         All that has been released, charged before anything is drawn.
+
+    Raises
+    ------
+    accountant.ParameterError
+        A value is not as described.
     """
 
     def __init__(self, model: str, event: Any, rng: Any = None, limit: int = LARGEST) -> None:
         super().__init__(limit)
         if model not in MODELS:
             raise ac.ParameterError(f"model = {model!r}; accepted: {', '.join(MODELS)}")
-        self.model, self.event = model, event
+        if not isinstance(event, ac.Event | ac.Composition) or (model == "central" and not covers_counts(event, 0)):
+            accepted = "Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian" if model == "central" else "an event"
+            raise ac.ParameterError(f"event = {event!r} in the {model} model; accepted: {accepted}")
+        self._model = model
+        self._event: Any = event
         self.accepted = {  # type: ignore[misc]  # of the instance: it depends on the model
             "central": (Kind.COUNTS, Kind.SUMMED_COUNTS),
             "local": (Kind.REPORTS,),
@@ -204,21 +121,60 @@ class Server(_Receiver):
         self.session = secrets.token_bytes(16)
         self.spent_ = ac.Composition()
 
+    @property
+    def model(self) -> str:
+        """Fixed when the server was made."""
+        return self._model
+
+    @property
+    def event(self) -> Any:
+        """What a round costs; fixed when the server was made."""
+        return self._event
+
+    @exclusive
     def open(self, setup: Setup) -> bytes:
-        """Begin the next round; the message for all clients."""
+        """Begin the next round; the message for all clients.
+
+        Raises
+        ------
+        accountant.ParameterError
+            The setup is not one of the model, costs more than the event says, or a round is open.
+        """
         if self._open:
             raise ac.ParameterError(f"open was called and round {self.round} is open; accepted: close it first")
-        if setup.protocol not in MODELS[self.model]:
-            accepted = ", ".join(MODELS[self.model])
-            raise ac.ParameterError(f"protocol = {setup.protocol!r} in the {self.model} model; accepted: {accepted}")
+        if setup.protocol not in MODELS[self._model]:
+            accepted = ", ".join(MODELS[self._model])
+            raise ac.ParameterError(f"protocol = {setup.protocol!r} in the {self._model} model; accepted: {accepted}")
+        protocol = None if setup.protocol == "counts" else protocol_of(setup)
+        self._refuse_underpriced(setup, protocol)
         message = setup.pack(self.round + 1, self.session)
-        self._protocol = None if setup.protocol == "counts" else protocol_of(setup)
+        self._protocol, self._digest = protocol, digest_of(message)
         self._setup, self._open = setup, True
         self.round += 1
         self._sum = np.zeros(setup.shape, np.int64)
         self._begin()
         return message
 
+    def _refuse_underpriced(self, setup: Setup, protocol: Protocol | None) -> None:
+        """A round is charged at the event: it must cost no more."""
+        if protocol is None:
+            covered, asked = covers_counts(self._event, setup.nonzeros), f"{setup.nonzeros} counts of each record"
+        else:
+            covered, asked = self._covers(protocol), f"reports that cost {protocol.event!r}"
+        if not covered:
+            raise ac.ParameterError(f"a setup for {asked}; accepted: what event = {self._event!r} pays for")
+
+    def _covers(self, protocol: Protocol) -> bool:
+        event = self._event
+        if event == protocol.event:
+            return True
+        if isinstance(protocol, SharesProtocol):
+            return False
+        if isinstance(event, ac.Shuffled):
+            return self._model == "shuffle" and event == ac.Shuffled(as_one_event(protocol.event), event.n)
+        return isinstance(event, ac.PureDP) and event.epsilon >= ac.epsilon(1 * protocol.event, 0.0).epsilon
+
+    @exclusive
     def receive(self, message: object) -> None:
         """Take one message.
 
@@ -236,10 +192,17 @@ class Server(_Receiver):
             raise DuplicateMessage(f"the reports of round {self.round} have come; accepted: one message of them")
         reports = Reports.unpack(received.payload)
         self._protocol.check(reports)
+        if received.kind == Kind.SHUFFLED and reports.records < self._crowd():
+            raise UnsuitableMessage(f"reports of {reports.records} records; accepted: at least {self._crowd()}")
         self._bodies.append(reports.body)
         self._records += reports.records
         if received.kind == Kind.REPORTS:
             self._heard.add(received.client)
+
+    def _crowd(self) -> int:
+        """Records whose reports must come together for the event to be their price."""
+        assert self._protocol is not None
+        return self._event.n if isinstance(self._event, ac.Shuffled) else self._protocol.participants
 
     def _add_counts(self, received: Message) -> None:
         assert self._setup is not None
@@ -263,19 +226,27 @@ class Server(_Receiver):
         self._sum += table.counts
         self._records += table.records
 
+    @exclusive
     def close(self) -> Counts:
-        """End the round: estimates of all counts, at the price of the event, charged first."""
+        """End the round: estimates of all counts, at the price of the event, charged first.
+
+        Raises
+        ------
+        accountant.ParameterError
+            No round is open.
+        """
         setup = self._closing()
-        self.spent_, self._open = self.spent_ + self.event, False
-        clients = len(self._heard)
+        self.spent_, self._open = self.spent_ + self._event, False
         if self._protocol is None:
             assert self._source is not None
-            noise = noise_of(self.event, self._source, setup.domain).reshape(setup.shape)
-            variance = np.full(setup.shape, noise_variance(self.event))
-            return Counts(self._sum + noise, variance, self._records, clients)
+            noise = noise_of(self._event, self._source, setup.domain).reshape(setup.shape)
+            variance = np.full(setup.shape, noise_variance(self._event))
+            hidden = self._event.adjacency == ac.Adjacency.ADD_REMOVE
+            public = (None, None) if hidden else (self._records, len(self._heard))
+            return Counts(self._sum + noise, variance, *public)
         reports = Reports(b"".join(self._bodies), self._protocol.report_bytes, self._records)
         counts, variance = (part.reshape(setup.shape) for part in self._protocol.estimate(reports))
-        return Counts(counts, variance, self._records, clients)
+        return Counts(counts, variance, self._records, len(self._heard))
 
 
 def add_up(messages: Iterable[bytes], limit: int = LARGEST) -> bytes:
@@ -298,6 +269,8 @@ def add_up(messages: Iterable[bytes], limit: int = LARGEST) -> bytes:
             first, total = received, ClientCounts(np.zeros_like(table.counts), 0)
         if (received.session, received.round) != (first.session, first.round):
             raise WrongRound(f"counts of another session or of round {received.round}; accepted: {first.round}")
+        if received.digest != first.digest:
+            raise UnsuitableMessage(f"an answer to another setup of round {first.round}; accepted: to the same one")
         if received.client in names:
             raise DuplicateMessage(f"client {received.client} is among them already; accepted: once")
         if table.counts.shape != total.counts.shape:
@@ -307,4 +280,4 @@ def add_up(messages: Iterable[bytes], limit: int = LARGEST) -> bytes:
     if first is None or total is None:
         raise UnsuitableMessage("no counts to add up; accepted: those of at least one client")
     summed = SummedCounts(total.counts, total.records, np.array(sorted(names), np.uint64))
-    return Message(Kind.SUMMED_COUNTS, first.round, first.session, 0, summed.pack()).pack()
+    return Message(Kind.SUMMED_COUNTS, first.round, first.session, 0, summed.pack(), first.digest).pack()

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.hashing import as_hashing
+from mechanisms.identifiers import checked_ids
+from mechanisms.individual_budgets import Budgets, Known, checked_source
+from mechanisms.individual_runs import Run
 from mechanisms.kernels import Answered, Features, Floats, Records, Slots, as_kernel, grown
-from mechanisms.noise import as_randomness, noise_of
+from mechanisms.noise import noise_of
 from mechanisms.parameters import Parameters
-from mechanisms.validation import (
-    checked_count,
-    checked_features,
-    checked_labels,
-    checked_positive,
-    checked_queries,
-    shown,
-)
+from mechanisms.stores import BudgetStore
+from mechanisms.validation import checked_count, checked_features, checked_labels, checked_positive, checked_queries
 
 __all__ = ["BudgetStore", "IndividualKNN"]
 
@@ -39,35 +35,14 @@ ROUNDING = 2.0**-50
 HAIR = 2.0**-44
 """By so much more noise than planned, a charge rounded up still fits into the budget as often as planned."""
 
+SETTLED = ("kernel", "budget", "threshold", "count_sigma", "vote_sigma", "bandwidth", "min_count")
+"""What processes that share a store must have in common."""
 
 TOGETHER = 128
 """Most queries whose charges are committed together."""
 
 
-class BudgetStore(Protocol):
-    """Where spent budgets outlive the process, as in `mechanisms.budgets`.
-
-    If it has a context manager `batch`, charges within are committed at its end.
-    """
-
-    def settle(self, settings: dict[str, Any]) -> None:
-        """Fix the settings for ever, or refuse others than those that were fixed."""
-        ...
-
-    def positions(self, ids: Sequence[object]) -> Slots:
-        """Where each identifier is, for good; new ones are entered."""
-        ...
-
-    def spent(self, positions: Slots) -> Slots:
-        """Units that have been spent so far."""
-        ...
-
-    def charge(self, positions: Slots, units: Slots, cap: int) -> NDArray[np.bool_]:
-        """Add units, durably, where the total stays within the cap; tells where."""
-        ...
-
-
-class IndividualKNN(Parameters):
+class IndividualKNN(Exclusive, Parameters):
     """Answers label queries by the noisy, kernel-weighted votes of similar private records.
 
     A record is active while its budget covers another count, ``z >= 1/(2 s1^2)``, and selected if it is active and
@@ -77,7 +52,8 @@ class IndividualKNN(Parameters):
     before anything is drawn; a record that was not selected pays nothing. The whole interaction is (a, B a)-RDP and
     mu-GDP with mu^2/2 = B (`accountant.IndividualFilter`) under add-remove adjacency, however many queries there are.
 
-    Not for several threads at once. A pickled or deep copy has budgets of its own: with it, records pay twice.
+    What an object has answered is spent for good: `fit` it again, and an identifier goes on with what it had left.
+    Threads take turns; another process, a copy or a pickle of an object that was fitted is refused (`UsageError`).
 
     Parameters
     ----------
@@ -88,8 +64,7 @@ class IndividualKNN(Parameters):
     count_sigma, vote_sigma : float
         s1, the noise of the number of neighbours, and s2, the noise of the votes in units of sqrt(K).
     kernel : {"cosine", "rbf"}
-        Inner product of directions, or ``exp(-|x - q|^2 / bandwidth^2)``. Features must not depend on private data:
-        do not centre them by a private mean.
+        Inner product of directions, or ``exp(-|x - q|^2 / bandwidth^2)``. Do not centre features by a private mean.
     bandwidth : float
         nu, for "rbf". The paper's e^1.5 on features of unit length, as by then everything lies within 2 of
         everything else, gives kernels above 0.82: a threshold up to that selects every record.
@@ -104,16 +79,22 @@ class IndividualKNN(Parameters):
         is the most that are kept, the latest.
     store : BudgetStore or None
         Makes spent budgets durable, and shared between processes: charges are committed before an answer is
-        returned.
+        returned. Records need identifiers, and noise comes from the system.
     rng : Generator, int or None
-        None draws from the operating system's cryptographic source: use it for real releases.
+        None draws from the operating system's cryptographic source: use it for real releases. With a store nothing
+        else is accepted, since noise that is drawn again after a restart hides nothing.
 
     Attributes
     ----------
+    labels_ : int array
+        Labels of the last `predict`, -1 for queries that it has not come to: after an error too, what was answered
+        and paid for is here.
     counts_ : float array
-        K for each query of the last `predict`; released, like the labels.
+        K for each of them, or nan; released, like the labels.
+    kept_ : int
+        How many of them were kept in the store by an earlier start of the same run.
     ids_ : list of str
-        Identifiers of the records.
+        Identifiers of the records. For the operator's eyes only.
     budgets_ : float array
         What each of them has left, in the same order. It depends on private data: for the operator's eyes only.
     """
@@ -163,7 +144,6 @@ class IndividualKNN(Parameters):
         Parameters
         ----------
         epsilon, delta : float
-            The guarantee.
         n_queries : int
             T, how many queries are planned; more may be asked.
         conversion : {"gdp", "renyi"}
@@ -193,68 +173,75 @@ class IndividualKNN(Parameters):
 
     # --- records ---------------------------------------------------------------------------------------
 
-    def fit(self, X: object, y: object, ids: Iterable[object] | None = None) -> Self:
+    @exclusive
+    def fit(self, X: object, y: object, ids: Iterable[object] | str | None = None) -> Self:
         """Begin a new interaction with these private records. Nothing is released.
 
         Parameters
         ----------
         X : array of shape (n, d)
         y : array of shape (n,), labels 0..c-1
-        ids : iterable of str or int, optional
-            What the records are called, once each; None numbers them from 0. With a store they resume what they have
-            spent there, without one their budgets are whole.
+        ids : iterable of str or int, "digest" or None
+            What the records are called, once each: they resume what they have spent under that name, in the store or
+            in this object. "digest" calls every record by a keyed digest of its features and label; equal records are
+            told apart by their number. The order does not matter, but whoever changes in one bit has a new budget, and
+            of records that equal one another the guarantee covers those that come and go together. None numbers the
+            records from 0; it is refused with a store, and once the object has answered queries.
 
         Raises
         ------
         accountant.ParameterError
-            An array or a parameter is not as described.
+            An array or a parameter is not as described; or the object has answered queries, and there are no
+            identifiers, or others of budget, store and kind of identifiers than before.
         """
         features = checked_features(X)
         labels, classes = checked_labels(y, len(features), self.n_classes)
-        names = _checked_ids(range(len(features)) if ids is None else ids, len(features))
         kernel = as_kernel(self.kernel, self.threshold, self.bandwidth)
         budgets = ac.IndividualFilter(self.budget)
         count_event, vote_sigma = ac.Gaussian(self.count_sigma), checked_positive("vote_sigma", self.vote_sigma)
         min_count = checked_positive("min_count", self.min_count)
         answered = Answered(kernel, features.shape[1], self.reuse)
-        source = as_randomness(self.rng)
+        source = checked_source(self.rng, self.store)
+        people = Budgets(budgets, self.store, ids, getattr(self, "_people", None))
+        names = people.names(ids, features, labels)
         hashing = as_hashing(self.hashing, features.shape[1], source)
-        if self.store is not None:
-            self.store.settle(self._settings(budgets))
-        self._source, self._filter, self._budgets_store = source, budgets, self.store
+        people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SETTLED}})
+        known = people.known(names)
+        self._source, self._filter, self._people = source, budgets, people
         self._count_event, self._vote_sigma, self._min_count = count_event, vote_sigma, min_count
         self._count_units = int(budgets.units(1 / (2 * count_event.sigma**2)))
         rows = kernel.prepared(features)
         self._records, self._hashing, self._answered = Records(kernel, rows), hashing, answered
-        self._labels, self._positions = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._slots: dict[str, int] = {}
-        self._gone: dict[str, int] = {}
+        self._labels = np.empty(0, np.int64)
+        self._entered: dict[str, int] = {}
+        self._behind = False
         self.n_classes_ = classes
-        self.counts_: Floats = np.empty(0)
-        self._enter(names, np.arange(len(rows)), rows, labels)
+        self.labels_, self.counts_ = np.empty(0, np.int64), np.empty(0)
+        self._enter(np.arange(len(rows)), rows, labels, known)
         return self
 
-    def add(self, ids: Iterable[object], X: object, y: object) -> Self:
-        """More private records. One that was there before resumes the budget it had left.
+    @exclusive
+    def add(self, ids: Iterable[object] | str, X: object, y: object) -> Self:
+        """More private records, called as at `fit`. One that was there before resumes the budget it had left.
 
         Raises
         ------
         accountant.ParameterError
-            An array is not as described, or an identifier is there already; nothing was added.
+            An array is not as described, or an identifier is there already or of another kind than at `fit`; nothing
+            was added.
         """
         self._check_fitted("add")
         features = checked_features(X)
         if features.shape[1] != self._records.width:
             raise ac.ParameterError(f"X has {features.shape[1]} columns; accepted: {self._records.width}, as at fit")
         labels, _ = checked_labels(y, len(features), self.n_classes_)
-        names = _checked_ids(ids, len(features))
-        for name in names:
-            if name in self._slots:
-                raise ac.ParameterError(f"ids holds {shown(name)}, which is there; accepted: new ones, or removed ones")
+        names = self._people.names(ids, features, labels)
+        known = self._people.known(names)
         rows = self._records.kernel.prepared(features)
-        self._enter(names, self._records.insert(rows), rows, labels)
+        self._enter(self._records.insert(rows), rows, labels, known)
         return self
 
+    @exclusive
     def remove(self, ids: Iterable[object]) -> Self:
         """Forget the features and labels of records; what they have spent stays known for ever.
 
@@ -264,48 +251,34 @@ class IndividualKNN(Parameters):
             An identifier is not there; nothing was removed.
         """
         self._check_fitted("remove")
-        names = _checked_ids(ids)
-        for name in names:
-            if name not in self._slots:
-                raise ac.ParameterError(f"ids holds {shown(name)}, which is not there; accepted: those in ids_")
-        slots = np.array([self._slots[name] for name in names], np.int64)
-        self._gone.update(zip(names, (self._filter.UNITS - self._filter.left[slots]).tolist(), strict=True))
-        self._filter.retire(slots)
-        for name in names:
-            del self._slots[name]
-        self._records.free(slots)
+        self._records.free(self._people.leave(checked_ids(ids)))
         return self
 
     @property
     def ids_(self) -> list[str]:
         self._check_fitted("ids_")
-        return list(self._slots)
+        return list(self._people.slots)
 
     @property
     def budgets_(self) -> Floats:
         self._check_fitted("budgets_")
-        return self._filter.remaining[list(self._slots.values())]
+        return self._filter.remaining[list(self._people.slots.values())]
 
-    def _enter(self, names: list[str], slots: Slots, rows: Features, labels: NDArray[np.int64]) -> None:
+    def _enter(self, slots: Slots, rows: Features, labels: NDArray[np.int64], known: Known) -> None:
         """Records that are in these slots, with what they have spent before."""
-        store = self._budgets_store
-        if store is None:
-            positions, spent = slots, np.array([self._gone.get(name, 0) for name in names], np.int64)
-        else:
-            positions = store.positions(names)
-            spent = store.spent(positions)
-        self._filter.admit(slots, self._filter.UNITS)  # nothing to spend while they come in
+        self._people.make_room(slots)
         if self._hashing is not None:
             self._hashing.insert(slots, rows)
-        size = self._records.size
-        self._labels, self._positions = grown(self._labels, size), grown(self._positions, size)
-        self._labels[slots], self._positions[slots] = labels, positions
-        self._slots.update(zip(names, slots.tolist(), strict=True))
-        self._filter.admit(slots, np.minimum(spent, self._filter.UNITS))
+        self._labels = grown(self._labels, self._records.size)
+        self._labels[slots] = labels
+        self._people.enter(slots, known)
 
     # --- answers ---------------------------------------------------------------------------------------
 
-    def predict(self, queries: object, progress: Callable[[int], object] | None = None) -> NDArray[np.int64]:
+    @exclusive
+    def predict(
+        self, queries: object, progress: Callable[[int], object] | None = None, run: str | None = None
+    ) -> NDArray[np.int64]:
         """Labels for public queries, one after the other, each with what the ones before it have left.
 
         Parameters
@@ -313,39 +286,71 @@ class IndividualKNN(Parameters):
         queries : array of shape (m, d)
         progress : callable, optional
             Called with the number of queries done, after each.
+        run : str, optional
+            Name under which the store keeps the answers, in the transaction that charges for them. The same run again,
+            after the process was killed or in another one, returns them at no cost, and goes on with the rest.
 
         Raises
         ------
         accountant.ParameterError
-            `queries` is not as described, or `fit` was not called; nothing has been spent.
+            `queries` or `run` is not as described, or `fit` was not called; nothing has been spent.
+        StoreError
+            The run was begun with other queries, classes, hashing or reuse; nothing has been spent.
+        UsageError
+            The object belongs to another process, or `progress` called it.
         """
         self._check_fitted("predict")
         points = self._records.kernel.prepared(checked_queries(queries, self._records.width))
-        labels, counts = np.empty(len(points), np.int64), np.empty(len(points))
+        if self._behind:  # a commit failed
+            self._people.read_again()
+            self._behind = False
+        hashing = self._hashing and [self._hashing.tables, self._hashing.bits]
+        about = {"classes": self.n_classes_, "hashing": hashing, "reuse": self._answered.most}
+        durable = Run(self._people.store, run, points, about)
+        self.kept_ = durable.kept
+        self.labels_, self.counts_ = np.full(len(points), -1), np.full(len(points), np.nan)
         for first in range(0, len(points), TOGETHER):
-            with self._durable():
-                for i, (query, near) in enumerate(self._near(points[first : first + TOGETHER]), first):
-                    labels[i], counts[i] = self._answer(query, near)
-                    if progress is not None:
-                        progress(i + 1)
-        self.counts_ = counts
-        return labels
+            some = slice(first, first + TOGETHER)
+            self.labels_[some], self.counts_[some], error = self._together(points[some], first, durable, progress)
+            if error is not None:
+                raise error
+        return self.labels_.copy()
 
-    @contextmanager
-    def _durable(self) -> Iterator[None]:
-        """One transaction of the store for several queries: committed at the end and, for what was drawn, on errors."""
+    def _together(
+        self, points: Features, first: int, run: Run, progress: Callable[[int], object] | None
+    ) -> tuple[NDArray[np.int64], Floats, BaseException | None]:
+        """Labels and counts of some queries, committed together; with an error, those that came before it."""
         stopped = None
         try:
-            with getattr(self._budgets_store, "batch", nullcontext)():
+            with run.batch():
+                labels, counts = run.known(first, first + len(points))
+                known = labels >= 0
                 try:
-                    yield
+                    for i in self._asked(points, labels, counts, self._entered.get(run.name, 0) - first):
+                        self._entered[run.name] = max(first + i + 1, self._entered.get(run.name, 0))
+                        if progress is not None:
+                            progress(first + i + 1)
                 except BaseException as error:
                     stopped = error
+                if not known.all():
+                    run.keep(first, labels, counts)
         except BaseException:
-            self._answered.clear()  # these answers are not paid for, perhaps, and must not enter later ones
+            # these answers are not paid for, perhaps, and must not enter later ones
+            self._answered.clear()
+            self._entered, self._behind = {}, True
             raise
-        if stopped is not None:
-            raise stopped
+        return labels, counts, stopped
+
+    def _asked(self, points: Features, labels: NDArray[np.int64], counts: Floats, entered: int) -> Iterator[int]:
+        """Every query, once its label and count are there; those that have a label already are not asked."""
+        near = self._near(points[labels < 0])
+        for i in range(len(points)):
+            if labels[i] < 0:
+                self._people.released = True
+                labels[i], counts[i] = self._answer(*next(near))
+            elif i >= entered:
+                self._answered.remember(points[i], int(labels[i]))
+            yield i
 
     def _near(self, points: Features) -> Iterator[tuple[Features, Slots]]:
         """(query, slots in which it may find records to select), in order."""
@@ -384,45 +389,12 @@ class IndividualKNN(Parameters):
 
     def _paid(self, slots: Slots, units: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Charge records, first in the store; which of them have paid."""
-        granted = np.ones(len(slots), bool)
-        if self._budgets_store is not None and len(slots):
-            granted = self._budgets_store.charge(self._positions[slots], units, self._filter.UNITS)
-            refused = slots[~granted]
-            if len(refused):  # another process has charged them meanwhile
-                spent = self._budgets_store.spent(self._positions[refused])
-                self._filter.admit(refused, np.minimum(spent, self._filter.UNITS))
+        granted = self._people.granted(slots, units)
         self._filter.spend(slots[granted], units[granted])
         return granted
 
     # --- checks ----------------------------------------------------------------------------------------
 
-    def _settings(self, budgets: ac.IndividualFilter) -> dict[str, Any]:
-        """What processes that share a store must have in common."""
-        names = ("budget", "threshold", "count_sigma", "vote_sigma", "bandwidth", "min_count")
-        return {
-            "mechanism": type(self).__name__,
-            "units": budgets.UNITS,
-            "kernel": self.kernel,
-            **{name: float(getattr(self, name)) for name in names},
-        }
-
     def _check_fitted(self, name: str) -> None:
         if not hasattr(self, "_filter"):
             raise ac.ParameterError(f"{name} before fit; accepted: fit(X, y) first")
-
-
-def _checked_ids(ids: Iterable[object], n: int | None = None) -> list[str]:
-    """Identifiers as text, each once."""
-    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        raise ac.ParameterError(f"ids = {shown(ids)}; accepted: a list of str or int")
-    listed = list(ids)
-    for name in listed:
-        if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
-            raise ac.ParameterError(f"ids holds {shown(name)}; accepted: str or int")
-    names = [str(name) for name in listed]
-    if n is not None and len(names) != n:
-        raise ac.ParameterError(f"ids holds {len(names)} identifiers; accepted: {n}, one for each record")
-    if len(set(names)) < len(names):
-        twice = Counter(names).most_common(1)[0][0]
-        raise ac.ParameterError(f"ids holds {shown(twice)} twice; accepted: every identifier once")
-    return names

@@ -104,6 +104,13 @@ class Journal(Exclusive):
         self._parts += 1
         return Part(self, name)
 
+    @exclusive
+    def held(self) -> tuple[int, int]:
+        """Charges and answers that are in the file, of all runs together."""
+        with self._database.transaction() as run:
+            ((charges, answers),) = run("SELECT total(kind = 'charge'), total(kind = 'answer') FROM log")
+        return int(charges), int(answers)
+
     def keyed_digest(self, *arrays: ArrayLike) -> str:
         """A digest of arrays that tells nothing to whoever lacks the journal's key.
 

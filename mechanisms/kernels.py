@@ -278,7 +278,7 @@ class Answered:
 
     def __init__(self, kernel: Kernel, width: int, most: bool | int) -> None:
         self._kernel, self._width = kernel, width
-        self._most = 10**12 * most if isinstance(most, bool) else checked_count("reuse", most, 0)
+        self.most = 10**12 * most if isinstance(most, bool) else checked_count("reuse", most, 0)
         self.clear()
 
     def clear(self) -> None:
@@ -297,9 +297,9 @@ class Answered:
 
     def remember(self, query: Features, label: int) -> None:
         """Keep a prepared query with its label."""
-        if self._most == 0:
+        if self.most == 0:
             return
-        if len(self._order) == self._most:
+        if len(self._order) == self.most:
             self._records.free(np.array([self._order.popleft()]))
         (slot,) = self._records.insert(query[None])
         self._order.append(int(slot))

@@ -1,20 +1,22 @@
 """What a server and its clients send each other: one versioned binary frame, and what may stand in it.
 
-Layout, version 1; all numbers little-endian and unsigned unless said otherwise.
+Layout, version 2; all numbers little-endian and unsigned unless said otherwise.
 
 ====== ===== ==================================================================
 offset bytes field
 ====== ===== ==================================================================
 0      4     magic, ``RkNN``
-4      1     version, 1
+4      1     version, 2
 5      1     kind: 1 setup, 2 counts, 3 summed counts, 4 reports, 5 shuffled
 6      2     zero
 8      4     round, from 1
 12     16    session, chosen by the server at random
 28     8     client; 0 for a message that comes from none
 36     8     length of the payload
-44     4     CRC-32 of all bytes but these four
-48     ...   payload
+44     32    SHA-256 of the whole setup message that this one answers; zero for
+             a setup
+76     4     CRC-32 of all bytes but these four
+80     ...   payload
 ====== ===== ==================================================================
 
 Payloads:
@@ -25,7 +27,9 @@ Payloads:
   after the other;
 * setup: see `mechanisms.setup`.
 
-A checksum detects accidents. It keeps nobody out: who may send, and that nobody reads along, is up to the transport.
+The digest binds an answer to all that was asked: a server that shows clients one setup and the shuffler another gets
+nothing passed on. A checksum detects accidents. Neither keeps anybody out: who may send, and that nobody reads along,
+is up to the transport.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,14 +60,18 @@ __all__ = [
     "UnknownVersion",
     "UnsuitableMessage",
     "WrongRound",
+    "digest_of",
 ]
 
 MAGIC = b"RkNN"
-VERSION = 1
-HEADER = struct.Struct("<4sBBHI16sQQI")
+VERSION = 2
+HEADER = struct.Struct("<4sBBHI16sQQ32sI")
 CRC = struct.Struct("<I")
 LARGEST = 2**30
 """Most bytes of a payload, unless a receiver says otherwise."""
+
+NO_DIGEST = bytes(32)
+"""Of a message that answers none."""
 
 COUNTS = struct.Struct("<IIQ")
 SUMMED = struct.Struct("<IIQQ")
@@ -125,6 +134,8 @@ class Message:
     client : int
         Below 2^64; 0 where no client is meant.
     payload : bytes
+    digest : bytes
+        32 bytes: `digest_of` the setup that it answers; zeros for a setup.
     """
 
     kind: Kind
@@ -132,6 +143,7 @@ class Message:
     session: bytes
     client: int
     payload: bytes
+    digest: bytes = NO_DIGEST
 
     def pack(self) -> bytes:
         """The message as bytes.
@@ -143,11 +155,11 @@ class Message:
         """
         checked_count("round", self.round, 1, 2**32 - 1)
         checked_count("client", self.client, 0, 2**64 - 1)
-        if len(self.session) != 16:
-            raise ac.ParameterError(f"session has {len(self.session)} bytes; accepted: 16")
-        head = HEADER.pack(MAGIC, VERSION, self.kind, 0, self.round, self.session, self.client, len(self.payload), 0)[
-            : -CRC.size
-        ]
+        for name, size in (("session", 16), ("digest", 32)):
+            if len(getattr(self, name)) != size:
+                raise ac.ParameterError(f"{name} has {len(getattr(self, name))} bytes; accepted: {size}")
+        fields = (self.kind, 0, self.round, self.session, self.client, len(self.payload), self.digest, 0)
+        head = HEADER.pack(MAGIC, VERSION, *fields)[: -CRC.size]
         return b"".join((head, CRC.pack(zlib.crc32(self.payload, zlib.crc32(head))), self.payload))
 
     @classmethod
@@ -163,7 +175,7 @@ class Message:
         data = bytes(data) if len(data) <= HEADER.size + limit else data
         if len(data) < HEADER.size:
             raise CorruptMessage(f"a message of {len(data)} bytes; accepted: at least {HEADER.size}")
-        magic, version, kind, zero, number, session, client, length, crc = HEADER.unpack_from(data)
+        magic, version, kind, zero, number, session, client, length, digest, crc = HEADER.unpack_from(data)
         if magic != MAGIC:
             raise CorruptMessage(f"a message that begins with {magic!r}; accepted: {MAGIC!r}")
         if version != VERSION:
@@ -178,7 +190,14 @@ class Message:
             raise CorruptMessage("a message whose checksum is wrong; accepted: one that arrived as it was sent")
         if kind not in tuple(Kind) or zero != 0 or number == 0:
             raise CorruptMessage(f"a message of kind {kind}, round {number}; accepted: kinds 1 to 5, rounds from 1")
-        return cls(Kind(kind), number, session, client, payload)
+        if (kind == Kind.SETUP) != (digest == NO_DIGEST):
+            raise CorruptMessage("a digest in a setup, or none in an answer; accepted: that of the setup it answers")
+        return cls(Kind(kind), number, session, client, payload, digest)
+
+
+def digest_of(setup: bytes) -> bytes:
+    """What an answer to this setup message bears."""
+    return sha256(setup).digest()
 
 
 # --- payloads ------------------------------------------------------------------------------------------

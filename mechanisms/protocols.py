@@ -28,7 +28,17 @@ from mechanisms.noise import Randomness
 from mechanisms.noise_shares import MESSAGE_BYTES, NoiseShares
 from mechanisms.setup import Setup
 
-__all__ = ["LocalProtocol", "Protocol", "SharesProtocol", "central_event", "noise_variance", "protocol_of"]
+__all__ = [
+    "LocalProtocol",
+    "Protocol",
+    "SharesProtocol",
+    "as_one_event",
+    "central_event",
+    "covers_counts",
+    "noise_variance",
+    "protocol_for",
+    "protocol_of",
+]
 
 Bytes = NDArray[np.uint8]
 
@@ -122,35 +132,61 @@ class SharesProtocol:
 
 
 def protocol_of(setup: Setup) -> Protocol:
-    """The protocol of a setup that asks for reports.
+    """The protocol of a setup that asks for reports; errors as for `protocol_for`."""
+    return protocol_for(setup.protocol, setup.parameters, setup.shape, setup.n_neighbors, setup.n_labels)
+
+
+def protocol_for(
+    name: str, parameters: tuple[float, ...], shape: tuple[int, int], n_neighbors: int, n_labels: int
+) -> Protocol:
+    """The protocol of that name.
+
+    Parameters
+    ----------
+    name : str
+    parameters : tuple of float
+        See this module.
+    shape : (int, int)
+        Queries and classes.
+    n_neighbors, n_labels : int
+        k and r.
 
     Raises
     ------
+    UnsuitableMessage
+        It asks for no reports.
     CorruptMessage
-        The setup's parameters are not those of its protocol.
+        The parameters are not those of the protocol.
     """
-    s, c = setup.shape
-    expected = {"randomized-response": 1, "collision": 2, "separation": 1, "shares": 4}.get(setup.protocol, 0)
-    if len(setup.parameters) != expected:
-        raise CorruptMessage(f"{len(setup.parameters)} parameters of {setup.protocol}; accepted: {expected}")
-    first, *rest = setup.parameters
+    expected = {"randomized-response": 1, "collision": 2, "separation": 1, "shares": 4}.get(name)
+    if expected is None:
+        raise UnsuitableMessage(f"protocol {name}; accepted: one that asks for reports")
+    if len(parameters) != expected:
+        raise CorruptMessage(f"{len(parameters)} parameters of {name}; accepted: {expected}")
+    first, *rest = parameters
     try:
-        if setup.protocol == "shares":
+        if name == "shares":
             least, *flood = rest
-            return SharesProtocol(NoiseShares(setup.domain, setup.nonzeros, int(least), first, Flood(*flood)))
+            domain, nonzeros = shape[0] * shape[1], n_neighbors * n_labels
+            return SharesProtocol(NoiseShares(domain, nonzeros, int(least), first, Flood(*flood)))
         return LocalProtocol(
             local_randomizer(
-                setup.protocol,
-                queries=s,
-                classes=c,
+                name,
+                queries=shape[0],
+                classes=shape[1],
                 epsilon=first,
-                neighbours=setup.n_neighbors,
-                label_ones=setup.n_labels,
+                neighbours=n_neighbors,
+                label_ones=n_labels,
                 buckets=int(rest[0]) if rest else None,
             )
         )
     except ac.ParameterError as error:
         raise CorruptMessage(f"a setup that cannot be: {error}") from None
+
+
+def as_one_event(event: ac.Event | ac.Composition) -> ac.Event:
+    """The event of a report; for one in two parts, what dominates both together."""
+    return event if isinstance(event, ac.Event) else ac.PureDP(ac.epsilon(event, 0.0).epsilon)
 
 
 # --- noise of the central model ------------------------------------------------------------------------
@@ -176,6 +212,16 @@ def central_event(noise: str, scale: float, moved: int, adjacency: ac.Adjacency 
     if noise == "discrete-gaussian":
         return ac.DiscreteGaussian(scale, 1, moved, adjacency=adjacency)
     raise ac.ParameterError(f"noise = {noise!r}; accepted: laplace, gaussian, discrete-laplace, discrete-gaussian")
+
+
+def covers_counts(event: object, nonzeros: int) -> bool:
+    """Whether noise that is priced by this event is priced for counts to which every record adds `nonzeros` ones."""
+    if not isinstance(event, ac.Laplace | ac.Gaussian | ac.DiscreteLaplace | ac.DiscreteGaussian):
+        return False
+    moved = nonzeros if event.adjacency == ac.Adjacency.ADD_REMOVE else 2 * nonzeros
+    if isinstance(event, ac.Gaussian):
+        return bool(event.sensitivity >= math.sqrt(moved))
+    return bool(event.sensitivity >= 1 and event.coordinates >= moved)
 
 
 def noise_variance(event: Any) -> float:

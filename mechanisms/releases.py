@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,16 +17,17 @@ from mechanisms.labelling import least_noise
 from mechanisms.local_reports import CollisionReports, LocalRandomizer, RandomizedBits, local_randomizer
 from mechanisms.noise_shares import ROUTE as SHARES_ROUTE
 from mechanisms.noise_shares import shares_for
-from mechanisms.protocols import central_event
+from mechanisms.protocols import as_one_event, central_event
 from mechanisms.setup import Setup
+from mechanisms.targets import ROUTE, Target, total_price
 
 __all__ = ["NOISES", "RANDOMIZERS", "Release", "release_for"]
 
 NOISES = ("laplace", "gaussian", "discrete-laplace", "discrete-gaussian")
 RANDOMIZERS = ("collision", "randomized-response", "separation", "best", "shares")
 
-ROUTE: dict[str, Any] = {"method": "auto", "tolerance": 1e-3}
-"""To the price; the same for calibration and for the guarantee."""
+PASSES = 4
+"""Most times that a randomizer is chosen anew for the epsilon that the last choice allowed."""
 
 STEP = 1.001
 """Ratio of local epsilons that are told apart in search of the largest that shuffling allows."""
@@ -45,7 +47,9 @@ class Release:
     rounds : int
     n_classes, n_neighbors, n_labels : int
     least : int
-        Fewest records whose reports a shuffler passes on.
+        Fewest records whose reports a shuffler passes on; 1 in the other models, which need no crowd.
+    target : Target
+        The guarantee asked for, which clients and shuffler hold every round against.
     noise : float
         Scale of the noise on a count in the central model and of shares; else epsilon of one report.
     """
@@ -59,7 +63,13 @@ class Release:
     n_neighbors: int
     n_labels: int
     least: int
+    target: Target
     noise: float
+
+    @property
+    def records_public(self) -> bool:
+        """Whether the guarantee takes the number of records for public, and results tell it: but for ADD_REMOVE."""
+        return bool(self.event.adjacency != ac.Adjacency.ADD_REMOVE)
 
     def setup(self, queries: NDArray[np.float32], prices: NDArray[np.float64] | None = None) -> Setup:
         """What a round with these queries asks of clients."""
@@ -94,7 +104,8 @@ def release_for(
         "n_classes": shape[1],
         "n_neighbors": n_neighbors,
         "n_labels": n_labels,
-        "least": max(math.ceil((1 - dropout) * records), 1),
+        "least": max(math.ceil((1 - dropout) * records), 1) if model == "shuffle" else 1,
+        "target": Target(epsilon, delta),
     }
     if model == "central":
         return _central(noise, adjacency, epsilon, delta, common)
@@ -145,13 +156,18 @@ def _local(
 ) -> Release:
     """Reports that are private by themselves, over all rounds."""
     rounds = common["rounds"]
+
+    def plan(local: float) -> ac.Composition:
+        return _repeated(make(name, epsilon=local).event, rounds)
+
     share = epsilon / rounds
+    while delta == 0 and total_price(plan(share), 0.0) > Fraction(epsilon):
+        share *= 1 - 2**-52  # epsilon / rounds is rounded, and clients add up exactly
     if delta > 0:
         # more than pure DP would allow: many small steps add up to less than their sum
-        def plan(local: float) -> ac.Composition:
-            return _repeated(make(name, epsilon=local).event, rounds)
-
-        share = max(share, ac.calibrate(plan, epsilon, delta, bounds=(share / 2, 500.0), start=share, **ROUTE))
+        larger = ac.calibrate(plan, epsilon, delta, bounds=(share / 2, 500.0), start=share, **ROUTE)
+        if larger > share or total_price(plan(share), delta) > Fraction(epsilon):
+            share = larger
     return _reports(make(name, epsilon=share), share, common)
 
 
@@ -161,25 +177,33 @@ def _shuffled(
     """Reports of which each hides in the crowd of all others."""
     rounds, users = common["rounds"], common["least"]
     # a little below what any report may have when rounds simply add up, which meets the target
-    start = 0.97 * ac.local_epsilon_for(epsilon / rounds, users, delta / rounds)
+    start = local = 0.97 * ac.local_epsilon_for(epsilon / rounds, users, delta / rounds)
+    for _ in range(PASSES):
+        # kind and buckets are chosen for one epsilon and then held: where they change, the price leaps
+        like = make(name, epsilon=local)
+        held = _made_like(like, make)
 
-    def plan(step: float) -> ac.Composition:
-        return _repeated(ac.Shuffled(_whole(make(name, epsilon=start * STEP**step).event), users), rounds)
+        def plan(step: float, held: Callable[[float], LocalRandomizer] = held) -> ac.Composition:
+            return _repeated(ac.Shuffled(as_one_event(held(start * STEP**step).event), users), rounds)
 
-    steps = ac.calibrate(plan, epsilon, delta, bounds=(1, 2000), start=20.0, integer=True, **ROUTE)
-    local = start * STEP**steps
-    release = _reports(make(name, epsilon=local), local, common)
-    return replace(release, event=ac.Shuffled(_whole(release.event), users))
+        local = start * STEP ** ac.calibrate(plan, epsilon, delta, bounds=(1, 2000), start=20.0, integer=True, **ROUTE)
+        release = _reports(held(local), local, common)
+        if _reports(make(name, epsilon=local), local, common).parameters == release.parameters:
+            break
+    return replace(release, event=ac.Shuffled(as_one_event(release.event), users))
+
+
+def _made_like(like: LocalRandomizer, make: Callable[..., LocalRandomizer]) -> Callable[[float], LocalRandomizer]:
+    """Randomizers of one kind, and of one number of buckets, at any epsilon."""
+    if isinstance(like, CollisionReports):
+        return lambda epsilon: make("collision", epsilon=epsilon, buckets=like.buckets)
+    name = "randomized-response" if isinstance(like, RandomizedBits) else "separation"
+    return lambda epsilon: make(name, epsilon=epsilon)
 
 
 def _repeated(event: Any, rounds: int) -> ac.Composition:
     run: ac.Composition = rounds * event
     return run
-
-
-def _whole(event: ac.Event | ac.Composition) -> ac.Event:
-    """One event; for a report in two parts, what dominates both together."""
-    return event if isinstance(event, ac.Event) else ac.PureDP(ac.epsilon(event, 0.0).epsilon)
 
 
 def _shares(domain: int, nonzeros: int, epsilon: float, delta: float, common: dict[str, Any]) -> Release:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import accountant as ac
-from mechanisms.cli_data import parts, refuse_finished, warn_of_seed, write_results
+from mechanisms.cli_data import parts, warn_of_seed
+from mechanisms.cli_results import UsageError, output_of
 
 __all__ = ["add_reverse_options", "run_reverse"]
 
@@ -42,30 +42,27 @@ def run_reverse(options: argparse.Namespace) -> int:
     """Run `mechanisms label reverse-knn`."""
     from dataclasses import fields
 
-    from mechanisms.cli import open_journal, print_outcome, remove_journal, summary_of
+    from mechanisms.cli import columns_of, show, summary_of, total_of
     from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting
 
-    refuse_finished(options)
-    given = parts(options)
+    output, given = output_of(options), parts(options)
+    replace = options.adjacency == "replace"
+    if replace and options.records is not None:
+        accepted = "--adjacency add-remove, or no --records: the number of records is public"
+        raise UsageError(f"--records {options.records} was given with --adjacency replace; accepted: {accepted}")
     named = vars(options)
-    chosen = {each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}
-    experiment = ReverseExperiment(ReverseSetting(**chosen), given.private, given.public, given.test, given.n_classes)
+    setting = ReverseSetting(
+        **{each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}
+    )
+    nominal = None if replace else given.nominal
+    experiment = ReverseExperiment(setting, given.private, given.public, given.test, given.n_classes, nominal)
+    total = total_of(output, experiment)
     warn_of_seed(options)
-    with open_journal(options.out) as journal:
-        outcome = experiment.run(journal)
-    summary: dict[str, Any] = {
-        **summary_of(options, experiment, outcome),
-        "model": options.model,
-        "clients": options.clients,
-        "bytes_per_client": experiment.bytes_per_client,
-        "noiseless_accuracy": experiment.noiseless_accuracy,
-    }
-    if options.out:
-        columns = {"label": outcome.labels, "answered": outcome.labels >= 0, "prediction": outcome.predictions}
-        write_results(Path(options.out), columns, summary)
-        remove_journal(options.out)
-    if options.json:
-        ac.terminal.print_json(summary)
-    else:
-        print_outcome(experiment, outcome, summary)
+    with output.opened() as kept:
+        outcome = experiment.run(kept.journal, options.diagnostics)
+        kept.announce()
+        more = {"model": options.model, "clients": options.clients}
+        summary: dict[str, Any] = summary_of(options, given, experiment, outcome) | total | more
+        kept.write(columns_of(given, outcome), summary)
+    show(options, experiment, outcome, summary)
     return 0

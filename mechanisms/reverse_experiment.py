@@ -1,4 +1,4 @@
-"""A reverse k-NN experiment from data split over clients to accuracies; its guarantee is fixed before it begins."""
+"""A reverse k-NN experiment from data split over clients to labels; its guarantee is fixed before it begins."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.datasets import Dataset
-from mechanisms.experiment import Outcome
+from mechanisms.exclusive import exclusive
+from mechanisms.experiment import checked_classes
 from mechanisms.features import feature_map
 from mechanisms.journal import Journal
-from mechanisms.reverse_knn import ReverseKNN
+from mechanisms.outcome import Diagnostics, Once, Outcome, accuracy_of_labels, accuracy_on
+from mechanisms.reverse_knn import ReverseKNN, ReverseLabelling
 from mechanisms.students import NetworkStudent
-from mechanisms.validation import checked_count
+from mechanisms.validation import checked_count, nominal_count
 
 __all__ = ["SPLITS", "ReverseExperiment", "ReverseSetting", "split_over_clients"]
 
@@ -85,7 +87,7 @@ class ReverseSetting:
         return ReverseKNN(n_classes=n_classes, **{**chosen, **changed})
 
 
-class ReverseExperiment:
+class ReverseExperiment(Once):
     """Everything fixed before the first release: the data, who holds it, the mechanism with its noise, and the price.
 
     Parameters
@@ -94,10 +96,14 @@ class ReverseExperiment:
     private : Dataset
         With labels, one for each record.
     public : Dataset
-        Labels, if any, are used for nothing but accuracies.
+        Labels, if any, are used for nothing but diagnostics.
     test : Dataset or None
+        Used for nothing but diagnostics.
     n_classes : int or None
-        None takes the largest label of all three. Give it where that is private.
+        As for `Experiment`.
+    nominal : int or None
+        As for `Experiment`, under add-remove adjacency. Under replace adjacency the number of records is public, and
+        `nominal` must be None.
 
     Raises
     ------
@@ -106,13 +112,11 @@ class ReverseExperiment:
 
     Attributes
     ----------
+    nominal : int
+        The number of private records that everything public is made of.
     guarantee : accountant.Guarantee
     planned : accountant.Composition
-    bytes_per_client : float or None
-        After the run: sent by a client, on average, over all rounds.
-    noiseless_accuracy : float or None
-        After the run: of a student that learnt the same counts without noise. Not private, like that of one that
-        learnt the private records themselves.
+    noise : float
     """
 
     def __init__(
@@ -122,61 +126,92 @@ class ReverseExperiment:
         public: Dataset,
         test: Dataset | None = None,
         n_classes: int | None = None,
+        nominal: int | None = None,
     ) -> None:
-        known = [each.labels for each in (private, public, test) if each is not None and each.labels is not None]
-        if private.labels is None or any(labels.ndim != 1 for labels in known):
-            raise ac.ParameterError(f"{private.name}: accepted: one label for each record (label sets: mx.ReverseKNN)")
-        checked_count("clients", setting.clients, 1, len(private))
+        self.n_classes = checked_classes(private, public, test, n_classes)
+        self.nominal = _nominal(setting, private, nominal)
+        checked_count("clients", setting.clients, 1, self.nominal)
         checked_count("queries", setting.queries, 1, len(public))
-        largest = max(int(labels.max()) for labels in known)
-        self.n_classes = largest + 1 if n_classes is None else checked_count("classes", n_classes, largest + 1)
+        labels = private.labels
+        assert labels is not None
         self.setting, self.private, self.public, self.test = setting, private, public, test
-        self.holders = split_over_clients(private.labels, setting.clients, setting.client_split, setting.seed or 0)
+        self.holders = split_over_clients(labels, setting.clients, setting.client_split, setting.seed or 0)
         self.labeller = setting.labeller(self.n_classes)
-        self.release = self.labeller.planned(len(private), self.n_classes)
+        self.release = self.labeller.planned(self.nominal, self.n_classes)
         self.planned = ac.Composition([(self.release.event, setting.rounds)])
         self.guarantee = self.release.guarantee(setting.delta)
         self.noise = self.release.noise
-        self.bytes_per_client: float | None = None
-        self.noiseless_accuracy: float | None = None
 
-    def run(self, journal: Journal | None = None) -> Outcome:
-        """Spend the budget; see `ReverseKNN.label` for `journal`."""
+    @exclusive
+    def run(self, journal: Journal | None = None, diagnostics: bool = False) -> Outcome:
+        """Spend the budget, once.
+
+        Parameters
+        ----------
+        journal
+            As for `ReverseKNN.label`.
+        diagnostics : bool
+            Compute accuracies, too, which nobody paid for.
+
+        Raises
+        ------
+        UsageError
+            It was called before: the guarantee, fixed before the first release, covers one run.
+        """
+        self._begin()
         labels = self.private.labels
         assert labels is not None
         describe = feature_map(self.setting.features, self.public.features, self.public.images)
         records, points = describe(self.private.features), describe(self.public.features)
         out = self.labeller.label(records, labels, points, self.holders, journal)
-        self.bytes_per_client = out.bytes_per_client
         student = NetworkStudent().fit(self.public.features, out.labels)
-        truth = self.public.labels
-        accuracy = None if truth is None else float(np.mean(out.labels == truth))
-        taught = nonprivate = None
-        if self.test is not None and self.test.labels is not None:
-            bare = self.setting.labeller(
-                self.n_classes, model="central", noise="laplace", delta=0.0, epsilon=NO_NOISE, rng=0
-            )
-            noiseless = NetworkStudent().fit(self.public.features, bare.label(records, labels, points).labels)
-            self.noiseless_accuracy = self._accuracy(noiseless)
-            taught = self._accuracy(student)
-            nonprivate = self._accuracy(NetworkStudent().fit(self.private.features, labels))
         return Outcome(
             labels=out.labels,
             predictions=student.predict(self.public.features),
             asked=self.setting.rounds * self.setting.queries,
             answered=self.setting.rounds * self.setting.queries,
-            label_accuracy=accuracy,
-            student_accuracy=taught,
-            nonprivate_accuracy=nonprivate,
             guarantee=self.guarantee,
             planned=self.planned,
             spent=out.composition,
             noise=self.noise,
+            diagnostics=self._diagnostics(out, student, records, points) if diagnostics else None,
         )
 
-    def _accuracy(self, student: NetworkStudent) -> float:
-        assert self.test is not None
-        return float(np.mean(student.predict(self.test.features) == self.test.labels))
+    def _diagnostics(
+        self,
+        out: ReverseLabelling,
+        student: NetworkStudent,
+        records: NDArray[np.float32],
+        points: NDArray[np.float32],
+    ) -> Diagnostics:
+        nonprivate = noiseless = None
+        if self.test is not None and self.test.labels is not None:
+            labels = self.private.labels
+            # in the central model the noise is added to the same counts, whatever the model that was run
+            bare = self.setting.labeller(
+                self.n_classes, model="central", noise="laplace", delta=0.0, epsilon=NO_NOISE, rng=0
+            )
+            counted = NetworkStudent().fit(self.public.features, bare.label(records, labels, points).labels)
+            noiseless = accuracy_on(self.test, counted.predict)
+            taught = NetworkStudent().fit(self.private.features, labels)
+            nonprivate = accuracy_on(self.test, taught.predict)
+        return Diagnostics(
+            label_accuracy=accuracy_of_labels(out.labels, self.public),
+            student_accuracy=accuracy_on(self.test, student.predict),
+            nonprivate_accuracy=nonprivate,
+            noiseless_accuracy=noiseless,
+            bytes_per_client=out.bytes_per_client,
+        )
+
+
+def _nominal(setting: ReverseSetting, private: Dataset, given: int | None) -> int:
+    """The number of private records that the plan may look at."""
+    if setting.adjacency == ac.Adjacency.REPLACE.value:
+        if given is not None:
+            accepted = "None, their number is public and taken as it is"
+            raise ac.ParameterError(f"nominal = {given!r} records under replace adjacency; accepted: {accepted}")
+        return len(private)
+    return nominal_count(len(private)) if given is None else checked_count("nominal", given, 1)
 
 
 def split_over_clients(labels: NDArray[np.int64], clients: int, how: str = "iid", seed: int = 0) -> NDArray[np.int64]:

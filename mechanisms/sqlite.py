@@ -7,12 +7,15 @@ that was put back from an older copy is noticed by it.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from weakref import WeakSet
 
 __all__ = ["Database", "remove_database"]
 
@@ -20,6 +23,20 @@ GENERATION = "CREATE TABLE IF NOT EXISTS generation (identity TEXT NOT NULL, num
 
 WIDTH = 64
 """Bytes of the file beside a database: it is written in place, and never changes its length."""
+
+
+_OPEN: WeakSet[Database] = WeakSet()
+
+
+def _abandon() -> None:
+    """In a forked child: never close what the parent has open, which would undo its transaction, and end its locks."""
+    for database in list(_OPEN):
+        connection = database.__dict__.get("_connection")
+        if connection is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+os.register_at_fork(after_in_child=_abandon)
 
 
 class Database:
@@ -53,7 +70,9 @@ class Database:
         alone: bool = False,
     ) -> None:
         self.path, self.what, self.wait, self._refuse = path.absolute(), what, wait, refuse
+        _OPEN.add(self)
         self._beside = _beside(self.path)
+        _create_for_owner(self.path)
         with self._clear():
             # autocommit: transactions begin and end where they are written
             # absolute, since ":memory:" would not be a file; threads take turns (`mechanisms.exclusive`)
@@ -62,8 +81,10 @@ class Database:
             with self._clear():
                 if alone:
                     self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                self._connection.execute("BEGIN")  # of one moment, while others make the file
                 self._refuse_others(mark)
-                self._connection.execute("PRAGMA journal_mode = DELETE")
+                self._connection.execute("COMMIT")
+                self._leave_write_ahead()
                 self._connection.execute("PRAGMA synchronous = EXTRA")
             with self.transaction() as run:
                 self._refuse_others(mark)
@@ -79,8 +100,8 @@ class Database:
     def transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         """One transaction; what it yields runs a statement. On disk when it ends, or not there at all."""
         with self._clear():
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")  # which may begin, and be interrupted then
                 before = self._connection.total_changes
                 yield self._connection.execute
                 changed = self._connection.total_changes != before
@@ -105,10 +126,23 @@ class Database:
         if tables and found != mark:
             raise self._refuse(f"a database of something else; accepted: {self.what}, or a new file")
 
+    def _leave_write_ahead(self) -> None:
+        """For good; where others are about to do the same, SQLite refuses at once and does not wait."""
+        until = time.monotonic() + self.wait
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = DELETE")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.01)
+
     def _check_pages(self, run: Callable[..., sqlite3.Cursor]) -> None:
         """Refuse a file that was copied while it was being written."""
         ((found,),) = run("PRAGMA quick_check(1)")
         if found != "ok":
+            found = " ".join(found.split())
             raise self._refuse(f"damaged ({found}); accepted: {self.what}, copied while nobody writes to it")
 
     def _check_generation(self, run: Callable[..., sqlite3.Cursor]) -> None:
@@ -159,8 +193,18 @@ def _beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.generation")
 
 
+def _create_for_owner(path: Path) -> None:
+    """A new file that nobody else can read: what it will hold is the operator's. One that is there is not touched.
+
+    Opening one that is there, and closing it, would also let go of this process's locks on it.
+    """
+    with suppress(OSError):  # which SQLite meets again, and names
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
 def remove_database(path: Path) -> None:
     """The file and what lies beside it."""
-    for each in (path, path.with_name(f"{path.name}-journal"), _beside(path)):
+    # the number first: by itself it would refuse the next file of this name
+    for each in (_beside(path), path, path.with_name(f"{path.name}-journal")):
         with suppress(FileNotFoundError):
             os.remove(each)

@@ -141,7 +141,7 @@ with tempfile.TemporaryDirectory() as folder:
     for process in (1, 2):
         with open_store(where) as store:
             ind = mx.IndividualKNN.for_budget(
-                EPSILON, DELTA, 497, chosen.threshold, chosen.vote_sigma, n_classes=10, store=store, rng=process
+                EPSILON, DELTA, 497, chosen.threshold, chosen.vote_sigma, n_classes=10, store=store
             )
             ind.fit(parts.private.features, parts.private.labels, ids=names)
             at_start = (ind.budgets_ / ind.budget).mean()

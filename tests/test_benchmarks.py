@@ -87,8 +87,8 @@ def test_reverse_knn_labelling_time(tmp_path):
     assert figures["votes_as_defined"]
     rows = {row["model"]: row for row in figures["results"]}
     assert set(rows) == set(models)
-    # 48 bytes of header, 16 of the payload's, and a count of 4 bytes for each query and class
-    assert rows["central"]["bytes_per_client"] == 48 + 16 + 4 * 60 * 10
+    # 80 bytes of header, 16 of the payload's, and a count of 4 bytes for each query and class
+    assert rows["central"]["bytes_per_client"] == 80 + 16 + 4 * 60 * 10
     assert rows["local, randomized response"]["bytes_per_record"] > 600 / 8
     assert all(row["seconds"] > 0 and row["peak_mb"] > 20 for row in rows.values())
     assert rows["central"]["accuracy"] > 0.3, "one in ten by chance"

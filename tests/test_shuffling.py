@@ -471,3 +471,12 @@ def test_event_refuses_what_is_out_of_range():
 
 def test_clones_are_fewer():
     assert clones(3.0).r < blanket(3.0).r
+
+
+def test_weights_that_cancel_far_in_the_tail_are_passed_over():
+    """The price lies between those of its neighbours, and nothing is warned of."""
+    few, price, many = (
+        ac.epsilon(1 * ac.Shuffled(ac.Collision(4.0, 1, buckets), 1000), 1e-6, method="auto").epsilon
+        for buckets in (99, 100, 101)
+    )
+    assert many < price < few

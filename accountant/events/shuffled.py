@@ -222,7 +222,8 @@ def counts(pair: Blanket, users: int, log_tail: float) -> Counts:
     kept = log_weights > log_tail - 12 - max(log_most, 0.0)
     left_out = log_sum(log_weights[~kept]) + log_most
     rows, columns = np.nonzero(kept)
-    cut = float(np.logaddexp(log_tail + LOG_2, left_out))
+    with np.errstate(invalid="ignore"):  # weights that cancelled are not numbers: `grid_pair` passes such results over
+        cut = float(np.logaddexp(log_tail + LOG_2, left_out))
     return Counts(first[rows], last[rows], zeros[columns], log_weights[kept], cut)
 
 
@@ -272,7 +273,8 @@ def log_shuffled_delta(pair: Blanket, users: int, epsilon: float) -> float:
         # (p - u) a - (p u - 1) b - w r/(s alpha) (u - 1) c is positive for fewer than this many b = N - a
         fewer = (first * gain - pair.weight * -math.expm1(-epsilon) * zeros) / slope + (last - first) / 2
         terms = log_shortfall(last, 0.5, 0.5, np.minimum(fewer, last / 2)) + log_weights
-        result = float(np.logaddexp(log_scale + log_sum(terms) + SLACK, log_cut))
+        with np.errstate(invalid="ignore"):
+            result = float(np.logaddexp(log_scale + log_sum(terms) + SLACK, log_cut))
         if result > log_tail + 25:
             break
     # alone it is epsilon0-DP: (1 - u/p)/(1 + 1/p), Kairouz, Oh & Viswanath 2015

@@ -59,7 +59,7 @@ def load(
     if source == "digits":
         dataset = digits()
     elif str(source).startswith("openml:"):
-        dataset = openml(str(source).removeprefix("openml:"))
+        dataset = openml(str(source).removeprefix("openml:"), classes=classes)
     elif source and path.is_file() and path.suffix.lower() in _TABLES:
         table = _TABLES[path.suffix.lower()]
         dataset = table(path, ids=ids, leave_out=leave_out, classes=classes)
@@ -68,12 +68,11 @@ def load(
     if labelled and dataset.labels is None:
         wanted = "an array labels" if table is npz else "a column label"
         raise DataError(f"{source}: has no labels; accepted: {wanted} beside the features")
-    if table is not None:
-        return dataset
-    if ids is not None:
+    if ids is not None and table is None:
         accepted = "identifiers in .npz, .parquet, .csv or .tsv files"
         raise DataError(f"{source}: has no column {ids!r}; accepted: {accepted}")
-    return dataset if classes is None else _with_classes(dataset, classes)
+    matched = table is not None or str(source).startswith("openml:")  # while names were at hand
+    return dataset if matched or classes is None else _with_classes(dataset, classes)
 
 
 def _format_of(source: str | Path) -> Callable[[Path], Dataset]:

@@ -28,6 +28,8 @@ _Array = NDArray[Any]
 
 LABEL = "label"
 
+UNNAMED = " (labels by name need a list of the classes)"
+
 
 def npz(
     path: str | Path, *, ids: str | None = None, leave_out: str | None = None, classes: Sequence[str] | None = None
@@ -139,15 +141,21 @@ def _header(path: str | Path, separator: str) -> list[str]:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{names.count(name)} columns {name!r}")
-    for name in names:
-        with suppress(ValueError):
-            float(name)
-            raise DataError(
-                f"{path}: the first row holds the number {shown(name)}; accepted: a header, names of columns"
-            )
+    # a first record in its place would be lost; text among numbers is refused where it is no name of a column
+    if names and all(_is_number(name) for name in names):
+        found = f"the first row holds the number {shown(names[0])}"
+        raise DataError(f"{path}: {found}; accepted: a header, names of columns")
     if not names or "" in names:
         raise DataError(f"{path}: the first row is {shown(names)}; accepted: a header, names of columns")
     return names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _reworded(text: str, names: list[str]) -> str:
@@ -157,7 +165,8 @@ def _reworded(text: str, names: list[str]) -> str:
         return text
     column, row, value = found.groups()
     where = "" if row is None else f"record {int(row) - 2}: "
-    return f"{where}column {names[int(column)]!r} holds {shown(value)}, not a number"
+    hint = UNNAMED if names[int(column)] == LABEL else ""
+    return f"{where}column {names[int(column)]!r} holds {shown(value)}, not a number{hint}"
 
 
 def _refuse_missing(table: Any) -> None:
@@ -167,10 +176,11 @@ def _refuse_missing(table: Any) -> None:
             raise ValueError(f"record {row} has no value in column {name!r}")
 
 
-def openml(name: str) -> Dataset:
+def openml(name: str, *, classes: Sequence[str] | None = None) -> Dataset:
     """A data set of numeric features from openml.org, by name or number; kept in scikit-learn's cache.
 
-    Named classes are numbered in the order of their names, or of their values where all names are numbers.
+    Named classes are numbered by `classes`, as for `load`; without it in the order of the names that occur, or of their
+    values where all names are numbers.
     """
     fetch = needed("sklearn.datasets").fetch_openml
     source = f"openml:{name}"
@@ -182,9 +192,11 @@ def openml(name: str) -> Dataset:
         if nominal:
             raise ValueError(f"feature {nominal[0]!r} holds names, not numbers")
         labels = np.asarray(bunch.target)
-        if labels.dtype.kind == "O":
-            if None in labels.ravel().tolist():
-                raise ValueError("some targets are missing")
+        if labels.dtype.kind == "O" and None in labels.ravel().tolist():
+            raise ValueError("some targets are missing")
+        if classes is not None:
+            labels = numbered(source, labels, classes)
+        elif labels.dtype.kind == "O":
             with suppress(ValueError):
                 labels = labels.astype(np.float64)
             labels = np.unique(labels, return_inverse=True)[1]
@@ -203,7 +215,7 @@ def _column(table: Any, name: str) -> _Array:
             raise ValueError(f"column {name!r} holds lists of lengths {sorted(map(str, lengths))[:4]}, not of one")
         values, shape = compute.list_flatten(values), (table.num_rows, *lengths)
     if not _is_numeric(values.type):
-        raise ValueError(f"column {name!r} holds {values.type}, not numbers")
+        raise ValueError(f"column {name!r} holds {values.type}, not numbers{UNNAMED if name == LABEL else ''}")
     return cast(_Array, values.to_numpy(zero_copy_only=False).reshape(shape))
 
 

@@ -1,6 +1,6 @@
 """Reverse k-NN as a Flower app: Flower carries the messages of `mechanisms.federation` between the parties.
 
-`server` and `client` are the two halves, `options` what a run and a node are told, `ledger` what a client remembers.
+`server` and `client` are the two halves, `options` what a run and a node are told.
 They need the extra ``federated``; no other module imports Flower.
 """
 

@@ -12,40 +12,51 @@ from flwr.clientapp import ClientApp
 import accountant as ac
 from mechanisms.clients import Client
 from mechanisms.datasets import load
-from mechanisms.flower.ledger import Ledger
 from mechanisms.flower.options import NodeOptions
 from mechanisms.flower.parcels import parcel, refusal, unwrapped
-from mechanisms.messages import Message
+from mechanisms.ledger import Ledger
 
-__all__ = ["answer", "app", "respond"]
+__all__ = ["answer", "app", "opened", "respond"]
 
 log = logging.getLogger("flwr")
 
 
-def answer(opening: bytes, options: NodeOptions, node: int) -> bytes:
-    """The answer to a server's setup, charged to the ledger.
+def opened(options: NodeOptions, node: int) -> Client:
+    """The client of a node, with its records.
 
     Raises
     ------
     accountant.AccountantError
-        The setup, the options or the records do not allow an answer; nothing leaves.
+        The options or the records are not as described.
     """
     data = load(options.records)
-    local, seeded = options.model == "local", options.seed >= 0
-    client = Client(
+    seeded = options.seed >= 0
+    target: dict[str, Any] = {}
+    if options.model == "local":
+        target = {"max_epsilon": options.max_epsilon, "delta": options.delta}
+    return Client(
         data.features,
         data.labels,
         node,
         options.model,
-        max_epsilon=options.max_epsilon if local else None,
         rng=options.seed if seeded else None,
         ids=options.first_record + np.arange(len(data)) if seeded else None,
+        n_classes=options.classes or None,
+        ledger=Ledger(options.ledger_path),
+        **target,
     )
-    reply = client.answer(opening)
-    opened = Message.unpack(opening)
-    cost = ac.epsilon(client.spent_, 0.0).epsilon if len(client.spent_) else 0.0
-    Ledger(options.ledger_path).charge(opened.session, opened.round, cost, client.max_epsilon)
-    return reply
+
+
+def answer(opening: bytes, options: NodeOptions, node: int) -> bytes:
+    """The answer to a server's setup, charged to the ledger before it is drawn.
+
+    Raises
+    ------
+    accountant.AccountantError
+        The setup or the options do not allow an answer, or the file of records cannot be read, whatever was asked;
+        nothing leaves.
+    """
+    return opened(options, node).answer(opening)
 
 
 def respond(message: Any, context: Any) -> Any:

@@ -134,8 +134,10 @@ class NodeOptions(_Options):
         Labelled records: what `mechanisms.datasets.load` reads, files by absolute path.
     model : str
         Whom the client trusts, central or local. In the central model its bare counts leave.
-    max_epsilon : float
-        Most that a record's reports may cost over all runs together; of the local model, which needs it.
+    classes : int
+        Public number of classes: rounds of another number are refused. 0 answers any.
+    max_epsilon, delta : float
+        Most that a record's reports may cost over all runs together; of the local model, which needs max_epsilon.
     ledger : str
         File that remembers what was answered and spent; the default is that of the records with `.ledger` added.
     seed, first_record : int
@@ -144,7 +146,9 @@ class NodeOptions(_Options):
 
     records: str = ""
     model: str = ""
+    classes: int = 0
     max_epsilon: float = math.nan
+    delta: float = 0.0
     ledger: str = ""
     seed: int = -1
     first_record: int = 0
@@ -156,11 +160,14 @@ class NodeOptions(_Options):
             raise ac.ParameterError(f"model = {self.model!r}; accepted: central, local")
         if not self.records:
             raise ac.ParameterError("records = ''; accepted: a source of labelled records, files by absolute path")
+        checked_count("classes", self.classes, 0)
         if self.model == "local":
             checked_positive("max-epsilon", self.max_epsilon)
-        elif not math.isnan(self.max_epsilon):
+            checked_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1)
+        elif not (math.isnan(self.max_epsilon) and self.delta == 0):
             raise ac.ParameterError(
-                f"max-epsilon = {self.max_epsilon:g} in the central model; accepted: none, the server adds the noise"
+                f"max-epsilon = {self.max_epsilon:g}, delta = {self.delta:g} in the central model; accepted: none, the "
+                "server adds the noise"
             )
         if not self.ledger and not Path(self.records).is_file():
             raise ac.ParameterError(f"ledger = '' with records = {self.records!r}; accepted: a path")

@@ -19,7 +19,6 @@ from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.balancing import balanced_prices
 from mechanisms.cli_data import check_output, write_results
 from mechanisms.datasets import load
 from mechanisms.federation import Counts, Server
@@ -27,8 +26,7 @@ from mechanisms.flower.options import RunOptions
 from mechanisms.flower.parcels import parcel, unwrapped
 from mechanisms.messages import Message, MessageError, UnsuitableMessage
 from mechanisms.noise import as_randomness
-from mechanisms.queries import cluster_centres
-from mechanisms.reverse_knn import ReverseLabelling, Round, simplex_rows, winners
+from mechanisms.reverse_rounds import ReverseLabelling
 from mechanisms.setup import Setup
 from mechanisms.validation import checked_count
 
@@ -65,7 +63,7 @@ class Rounds:
         self.grid, self.server, self.options = grid, server, options
         self.sent = 0
         self.answers: list[int] = []
-        self.records: list[int] = []
+        self.records: list[int | None] = []
 
     def run(self, setup: Setup) -> Counts:
         """One round with all clients that are there.
@@ -88,7 +86,7 @@ class Rounds:
         counts = self.server.close()
         self.answers.append(heard)
         self.records.append(counts.records)
-        log.info("round %d: %d clients, %d records", self.server.round, heard, counts.records)
+        log.info("round %d: %d clients, %s records", self.server.round, heard, counts.records)
         return counts
 
     def _present(self) -> list[int]:
@@ -136,24 +134,14 @@ def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[
     # before anything is sent: what cannot be priced is not released
     release.guarantee(options.delta)
     rounds = Rounds(grid, Server(release.model, release.event, as_randomness(knn.rng)), options)
-    votes, unlabelled = np.zeros((len(points), options.classes)), np.zeros((1, 1), np.int64)
-    done: list[Round] = []
-    for number in range(release.rounds):
-        queries = cluster_centres(points, options.queries, knn._importance(points, votes, unlabelled, number))
-        prices = options.balance * balanced_prices(points, queries) if options.balance else np.zeros(len(queries))
-        setup = release.setup(queries, prices)
-        found = rounds.run(setup)
-        centre, soft = setup.connections.best(points), simplex_rows(found.counts, found.variance)
-        done.append(Round(queries, prices, centre, found.counts, found.variance, soft))
-        votes += soft[centre] if options.soft_labels else winners(found.counts, 1)[centre]
-    last = votes if release.rounds > 1 else found.counts[centre]
+    done, sets = knn.course(release).run(points, lambda _, setup: rounds.run(setup))
     labelling = ReverseLabelling(
-        labels=winners(last, 1).argmax(axis=1),
+        labels=sets.argmax(axis=1),
         answered=np.ones(len(points), bool),
         composition=rounds.server.spent_,
         planned=release.rounds * release.event,
         soft=np.mean([each.soft[each.centre] for each in done], axis=0),
-        rounds=tuple(done),
+        rounds=done,
         bytes_per_client=rounds.sent / sum(rounds.answers) * release.rounds,
         release=release,
     )

@@ -8,7 +8,8 @@ from scipy import stats
 from scipy.optimize import brentq
 
 import accountant as ac
-from mechanisms.audit import Audit, Outcomes, Tail, _log_ratio, audit
+from mechanisms.audit import Audit, Outcomes, Tail, audit
+from mechanisms.audit.paired import log_ratio
 
 
 def randomized_response(epsilon, leak=0.0):
@@ -75,7 +76,7 @@ def test_both_ends_of_the_ratio_solve_the_binomial_equations(likely, other):
     low = 0.0 if likely == 0 else brentq(lambda p: stats.binom.sf(likely - 1, runs, p) - alpha, 0, 1, xtol=1e-15)
     high = 1.0 if other == runs else brentq(lambda p: stats.binom.cdf(other, runs, p) - alpha, 0, 1, xtol=1e-15)
     expected = math.log((low - 0.01) / high) if low > 0.01 else -math.inf
-    assert float(_log_ratio(likely, other, runs, alpha, 0.01)) == pytest.approx(expected, rel=1e-9)
+    assert float(log_ratio(likely, other, runs, alpha, 0.01)) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ def test_evidence_agrees_with_itself():
     assert isinstance(found, Audit)
     assert found.held_out == 5001
     likely, other = (found.counts[side] for side in found.direction)
-    assert float(found) == pytest.approx(float(_log_ratio(likely, other, 5001, (1 - 0.999) / 4, 0.0)))
+    assert float(found) == pytest.approx(float(log_ratio(likely, other, 5001, (1 - 0.999) / 4, 0.0)))
     inside = found.event.threshold + (1e-9 if found.event.upper else -1e-9)
     assert inside in found.event
     assert 2 * found.event.threshold - inside not in found.event

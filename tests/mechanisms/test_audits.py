@@ -5,6 +5,8 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms.local_reports import local_randomizer
+from mechanisms.noise import Seeded, noise_of
 
 QUERY = 0.0
 RUNS = 16_000
@@ -150,3 +152,48 @@ def test_pate(case, share, caught):
     promise, found = compared(case, promise, mechanism, neighbours, delta)
     assert found > 0.05
     assert (found > promise) is caught
+
+
+# --- noise and reports by themselves -------------------------------------------------------------------
+
+DRAWN = [
+    (ac.Gaussian(1.0), ac.Gaussian(0.5), 0.05),
+    (ac.Laplace(1.0), ac.Laplace(0.5), 0.0),
+    (ac.DiscreteGaussian(1.0), ac.DiscreteGaussian(0.5), 0.05),
+    (ac.DiscreteLaplace(1.0), ac.DiscreteLaplace(0.5), 0.0),
+]
+
+
+@pytest.mark.parametrize(("promised", "quieter", "delta"), DRAWN, ids=lambda value: repr(value))
+def test_noise_is_what_its_event_says(promised, quieter, delta):
+    found = {}
+    for drawn in (promised, quieter):
+
+        def mechanism(value, rng, runs, drawn=drawn):
+            return value + noise_of(drawn, Seeded(rng), runs)
+
+        found[drawn] = float(mx.audit(mechanism, neighbours=(0, 1), runs=RUNS, delta=delta, batched=True, rng=3))
+    price = ac.epsilon(promised, delta, method="auto").epsilon
+    assert 0.5 * price < found[promised] <= price < found[quieter]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("randomized-response", ac.RandomizedResponse), ("collision", ac.Collision)]
+)
+def test_reports_are_what_their_event_says(name, kind):
+    found = {}
+    for epsilon in (1.0, 2.0):
+        randomizer = local_randomizer(name, queries=2, classes=2, epsilon=epsilon, neighbours=1, label_ones=1)
+        assert isinstance(randomizer.event, kind)
+
+        def mechanism(entry, rng, runs, randomizer=randomizer):
+            return list(map(bytes, randomizer.randomize_many(np.full((runs, 1), entry), Seeded(rng))))
+
+        def score(reports, randomizer=randomizer):
+            rows = np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), -1)
+            counts = np.array([randomizer.estimate(row[None]).counts for row in rows]).reshape(len(reports), -1)
+            return counts[:, 3] - counts[:, 0]
+
+        settings = {"runs": 4000, "delta": 0.0, "batched": True, "rng": 3, "score": score}
+        found[epsilon] = float(mx.audit(mechanism, neighbours=(0, 3), **settings))
+    assert 0.3 < found[1.0] <= 1.0 < found[2.0]

@@ -1,5 +1,6 @@
 """Budgets that survive: no kill, no fault and no other process leaves a record charged less than was granted."""
 
+import json
 import os
 import shutil
 import signal
@@ -11,12 +12,15 @@ import time
 from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms import budgets
+from mechanisms import budget_bases
+from mechanisms.budget_image import Image
+from mechanisms.budget_rows import BLOCK, COLUMNS
 from mechanisms.budgets import StoreError, open_store
 from tests.mechanisms.children import KILLS, listen, start
 
@@ -63,8 +67,17 @@ def server():
     shutil.rmtree(place)
 
 
+@pytest.fixture
+def memory(tmp_path):
+    """A directory in memory where there is one, which is all that kills and faults need."""
+    shared = Path("/dev/shm")
+    place = Path(tempfile.mkdtemp(dir=shared if os.access(shared, os.W_OK) else tmp_path))
+    yield place
+    shutil.rmtree(place)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def new(request, tmp_path):
+def new(request, memory):
     """Makes addresses of new stores."""
     made = 0
 
@@ -72,7 +85,7 @@ def new(request, tmp_path):
         nonlocal made
         made += 1
         if request.param == "sqlite":
-            return str(tmp_path / f"store {made}")
+            return str(memory / f"store {made}")
         url, _ = request.getfixturevalue("server")
         name = f"d{time.time_ns()}"
         with closing(administrator(url)) as connection:
@@ -140,7 +153,7 @@ def test_positions_are_for_good(new):
 
 
 def test_as_a_plain_dictionary(new):
-    """Random charges, now and then in a batch or after opening again, through many shortenings of the log."""
+    """Random charges, now and then in a batch or after opening again."""
     rng, where, plain = np.random.default_rng(2), new(), {}
     store = open_store(where)
     first = store.positions(IDS[:1])
@@ -166,9 +179,8 @@ def test_as_a_plain_dictionary(new):
             store = open_store(where)
         assert spent(store) == [plain.get(each, 0) for each in IDS]
     with store.batch():
-        ((rows, entries),) = store._run("SELECT count(*), sum(length(totals)) FROM knn_charges")
-    assert rows < 100
-    assert entries <= 40 * 8 * (budgets._LONG + 1)
+        ((rows, size),) = store._run("SELECT count(*), sum(length(totals)) FROM knn_totals")
+    assert (rows, size) == (1, 8 * BLOCK), "overwritten in place"
     store.close()
 
 
@@ -253,8 +265,6 @@ def killed_child(where, seed, pipe):
     """Charges until it is killed; tells what it will ask for, and then what was granted."""
     rng = np.random.default_rng(seed)
     with open_store(where) as store:
-        if "://" not in where:
-            store._base._database.execute("PRAGMA wal_autocheckpoint = 8")  # to be killed there as well
         positions = store.positions(IDS)
         pipe.send("open")
         while True:
@@ -335,7 +345,7 @@ class Tripwire:
     """Stands for a store's database, and goes off at a moment: before or after a statement or the commit."""
 
     def __init__(self, base, moment):
-        self.base, self.name, self.close = base, base.name, base.close
+        self.base, self.name, self.close, self.has = base, base.name, base.close, base.has
         self.moment, self.passed = moment, 0
 
     def step(self):
@@ -360,7 +370,7 @@ class Tripwire:
 
 
 def use(store, granted):
-    """Settings, charges alone and in batches, through two shortenings of the log; notes what was granted."""
+    """Settings, charges alone and in batches; notes what was granted."""
     store.settle(SETTINGS)
     places = store.positions(IDS[:5])
     for i in range(8):
@@ -383,8 +393,7 @@ def check_after_fault(where, store, granted, pending):
     store.settle(SETTINGS)
 
 
-def test_a_fault_at_every_statement_and_commit(new, monkeypatch):
-    monkeypatch.setattr(budgets, "_LONG", 2)
+def test_a_fault_at_every_statement_and_commit(new):
     where, moment, gone_off = new(), 0, True
     while gone_off:
         moment += 1
@@ -393,29 +402,29 @@ def test_a_fault_at_every_statement_and_commit(new, monkeypatch):
         with open_store(where) as store:
             if "://" in where:
                 with store.batch():
-                    store._run("DELETE FROM knn_charges")
-                    store._run("DELETE FROM knn_records")
-                    store._run("DELETE FROM knn_settings")
-                store._forget()
+                    for table in COLUMNS:
+                        store._run(f"DELETE FROM {table}")
+                store._image = Image(store._base)
             base = store._base
             store._base = Tripwire(base, moment)
+            store._image = Image(store._base)
             try:
                 use(store, granted)
                 gone_off = False
             except Fault:
                 store._base = base
+                store._image._base = base
                 check_after_fault(where, store, granted, 3)
     assert moment > 80
 
 
-def test_an_interrupt_at_every_step_of_sqlite(tmp_path, monkeypatch):
+def test_an_interrupt_at_every_step_of_sqlite(memory):
     """In the midst of statements too: the virtual machine stops after any number of instructions."""
-    monkeypatch.setattr(budgets, "_LONG", 2)
     moment, gone_off = 0, True
     while gone_off:
         moment += 1
         granted, passed = dict.fromkeys(IDS, 0), 0
-        where = tmp_path / str(moment)
+        where = memory / str(moment)
 
         def stop():
             nonlocal passed
@@ -423,7 +432,7 @@ def test_an_interrupt_at_every_step_of_sqlite(tmp_path, monkeypatch):
             return passed == moment  # noqa: B023
 
         with open_store(where) as store:
-            store._base._database.set_progress_handler(stop, 1)
+            store._base._database._connection.set_progress_handler(stop, 1)
             try:
                 use(store, granted)
                 gone_off = False
@@ -435,8 +444,8 @@ def test_an_interrupt_at_every_step_of_sqlite(tmp_path, monkeypatch):
 def test_a_full_disk(tmp_path):
     with open_store(tmp_path / "store") as store:
         granted = 0
-        ((pages,),) = store._base._database.execute("PRAGMA page_count")
-        store._base._database.execute(f"PRAGMA max_page_count = {pages + 2}")
+        ((pages,),) = store._base._database._connection.execute("PRAGMA page_count")
+        store._base._database._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
 
         def fill():
             nonlocal granted
@@ -448,6 +457,181 @@ def test_a_full_disk(tmp_path):
         names = [f"{i} {'x' * 500}" for i in range(granted)]
         assert spent(store, names) == [1] * granted
     assert spent_at(tmp_path / "store", names) == [1] * granted
+
+
+# --- settings, keys, runs, copies ------------------------------------------------------------------------
+
+
+def test_a_key_and_settings_are_for_good(new):
+    where = new()
+    with open_store(where) as store, open_store(where) as other:
+        assert store.settings() is None
+        store.settle(SETTINGS)
+        assert other.settings() == store.settings() == SETTINGS
+        assert len(store.key()) == 32
+        assert store.key() == other.key()
+        key = store.key()
+        charge(other, ["a"], [1], 1)
+    with open_store(where) as store, open_store(new()) as other:
+        assert store.key() == key != other.key()
+
+
+def test_answers_are_kept_with_what_they_cost(new):
+    """Over rows, batches that fail, and other runs."""
+    where = new()
+    with open_store(where) as store, open_store(where) as other:
+        positions = store.positions(["a"])
+        for name in ("one", "two"):
+            store.begin(name, {"queries": "abc"}, 700)
+            store.begin(name, {"queries": "abc"}, 700)
+        assert (store.answers("one", 0, 700)[0] == -1).all()
+
+        def fail():
+            with store.batch():
+                store.charge(positions, [1], 9)
+                store.answer("one", 240, np.arange(300), np.arange(300.0))
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail()
+        assert (other.answers("one", 0, 700)[0] == -1).all()
+        assert store.spent(positions) == 0
+        with store.batch():
+            store.charge(positions, [1], 9)
+            store.answer("one", 240, np.arange(300), np.arange(300.0))
+        labels, counts = other.answers("one", 0, 700)
+        assert labels[240:540].tolist() == list(range(300))
+        assert counts[240:540].tolist() == list(range(300))
+        assert (labels[:240] == -1).all()
+        assert np.isnan(counts[540:]).all()
+        assert other.answers("one", 249, 251)[0].tolist() == [9, 10]
+        assert (other.answers("two", 0, 700)[0] == -1).all()
+        assert "run 'one' was begun with other queries, size" in refusal(lambda: store.begin("one", {"queries": 1}, 7))
+        assert "queries 0 to 701 of run 'one'" in refusal(lambda: store.answers("one", 0, 701))
+        assert "run 'three'" in refusal(lambda: store.answers("three", 0, 1))
+    with open_store(where) as store:
+        assert store.answers("one", 0, 700)[0].tolist() == labels.tolist()
+
+
+def test_copy_to(new, tmp_path):
+    where, path = new(), tmp_path / "copied"
+    with open_store(where) as store:
+        store.settle(SETTINGS)
+        names = [f"{i}" for i in range(1100)]
+        charge(store, names, np.arange(1100), 2000)
+        store.begin("run", {}, 300)
+        store.answer("run", 0, np.arange(300), np.ones(300))
+        store.copy_to(path)
+        charge(store, ["5"], [1], 2000)
+        with open_store(path) as copied:
+            assert spent(copied, names) == list(range(1100))
+            assert copied.settings() == SETTINGS
+            assert copied.key() == store.key()
+            assert copied.answers("run", 0, 300)[0].tolist() == list(range(300))
+            charge(copied, ["new"], [1], 2000)
+        assert "holds a store; accepted: a new file" in refusal(lambda: store.copy_to(path))
+        with store.batch():
+            assert "copied inside a batch" in refusal(lambda: store.copy_to(tmp_path / "other"))
+    assert spent_at(where, ["5"]) == [6]
+
+
+def test_an_older_file_is_noticed(tmp_path):
+    """Put back, or put back under an open store; without the number beside it nothing can be noticed."""
+    path = tmp_path / "store"
+    with open_store(path) as store:
+        charge(store, ["a"], [1], 9)
+        shutil.copyfile(path, tmp_path / "old")
+        charge(store, ["a"], [1], 9)
+        new = path.read_bytes()
+        shutil.copyfile(tmp_path / "old", path)
+        assert "older than when it was last read" in refusal(lambda: spent(store, ["a"]))
+    assert "put back from an older copy" in refusal(lambda: open_store(path))
+    path.write_bytes(new)
+    assert spent_at(path, ["a"]) == [2]
+    shutil.copyfile(tmp_path / "old", path)
+    (tmp_path / "store.generation").unlink()
+    assert spent_at(path, ["a"]) == [1]
+
+
+OLD_TABLES = (
+    "CREATE TABLE knn_settings (settings TEXT NOT NULL)",
+    "CREATE TABLE knn_records (seq INTEGER PRIMARY KEY, names TEXT NOT NULL)",
+    "CREATE TABLE knn_charges (seq INTEGER PRIMARY KEY, size INTEGER NOT NULL, positions BLOB NOT NULL, "
+    "totals BLOB NOT NULL)",
+)
+
+
+def old_rows():
+    """What the first version wrote: names in the order that they came, and totals, the later the better."""
+    yield "INSERT INTO knn_settings VALUES (:a)", {"a": json.dumps(SETTINGS)}
+    for seq, names in enumerate((IDS[:30], IDS[30:]), 1):
+        yield "INSERT INTO knn_records VALUES (:a, :b)", {"a": seq, "b": json.dumps(names)}
+    for seq, positions in enumerate(([0, 5, 39], [5, 7], list(range(3))), 7):
+        totals = [100 * seq + each for each in positions]
+        blobs = [np.array(each, "<i8").tobytes() for each in (positions, totals)]
+        yield "INSERT INTO knn_charges VALUES (:a, 9, :b, :c)", {"a": seq, "b": blobs[0], "c": blobs[1]}
+
+
+def old_sqlite(path):
+    """In the write-ahead log, part of it not yet in the file."""
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA application_id = 1802399331")
+    for table in OLD_TABLES:
+        database.execute(table)
+    for sql, values in old_rows():
+        database.execute(sql, values)
+    for ending in ("", "-wal"):
+        shutil.copyfile(f"{path}{ending}", f"{path} killed{ending}")
+    database.close()
+    return f"{path} killed"
+
+
+def test_stores_of_the_first_version_are_converted(new, tmp_path):
+    where = new()
+    if "://" in where:
+        sqlalchemy = pytest.importorskip("sqlalchemy")
+        engine = sqlalchemy.create_engine(where.replace("postgresql:", "postgresql+psycopg:"))
+        with engine.begin() as connection:
+            for table in OLD_TABLES:
+                connection.execute(sqlalchemy.text(table.replace("INTEGER", "BIGINT").replace("BLOB", "BYTEA")))
+            for sql, values in old_rows():
+                connection.execute(sqlalchemy.text(sql), values)
+        engine.dispose()
+    else:
+        where = old_sqlite(where)
+        assert Path(f"{where}-wal").exists()
+    expected = dict.fromkeys(IDS, 0) | {IDS[5]: 805, IDS[7]: 807, IDS[39]: 739}
+    expected |= {IDS[i]: 900 + i for i in range(3)}
+    for _ in range(2):
+        with open_store(where) as store:
+            assert store.positions(IDS).tolist() == list(range(40))
+            assert spent(store) == list(expected.values())
+            assert store.settings() == {**SETTINGS, "identifiers": "given"}
+    with open_store(where) as store:
+        assert charge(store, [IDS[0]], [1], 901) == [True]
+        assert charge(store, [IDS[0]], [1], 901) == [False]
+
+
+def test_threads_take_turns(new):
+    """In batches of several charges, too: each of them is counted, once."""
+    with open_store(new()) as store:
+        positions = store.positions(["a"])
+        granted = []
+
+        def charge_often():
+            for _ in range(20):
+                with store.batch():
+                    granted.append(bool(store.charge(positions, [1], 150).all()))
+                    granted.append(bool(store.charge(positions, [1], 150).all()))
+
+        threads = [Thread(target=charge_often) for _ in range(5)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert sum(granted) == 150
+        assert store.spent(positions) == 150
 
 
 # --- refused -------------------------------------------------------------------------------------------
@@ -537,7 +721,7 @@ def test_addresses_of_one_file(tmp_path, monkeypatch):
 
 
 def test_no_process_waits_for_ever(new, monkeypatch):
-    monkeypatch.setattr(budgets, "WAIT", 1)
+    monkeypatch.setattr(budget_bases, "WAIT", 1)
     where = new()
     with open_store(where) as store, open_store(where) as other:
         with store.batch():

@@ -1,6 +1,8 @@
 """The labelling command: tables for people, JSON for programs, results in files, one line for every mistake."""
 
+import copy
 import json
+import re
 import subprocess
 import sys
 
@@ -11,11 +13,14 @@ import pytest
 import accountant as ac
 from mechanisms.cli import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
+from mechanisms.exclusive import UsageError
 from mechanisms.experiment import Experiment, Setting
-from mechanisms.journal import Journal
+from mechanisms.journal import Journal, Part
+from mechanisms.written import composition_of
 
 KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4"]
 SEEDED = [*KNN, "--seed", "3"]
+WARNING = "mechanisms: reproducible noise: not private against whoever knows the seed\n"
 
 
 def run(capsys, *arguments):
@@ -26,8 +31,14 @@ def run(capsys, *arguments):
 
 def summary(capsys, *arguments):
     status, out, err = run(capsys, *arguments, "--json")
-    assert (status, err) == (0, "")
+    assert (status, err) == (0, WARNING if "--seed" in arguments else "")
     return json.loads(out)
+
+
+def accuracies(text):
+    """What a table of diagnostics prints."""
+    rows = re.findall(r"│ (\S.* accuracy) +│ (not known|[\d.]+ %) +│", text)
+    return {name.strip(): None if value == "not known" else float(value[:-2]) / 100 for name, value in rows}
 
 
 # --- what it prints ------------------------------------------------------------------------------------
@@ -36,9 +47,32 @@ def summary(capsys, *arguments):
 def test_table(capsys):
     status, out, err = run(capsys, *KNN)
     assert (status, err) == (0, "")
-    for words in ("answered", "label accuracy", "student accuracy", "non-private accuracy", "-DP under add-remove"):
+    for words in ("answered", "the number of records is public: --data is cut by it", "-DP under add-remove"):
         assert words in out
-    assert "drawn from a seed" not in out
+    assert "accuracy" not in out
+
+
+def test_diagnostics_are_for_the_terminal_alone(capsys, tmp_path):
+    status, out, err = run(capsys, *KNN, "--diagnostics", "--out", tmp_path / "a.npz")
+    assert (status, err) == (0, "")
+    before, found = out.split("not private: do not publish")
+    assert "accuracy" not in before
+    right = accuracies(found)
+    assert 0.7 < right["label accuracy"] <= 1
+    assert 0.6 < right["student accuracy"] < right["non-private accuracy"]
+    with np.load(tmp_path / "a.npz") as results:
+        assert "accuracy" not in str(results["summary"])
+        assert sorted(results) == ["answered", "label", "prediction", "summary"]
+
+
+def test_diagnostics_stay_out_of_json(capsys):
+    status, out, err = run(capsys, *SEEDED, "--diagnostics", "--json")
+    assert status == 0
+    assert "accuracy" not in out
+    warning, table = err.split("not private: do not publish")
+    assert warning == WARNING
+    assert accuracies(table)["student accuracy"] > 0.6
+    assert json.loads(out) == summary(capsys, *SEEDED)
 
 
 def test_json(capsys):
@@ -47,29 +81,71 @@ def test_json(capsys):
     assert found["delta"] == 1e-4
     assert found["adjacency"] == "add-remove"
     assert found["answered"] == found["queries"] == found["labelled"]
-    assert 0.7 < found["label_accuracy"] <= 1
-    assert 0.6 < found["student_accuracy"] < found["nonprivate_accuracy"]
     assert found["planned"] == found["spent"] == [{"event": found["spent"][0]["event"], "count": found["queries"]}]
+    assert composition_of(found["releases"]) == found["queries"] * ac.PoissonSubsampled(ac.GNMax(found["noise"]), 0.5)
+    assert found["total"] == {"epsilon": found["epsilon"], "delta": 1e-4}
+    assert found["earlier"] == []
+    assert found["seeded"] is True
+    assert "seed" not in found["setting"], "whoever reads the seed knows the noise"
+    assert not {key for key in found if "accuracy" in key}
     assert summary(capsys, *SEEDED) == found
 
 
 @pytest.mark.parametrize("mechanism", ["private-knn", "gnmax", "lnmax", "noisy-sgd"])
 def test_every_mechanism_keeps_the_target(capsys, mechanism):
-    found = summary(capsys, "label", mechanism, *KNN[2:], "--seed", 0)
-    assert 1.99 < found["epsilon"] <= 2
-    assert found["student_accuracy"] > 0.4
+    status, out, err = run(capsys, "label", mechanism, *KNN[2:], "--seed", 0, "--diagnostics", "--json")
+    assert status == 0
+    assert 1.99 < json.loads(out)["epsilon"] <= 2
+    assert accuracies(err)["student accuracy"] > 0.4
+
+
+def test_a_seed_is_warned_about_once(capsys, tmp_path):
+    assert run(capsys, *SEEDED)[2] == WARNING
+    assert run(capsys, *SEEDED, "--out", tmp_path / "a.npz")[2] == WARNING
+    assert run(capsys, "label", "reverse-knn", *KNN[2:], "--seed", 1)[2] == WARNING
+    assert run(capsys, *KNN)[2] == ""
+    assert WARNING not in run(capsys, *SEEDED, "--queries", 1000)[2], "refused before it matters"
 
 
 def test_the_price_is_that_of_what_was_planned(capsys):
     found = summary(capsys, *SEEDED, "--rounds", 2, "--queries", 30, "--screening-ratio", 3, "--max-labels", 12)
-    private, rate, k = found["records"]["private"], found["setting"]["sampling_rate"], round(0.1 * 988 * 0.5)
-    assert private == 988
+    private, rate, k = found["records"]["private"], found["setting"]["sampling_rate"], round(0.1 * 990 * 0.5)
+    assert private == 990
     screening = ac.PoissonSubsampled(ac.NoisyScreening(3 * found["noise"], 0.6 * k, k), rate)
     votes = ac.PoissonSubsampled(ac.GNMax(found["noise"]), rate)
     assert found["epsilon"] == ac.epsilon(60 * screening + 24 * votes, 1e-4).epsilon <= 2
     assert found["queries"] == 60
     assert found["answered"] <= 24
     assert found["spent"][0]["count"] <= 60
+
+
+@pytest.mark.parametrize("stops", [None, 5, 15], ids=["whole", "early", "late"])
+@pytest.mark.parametrize("mechanism", ["private-knn", "gnmax"])
+def test_nothing_exceeds_what_was_fixed(capsys, tmp_path, monkeypatch, mechanism, stops):
+    """Rounds, caps and interruptions: what was spent is within the plan, event by event."""
+    budget = ["--epsilon", 40, "--delta", 1e-4, "--queries", 25, "--rounds", 2, "--max-labels", 9]
+    arguments = ["label", mechanism, "--data", "digits", *budget, "--screening-ratio", 2, "--out", tmp_path / "a.npz"]
+    arguments += ["--teachers", 20] if mechanism == "gnmax" else []
+    if stops is not None:
+        left, answer = [stops], Part.answer
+
+        def stopping(self, *given):
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+            answer(self, *given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Part, "answer", stopping)
+            assert run(capsys, *arguments)[0] == 130
+    status, out, _ = run(capsys, *arguments, "--again", "--json")
+    assert status == 0
+    found = json.loads(out)
+    planned = {each["event"]: each["count"] for each in found["planned"]}
+    assert sorted(planned.values()) == [18, 50]
+    for each in found["spent"]:
+        assert each["count"] <= planned[each["event"]]
+    assert found["labelled"] <= found["answered"] <= 18
 
 
 # --- results in files ----------------------------------------------------------------------------------
@@ -99,17 +175,18 @@ def test_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         kept(self, query, answer, state)
 
-    from mechanisms.journal import Part
-
     kept = Part.answer
     with monkeypatch.context() as patched:
         patched.setattr(Part, "answer", stops)
         status, out, err = run(capsys, *SEEDED, "--out", tmp_path / "b.npz")
-        assert (status, out, err) == (130, "", "mechanisms: interrupted\n")
+        assert (status, out, err) == (130, "", f"{WARNING}mechanisms: interrupted\n")
     assert not (tmp_path / "b.npz").exists()
     status, _, err = run(capsys, *SEEDED, "--out", tmp_path / "b.npz")
     assert status == 0
-    assert "going on with the interrupted run" in err
+    assert (
+        err
+        == f"{WARNING}mechanisms: going on with the interrupted run in {tmp_path}/b.npz.journal, 7 answers are kept\n"
+    )
     with np.load(tmp_path / "b.npz") as results:
         assert np.array_equal(results["label"], labels)
         assert json.loads(str(results["summary"]))["spent"] == whole["spent"]
@@ -122,6 +199,7 @@ def test_another_run_does_not_go_on(capsys, tmp_path):
     status, out, err = run(capsys, *SEEDED, "--out", tmp_path / "a.npz")
     assert (status, out) == (2, "")
     assert "holds a run with other" in err
+    assert "going on" not in err
     assert (tmp_path / "a.npz.journal").exists()
 
 
@@ -129,16 +207,17 @@ def test_own_files(capsys, tmp_path):
     parts = private_public_test_split(digits(), (900, 400, 300), 0)
     np.savez(tmp_path / "private.npz", features=parts.private.features, labels=parts.private.labels)
     np.savez(tmp_path / "public.npz", features=parts.public.features)
-    files = ["--private", tmp_path / "private.npz", "--public", tmp_path / "public.npz"]
-    found = summary(capsys, *KNN[:2], *KNN[4:], *files, "--seed", 0)
-    assert found["label_accuracy"] is found["student_accuracy"] is found["nonprivate_accuracy"] is None
+    files = ["--private", tmp_path / "private.npz", "--public", tmp_path / "public.npz", "--classes", 10, "--seed", 0]
+    arguments = [*KNN[:2], *KNN[4:], *files]
+    found = summary(capsys, *arguments)
     assert found["records"] == {"private": 900, "public": 400, "test": None}
-    status, out, _ = run(capsys, *KNN[:2], *KNN[4:], *files, "--seed", 0)
-    assert (status, out.count("not known")) == (0, 3)
-    assert "drawn from a seed: for experiments" in out
+    assert found["also_public"] == ["about 900 records (public)"]
+    status, out, _ = run(capsys, *arguments, "--diagnostics")
+    assert status == 0
+    assert accuracies(out) == dict.fromkeys(("label accuracy", "student accuracy", "non-private accuracy"))
     np.savez(tmp_path / "test.npz", features=parts.test.features, labels=parts.test.labels)
-    found = summary(capsys, *KNN[:2], *KNN[4:], *files, "--test", tmp_path / "test.npz", "--seed", 0)
-    assert found["student_accuracy"] > 0.6
+    status, out, _ = run(capsys, *arguments, "--diagnostics", "--test", tmp_path / "test.npz")
+    assert accuracies(out)["student accuracy"] > 0.6
 
 
 # --- mistakes ------------------------------------------------------------------------------------------
@@ -161,16 +240,26 @@ def test_own_files(capsys, tmp_path):
         ([*KNN, "--epsilon", "many"], "'many' is not a number"),
         ([*KNN, "--delta", "1"], "delta = 1 is out of range"),
         ([*KNN, "--delta", "0"], "accepted"),
-        ([*KNN, "--neighbors", "5000"], "n_neighbors = 5000; accepted: at most the 988 records"),
+        ([*KNN, "--neighbors", "5000"], "neighbors = 5000; accepted: an integer in [1, 990]"),
         ([*KNN, "--sampling-rate", "0"], "sampling_rate = 0.0; accepted: (0, 1]"),
         ([*KNN, "--queries", "504"], "queries = 504; accepted: an integer in [1, 503]"),
         ([*KNN, "--max-labels", "0"], "'0' is not a positive integer"),
         ([*KNN, "--screening-ratio", "-1"], "sigma"),
-        ([*KNN, "--classes", "5"], "classes = 5"),
+        ([*KNN, "--classes", "5"], "digits: record 0 has label 6; accepted: 0..4, of 5 classes"),
+        ([*KNN, "--classes", "0"], "'0'; accepted: a number such as 10, or two or more different names"),
+        ([*KNN, "--classes", "cat"], "'cat'; accepted: a number such as 10, or two or more different names"),
+        ([*KNN, "--classes", "3,5,3"], "'3,5,3'; accepted: a number such as 10, or two or more different names"),
+        ([*KNN, "--classes", "3,5,"], "'3,5,'; accepted: a number such as 10, or two or more different names"),
+        ([*KNN, "--classes", "3,5,8"], "has label 0; accepted: 3, 5, 8"),
+        ([*KNN, "--classes", "10", "--learn-classes"], "--classes was given with --learn-classes"),
+        ([*KNN, "--records", "0"], "'0' is not a positive integer"),
+        ([*KNN, "--again"], "--again was given without --out"),
+        ([*SEEDED, "--again", "--out", "a.npz"], "--again was given with --seed: its noise could repeat"),
+        (["label", "reverse-knn", *KNN[2:], "--records", "900"], "--records 900 was given with --adjacency replace"),
         ([*KNN, "--seed", "-1"], "'-1' is not an integer >= 0"),
         ([*KNN, "--out", "labels.csv"], "--out labels.csv: accepted: a file ending in .npz or .parquet"),
         ([*KNN, "--out", "nowhere/labels.npz"], "accepted: a file in an existing directory"),
-        (["label", "gnmax", *KNN[2:], "--teachers", "989"], "n_teachers = 989; accepted: at most the 988 records"),
+        (["label", "gnmax", *KNN[2:], "--teachers", "991"], "teachers = 991; accepted: an integer in [1, 990]"),
         (["label", "gnmax", *KNN[2:], "--neighbors", "3"], "unrecognized arguments: --neighbors 3"),
     ],
 )
@@ -218,6 +307,20 @@ def test_more_budget_asks_more():
     ]
     assert asked[0] == 12
     assert 12 < asked[1] < asked[2] < asked[3] == 497
+
+
+@pytest.mark.parametrize("mechanism", ["private-knn", "gnmax", "noisy-sgd"])
+def test_an_experiment_runs_once(mechanism):
+    """Its guarantee, fixed before the first release, would not cover a second run."""
+    parts = private_public_test_split(digits(), (300, 100, 50), 0)
+    experiment = Experiment(Setting(mechanism, 1.0, 1e-4, steps=5), parts.private, parts.public, parts.test)
+    outcome = experiment.run()
+    assert outcome.diagnostics is None
+    assert dict(outcome.spent) == dict(outcome.planned) == dict(experiment.planned)
+    with pytest.raises(UsageError, match=r"Experiment\.run was called before"):
+        experiment.run()
+    with pytest.raises(UsageError, match="a copy of a Experiment that has been used"):
+        copy.copy(experiment)
 
 
 def test_module_runs_as_a_command():

@@ -229,6 +229,217 @@ def test_a_partitioned_directory_name_adds_no_column(tmp_path):
     assert load(write_parquet(directory / "a.parquet", a=[1.0], label=[3])).labels.tolist() == [3]
 
 
+# --- CSV ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ending", "separator"), [("csv", ","), ("tsv", "\t"), ("CSV", ",")])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "byte order mark"])
+def test_csv(tmp_path, ending, separator, mark):
+    path = tmp_path / f"a.{ending}"
+    lines = [["b", "label", '"a, or c"'], ["0.5", "1", "7"], ["1e3", "0", "-8"], ["2", "2.0", "9"]]
+    path.write_text(mark + "".join(f"{separator.join(line)}\r\n" for line in lines), encoding="utf-8")
+    found = load(path)
+    np.testing.assert_array_equal(found.features, [[0.5, 7], [1000, -8], [2, 9]])
+    assert found.labels.tolist() == [1, 0, 2]
+    assert (found.ids, found.classes) == (None, None)
+
+
+def test_csv_whose_numbers_are_whole_for_long(tmp_path):
+    """A reader that guesses types from the first rows would stop at the last one."""
+    path = tmp_path / "a.csv"
+    path.write_text("x,label\n" + "1,0\n" * 400_000 + "0.5,1\n")
+    found = load(path)
+    assert len(found) == 400_001
+    assert (found.features[-1, 0], found.labels[-1]) == (0.5, 1)
+
+
+def test_csv_without_labels(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
+    assert load(tmp_path / "a.csv", labelled=False).labels is None
+    assert "has no labels; accepted: a column label beside the features" in refusal(load, tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the first row is []; accepted: a header, names of columns"),
+        ("\n1,2\n", "the first row is []"),
+        ("1,2\n3,4\n", "the first row holds the number '1'; accepted: a header"),
+        ("nan,1e5\n1,2\n", "the first row holds the number 'nan'"),
+        ("x,,label\n1,2,0\n", "the first row is ['x', '', 'label']"),
+        ("x,x,label\n1,2,0\n", "2 columns 'x'"),
+        ("label\n0\n", "no column of numbers beside 'label'"),
+        ("x,label\n", "features hold float64 values of shape (0, 1)"),
+        ("x,town,label\n1,Oslo,0\n", "column 'town' holds 'Oslo', not a number"),
+        ("x,label\n1,0\nyes,1\n", "column 'x' holds 'yes', not a number"),
+        ("x,day,label\n1,2020-01-01,0\n", "column 'day' holds '2020-01-01', not a number"),
+        ("x,label\n1,cat\n", "column 'label' holds 'cat', not a number (labels by name need a list of the classes)"),
+        ("x,label\n1,0\n,1\n", "record 1 has no value in column 'x'"),
+        ("x,y,label\n1,2,0\n1,NA,1\n", "record 1 has no value in column 'y'"),
+        ("x,label\n1,0\n2,\n", "record 1 has no value in column 'label'"),
+        ("x,label\n1,0\ninf,1\n", "feature 0 of record 1 is inf"),
+        ("x,label\n1,0\n1,2,3\n", "Expected 2 columns, got 3"),
+        ("x,label\n1,0\n\n2,1\n", "record 1 has no value in column 'x'"),
+        ("x,label\n1,-1\n", "record 0 has label -1"),
+        ("x,label\n1,0.5\n", "record 0 has label 0.5"),
+        ("x,label\n1,70000\n", "record 0 has label 70000"),
+    ],
+)
+def test_wrong_csv(tmp_path, text, message):
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    line = refusal(load, path)
+    assert line.startswith(f"{path}: ")
+    assert message in line
+
+
+def test_csv_of_one_column_loses_no_row(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n\n3\n")
+    with pytest.raises(DataError, match="record 1 has no value in column 'x'"):
+        load(tmp_path / "a.csv", labelled=False)
+
+
+def test_csv_says_which_record(tmp_path):
+    (tmp_path / "a.csv").write_text("x,label\n1,0\nyes,1\n")
+    assert "record 1: column 'x' holds 'yes'" in refusal(load, tmp_path / "a.csv")
+
+
+# --- identifiers and named classes ----------------------------------------------------------------------
+
+PEOPLE = ["p3", "p0", "p9", "p1", "p2", "p7"]
+
+
+def write_table(path: Path, ids: object, **columns: object) -> Path:
+    """Six records with a column `person`."""
+    features = RNG.normal(size=(6, 2))
+    table = {"x": features[:, 0], "person": ids, "y": features[:, 1], "label": LABELS, **columns}
+    if path.suffix == ".npz":
+        arrays = {"labels" if name == "label" else name: table[name] for name in ("person", "label")}
+        np.savez(path, features=features, **arrays)
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table(table), path)
+    else:
+        rows = [",".join(str(value) for value in row) for row in zip(*table.values(), strict=True)]
+        path.write_text("\n".join([",".join(table), *rows, ""]))
+    return path
+
+
+TABLES = ["a.npz", "a.parquet", "a.csv"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("ids", [PEOPLE, [5, 3, 1, 2, 7, 1000]], ids=["text", "integers"])
+def test_identifiers_are_no_feature(tmp_path, name, ids):
+    found = load(write_table(tmp_path / name, ids), ids="person")
+    assert found.ids == tuple(map(str, ids))
+    assert found.features.shape == (6, 2)
+    rows = np.array([4, 0])
+    assert found.take(rows).ids == (str(ids[4]), str(ids[0]))
+    assert found.take(np.arange(6) < 2).ids == found.ids[:2]
+    cut = private_public_test_split(found, (3, 2, 1), 0)
+    assert {*cut.private.ids, *cut.public.ids, *cut.test.ids} == set(found.ids)
+
+
+def test_identifiers_in_text_stay_text(tmp_path):
+    """Leading zeros tell people apart."""
+    assert load(write_table(tmp_path / "a.csv", ["07", "7", "1.0", "1", "NA", "x"]), ids="person").ids[:2] == (
+        "07",
+        "7",
+    )
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([*PEOPLE[:5], "p0"], "records 1 and 5 have the same identifier 'p0'"),
+        ([*PEOPLE[:5], ""], "record 5 has identifier ''; accepted: text or whole numbers"),
+    ],
+)
+def test_wrong_identifiers(tmp_path, name, ids, message):
+    path = write_table(tmp_path / name, ids)
+    with pytest.raises(DataError, match=message):
+        load(path, ids="person")
+
+
+def test_identifiers_of_other_kinds_are_refused(tmp_path):
+    for name, ids in (("a.npz", np.arange(6.0)), ("a.parquet", [b"x"] * 6), ("b.npz", np.ones((6, 2), int))):
+        with pytest.raises(DataError, match=r"person.* holds .*, not"):
+            load(write_table(tmp_path / name, ids), ids="person")
+    for ids, message in (
+        (np.arange(6.0), "identifier 0.0"),
+        ([True, *range(5)], "True"),
+        ([None, *PEOPLE[1:]], "None"),
+    ):
+        with pytest.raises(DataError, match=message):
+            Dataset("mine", np.ones((6, 1)), None, ids=ids)
+    with pytest.raises(DataError, match=r"identifiers of shape \(2,\); accepted: shape \(6,\)"):
+        Dataset("mine", np.ones((6, 1)), None, ids=("a", "b"))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_identifiers_that_are_not_there(tmp_path, name):
+    path = write_table(tmp_path / name, PEOPLE)
+    with pytest.raises(DataError, match="'nobody'"):
+        load(path, ids="nobody")
+
+
+def test_identifiers_need_a_table(tmp_path):
+    write_idx(tmp_path)
+    for source in ("digits", tmp_path):
+        with pytest.raises(DataError, match="has no column 'person'; accepted: identifiers in"):
+            load(source, ids="person")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv"])
+def test_identifiers_of_public_points_are_left_out(tmp_path, name):
+    path = write_table(tmp_path / name, [5, 3, 1, 2, 7, 1000])
+    assert load(path, leave_out="person").features.shape == (6, 2)
+    assert load(path).features.shape == (6, 3)
+    assert load(path, leave_out="nobody").features.shape == (6, 3)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_named_classes(tmp_path, name):
+    words = np.array([f"n{label}" for label in LABELS])
+    path = write_table(tmp_path / name, PEOPLE, label=words)
+    classes = ("n9", "n0", "n1", "n3", "n7", "n5")
+    assert load(path, ids="person", classes=classes).labels.tolist() == [3, 1, 0, 2, 2, 4]
+    with pytest.raises(DataError, match="record 5 has label 'n7'; accepted: n9, n0, n1, n3"):
+        load(path, ids="person", classes=classes[:4])
+    with pytest.raises(DataError, match="label"):
+        load(path, ids="person")
+
+
+@pytest.mark.parametrize("kind", [int, float, np.uint8, "category"])
+def test_numbers_are_matched_by_their_text(tmp_path, kind):
+    if kind == "category":
+        values = pa.array([str(label) for label in LABELS]).dictionary_encode()
+        path = write_parquet(tmp_path / "a.parquet", x=RNG.normal(size=6), label=values)
+    else:
+        path = write_npz(tmp_path / "a.npz", labels=LABELS.astype(kind))
+    assert load(path, classes=("9", "0", "1", "3", "7")).labels.tolist() == [3, 1, 0, 2, 2, 4]
+
+
+def test_named_classes_of_formats(tmp_path):
+    write_idx(tmp_path)
+    assert load(tmp_path).classes == 10
+    found = load(tmp_path, classes=("9", "0", "1", "3", "7"))
+    assert found.labels.tolist() == [3, 1, 0, 2, 2, 4]
+    assert found.classes is None
+    with pytest.raises(DataError, match="labels of shape"):
+        load(write_npz(tmp_path / "a.npz", labels=np.ones((6, 2), int)), classes=("0", "1"))
+
+
+def test_classes_of_the_formats(tmp_path):
+    write_svhn(tmp_path / "train_32x32.mat", np.array([1, 2]))
+    write_cifar(tmp_path / "data_batch_1.bin")
+    for source in ("digits", tmp_path / "train_32x32.mat", tmp_path / "data_batch_1.bin"):
+        found = load(source)
+        assert (found.classes, found.take(np.arange(2)).classes) == (10, 10)
+    assert load(write_npz(tmp_path / "a.npz")).classes is None
+
+
 # --- OpenML, from canned answers of its real interface ---------------------------------------------------
 
 
@@ -284,6 +495,14 @@ def test_openml(site, name):
     assert found.name == f"openml:{name}"
     assert found.features.tolist() == [[1, 2], [3, 4], [5, 6]]
     assert found.labels.tolist() == [2, 1, 0], "classes 1, 9, 10 in the order of their values"
+
+
+def test_openml_by_named_classes(site):
+    """The order is the list's, whichever classes occur."""
+    site(openml_site())
+    assert load("openml:small", classes=("10", "11", "1", "9")).labels.tolist() == [0, 3, 2]
+    with pytest.raises(DataError, match="openml:small: record 1 has label '9'; accepted: 10, 1"):
+        load("openml:small", classes=("10", "1"))
 
 
 def test_openml_refuses_names_as_features(site):
@@ -527,7 +746,7 @@ def test_npz_of_other_arrays(tmp_path):
         ({"a": [1.0]}, "has no labels; accepted: a column label beside the features"),
         ({"label": [1]}, "no column of numbers beside 'label'"),
         ({"town": ["x"], "label": [1]}, "no column of numbers beside 'label'"),
-        ({"a": [1.0], "label": ["x"]}, "column 'label' holds string"),
+        ({"a": [1.0], "label": ["x"]}, "column 'label' holds string, not numbers (labels by name need a list"),
         ({"a": [1.0, None], "label": [1, 1]}, "feature 0 of record 1 is nan"),
         ({"a": [1, 1], "label": [1, None]}, "record 1 has label nan"),
         ({"a": [1, 1], "label": [1, -3]}, "record 1 has label -3"),
@@ -596,7 +815,9 @@ def test_other_sources_are_refused_with_a_suggestion(tmp_path, monkeypatch, name
     assert message in refusal(load, name)
 
 
-@pytest.mark.parametrize("loader", [datasets.svhn, datasets.cifar10_binary, datasets.npz, datasets.parquet])
+@pytest.mark.parametrize(
+    "loader", [datasets.svhn, datasets.cifar10_binary, datasets.npz, datasets.parquet, datasets.csv]
+)
 def test_a_missing_file_is_named(tmp_path, loader):
     assert f"{tmp_path}/none: No such file or directory; accepted: " in refusal(loader, tmp_path / "none")
 

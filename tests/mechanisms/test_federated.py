@@ -7,8 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,11 +16,12 @@ from sklearn.datasets import make_blobs
 
 import accountant as ac
 from mechanisms.flower import APP
-from mechanisms.flower.ledger import Ledger, LedgerError
 from mechanisms.flower.options import NodeOptions, RunOptions
+from mechanisms.ledger import Ledger
 from mechanisms.messages import DuplicateMessage, LateMessage, Message, MessageError, UnsuitableMessage
 from mechanisms.noise import as_randomness
 from mechanisms.reverse_knn import ReverseKNN
+from mechanisms.setup import Setup
 from tests.mechanisms.flower_children import deployment
 
 flwr = pytest.importorskip("flwr.app", reason="the extra federated is not installed")
@@ -187,11 +187,11 @@ def test_a_client_of_the_local_model_never_sends_counts(folder, caplog):
     assert not any((folder / f"{node}.npz.ledger").exists() for node in NODES)
 
 
-@pytest.mark.parametrize("broken", ["labels", "columns", "no file", "no ledger", "options"])
+@pytest.mark.parametrize("broken", ["classes", "columns", "no file", "no ledger", "options"])
 def test_a_refusal_tells_nothing(folder, broken):
     configs = nodes(folder)
-    if broken == "labels":
-        np.savez(folder / "3.npz", features=X[:9], labels=np.arange(9))
+    if broken == "classes":
+        configs[3]["classes"] = 5
     elif broken == "columns":
         np.savez(folder / "3.npz", features=X[:9, :2], labels=Y[:9])
     elif broken == "no file":
@@ -206,6 +206,18 @@ def test_a_refusal_tells_nothing(folder, broken):
     (reply, *_) = grid.replies
     assert reply.content == parcels.refusal()
     assert not reply.has_error()
+
+
+def test_labels_that_a_run_does_not_know_are_answered_alike(folder):
+    """A server that asks for fewer and fewer classes learns nothing from who answers."""
+    labels = np.where(Y[NODES[3]] == 3, 17, Y[NODES[3]])
+    np.savez(folder / "3.npz", features=X[NODES[3]], labels=labels)
+    grid = Grid(nodes(folder, "local", cap=50.0))
+    for classes in (4, 3, 2):
+        _, summary = run(folder, grid, {**LOCAL, "classes": classes})
+        assert (summary["clients"], summary["records"]) == ([3], [200])
+        (folder / "out.npz").unlink()
+    assert all(spent(folder, node) == [(1, 4.0)] * 3 for node in NODES)
 
 
 def test_what_nobody_foresaw_is_not_told_either(folder, monkeypatch):
@@ -240,6 +252,32 @@ def test_a_setup_is_answered_once_and_never_after_a_later_one(folder):
     assert spent(folder, 3) == before
 
 
+def test_a_node_s_target_is_the_client_s(folder):
+    config = {"records": str(folder / "3.npz"), "model": "local", "max-epsilon": 2.0, "delta": 1e-6}
+    small = Setup(PUBLIC[:4], 4, protocol="randomized-response", parameters=(0.1,))
+    options = NodeOptions.of(config)
+    for number in range(1, 22):  # a sum of epsilons would stop after 20
+        client.answer(small.pack(number, bytes(16)), options, 3)
+    large = Setup(PUBLIC[:4], 4, protocol="randomized-response", parameters=(1.9,))
+    with pytest.raises(UnsuitableMessage, match="at delta = 1e-06; accepted: at most max_epsilon = 2"):
+        client.answer(large.pack(22, bytes(16)), options, 3)
+    assert Ledger(folder / "3.npz.ledger").spent().releases == 21
+
+
+def test_a_node_is_checked_before_it_is_started(folder, capsys):
+    main = importlib.import_module("mechanisms.flower.__main__").main
+    config = f'records="{folder / "3.npz"}" model="local" max-epsilon=4.0 classes=4'
+    assert main(["check", config]) == 0
+    assert capsys.readouterr().out == "70 records of 5 columns; spent so far: Composition()\n"
+    np.savez(folder / "3.npz", features=X[:9] * np.nan, labels=Y[:9])
+    for arguments, code in ((["check", config], 1), (["check", 'model="local"'], 1), (["check"], 2), (["run", "x"], 2)):
+        assert main(arguments) == code
+        assert "accepted" in capsys.readouterr().err
+    assert main([]) == 0
+    assert capsys.readouterr().out == f"{APP}\n"
+    assert not (folder / "3.npz.ledger").exists()
+
+
 # --- what the server refuses ---------------------------------------------------------------------------
 
 
@@ -254,12 +292,12 @@ def again(reply, content):
 
 def renamed(data, name):
     message = Message.unpack(data)
-    return Message(message.kind, message.round, message.session, name, message.payload).pack()
+    return replace(message, client=name).pack()
 
 
 def of_round(data, number):
     message = Message.unpack(data)
-    return Message(message.kind, number, message.session, message.client, message.payload).pack()
+    return replace(message, round=number).pack()
 
 
 def records(**named):
@@ -271,6 +309,9 @@ TAMPERED = {
     "a bit changed": lambda data: parcels.parcel(data[:-1] + bytes([data[-1] ^ 1])),
     "empty": lambda data: parcels.parcel(b""),
     "another client's name": lambda data: parcels.parcel(renamed(data, 11)),
+    "an answer to another setup": lambda data: parcels.parcel(
+        replace(Message.unpack(data), digest=bytes(31) + b"1").pack()
+    ),
     "no client's name": lambda data: parcels.parcel(renamed(data, 0)),
     "a later round": lambda data: parcels.parcel(of_round(data, 2)),
     "nothing": lambda data: flwr.RecordDict({}),
@@ -384,7 +425,10 @@ BAD_NODES = [
     ({"model": "local"}, "max-epsilon = nan"),
     ({"model": "local", "max-epsilon": 0.0}, "max-epsilon = 0"),
     ({"model": "local", "max-epsilon": float("inf")}, "max-epsilon = inf"),
-    ({"max-epsilon": 1.0}, "max-epsilon = 1 in the central model"),
+    ({"max-epsilon": 1.0}, "max-epsilon = 1, delta = 0 in the central model"),
+    ({"delta": 0.5}, "max-epsilon = nan, delta = 0.5 in the central model"),
+    ({"model": "local", "max-epsilon": 1.0, "delta": 1.0}, "delta = 1"),
+    ({"classes": -1}, "classes = -1"),
     ({"records": ""}, "records = ''"),
     ({"records": "digits"}, "ledger = ''"),
     ({"first-record": -1}, "first-record = -1"),
@@ -411,46 +455,3 @@ def test_the_bundle_that_clients_are_sent_holds_no_code():
     )
     done = subprocess.run([sys.executable, "-c", code, str(APP)], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == {"pyproject.toml", ".info/CONTENT"}
-
-
-# --- the ledger ----------------------------------------------------------------------------------------
-
-
-def test_a_cap_is_exact(tmp_path):
-    ledger = Ledger(tmp_path / "l")
-    for number in range(1, 11):
-        ledger.charge(b"s" * 16, number, 0.125, 1.375)
-    ledger.charge(b"t" * 16, 1, 0.125, 1.375)
-    with pytest.raises(UnsuitableMessage, match=r"epsilon to 1\.375"):
-        ledger.charge(b"t" * 16, 2, 1e-300, 1.375)
-    ledger.charge(b"t" * 16, 2, 0.0, 1.375)
-
-
-def test_of_many_at_once_no_more_pass_than_may(tmp_path):
-    def tries(session, number):
-        try:
-            Ledger(tmp_path / "l").charge(session, number, 1.0, 3.0)
-        except MessageError as error:
-            return type(error)
-        return None
-
-    with ThreadPoolExecutor(8) as pool:
-        same = list(pool.map(lambda _: tries(b"s" * 16, 1), range(8)))
-        others = list(pool.map(lambda i: tries(bytes([i]) * 16, 1), range(8)))
-    assert same.count(None) == 1
-    assert same.count(DuplicateMessage) == 7
-    assert others.count(None) == 2
-    assert others.count(UnsuitableMessage) == 6
-
-
-def test_a_ledger_leaves_other_files_alone(tmp_path):
-    other, text = tmp_path / "other", tmp_path / "text"
-    with sqlite3.connect(other) as database:
-        database.execute("CREATE TABLE answers (x)")
-    database.close()
-    text.write_text("not a database " * 100)
-    for path in (other, text, tmp_path, tmp_path / "no" / "such"):
-        before = path.read_bytes() if path.is_file() else None
-        with pytest.raises(LedgerError, match="accepted: a ledger"):
-            Ledger(path).charge(b"s" * 16, 1, 1.0, None)
-        assert before is None or path.read_bytes() == before

@@ -1,18 +1,44 @@
 """Ind-KNN with a durable store: every answer is covered by charges that are there before it."""
 
+import copy
 import os
+import pickle
 import signal
 import time
 from contextlib import contextmanager
+from threading import Thread
 
 import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms.budgets import open_store
-from mechanisms.noise import Seeded
+from mechanisms.budgets import StoreError, open_store
+from mechanisms.exclusive import UsageError
+from mechanisms.noise import Seeded, System
 from tests.mechanisms.children import KILLS, listen, start
-from tests.mechanisms.test_individual_knn import CAP, QUERIES, X, Y, ind, silenced
+from tests.mechanisms.test_individual_knn import CAP, QUERIES, X, Y, silenced
+from tests.mechanisms.test_individual_knn import ind as plain_ind
+
+pytest.importorskip("opendp.prelude")
+IDS = range(300)
+
+
+class Foreseen(System):
+    """Stands for the system's noise, and draws what a test can foresee."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.seeded = Seeded(np.random.default_rng(seed))
+
+    def words(self, size):
+        return self.seeded.words(size)
+
+    def gaussian(self, sigma, size, grain):
+        return self.seeded.gaussian(sigma, size, grain)
+
+
+def ind(rng=1, **changes):
+    return plain_ind(rng=Foreseen(rng), **changes)
 
 
 class Ledger:
@@ -47,7 +73,7 @@ class Ledger:
 
 def test_a_store_changes_no_answer():
     ledger = Ledger()
-    plain, durable = ind().fit(X, Y), ind(store=ledger).fit(X, Y)
+    plain, durable = ind().fit(X, Y), ind(store=ledger).fit(X, Y, IDS)
     assert plain.predict(QUERIES).tolist() == durable.predict(QUERIES).tolist()
     assert np.array_equal(plain.budgets_, durable.budgets_)
     assert ledger.left() == durable._filter.left.tolist()
@@ -55,19 +81,19 @@ def test_a_store_changes_no_answer():
 
 def test_budgets_resume_from_a_store():
     ledger = Ledger()
-    first = ind(store=ledger).fit(X, Y)
+    first = ind(store=ledger).fit(X, Y, IDS)
     first.predict(QUERIES[:20])
     second = ind(store=ledger).fit(X[100:], Y[100:], ids=range(100, 300))
     assert np.array_equal(second.budgets_, first.budgets_[100:])
     second.add(range(100), X[:100], Y[:100])
     assert np.array_equal(second.budgets_, np.roll(first.budgets_, 200))
     with pytest.raises(ac.ParameterError, match="other settings"):
-        ind(store=ledger, budget=0.6).fit(X, Y)
+        ind(store=ledger, budget=0.6).fit(X, Y, IDS)
 
 
 def test_two_processes_on_one_store_do_not_overspend():
     ledger = Ledger()
-    models = [ind(store=ledger, rng=seed, budget=0.1).fit(X, Y) for seed in range(2)]
+    models = [ind(store=ledger, rng=seed, budget=0.1).fit(X, Y, IDS) for seed in range(2)]
     for first in range(0, 40, 4):
         for model in models:
             model.predict(QUERIES[first : first + 4])
@@ -86,19 +112,19 @@ class Interrupted(BaseException):
 def test_whatever_is_drawn_has_been_paid_for(stop):
     """Stopped at any draw, the charges that it needs are already in the store."""
     ledger = Ledger()
-    model = ind(store=ledger, rng=3).fit(X, Y)
-    reference = ind(rng=3).fit(X, Y)
+    model = ind(store=ledger, rng=3).fit(X, Y, IDS)
+    reference = ind(rng=3).fit(X, Y, IDS)
     reference.predict(QUERIES[: (stop - 1) // 2])
     draws = [0]
 
-    class Stops(Seeded):
+    class Stops(Foreseen):
         def gaussian(self, sigma, size, grain):
             draws[0] += 1
             if draws[0] == stop:
                 raise Interrupted
             return super().gaussian(sigma, size, grain)
 
-    model._source = Stops(model._source.generator)
+    model._source = Stops(3)
     with pytest.raises(Interrupted):
         model.predict(QUERIES)
     stored = np.array(ledger.left())
@@ -127,7 +153,7 @@ class Batched(Ledger):
 
 def test_batches_are_committed_together_and_when_interrupted():
     ledger = Batched()
-    model, plain = ind(store=ledger).fit(X, Y), ind().fit(X, Y)
+    model, plain = ind(store=ledger).fit(X, Y, IDS), ind().fit(X, Y)
 
     def stop(done):
         if done == 5:
@@ -142,7 +168,7 @@ def test_batches_are_committed_together_and_when_interrupted():
 
 def test_answers_whose_commit_failed_are_not_reused():
     ledger = Batched()
-    model = silenced(ind(threshold=0.999, reuse=True, min_count=1.0, store=ledger).fit([[1.0, 0.0]], [0]))
+    model = silenced(ind(threshold=0.999, reuse=True, min_count=1.0, store=ledger).fit([[1.0, 0.0]], [0], [0]))
     ledger.fails = True
     with pytest.raises(OSError, match="disk full"):
         model.predict([[0.0, 1.0]] * 3)
@@ -154,10 +180,244 @@ def test_answers_whose_commit_failed_are_not_reused():
 def test_a_durable_store_keeps_what_was_spent(tmp_path):
     plain = ind().fit(X, Y)
     with open_store(tmp_path / "budgets.db") as store:
-        first = ind(store=store).fit(X, Y)
+        first = ind(store=store).fit(X, Y, IDS)
         assert first.predict(QUERIES).tolist() == plain.predict(QUERIES).tolist()
     with open_store(tmp_path / "budgets.db") as store:
-        assert np.array_equal(ind(store=store).fit(X, Y).budgets_, plain.budgets_)
+        assert np.array_equal(ind(store=store).fit(X, Y, IDS).budgets_, plain.budgets_)
+
+
+# --- who the records are ------------------------------------------------------------------------------
+
+
+def test_row_numbers_and_seeds_are_refused_with_a_store(tmp_path):
+    with open_store(tmp_path / "store") as store:
+        with pytest.raises(ac.ParameterError, match="ids = None with a store"):
+            ind(store=store).fit(X, Y)
+        model = ind(store=store).fit(X[:2], Y[:2], ["a", "b"])
+        with pytest.raises(ac.ParameterError, match="accepted: identifiers that were given, as at fit"):
+            model.add("digest", X[2:3], Y[2:3])
+        for rng in (1, np.random.default_rng(1), Seeded(np.random.default_rng(1))):
+            with pytest.raises(ac.ParameterError, match="with a store, where it would repeat its noise"):
+                plain_ind(rng=rng, store=store).fit(X, Y, IDS)
+        with pytest.raises(StoreError, match="settled with identifiers = 'given'"):
+            ind(store=store).fit(X, Y, "digest")
+
+
+@pytest.mark.parametrize("kind", ["digest", "given"])
+def test_the_same_people_in_another_order_pay_once(kind, tmp_path):
+    """Two sessions on one store: nobody is above the budget, though rows have moved."""
+    rng = np.random.default_rng(0)
+    for session in range(3):
+        order = rng.permutation(300)
+        with open_store(tmp_path / "store") as store:
+            ids = "digest" if kind == "digest" else [f"person {i}" for i in order]
+            ind(store=store, budget=0.05, rng=session).fit(X[order], Y[order], ids).predict(QUERIES)
+    with open_store(tmp_path / "store") as store:
+        model = ind(store=store, budget=0.05).fit(X, Y, ids if ids == "digest" else [f"person {i}" for i in range(300)])
+        spent = store.spent(np.arange(300))
+        assert len(store._image.where) == 300
+        assert spent.max() <= CAP
+        assert sorted(CAP - model._filter.left) == sorted(spent.tolist())
+        assert (spent > 0.7 * CAP).mean() > 0.5, "sessions went on where the ones before them had ended"
+
+
+def test_digests_are_of_the_record_and_the_store(tmp_path):
+    twice = np.concatenate([X[:3], X[:1], -0.0 * X[:1], 0.0 * X[:1]])
+    labels = np.array([0, 1, 2, 0, 1, 1])
+    names = []
+    for name, order in (("a", [0, 1, 2, 3, 4, 5]), ("a", [5, 3, 1, 4, 0, 2]), ("b", [0, 1, 2, 3, 4, 5])):
+        with open_store(tmp_path / name) as store:
+            names.append(set(ind(store=store).fit(twice[order], labels[order], "digest").ids_))
+    assert names[0] == names[1]
+    assert not names[0] & names[2]
+    assert sorted(len(each) for each in names[0]) == [64, 64, 64, 64, 66, 66]
+    model = ind().fit(X[:3], Y[:3], "digest").add("digest", X[:1], Y[:1])
+    assert len(model.ids_) == 4
+    model.remove(model.ids_[:1]).add("digest", X[:1], Y[:1])
+    assert len(set(model.ids_)) == 4
+
+
+def test_what_was_answered_is_spent_for_good():
+    """`fit` again, without a store too: an identifier goes on with what it had left, and others are refused."""
+    model = ind().fit(X, Y, [f"r{i}" for i in range(300)])
+    model.fit(X, Y)  # nothing was answered yet
+    model.predict(QUERIES)
+    before = dict(zip(model.ids_, model.budgets_, strict=True))
+    for again in (lambda: model.fit(X, Y), lambda: model.fit(X, Y, "digest")):
+        with pytest.raises(ac.ParameterError, match="fit again after answers"):
+            again()
+    with pytest.raises(ac.ParameterError, match=r"the same store and budget = 0\.5"):
+        model.set_params(budget=5.0).fit(X, Y, range(300))
+    model.set_params(budget=0.5, threshold=0.2).fit(X[::-1], Y[::-1], range(299, -1, -1))
+    assert dict(zip(model.ids_, model.budgets_, strict=True)) == before
+    model.predict(QUERIES)
+    model.remove(range(100)).fit(X[:100], Y[:100], range(100))
+    assert (model.budgets_ <= [before[str(i)] for i in range(100)]).all()
+    assert (model.budgets_ < 0.1).any()
+
+
+def test_parameters_that_change_after_fit_change_nothing():
+    model, plain = ind(reuse=3).fit(X, Y), ind(reuse=3).fit(X, Y)
+    changes = {"budget": 50.0, "threshold": 0.0, "count_sigma": 0.1, "vote_sigma": 0.01, "min_count": 1.0}
+    model.set_params(**changes, kernel="rbf", n_classes=9, reuse=False, hashing=(2, 2), rng=5, store=Ledger())
+    assert model.predict(QUERIES).tolist() == plain.predict(QUERIES).tolist()
+    assert np.array_equal(model.budgets_, plain.budgets_)
+    assert model.guarantee(1e-5) == plain.guarantee(1e-5)
+
+
+# --- one object, many users -----------------------------------------------------------------------------
+
+
+def test_threads_take_turns():
+    """Every answer is charged, whoever asked: a record that is always selected pays for each."""
+    model = ind(budget=1e6, threshold=0.0, kernel="rbf", bandwidth=1e6, min_count=1.0, n_classes=2)
+    model.fit([[0.0, 1.0]], [0], ["a"])
+    plain = ind(budget=1e6, threshold=0.0, kernel="rbf", bandwidth=1e6, min_count=1.0, n_classes=2)
+    plain.fit([[0.0, 1.0]], [0], ["a"]).predict([[0.0, 1.0]] * 600)
+    threads = [Thread(target=lambda: [model.predict([[0.0, 1.0]]) for _ in range(100)]) for _ in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert model.budgets_ == pytest.approx(plain.budgets_, rel=1e-12)
+
+
+def test_a_fork_and_copies_are_refused(tmp_path):
+    with open_store(tmp_path / "store") as store:
+        model = ind(store=store).fit(X, Y, IDS)
+        code = os.fork()
+        if code == 0:
+            try:
+                model.predict(QUERIES[:1])
+            except UsageError:
+                os._exit(7)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(code, 0)[1]) == 7
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(UsageError, match="a copy of a IndividualKNN"):
+                copied(model)
+        assert len(model.predict(QUERIES[:1])) == 1
+
+
+def test_an_error_discards_no_answer_that_was_paid_for():
+    model, plain = ind().fit(X, Y), ind().fit(X, Y)
+    queries = np.tile(QUERIES, (5, 1))
+
+    def stop(done):
+        if done == 150:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        model.predict(queries, stop)
+    assert model.labels_[:150].tolist() == plain.predict(queries[:150]).tolist()
+    assert np.array_equal(model.counts_[:150], plain.counts_)
+    assert (model.labels_[150:] == -1).all()
+    assert np.isnan(model.counts_[150:]).all()
+
+
+# --- runs -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_there_costs_nothing(tmp_path):
+    queries = np.tile(QUERIES, (8, 1))
+    with open_store(tmp_path / "store") as store:
+        model = ind(store=store, reuse=True, budget=5.0).fit(X, Y, IDS)
+        labels, counts = model.predict(queries, run="a"), model.counts_
+        before = store.spent(np.arange(300))
+    with open_store(tmp_path / "store") as store:
+        model = ind(store=store, reuse=True, budget=5.0, rng=2).fit(X, Y, IDS)
+        for _ in range(2):
+            assert np.array_equal(model.predict(queries, run="a"), labels)
+            assert np.array_equal(model.counts_, counts)
+            assert model.kept_ == len(queries)
+        assert len(model._answered._order) == len(queries), "they vote again, once"
+        assert np.array_equal(store.spent(np.arange(300)), before)
+        for other, words in (
+            (queries[::-1], "other queries"),
+            (queries[:-1], "other queries, size"),
+        ):
+            with pytest.raises(StoreError, match=f"run 'a' was begun with {words}; accepted: the same"):
+                model.predict(other, run="a")
+        with pytest.raises(StoreError, match="other reuse"):
+            ind(store=store, budget=5.0).fit(X, Y, IDS).predict(queries, run="a")
+        assert np.array_equal(store.spent(np.arange(300)), before)
+        assert (model.predict(queries[::-1], run="b") >= 0).all()
+        assert (store.spent(np.arange(300)) > before).any()
+        with pytest.raises(ac.ParameterError, match="run = ''; accepted: text"):
+            model.predict(queries, run="")
+    with pytest.raises(ac.ParameterError, match="run = 'a'; accepted: text, with a store"):
+        ind().fit(X, Y).predict(queries, run="a")
+
+
+def test_two_objects_share_one_run(tmp_path):
+    """No query is asked twice, whoever comes first to it."""
+    queries = np.tile(QUERIES, (10, 1))
+    with open_store(tmp_path / "store") as store, open_store(tmp_path / "store") as other:
+        first, second = (ind(store=each, rng=i).fit(X, Y, IDS) for i, each in enumerate((store, other)))
+
+        def meanwhile(done):
+            if done == 200:
+                raise Interrupted
+
+        with pytest.raises(Interrupted):
+            first.predict(queries, meanwhile, run="a")
+        labels = second.predict(queries, run="a")
+        assert labels[:200].tolist() == first.labels_[:200].tolist()
+        spent = store.spent(np.arange(300))
+        assert first.predict(queries, run="a").tolist() == labels.tolist()
+        assert np.array_equal(store.spent(np.arange(300)), spent)
+
+
+def running_child(where, pipe):
+    """One run of many queries, over and over until it is killed or done; one record pays the same for each."""
+    with open_store(where) as store:
+        model = ind(store=store, budget=1e6, threshold=0.0, kernel="rbf", bandwidth=1e9, min_count=1.0, n_classes=2)
+        model.set_params(rng=None).fit([[0.0, 1.0]], [0], ["a"])
+        pipe.send("ready")
+        labels = model.predict([[0.0, 1.0]] * RUN, run="a")
+        pipe.send((labels.tolist(), model.counts_.tolist()))
+
+
+RUN = 20 * 128
+
+
+def test_killed_at_any_moment_no_answer_is_lost_and_no_query_charged_twice(tmp_path):
+    """What the store charged is exactly what the answers in it cost, after every kill."""
+    rng, kills, runs, halfway, seconds = np.random.default_rng(5), 0, 0, 0, 0.4
+    event = ac.Gaussian(5.0)
+    while kills < max(KILLS // 2, 50):
+        runs += 1
+        where, before, result = str(tmp_path / f"store {runs}"), np.empty(0), None
+        while result is None:
+            process, reader = start(running_child, where)
+            told, begun = [reader.recv()], time.perf_counter()
+            process.join(rng.uniform(0, seconds))
+            process.kill()
+            process.join()
+            kills += process.exitcode == -signal.SIGKILL
+            listen(reader, told)
+            reader.close()
+            result = told[1] if len(told) > 1 else None
+            if result is not None:
+                seconds = min(seconds, time.perf_counter() - begun)
+            with open_store(where) as store:
+                labels, counts = store.answers("a", 0, RUN) if store.settings() and begun_run(store) else ([], [])
+                (spent,) = store.spent(store.positions(["a"]))
+            done = np.asarray(labels) >= 0
+            filter = ac.IndividualFilter(1e6)
+            cost = filter.units(1 / (2 * event.sigma**2)) + filter.units(1 / (2 * 0.25 * np.asarray(counts)[done]))
+            assert cost.sum() == pytest.approx(spent, rel=1e-9), "charged for what is there, and for nothing else"
+            assert np.array_equal(np.asarray(labels)[: len(before)], before), "kept"
+            before = np.asarray(labels)[: int(done.sum())]
+            halfway += 0 < done.sum() < RUN
+        assert result[0] == labels.tolist()
+        assert (np.asarray(result[0]) >= 0).all()
+    assert halfway > kills // 10
+
+
+def begun_run(store):
+    with store.batch():
+        return bool(list(store._run("SELECT 1 FROM knn_runs")))
 
 
 # --- killed --------------------------------------------------------------------------------------------
@@ -166,7 +426,7 @@ def test_a_durable_store_keeps_what_was_spent(tmp_path):
 def answering_child(where, seed, pipe):
     """Answers four queries at a time, and says what, until it is killed."""
     with open_store(where) as store:
-        model = ind(store=store, budget=50.0, reuse=8, rng=seed).fit(X, Y)
+        model = ind(store=store, budget=50.0, reuse=8, rng=seed).fit(X, Y, IDS)
         pipe.send("ready")
         for first in range(0, 4000, 4):
             pipe.send(model.predict(QUERIES[np.arange(first, first + 4) % 40]).tolist())
@@ -176,7 +436,7 @@ def replayed(before, seed, batches):
     """(answers, units spent) of such a child that was not killed in so many batches."""
     ledger = Ledger()
     ledger.units = dict(zip(ledger.positions([str(i) for i in range(300)]), before, strict=True))
-    model = ind(store=ledger, budget=50.0, reuse=8, rng=seed).fit(X, Y)
+    model = ind(store=ledger, budget=50.0, reuse=8, rng=seed).fit(X, Y, IDS)
     answers = [model.predict(QUERIES[np.arange(4 * i, 4 * i + 4) % 40]).tolist() for i in range(batches)]
     return answers, CAP - np.array(ledger.left())
 

@@ -1,11 +1,15 @@
 """Interrupted runs: what was drawn is on disk as charged, what was answered is kept, and the run goes on."""
 
+import copy
 import multiprocessing
 import os
+import pickle
+import shutil
 import signal
 import sqlite3
 import time
 from contextlib import closing, contextmanager
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms.exclusive import UsageError
 from mechanisms.journal import Journal, JournalError
 from mechanisms.noise import Seeded, System
 from mechanisms.rounds import label_in_rounds
@@ -399,7 +404,7 @@ def refusal(use):
         (knn, lambda: knn(5, n_classes=4), QUERIES, "n_classes"),
         # the votes are the same events: only k, and the width of a set, tell them apart
         (sets, lambda: sets(5, k=9), QUERIES, "n_neighbors"),
-        (sets, lambda: sets(5, classes=2), QUERIES, "labels"),
+        (sets, lambda: sets(5, classes=2), QUERIES, "labels, n_classes, private"),
         (gnmax, lambda: gnmax(5, sigma=1.5), QUERIES, "vote"),
         (lnmax, lambda: lnmax(5, scale=1.5), QUERIES, "vote"),
         (lnmax, lambda: gnmax(5, screening_sigma=None), QUERIES, "mechanism, vote"),
@@ -518,3 +523,104 @@ def test_an_empty_file_and_no_queries(tmp_path):
     for _ in range(2):
         with Journal(tmp_path / "journal") as journal:
             assert knn(5).label([], journal).composition == ac.Composition()
+
+
+# --- forks, threads, copies ------------------------------------------------------------------------------
+
+
+def test_a_fork_cannot_charge(tmp_path):
+    """Two processes would draw for one charge: 30 charges for 60 releases."""
+    with Journal(tmp_path / "journal") as journal:
+        part = journal.part({"a": 1})
+        part.charge(0, "vote")
+        for use in (
+            lambda: part.charge(1, "vote"),
+            lambda: part.answer(0, 3, None),
+            lambda: journal.part({"a": 2}),
+            lambda: knn(None).label(QUERIES[:1], journal),
+        ):
+            child = os.fork()
+            if child == 0:
+                try:
+                    use()
+                except UsageError:
+                    os._exit(7)
+                os._exit(1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(UsageError, match="a copy of a Journal"):
+                copied(journal)
+        part.charge(1, "vote")
+    charges, answers = on_disk(tmp_path / "journal")
+    assert charges == {("run 0", 0, "vote"), ("run 0", 1, "vote")}
+    assert answers == {}
+
+
+def test_threads_take_turns(tmp_path):
+    """Each charge is there once, and every one of them."""
+    with Journal(tmp_path / "journal") as journal:
+        part, granted = journal.part({}), []
+
+        def charge():
+            granted.extend([part.charge(query, "vote") for query in range(100)])
+
+        threads = [Thread(target=charge) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert sum(granted) == 100
+    assert len(on_disk(tmp_path / "journal")[0]) == 100
+    with Journal(tmp_path / "journal") as journal, journal._database.transaction() as run:
+        assert list(run("SELECT count(*), max(number) FROM log")) == [(101, 101)]
+
+
+def test_a_keyed_digest_is_of_the_arrays_and_of_the_journal(tmp_path):
+    with Journal(tmp_path / "a") as journal, Journal(tmp_path / "b") as other:
+        digest = journal.keyed_digest
+        assert digest(X, Y) == digest(X.copy(), Y.copy()) == digest(np.asfortranarray(X), Y.tolist())
+        several = [
+            *(digest(X, Y), digest(Y, X), digest(X), digest(X.T, Y), digest(X.astype(float), Y), digest(X[::-1], Y)),
+            *(digest(X[:, :2], X[:, 2:]), digest(X, Y, []), other.keyed_digest(X, Y), digest()),
+        ]
+        assert len(set(several)) == len(several)
+        assert {len(each) for each in several} == {64}
+        with pytest.raises(ac.ParameterError, match="array of object to be digested; accepted: numbers, or fixed text"):
+            digest(np.array([X, None], dtype=object))
+    with Journal(tmp_path / "a") as journal:
+        assert journal.keyed_digest(X, Y) == several[0]
+
+
+@pytest.mark.parametrize("private", [(X[::-1], Y), (X, (Y + 1) % 3)])
+def test_other_private_records_are_refused(private, tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        knn(None).label(QUERIES[:2], journal)
+    with Journal(tmp_path / "journal") as journal:
+        assert "other private" in refusal(lambda: knn(None).fit(*private).label(QUERIES[:2], journal))
+
+
+def test_an_older_copy_and_a_cut_one_are_refused(tmp_path):
+    path = tmp_path / "journal"
+    with Journal(path) as journal:
+        part = journal.part({})
+        part.charge(0, "vote")
+        shutil.copyfile(path, tmp_path / "old")
+        part.charge(1, "vote")
+    new = path.read_bytes()
+    shutil.copyfile(tmp_path / "old", path)
+    assert "it was put back from an older copy" in refusal(lambda: Journal(path))
+    path.write_bytes(new)
+    assert len(on_disk(path)[0]) == 2
+    for sql, left in (
+        ("DELETE FROM log WHERE number = 2", "damaged"),
+        ("DELETE FROM log WHERE number = 3", "damaged"),
+        ("DELETE FROM head", "damaged"),
+        ("UPDATE log SET query = 5 WHERE number = 2", "damaged"),
+        ("CREATE TABLE parts (part TEXT)", "made by an earlier version"),
+    ):
+        shutil.copyfile(path, tmp_path / "copy")
+        with closing(sqlite3.connect(tmp_path / "copy")) as database, database:
+            database.execute(sql)
+        assert left in refusal(lambda: Journal(tmp_path / "copy"))
+    (tmp_path / "copy").write_bytes(new[: len(new) // 2])
+    refusal(lambda: Journal(tmp_path / "copy"))

@@ -1,5 +1,6 @@
 """The wire: what was written is read, anything else is refused by name and changes nothing."""
 
+import hashlib
 import struct
 import zlib
 
@@ -20,10 +21,12 @@ from mechanisms.messages import (
     SummedCounts,
     UnknownVersion,
     UnsuitableMessage,
+    digest_of,
 )
 from mechanisms.setup import Setup
 
 SESSION = bytes(range(16))
+DIGEST = bytes(range(100, 132))
 PAYLOADS = {
     "counts": ClientCounts(np.array([[1, 0], [2**32 - 1, 3]]), 7).pack(),
     "summed": SummedCounts(np.array([[5, 2**61]]), 9, np.array([3, 2**64 - 1], np.uint64)).pack(),
@@ -33,7 +36,7 @@ READERS = {"counts": ClientCounts.unpack, "summed": SummedCounts.unpack, "report
 
 
 def packed(payload=b"payload", kind=Kind.COUNTS):
-    return Message(kind, 3, SESSION, 11, payload).pack()
+    return Message(kind, 3, SESSION, 11, payload, DIGEST).pack()
 
 
 def a_setup(**changed):
@@ -50,14 +53,15 @@ def a_setup(**changed):
 def test_the_layout_is_the_documented_one():
     data = packed(b"xyz")
     assert data[:4] == b"RkNN"
-    assert data[4] == 1
+    assert data[4] == 2
     assert data[5] == 2
     assert data[6:8] == b"\0\0"
     assert struct.unpack("<I", data[8:12]) == (3,)
     assert data[12:28] == SESSION
     assert struct.unpack("<QQ", data[28:44]) == (11, 3)
-    assert struct.unpack("<I", data[44:48]) == (zlib.crc32(data[:44] + data[48:]),)
-    assert data[48:] == b"xyz"
+    assert data[44:76] == DIGEST
+    assert struct.unpack("<I", data[76:80]) == (zlib.crc32(data[:76] + data[80:]),)
+    assert data[80:] == b"xyz"
 
 
 @given(
@@ -66,9 +70,10 @@ def test_the_layout_is_the_documented_one():
     session=st.binary(min_size=16, max_size=16),
     client=st.integers(0, 2**64 - 1),
     payload=st.binary(max_size=200),
+    digest=st.binary(min_size=32, max_size=32).filter(any),
 )
-def test_messages_are_read_as_they_were_written(kind, number, session, client, payload):
-    message = Message(kind, number, session, client, payload)
+def test_messages_are_read_as_they_were_written(kind, number, session, client, payload, digest):
+    message = Message(kind, number, session, client, payload, bytes(32) if kind == Kind.SETUP else digest)
     for data in (message.pack(), bytearray(message.pack()), memoryview(message.pack())):
         assert Message.unpack(data) == message
 
@@ -105,12 +110,21 @@ def test_what_is_not_bytes_is_refused(data):
 
 def test_other_versions_and_oversized_payloads_have_names_of_their_own():
     other = bytearray(packed())
-    other[4] = 2
-    with pytest.raises(UnknownVersion, match="version 2; accepted: 1"):
+    other[4] = 1
+    with pytest.raises(UnknownVersion, match="version 1; accepted: 2"):
         Message.unpack(bytes(other))
     assert Message.unpack(packed(b"12345678"), limit=8).payload == b"12345678"
     with pytest.raises(OversizedMessage, match="9 bytes; accepted: at most 8"):
         Message.unpack(packed(b"123456789"), limit=8)
+
+
+def test_answers_bear_a_digest_and_setups_none():
+    for kind, digest in ((Kind.SETUP, DIGEST), (Kind.COUNTS, bytes(32)), (Kind.SHUFFLED, bytes(32))):
+        with pytest.raises(CorruptMessage, match="a digest in a setup, or none in an answer"):
+            Message.unpack(Message(kind, 1, SESSION, 1, b"", digest).pack())
+    opening = a_setup().pack(1, SESSION)
+    assert Message.unpack(opening).digest == bytes(32)
+    assert digest_of(opening) == hashlib.sha256(opening).digest()
 
 
 def test_a_length_is_judged_before_anything_of_that_length_is_made():
@@ -162,7 +176,7 @@ def test_payloads_are_read_as_they_were_written():
 def test_what_does_not_fit_is_not_written():
     with pytest.raises(ac.ParameterError, match="below 2\\^32"):
         ClientCounts(np.array([[2**32]]), 1).pack()
-    for changed in ({"round": 0}, {"client": 2**64}, {"session": b"short"}):
+    for changed in ({"round": 0}, {"client": 2**64}, {"session": b"short"}, {"digest": b"short"}):
         fields = {"kind": Kind.COUNTS, "round": 1, "session": SESSION, "client": 1, "payload": b"", **changed}
         with pytest.raises(ac.ParameterError):
             Message(**fields).pack()

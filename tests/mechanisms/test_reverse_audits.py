@@ -81,7 +81,7 @@ def test_local_reports_themselves(randomizer, share, caught):
     def mechanism(data, rng, runs):
         # so many records of the input that changes are so many independent messages
         copies = np.repeat(data[0][1:2], runs, axis=0), np.repeat(data[1][1:2], runs)
-        client = Client(*copies, 1, "local", rng=rng)
+        client = Client(*copies, 1, "local", rng=rng, max_epsilon=share)
         reports = Reports.unpack(Message.unpack(client.answer(setup.pack(1, bytes(16)))).payload)
         return [reports.body[i : i + reports.size] for i in range(0, len(reports.body), reports.size)]
 

@@ -8,6 +8,7 @@ import pytest
 import accountant as ac
 from mechanisms.cli import main
 from mechanisms.datasets import load, private_public_test_split
+from mechanisms.exclusive import UsageError
 from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting, split_over_clients
 
 CUT = private_public_test_split(load("digits"), (988, 503, 305), 0)
@@ -38,28 +39,55 @@ def test_digits_badly_split():
         setting = ReverseSetting(epsilon=1.0, delta=0.0, clients=clients, client_split=how, seed=1)
         experiment = ReverseExperiment(setting, CUT.private, CUT.public, CUT.test)
         assert experiment.guarantee.epsilon == 1.0
-        runs[how] = experiment.run()
+        runs[how] = experiment.run(diagnostics=True)
         assert runs[how].spent == experiment.planned == 1 * ac.Laplace(2.0, 1.0, 2, adjacency=ac.Adjacency.REPLACE)
         np.testing.assert_array_equal(runs[how].labels, runs["iid"].labels)
-        assert runs[how].student_accuracy > experiment.noiseless_accuracy - 0.08 > 0.8
+        found = runs[how].diagnostics
+        assert found.student_accuracy > found.noiseless_accuracy - 0.08 > 0.8
+        assert found.nonprivate_accuracy > 0.9
+        assert found.label_accuracy > 0.8
+
+
+def test_diagnostics_only_when_asked_for_and_one_run():
+    experiment = ReverseExperiment(ReverseSetting(epsilon=1.0, delta=0.0, seed=1), CUT.private, CUT.public, CUT.test)
+    assert experiment.run().diagnostics is None
+    with pytest.raises(UsageError, match=r"ReverseExperiment\.run was called before; accepted: a new"):
+        experiment.run()
 
 
 def test_the_command(tmp_path, capsys):
     out = tmp_path / "labels.npz"
     options = ["--data", "digits", "--epsilon", "2", "--delta", "1e-5", "--seed", "0", "--clients", "20"]
-    assert main(["label", "reverse-knn", *options, "--noise", "discrete-laplace", "--json", "--out", str(out)]) == 0
-    summary = json.loads(capsys.readouterr().out)
+    discrete = [*options, "--noise", "discrete-laplace", "--json", "--out", str(out), "--diagnostics"]
+    assert main(["label", "reverse-knn", *discrete]) == 0
+    said, terminal = capsys.readouterr()
+    summary = json.loads(said)
     assert (summary["mechanism"], summary["model"], summary["clients"]) == ("reverse-knn", "central", 20)
     assert 1.9 < summary["epsilon"] <= 2.0
     assert summary["adjacency"] == "replace"
     assert summary["labelled"] == summary["records"]["public"]
-    assert summary["label_accuracy"] > 0.85
-    assert summary["bytes_per_client"] > 40 * 10 * 4
+    assert summary["records"]["private"] == 988
+    assert "accuracy" not in said
+    assert "bytes" not in said
+    for words in ("not private: do not publish", "label accuracy", "noiseless accuracy", "bytes per client"):
+        assert terminal.count(words) == 1
     with np.load(out) as found:
         assert found["answered"].all()
         assert len(found["label"]) == summary["records"]["public"]
+        assert json.loads(str(found["summary"])) == summary
     assert main(["label", "reverse-knn", *options, "--model", "local", "--queries", "10"]) == 0
     assert "epsilon of a report" in capsys.readouterr().out
+
+
+def test_nominal_is_for_add_remove_adjacency():
+    """Under replace adjacency the number of records is public."""
+    replace = ReverseSetting(epsilon=1.0, delta=0.0)
+    assert ReverseExperiment(replace, CUT.private, CUT.public).nominal == 988
+    with pytest.raises(ac.ParameterError, match="nominal = 900 records under replace adjacency"):
+        ReverseExperiment(replace, CUT.private, CUT.public, nominal=900)
+    other = ReverseSetting(epsilon=1.0, delta=0.0, adjacency="add-remove")
+    assert ReverseExperiment(other, CUT.private, CUT.public).nominal == 990
+    assert ReverseExperiment(other, CUT.private, CUT.public, nominal=900).nominal == 900
 
 
 @pytest.mark.parametrize(

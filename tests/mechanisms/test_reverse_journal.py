@@ -1,11 +1,16 @@
 """Reverse k-NN with a journal: a killed run goes on, with what it has charged and with the counts that it has."""
 
+import json
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pytest
 
+import accountant as ac
 import mechanisms as mx
 from mechanisms.journal import Journal, JournalError
-from mechanisms.reverse_knn import Federation
+from mechanisms.simulation import Federation
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)).astype(np.float32)
@@ -66,3 +71,51 @@ def test_another_run_is_refused(changes, tmp_path):
         labeller().label(X, Y, PUBLIC, journal=journal)
     with Journal(tmp_path / "journal") as journal, pytest.raises(JournalError, match="holds a run with other"):
         labeller(**changes).label(X, Y, PUBLIC, journal=journal)
+
+
+@pytest.mark.parametrize("changed", ["a label", "a feature", "one record less", "another order"])
+def test_other_private_data_are_refused(changed, tmp_path):
+    """Counts in a journal are those of the records that it was made for."""
+    records, labels = X.copy(), Y.copy()
+    with Journal(tmp_path / "journal") as journal:
+        labeller().label(records, labels, PUBLIC, journal=journal)
+    if changed == "a label":
+        labels[7] = (labels[7] + 1) % 3
+    elif changed == "a feature":
+        records[7, 0] += 1e-3
+    else:
+        rows = np.arange(299) if changed == "one record less" else np.arange(300)[::-1]
+        records, labels = records[rows], labels[rows]
+    with Journal(tmp_path / "journal") as journal, pytest.raises(JournalError, match="holds a run with other private"):
+        labeller().label(records, labels, PUBLIC, journal=journal)
+    with Journal(tmp_path / "journal") as journal:
+        labeller().label(X, Y, PUBLIC, journal=journal)
+
+
+def test_under_add_remove_a_journal_does_not_hold_the_number_of_records(tmp_path):
+    kept = []
+    for n in (99, 100):
+        path = tmp_path / f"{n}"
+        with Journal(path) as journal:
+            model = labeller(adjacency=ac.Adjacency.ADD_REMOVE, rng=None, n_classes=3, rounds=1)
+            model.label(X[:n], Y[:n], PUBLIC, np.arange(n), journal)
+        with closing(sqlite3.connect(path)) as database:
+            rows = database.execute("SELECT number, part, kind, query, text FROM log ORDER BY number").fetchall()
+        *others, (_, _, _, _, answer) = rows
+        header = json.loads(others[0][4])
+        assert len(header.pop("private")) == 64  # with a key that is in the file: neither side knows n from it
+        counts, *rest = json.loads(answer)
+        assert rest[1:3] == [None, None]
+        kept.append((others[1:], header, np.shape(counts), rest))
+    assert kept[0] == kept[1]
+
+
+def test_a_run_that_goes_on_is_charged_once(tmp_path):
+    """On the object that began it, what the journal holds is not released again."""
+    model = labeller()
+    for _ in range(2):
+        with Journal(tmp_path / "journal") as journal:
+            out = model.label(X, Y, PUBLIC, journal=journal)
+        assert model.spent_ == out.composition
+    other = model.label(X, Y, PUBLIC)
+    assert model.spent_ == out.composition + other.composition

@@ -1,5 +1,11 @@
 """Reverse k-NN: labels that do not depend on who holds what, noise that is priced, estimates that are unbiased."""
 
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +15,11 @@ from sklearn.datasets import make_blobs
 
 import accountant as ac
 from mechanisms.connections import Connections
+from mechanisms.exclusive import UsageError
 from mechanisms.protocols import central_event, noise_variance
 from mechanisms.reverse_knn import ReverseKNN, simplex_rows
+from mechanisms.students import NetworkStudent
+from mechanisms.targets import total_price
 
 POINTS, TRUTH = make_blobs(700, n_features=6, centers=5, cluster_std=1.0, random_state=0)
 X, Y, PUBLIC = POINTS[:500], TRUTH[:500], POINTS[500:]
@@ -146,8 +155,10 @@ def test_label_sets():
     np.testing.assert_array_equal(
         knn().label(X, single, PUBLIC).labels.argmax(axis=1), knn().label(X, Y, PUBLIC).labels
     )
+    two = knn(rounds=2)
     with pytest.raises(ac.ParameterError, match="rounds = 2 with label sets"):
-        knn(rounds=2).label(X, sets, PUBLIC)
+        two.label(X, sets, PUBLIC)
+    assert not hasattr(two, "spent_")
 
 
 def test_later_rounds_ask_where_the_student_is_uncertain():
@@ -296,3 +307,117 @@ def test_one_record_more_moves_k_counts_by_one():
     bare = ReverseKNN(n_queries=8, n_neighbors=2, epsilon=1e9, n_classes=4, rng=0)
     moved = bare.label(X, y, public).counts - bare.label(X[1:], y[1:], public).counts
     assert sorted(np.round(moved, 3).ravel().tolist()) == [0.0] * 30 + [1.0] * 2
+
+
+# --- what a run may depend on --------------------------------------------------------------------------
+
+
+def test_what_an_object_has_released_is_its_composition_for_good():
+    model = knn()
+    first = model.label(X, Y, PUBLIC)
+    second = model.set_params(epsilon=0.5).label(X, Y, PUBLIC)
+    assert model.spent_ == first.composition + second.composition
+    with pytest.raises(ac.ParameterError):
+        model.set_params(n_queries=0).label(X, Y, PUBLIC)
+    assert model.spent_ == first.composition + second.composition
+    model.set_params(n_queries=10, adjacency=ac.Adjacency.ADD_REMOVE)
+    with pytest.raises(ac.AdjacencyMismatch):
+        model.label(X, Y, PUBLIC)
+    assert model.spent_ == first.composition + second.composition
+
+
+@pytest.mark.parametrize("name", ["central, two rounds", "local, two rounds"])
+def test_parameters_that_change_while_a_run_goes_on_change_nothing(name):
+    expected = knn(**SETTINGS[name]).label(X, Y, PUBLIC)
+
+    def meddling():
+        others = {
+            "epsilon": 99.0,
+            "rounds": 9,
+            "n_queries": 3,
+            "n_neighbors": 3,
+            "noise": "gaussian",
+            "model": "central",
+        }
+        model.set_params(**others, soft_labels=False, balance=0.0, n_classes=9, make_student=None, delta=0.5)
+        return NetworkStudent()
+
+    model = knn(**SETTINGS[name], make_student=meddling)
+    found = model.label(X, Y, PUBLIC)
+    np.testing.assert_array_equal(found.soft, expected.soft)
+    assert found.composition == found.planned == model.spent_ == expected.composition
+    assert found.guarantee(1e-5) == expected.guarantee(1e-5)
+
+
+def test_a_student_cannot_start_another_run_of_the_same_object():
+    def greedy():
+        return model.label(X, Y, PUBLIC)
+
+    model = knn(rounds=2, make_student=greedy)
+    with pytest.raises(UsageError, match="label was called from within"):
+        model.label(X, Y, PUBLIC)
+    assert model.spent_.releases == 1
+
+
+def test_threads_charge_all_that_they_release():
+    model = knn(n_queries=3)
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda _: model.label(X[:50], Y[:50], PUBLIC), range(12)))
+    assert model.spent_.releases == len(runs) == 12
+
+
+def test_a_used_object_is_not_copied():
+    model = knn()
+    copy.deepcopy(model)
+    model.label(X, Y, PUBLIC)
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(UsageError):
+            make(model)
+    assert clone(model).get_params() == model.get_params()
+
+
+def public_side(out):
+    """All of a result but for what noise pays for."""
+    release = {each.name: getattr(out.release, each.name) for each in fields(out.release)}
+    shapes = [(each.counts.shape, each.variance.tolist(), each.queries.tolist()) for each in out.rounds[:1]]
+    return release, shapes, out.bytes_per_client, out.composition, out.planned, out.answered.tolist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 40), st.data())
+def test_under_add_remove_results_do_not_tell_the_number_of_records(n, data):
+    clients = np.array(data.draw(st.lists(st.integers(0, 5), min_size=n + 1, max_size=n + 1)))
+    model = {"adjacency": ac.Adjacency.ADD_REMOVE, "n_classes": 5, "rng": data.draw(st.integers(0, 9))}
+    rows = data.draw(st.permutations(range(500)))[: n + 1]
+    found = [knn(**model).label(X[some], Y[some], PUBLIC, clients[: len(some)]) for some in (rows[:n], rows)]
+    assert public_side(found[0]) == public_side(found[1])
+    assert not found[0].release.records_public
+    assert knn().label(X, Y, PUBLIC).release.records_public
+
+
+def test_only_a_crowd_plans_by_the_number_of_records():
+    for name, changes in SETTINGS.items():
+        plans = [knn(**changes).planned(n, 5) for n in (500, 501)]
+        same = all(getattr(plans[0], each.name) == getattr(plans[1], each.name) for each in fields(plans[0]))
+        assert same is not name.startswith("shuffle")
+        assert plans[0].records_public
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 0.3, 1.1])
+@pytest.mark.parametrize("rounds", [3, 7, 10])
+@pytest.mark.parametrize("randomizer", ["collision", "randomized-response", "separation"])
+def test_local_rounds_add_up_to_no_more_than_was_asked_exactly(epsilon, rounds, randomizer):
+    release = knn(model="local", epsilon=epsilon, rounds=rounds, randomizer=randomizer).planned(500, 5)
+    assert total_price(rounds * release.event, 0.0) <= Fraction(epsilon)
+    assert total_price(rounds * release.event, 0.0) > Fraction(epsilon) * Fraction(1 - 1e-9)
+
+
+@pytest.mark.parametrize("randomizer", ["collision", "best", "separation"])
+@pytest.mark.parametrize(("epsilon", "delta", "rounds", "n"), [(1.5, 1e-3, 1, 40), (1.0, 1e-6, 3, 400)])
+def test_small_crowds_are_calibrated_although_the_best_randomizer_changes(randomizer, epsilon, delta, rounds, n):
+    """Where the number of buckets changes with epsilon the price leaps down."""
+    knn = ReverseKNN(
+        4, epsilon=epsilon, delta=delta, model="shuffle", randomizer=randomizer, rounds=rounds, n_classes=3
+    )
+    price = knn.planned(n, 3).guarantee(delta)
+    assert 0.99 * epsilon < price.epsilon <= epsilon

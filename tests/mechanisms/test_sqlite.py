@@ -1,5 +1,7 @@
 """Files that remember: one file after every commit, and an older copy of it is noticed."""
 
+import contextlib
+import gc
 import os
 import shutil
 import sqlite3
@@ -117,9 +119,71 @@ def test_others_are_left_alone_and_damage_is_refused(tmp_path):
         opened(tmp_path / "c.db")
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_fork_that_ends_leaves_the_transaction_alone(tmp_path, alone):
+    """SQLite closed in a child would roll the parent's transaction back, under its feet."""
+    database = opened(tmp_path / "a.db", alone=alone)
+    with database.transaction() as run:
+        run("PRAGMA cache_size = 1")
+        run("CREATE TABLE big (text BLOB)")
+        for _ in range(50):
+            run("INSERT INTO big VALUES (zeroblob(4000))")  # which goes to the file before the end
+        run("INSERT INTO charges VALUES (1)")
+        assert (tmp_path / "a.db-journal").exists()
+        child = os.fork()
+        if child == 0:
+            database.__dict__.clear()
+            del database, run
+            gc.collect()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert (tmp_path / "a.db-journal").exists(), "the child has rolled back"
+        run("INSERT INTO charges VALUES (2)")
+    database.close()
+    assert charges(opened(tmp_path / "a.db")) == [1, 2]
+
+
 def test_one_process_at_a_time(tmp_path):
     database = opened(tmp_path / "a.db", alone=True)
     with pytest.raises(Refused, match="another process"):
         opened(tmp_path / "a.db")
     database.close()
     opened(tmp_path / "a.db", alone=True)
+
+
+def test_only_its_owner_can_read_what_is_made(tmp_path):
+    old = os.umask(0)
+    try:
+        database = opened(tmp_path / "a.db")
+        charge(database, 1)
+        database.close()
+    finally:
+        os.umask(old)
+    assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_second_connection_leaves_the_locks_of_the_first(tmp_path):
+    """POSIX drops all locks of a process when any of its descriptors of the file is closed."""
+    first = opened(tmp_path / "a.db")
+    with first.transaction() as run:
+        run("INSERT INTO charges VALUES (:query)", {"query": 1})
+        with pytest.raises(Refused, match="another process"):
+            opened(tmp_path / "a.db")
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(Exception):
+                raw = sqlite3.connect(tmp_path / "a.db", timeout=0, isolation_level=None)
+                raw.execute("BEGIN IMMEDIATE")
+                os._exit(1)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, "the lock was gone"
+
+
+def test_what_is_left_of_a_removal_refuses_no_new_file(tmp_path, monkeypatch):
+    database = opened(tmp_path / "a.db")
+    charge(database, 1)
+    database.close()
+    removed = []
+    monkeypatch.setattr("mechanisms.sqlite.os.remove", lambda path: removed.append(path.name))
+    remove_database(tmp_path / "a.db")
+    assert removed[0] == "a.db.generation"

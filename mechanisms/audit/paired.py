@@ -1,4 +1,4 @@
-"""Lower confidence bounds on the epsilon of any mechanism, found by running it."""
+"""Audits by many runs on two neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def audit(
         In (0, 1).
     score : callable, optional
         ``score(output) -> float``, far apart on the two data sets; outputs that seldom repeat, other than numbers,
-        need one.
+        need one. Best a log likelihood ratio: `mechanisms.audit.likelihood` makes it of what is promised.
     batched : bool
         For speed: ``mechanism(data, rng, runs)`` returns all outputs at once, an array (runs along its first axis),
         list or tuple; `score` then takes all of them and returns as many numbers.
@@ -159,6 +159,9 @@ def audit(
     probability at most (1 - confidence)/4 each. There are four, two per direction, so with probability at least
     `confidence` all hold (union bound), and (epsilon, delta)-DP then gives, in both directions,
     ``p_low <= P(S) <= e^epsilon Q(S) + delta <= e^epsilon q_high + delta``.
+
+    With a score, S is the set of outputs whose score is in the chosen set of numbers: fixed, too, given the first
+    half. A score that is wrong, or made for another mechanism, may cost power; it cannot make the bound wrong.
     """
     if not callable(mechanism):
         raise ac.ParameterError(f"mechanism = {shown(mechanism)}; accepted: a callable")
@@ -169,7 +172,7 @@ def audit(
     runs = int(checked_real("runs", runs, "an integer in [8, 1e9]", lambda n: 8 <= n <= 1e9 and n == int(n)))
     delta = checked_real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)
     confidence = checked_real("confidence", confidence, "(0, 1)", lambda value: 0 < value < 1)
-    generator = _generator(rng)
+    generator = generator_of(rng)
 
     halves = [_split(_run(mechanism, data, runs, generator, score, batched), generator) for data in neighbours]
     ranking, choosing, held_out = zip(*halves, strict=True)
@@ -179,12 +182,12 @@ def audit(
     for likely, other in ((0, 1), (1, 0)):
         event = _promising(ranking[likely], ranking[other], choosing[likely], choosing[other], alpha, delta)
         counts = event._hits(held_out[0]), event._hits(held_out[1])
-        bound = float(_log_ratio(counts[likely], counts[other], kept, alpha, delta))
+        bound = float(log_ratio(counts[likely], counts[other], kept, alpha, delta))
         audits.append(Audit(max(bound, 0.0), event, counts, (likely, other), kept, runs, delta, confidence))
     return max(audits, key=float)
 
 
-def _log_ratio(likely: Any, other: Any, runs: int, alpha: float, delta: float) -> FloatArray:
+def log_ratio(likely: Any, other: Any, runs: int, alpha: float, delta: float) -> FloatArray:
     """log((p_low - delta) / q_high), not clipped, from how often a set was hit (Clopper & Pearson 1934)."""
     some, missed = np.maximum(likely, 1), np.maximum(runs - other, 1)
     low = np.where(likely > 0, betaincinv(some, runs - some + 1, alpha), 0.0)
@@ -217,7 +220,7 @@ def _best_cut(likely: FloatArray, other: FloatArray, alpha: float, delta: float)
     pooled = np.sort(np.concatenate([likely, other]))[::-1]
     cuts = np.unique(pooled[np.geomspace(1, len(pooled), CUTS).astype(int) - 1])
     hits = [len(scores) - np.searchsorted(np.sort(scores), cuts) for scores in (likely, other)]
-    bounds = _log_ratio(hits[0], hits[1], len(likely), alpha, delta)
+    bounds = log_ratio(hits[0], hits[1], len(likely), alpha, delta)
     best = int(np.argmax(bounds))
     return float(bounds[best]), float(cuts[best])
 
@@ -293,7 +296,7 @@ def _key(output: Any) -> Hashable:
     return cast(Hashable, output)
 
 
-def _generator(rng: object) -> np.random.Generator:
+def generator_of(rng: object) -> np.random.Generator:
     """The Generator given, or one from a seed."""
     if isinstance(rng, np.random.Generator):
         return rng

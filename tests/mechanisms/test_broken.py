@@ -1,0 +1,65 @@
+"""Broken mechanisms are flagged, their intact twins are not.
+
+AUDIT_SEEDS=10 repeats every audit with so many seeds.
+"""
+
+import os
+
+import pytest
+
+import mechanisms as mx
+from tests.mechanisms.broken import NINE, kinds
+from tests.mechanisms.broken_lines import exchanged, replaced, with_lines
+from tests.mechanisms.broken_more import MORE
+
+SEEDS = range(int(os.environ.get("AUDIT_SEEDS", "1")))
+CASES = [*NINE, *MORE]
+
+
+def names(cases):
+    return {"argnames": "case", "argvalues": cases, "ids": [case.name for case in cases]}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(**names([case for case in CASES if case.caught]))
+def test_the_broken_one_is_flagged(case, seed):
+    _, promise, found = case.run(True, seed)
+    assert found.confidence == 0.95
+    assert float(found) > promise, f"promised {promise:.3f}; {found}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(**names(CASES))
+def test_the_intact_one_is_not_flagged(case, seed):
+    promised, promise, found = case.run(False, seed)
+    assert kinds(promised) == case.events
+    assert float(found) <= promise, f"promised {promise:.3f}; {found}"
+
+
+@pytest.mark.parametrize(**names([case for case in CASES if not case.caught]))
+def test_what_an_audit_cannot_see_is_said_to_be_so(case):
+    assert case.why
+    _, promise, found = case.run(True, 0)
+    assert float(found) <= promise
+
+
+def test_at_least_nine_and_ten():
+    assert len(NINE) == 9
+    assert sum(case.caught for case in MORE) >= 10
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_a_line_that_is_not_there_fails_aloud():
+    with pytest.raises(AssertionError, match="_votes_for holds 'no such line' 0 times"):
+        with_lines(mx.PrivateKNN, "_votes_for", ("no such line", ""))
+    with pytest.raises(AssertionError, match="times"):
+        exchanged(mx.PrivateKNN._votes_for, ("self", "other"))
+
+
+def test_functions_are_put_back():
+    from mechanisms import labelling
+
+    before = labelling.noisy_argmax
+    with replaced((labelling, "noisy_argmax", [("noise_of(event,", "0.5 * noise_of(event,")])):
+        assert labelling.noisy_argmax is not before
+    assert labelling.noisy_argmax is before
