@@ -2,6 +2,6 @@
 
 import sys
 
-from accountant.cli.main import main
+from accountant.cli import main
 
 sys.exit(main())

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 import accountant as ac
 import mechanisms as mx
 from mechanisms.datasets import Dataset, digits, private_public_test_split
-from mechanisms.experiment import Experiment, Setting
-from mechanisms.prediction import PredictionSetting, completed, predict
+from mechanisms.experiment.labelling import Experiment, Setting
+from mechanisms.experiment.prediction import PredictionSetting, completed, predict
 
 Answers = NDArray[np.int64]
 

@@ -19,8 +19,8 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.datasets import digits, private_public_test_split
-from mechanisms.experiment import Experiment, Setting
-from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting
+from mechanisms.experiment.labelling import Experiment, Setting
+from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting
 
 ROWS: dict[str, dict[str, Any]] = {
     "Private-kNN": {"mechanism": "private-knn"},

@@ -33,8 +33,8 @@ from rich.console import Console
 from rich.table import Table
 
 import mechanisms as mx
-from mechanisms.budgets import open_store
-from mechanisms.noise import as_randomness
+from mechanisms.budgets.store import open_store
+from mechanisms.noise.source import as_randomness
 
 CLASSES, DELTA = 10, 1e-5
 MEGABYTE = 1e6

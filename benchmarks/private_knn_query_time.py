@@ -30,8 +30,8 @@ from rich.console import Console
 from rich.table import Table
 
 import mechanisms as mx
-from mechanisms.noise import as_randomness
-from mechanisms.sampling import poisson_sample
+from mechanisms.noise.sampling import poisson_sample
+from mechanisms.noise.source import as_randomness
 
 CLASSES = 10
 MEGABYTE = 1e6

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import mechanisms as mx
-from mechanisms.connections import Connections
+from mechanisms.neighbours.reverse import Connections
 
 CLASSES = 10
 MEGABYTE = 1e6

@@ -5,12 +5,12 @@ here.
 """
 
 from mechanisms.audit import Audit, OneRunAudit, audit, audit_one_run
-from mechanisms.federation import Client, Server, Shuffler
+from mechanisms.budgets.journal import Journal
+from mechanisms.federation.ledger import Ledger, MemoryLedger
+from mechanisms.federation.messages import MessageError
+from mechanisms.federation.server import Client, Server, Shuffler
 from mechanisms.individual_knn import IndividualKNN
-from mechanisms.journal import Journal
 from mechanisms.labelling import Labelling
-from mechanisms.ledger import Ledger, MemoryLedger
-from mechanisms.messages import MessageError
 from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN

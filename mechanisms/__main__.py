@@ -2,6 +2,6 @@
 
 import sys
 
-from mechanisms.cli import main
+from mechanisms.cli.command import main
 
 sys.exit(main())

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.budgets.identifiers import checked_ids
+from mechanisms.budgets.individual import Budgets, Known, checked_source
+from mechanisms.budgets.protocol import BudgetStore
+from mechanisms.budgets.runs import Run
+from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
-from mechanisms.hashing import as_hashing
-from mechanisms.identifiers import checked_ids
-from mechanisms.individual_budgets import Budgets, Known, checked_source
-from mechanisms.individual_runs import Run
-from mechanisms.kernels import Answered, Features, Floats, Records, Slots, as_kernel, grown
-from mechanisms.noise import noise_of
-from mechanisms.parameters import Parameters
-from mechanisms.stores import BudgetStore
+from mechanisms.neighbours.hashing import as_hashing
+from mechanisms.neighbours.kernels import Answered, Features, Floats, Records, Slots, as_kernel, grown
+from mechanisms.noise.source import noise_of
 from mechanisms.validation import checked_count, checked_features, checked_labels, checked_positive, checked_queries
 
 __all__ = ["BudgetStore", "IndividualKNN"]

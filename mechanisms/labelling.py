@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.budgets.journal import Journal, Part
+from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive
-from mechanisms.journal import Journal, Part
 from mechanisms.labelling_plan import LabellingPlan, PlanExceeded, Promises, difference
-from mechanisms.noise import Randomness
-from mechanisms.parameters import Parameters
+from mechanisms.noise.source import Randomness
 from mechanisms.voting import noisy_argmax, passes_screening
 
 __all__ = ["Labeller", "Labelling", "LabellingPlan", "PlanExceeded", "least_noise"]

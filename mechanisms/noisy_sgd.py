@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
-from mechanisms.noise import Floats, as_randomness, noise_of
-from mechanisms.parameters import Parameters
-from mechanisms.sampling import poisson_sample, rate_of
+from mechanisms.noise.sampling import poisson_sample, rate_of
+from mechanisms.noise.source import Floats, as_randomness, noise_of
 from mechanisms.validation import (
     checked_count,
     checked_features,

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
-from mechanisms.journal import Journal
 from mechanisms.labelling import Labeller, Labelling
-from mechanisms.noise import as_randomness
+from mechanisms.noise.source import as_randomness
 from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries, few_threads
 from mechanisms.voting import tally
 

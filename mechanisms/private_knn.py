@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
-from mechanisms.journal import Journal
 from mechanisms.labelling import Labeller, Labelling, least_noise
-from mechanisms.neighbours import Neighbours
-from mechanisms.noise import as_randomness
-from mechanisms.sampling import poisson_sample, rate_of
+from mechanisms.neighbours.euclidean import Neighbours
+from mechanisms.noise.sampling import poisson_sample, rate_of
+from mechanisms.noise.source import as_randomness
 from mechanisms.validation import (
     checked_count,
     checked_features,

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.connections import Connections
+from mechanisms.neighbours.reverse import Connections
 from mechanisms.validation import checked_count, checked_features, few_threads, needed
 
 __all__ = ["central_points", "cluster_centres"]

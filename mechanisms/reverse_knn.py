@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.clients import MODELS, label_sets
+from mechanisms.budgets.journal import Journal, Part
+from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
-from mechanisms.federation import Counts
-from mechanisms.journal import Journal, Part
-from mechanisms.noise import Randomness, as_randomness
-from mechanisms.parameters import Parameters
-from mechanisms.releases import NOISES, Release, release_for
-from mechanisms.reverse_rounds import Course, ReverseLabelling, Round, simplex_rows
-from mechanisms.setup import Setup
-from mechanisms.simulation import Federation, checked_holders
+from mechanisms.federation.client import MODELS, label_sets
+from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.rounds import Course, ReverseLabelling, Round, simplex_rows
+from mechanisms.federation.server import Counts
+from mechanisms.federation.simulation import Federation, checked_holders
+from mechanisms.federation.trust_models import NOISES, Release, release_for
+from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.validation import checked_count, checked_features, checked_positive, checked_real
 
 __all__ = ["ReverseKNN", "ReverseLabelling", "Round", "simplex_rows"]
@@ -28,7 +28,7 @@ __all__ = ["ReverseKNN", "ReverseLabelling", "Round", "simplex_rows"]
 class ReverseKNN(Exclusive, Parameters):
     """Reverse k-NN labelling (reverse-knn, Alg. 1) in one call, with all its parties in one process.
 
-    Server, clients and shuffler are `mechanisms.federation`'s and exchange the same bytes as in a deployment. A
+    Server, clients and shuffler are `mechanisms.federation.server`'s and exchange the same bytes as in a deployment. A
     record's votes depend on that record and on public things, so that labels, with a seed, do not depend on how records
     are split over clients. Under REPLACE the number of records is public, and results tell it. Under ADD_REMOVE
     nothing tells it, but that there is at least one.

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.budgets.journal import Journal
 from mechanisms.features import FeatureMap, Matrix, feature_map
-from mechanisms.journal import Journal
 from mechanisms.labelling import Labelling
-from mechanisms.noise import as_randomness
+from mechanisms.noise.source import as_randomness
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.queries import central_points
-from mechanisms.students import NetworkStudent, Student
+from mechanisms.students.network import NetworkStudent, Student
 from mechanisms.validation import checked_count, checked_features
 
 __all__ = ["Rounds", "label_in_rounds"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.noise import Floats, Randomness, noise_of
+from mechanisms.noise.source import Floats, Randomness, noise_of
 
 __all__ = ["clipped_votes", "noisy_argmax", "noisy_label_set", "passes_screening", "tally"]
 

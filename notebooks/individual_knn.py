@@ -28,9 +28,9 @@ from rich.table import Table
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.budgets import open_store
+from mechanisms.budgets.store import open_store
 from mechanisms.datasets import digits, private_public_test_split
-from mechanisms.prediction import PredictionSetting, completed, predict
+from mechanisms.experiment.prediction import PredictionSetting, completed, predict
 
 EPSILON, DELTA = 2.0, 1e-4
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.cli.main import main
+from accountant.cli import main
 from accountant.plan import EVENTS, builtin_plans, load_plan
 
 GAUSSIAN = 'delta = 1e-5\n\n[[release]]\nevent = "gaussian"\nsigma = 20\ncount = 10\n'

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.cli.main import main
+from accountant.cli import main
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.renyi.conversion import epsilon_from_renyi
 

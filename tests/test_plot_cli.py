@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accountant.cli.main import main
+from accountant.cli import main
 from accountant.cli.plot import OPTIONS
 
 PLAN = """delta = 1e-5

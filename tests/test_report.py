@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import accountant as ac
-from accountant.cli.main import main
+from accountant.cli import main
 from accountant.guarantee import rounded_down, rounded_up
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan
 from accountant.plots.style import LINES, STYLE, _darker

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.cli.main import main
+from accountant.cli import main
 from accountant.sweep import BLOCK
 
 PLAN = """delta = 1e-5

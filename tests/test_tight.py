@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.cli.main import main
+from accountant.cli import main
 from accountant.tight.closed_forms import closed_form, inverse_profile
 
 SCREENING = ac.NoisyScreening(85, 210, 300)

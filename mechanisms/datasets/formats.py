@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.datasets.dataset import DataError, Dataset, decoding, whole_labels
-from mechanisms.matlab import matlab_arrays
+from mechanisms.datasets.matlab import matlab_arrays
 from mechanisms.validation import needed
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Reverse k-NN as a Flower app: Flower carries the messages of `mechanisms.federation` between the parties.
+"""Reverse k-NN as a Flower app: Flower carries the messages of `mechanisms.federation.server` between the parties.
 
 `server` and `client` are the two halves, `options` what a run and a node are told.
 They need the extra ``federated``; no other module imports Flower.

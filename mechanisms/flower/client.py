@@ -10,11 +10,11 @@ from flwr.app import Message as Envelope
 from flwr.clientapp import ClientApp
 
 import accountant as ac
-from mechanisms.clients import Client
 from mechanisms.datasets import load
+from mechanisms.federation.client import Client
+from mechanisms.federation.ledger import Ledger
 from mechanisms.flower.options import NodeOptions
 from mechanisms.flower.parcels import parcel, refusal, unwrapped
-from mechanisms.ledger import Ledger
 
 __all__ = ["answer", "app", "opened", "respond"]
 

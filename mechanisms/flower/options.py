@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import accountant as ac
-from mechanisms.clients import MODELS
+from mechanisms.federation.client import MODELS
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.validation import checked_count, checked_positive, checked_real, shown
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
-from mechanisms.messages import CorruptMessage, UnsuitableMessage
+from mechanisms.federation.messages import CorruptMessage, UnsuitableMessage
 
 __all__ = ["parcel", "refusal", "unwrapped"]
 

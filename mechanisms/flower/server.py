@@ -19,15 +19,15 @@ from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.cli_data import check_output, write_results
+from mechanisms.cli.data import check_output, write_results
 from mechanisms.datasets import load
-from mechanisms.federation import Counts, Server
+from mechanisms.federation.messages import Message, MessageError, UnsuitableMessage
+from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.rounds import ReverseLabelling
+from mechanisms.federation.server import Counts, Server
 from mechanisms.flower.options import RunOptions
 from mechanisms.flower.parcels import parcel, unwrapped
-from mechanisms.messages import Message, MessageError, UnsuitableMessage
-from mechanisms.noise import as_randomness
-from mechanisms.reverse_rounds import ReverseLabelling
-from mechanisms.setup import Setup
+from mechanisms.noise.source import as_randomness
 from mechanisms.validation import checked_count
 
 __all__ = ["FederationError", "Rounds", "app", "label", "main"]

@@ -3,8 +3,10 @@
 import numpy as np
 
 import mechanisms as mx
-from mechanisms import labelling, noise, private_knn, reverse_rounds
+from mechanisms import labelling, private_knn
 from mechanisms.audit import canaries
+from mechanisms.federation import rounds as reverse_rounds
+from mechanisms.noise import source as noise
 from tests.mechanisms.broken import (
     INDIVIDUAL,
     SAMPLED_GAUSSIAN,

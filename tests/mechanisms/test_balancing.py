@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms import balancing
-from mechanisms.balancing import balanced_prices
-from mechanisms.connections import Connections
+from mechanisms.federation import balancing
+from mechanisms.federation.balancing import balanced_prices
+from mechanisms.neighbours.reverse import Connections
 
 RNG = np.random.default_rng(0)
 CROWDED = np.concatenate([RNG.normal(0, 1, (900, 5)), RNG.normal(3, 0.1, (100, 5))]).astype(np.float32)

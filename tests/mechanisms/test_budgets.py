@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms import budget_bases
-from mechanisms.budget_image import Image
-from mechanisms.budget_rows import BLOCK, COLUMNS
-from mechanisms.budgets import StoreError, open_store
+from mechanisms.budgets import bases as budget_bases
+from mechanisms.budgets.image import Image
+from mechanisms.budgets.rows import BLOCK, COLUMNS
+from mechanisms.budgets.store import StoreError, open_store
 from tests.mechanisms.children import KILLS, listen, start
 
 IDS = [f"record {i}" for i in range(40)]

@@ -11,12 +11,12 @@ import pyarrow.parquet
 import pytest
 
 import accountant as ac
-from mechanisms.cli import main
+from mechanisms.budgets.journal import Journal, Part
+from mechanisms.cli.command import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
 from mechanisms.exclusive import UsageError
-from mechanisms.experiment import Experiment, Setting
-from mechanisms.journal import Journal, Part
-from mechanisms.written import composition_of
+from mechanisms.experiment.labelling import Experiment, Setting
+from mechanisms.experiment.written import composition_of
 
 KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4"]
 SEEDED = [*KNN, "--seed", "3"]

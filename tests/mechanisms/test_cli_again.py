@@ -8,11 +8,11 @@ import pyarrow.parquet
 import pytest
 
 import accountant as ac
-from mechanisms import cli_results
-from mechanisms.cli import main
-from mechanisms.journal import Journal, Part
+from mechanisms.budgets.journal import Journal, Part
+from mechanisms.cli import results as cli_results
+from mechanisms.cli.command import main
+from mechanisms.experiment.written import composition_of
 from mechanisms.private_knn import PrivateKNN
-from mechanisms.written import composition_of
 
 KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4", "--queries", "15"]
 GNMAX = ["label", "gnmax", *KNN[2:]]

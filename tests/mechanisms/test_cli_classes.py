@@ -8,10 +8,10 @@ import pyarrow.parquet
 import pytest
 
 import accountant as ac
-from mechanisms.cli import main
-from mechanisms.cli_data import LEARNT_CLASSES
+from mechanisms.cli.command import main
+from mechanisms.cli.data import LEARNT_CLASSES
 from mechanisms.datasets import Dataset, digits
-from mechanisms.experiment import Experiment, Setting
+from mechanisms.experiment.labelling import Experiment, Setting
 
 RNG = np.random.default_rng(0)
 PRIVATE, PUBLIC = RNG.normal(size=(400, 5)), RNG.normal(size=(300, 5))

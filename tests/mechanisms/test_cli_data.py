@@ -5,7 +5,7 @@ import argparse
 import numpy as np
 import pytest
 
-from mechanisms.cli_data import add_data, parts
+from mechanisms.cli.data import add_data, parts
 from mechanisms.datasets import DataError
 
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from mechanisms.cli import main
+from mechanisms.cli.command import main
 from mechanisms.datasets import Dataset
-from mechanisms.experiment import Experiment, Setting
+from mechanisms.experiment.labelling import Experiment, Setting
+from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting
 from mechanisms.labelling import Labeller
-from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting
 
 CLASSES = 4
 

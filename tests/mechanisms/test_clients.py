@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from mechanisms.clients import Client, label_sets, labels_within
 from mechanisms.exclusive import UsageError
-from mechanisms.ledger import Ledger, MemoryLedger
-from mechanisms.messages import (
+from mechanisms.federation.client import Client, label_sets, labels_within
+from mechanisms.federation.ledger import Ledger, MemoryLedger
+from mechanisms.federation.messages import (
     ClientCounts,
     DuplicateMessage,
     Kind,
@@ -27,9 +27,9 @@ from mechanisms.messages import (
     UnsuitableMessage,
     digest_of,
 )
-from mechanisms.releases import release_for
-from mechanisms.setup import Setup
-from mechanisms.targets import Charge, Target, total_price
+from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.targets import Charge, Target, total_price
+from mechanisms.federation.trust_models import release_for
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2)).astype(np.float32)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accountant as ac
-from mechanisms import connections
-from mechanisms.connections import Connections, votes_of
+from mechanisms.neighbours import reverse as connections
+from mechanisms.neighbours.reverse import Connections, votes_of
 
 
 def by_definition(records, queries, k, prices):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms.conv_student import ConvStudent, _divergence, _perturbation
+from mechanisms.students.convolutional import ConvStudent, _divergence, _perturbation
 
 FAST = {"epochs": 2, "batch_size": 32}
 

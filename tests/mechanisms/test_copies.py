@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mechanisms.budgets import StoreError, open_store
-from mechanisms.journal import Journal, JournalError
+from mechanisms.budgets.journal import Journal, JournalError
+from mechanisms.budgets.store import StoreError, open_store
 from tests.mechanisms.children import CONTEXT
 
 COPIES = int(os.environ.get("BUDGET_COPIES", 40))

@@ -21,7 +21,7 @@ from scipy.io import loadmat, savemat
 import accountant as ac
 from mechanisms import datasets
 from mechanisms.datasets import DataError, Dataset, load, private_public_test_split
-from mechanisms.matlab import matlab_arrays
+from mechanisms.datasets.matlab import matlab_arrays
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

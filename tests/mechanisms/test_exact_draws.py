@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from mechanisms.exact_draws import DIGITS, LawTable, below, coins, logarithmic_series, poisson, scaled
-from mechanisms.noise import System, as_randomness
+from mechanisms.noise.exact_draws import DIGITS, LawTable, below, coins, logarithmic_series, poisson, scaled
+from mechanisms.noise.source import System, as_randomness
 
 TOP = 2**64 - 1
 

@@ -15,13 +15,13 @@ import pytest
 from sklearn.datasets import make_blobs
 
 import accountant as ac
+from mechanisms.federation.ledger import Ledger
+from mechanisms.federation.messages import DuplicateMessage, LateMessage, Message, MessageError, UnsuitableMessage
+from mechanisms.federation.round_setup import Setup
 from mechanisms.flower import APP
 from mechanisms.flower.options import NodeOptions, RunOptions
-from mechanisms.ledger import Ledger
-from mechanisms.messages import DuplicateMessage, LateMessage, Message, MessageError, UnsuitableMessage
-from mechanisms.noise import as_randomness
+from mechanisms.noise.source import as_randomness
 from mechanisms.reverse_knn import ReverseKNN
-from mechanisms.setup import Setup
 from tests.mechanisms.flower_children import deployment
 
 flwr = pytest.importorskip("flwr.app", reason="the extra federated is not installed")

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from mechanisms.clients import label_sets
-from mechanisms.federation import Client, Server, Shuffler, add_up
-from mechanisms.ledger import MemoryLedger
-from mechanisms.messages import (
+from mechanisms.federation.client import label_sets
+from mechanisms.federation.ledger import MemoryLedger
+from mechanisms.federation.messages import (
     ClientCounts,
     CorruptMessage,
     DuplicateMessage,
@@ -29,7 +28,8 @@ from mechanisms.messages import (
     WrongRound,
     digest_of,
 )
-from mechanisms.setup import Setup
+from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.server import Client, Server, Shuffler, add_up
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4)).astype(np.float32)

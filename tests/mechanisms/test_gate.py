@@ -22,13 +22,14 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms import individual_knn, labelling, noise, noisy_sgd, private_knn
-from mechanisms.cli import main
-from mechanisms.federation import Counts, Server, Shuffler
-from mechanisms.ledger import MemoryLedger
-from mechanisms.protocols import LocalProtocol, SharesProtocol
+from mechanisms import individual_knn, labelling, noisy_sgd, private_knn
+from mechanisms.cli.command import main
+from mechanisms.federation.ledger import MemoryLedger
+from mechanisms.federation.protocols import LocalProtocol, SharesProtocol
+from mechanisms.federation.server import Counts, Server, Shuffler
+from mechanisms.noise import source as noise
 from mechanisms.rounds import label_in_rounds
-from mechanisms.students import NetworkStudent
+from mechanisms.students.network import NetworkStudent
 from mechanisms.voting import noisy_argmax, noisy_label_set, passes_screening
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "guarantees.md"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.kernels import BATCH, Cosine
-from mechanisms.noise import as_randomness
+from mechanisms.neighbours.kernels import BATCH, Cosine
+from mechanisms.noise.source import as_randomness
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 6)).astype(np.float32)

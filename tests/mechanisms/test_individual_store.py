@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms.budgets import StoreError, open_store
+from mechanisms.budgets.store import StoreError, open_store
 from mechanisms.exclusive import UsageError
-from mechanisms.noise import Seeded, System
+from mechanisms.noise.source import Seeded, System
 from tests.mechanisms.children import KILLS, listen, start
 from tests.mechanisms.test_individual_knn import CAP, QUERIES, X, Y, silenced
 from tests.mechanisms.test_individual_knn import ind as plain_ind
@@ -42,7 +42,7 @@ def ind(rng=1, **changes):
 
 
 class Ledger:
-    """Budgets in memory, as `mechanisms.budgets` keeps them on disk."""
+    """Budgets in memory, as `mechanisms.budgets.store` keeps them on disk."""
 
     def __init__(self):
         self.names, self.units, self.settings = {}, {}, None

@@ -17,11 +17,11 @@ from sklearn.naive_bayes import GaussianNB
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms.budgets.journal import Journal, JournalError
 from mechanisms.exclusive import UsageError
-from mechanisms.journal import Journal, JournalError
-from mechanisms.noise import Seeded, System
+from mechanisms.noise.source import Seeded, System
 from mechanisms.rounds import label_in_rounds
-from mechanisms.students import NetworkStudent
+from mechanisms.students.network import NetworkStudent
 
 pytest.importorskip("opendp.prelude")
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mechanisms.hashing import Hashing
-from mechanisms.kernels import Cosine, RadialBasis, Records
-from mechanisms.noise import as_randomness
+from mechanisms.neighbours.hashing import Hashing
+from mechanisms.neighbours.kernels import Cosine, RadialBasis, Records
+from mechanisms.noise.source import as_randomness
 
 X = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
 ROWS = Cosine(0.0).prepared(X)

@@ -8,9 +8,9 @@ from multiprocessing import get_context
 import pytest
 
 import accountant as ac
-from mechanisms.ledger import Ledger, LedgerError, MemoryLedger
-from mechanisms.messages import DuplicateMessage, LateMessage, MessageError, UnsuitableMessage
-from mechanisms.targets import Charge, Target
+from mechanisms.federation.ledger import Ledger, LedgerError, MemoryLedger
+from mechanisms.federation.messages import DuplicateMessage, LateMessage, MessageError, UnsuitableMessage
+from mechanisms.federation.targets import Charge, Target
 
 REPLACE = ac.Adjacency.REPLACE
 

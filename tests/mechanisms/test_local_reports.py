@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from mechanisms.collision_hash import LARGEST_BUCKETS, buckets_of, falls_of, hits_of
-from mechanisms.collision_reports import best_buckets
-from mechanisms.local_reports import (
+from mechanisms.local_reports.by_name import (
     CollisionReports,
     MalformedReport,
     RandomizedBits,
     SeparationReports,
     local_randomizer,
 )
-from mechanisms.noise import System, as_randomness
+from mechanisms.local_reports.collision import best_buckets
+from mechanisms.local_reports.collision_hash import LARGEST_BUCKETS, buckets_of, falls_of, hits_of
+from mechanisms.noise.source import System, as_randomness
 
 NAMES = ("randomized-response", "collision", "separation")
 GROUPS, MEMBERS = 2000, 50

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accountant as ac
-from mechanisms.messages import (
+from mechanisms.federation.messages import (
     ClientCounts,
     CorruptMessage,
     Kind,
@@ -23,7 +23,7 @@ from mechanisms.messages import (
     UnsuitableMessage,
     digest_of,
 )
-from mechanisms.setup import Setup
+from mechanisms.federation.round_setup import Setup
 
 SESSION = bytes(range(16))
 DIGEST = bytes(range(100, 132))

@@ -9,8 +9,8 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms import noise
-from mechanisms.noise import Seeded, System, as_randomness, noise_of
+from mechanisms.noise import source as noise
+from mechanisms.noise.source import Seeded, System, as_randomness, noise_of
 from mechanisms.noisy_sgd import GRAIN
 
 SOURCES = {"system": System(), "seeded": as_randomness(0)}

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from mechanisms.exact_draws import DIGITS, LawTable, logarithmic_series
-from mechanisms.flooding import LARGEST_SCALE, Flood, flood_for
-from mechanisms.noise import System, as_randomness
-from mechanisms.noise_shares import NoiseShares, shares_for
-from mechanisms.reports import MalformedReport
+from mechanisms.local_reports.flooding import LARGEST_SCALE, Flood, flood_for
+from mechanisms.local_reports.noise_shares import NoiseShares, shares_for
+from mechanisms.local_reports.randomizer import MalformedReport
+from mechanisms.noise.exact_draws import DIGITS, LawTable, logarithmic_series
+from mechanisms.noise.source import System, as_randomness
 
 EMPTY = np.empty((0, 1), np.int64)
 

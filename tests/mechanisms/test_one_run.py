@@ -10,8 +10,8 @@ from scipy import stats
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms import reverse_rounds
 from mechanisms.audit import one_run_tail
+from mechanisms.federation import rounds as reverse_rounds
 from tests.mechanisms.broken_lines import with_lines
 
 

@@ -5,7 +5,7 @@ from sklearn.base import clone
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.students import NetworkStudent
+from mechanisms.students.network import NetworkStudent
 
 ESTIMATORS = [
     mx.PrivateKNN(n_neighbors=7, rng=3),

@@ -12,10 +12,10 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import UsageError
-from mechanisms.journal import Journal
 from mechanisms.labelling import PlanExceeded
-from mechanisms.noise import System
+from mechanisms.noise.source import System
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4)).astype(np.float32)

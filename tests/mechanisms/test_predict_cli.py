@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms import predict_cli
-from mechanisms.budgets import open_store
-from mechanisms.cli import main
+from mechanisms.budgets.store import open_store
+from mechanisms.cli import predict as predict_cli
+from mechanisms.cli.command import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
-from mechanisms.prediction import PredictionSetting, completed, predict
+from mechanisms.experiment.prediction import PredictionSetting, completed, predict
 
 pytest.importorskip("opendp.prelude")
 SEEDED = "mechanisms: reproducible noise: not private against whoever knows the seed\n"

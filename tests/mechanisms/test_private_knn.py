@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.neighbours import Neighbours
-from mechanisms.noise import Seeded, as_randomness
-from mechanisms.sampling import poisson_sample
+from mechanisms.neighbours.euclidean import Neighbours
+from mechanisms.noise.sampling import poisson_sample
+from mechanisms.noise.source import Seeded, as_randomness
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 5)).astype(np.float32)

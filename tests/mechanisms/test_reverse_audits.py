@@ -7,12 +7,12 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.clients import Client
-from mechanisms.federation import Server
-from mechanisms.messages import Message, Reports
-from mechanisms.protocols import central_event, protocol_of
-from mechanisms.releases import release_for
-from mechanisms.setup import Setup
+from mechanisms.federation.client import Client
+from mechanisms.federation.messages import Message, Reports
+from mechanisms.federation.protocols import central_event, protocol_of
+from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.server import Server
+from mechanisms.federation.trust_models import release_for
 
 RUNS = 16_000
 QUERIES = np.float32([[0.0], [1.0]])

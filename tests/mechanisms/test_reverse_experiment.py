@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms.cli import main
+from mechanisms.cli.command import main
 from mechanisms.datasets import load, private_public_test_split
 from mechanisms.exclusive import UsageError
-from mechanisms.reverse_experiment import ReverseExperiment, ReverseSetting, split_over_clients
+from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting, split_over_clients
 
 CUT = private_public_test_split(load("digits"), (988, 503, 305), 0)
 LABELS = np.random.default_rng(0).integers(0, 4, 400)

@@ -9,8 +9,8 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.journal import Journal, JournalError
-from mechanisms.simulation import Federation
+from mechanisms.budgets.journal import Journal, JournalError
+from mechanisms.federation.simulation import Federation
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)).astype(np.float32)

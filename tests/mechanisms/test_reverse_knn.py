@@ -14,12 +14,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 import accountant as ac
-from mechanisms.connections import Connections
 from mechanisms.exclusive import UsageError
-from mechanisms.protocols import central_event, noise_variance
+from mechanisms.federation.protocols import central_event, noise_variance
+from mechanisms.federation.targets import total_price
+from mechanisms.neighbours.reverse import Connections
 from mechanisms.reverse_knn import ReverseKNN, simplex_rows
-from mechanisms.students import NetworkStudent
-from mechanisms.targets import total_price
+from mechanisms.students.network import NetworkStudent
 
 POINTS, TRUTH = make_blobs(700, n_features=6, centers=5, cluster_std=1.0, random_state=0)
 X, Y, PUBLIC = POINTS[:500], TRUTH[:500], POINTS[500:]
@@ -271,7 +271,7 @@ def test_certain_counts_are_their_shares():
 @pytest.mark.parametrize("noise", ["laplace", "gaussian", "discrete-laplace", "discrete-gaussian"])
 @pytest.mark.parametrize("scale", [0.2, 0.7, 3.0, 40.0])
 def test_central_noise_is_unbiased_with_the_variance_reported(noise, scale):
-    from mechanisms.noise import as_randomness, noise_of
+    from mechanisms.noise.source import as_randomness, noise_of
 
     event = central_event(noise, scale, 2)
     draws = noise_of(event, as_randomness(0), 400_000)

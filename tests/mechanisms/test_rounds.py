@@ -8,10 +8,10 @@ from sklearn.naive_bayes import GaussianNB
 import accountant as ac
 import mechanisms as mx
 from mechanisms.features import feature_map
-from mechanisms.noise import Seeded
+from mechanisms.noise.source import Seeded
 from mechanisms.queries import central_points
 from mechanisms.rounds import label_in_rounds
-from mechanisms.students import NetworkStudent
+from mechanisms.students.network import NetworkStudent
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(3, 64)) * 2

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms.clients import Client
 from mechanisms.exclusive import UsageError
-from mechanisms.federation import Server, Shuffler
-from mechanisms.ledger import Ledger, MemoryLedger
-from mechanisms.messages import (
+from mechanisms.federation.client import Client
+from mechanisms.federation.ledger import Ledger, MemoryLedger
+from mechanisms.federation.messages import (
     DuplicateMessage,
     LateMessage,
     Message,
@@ -18,9 +17,10 @@ from mechanisms.messages import (
     UnsuitableMessage,
     digest_of,
 )
-from mechanisms.protocols import central_event, protocol_of
-from mechanisms.releases import release_for
-from mechanisms.setup import Setup
+from mechanisms.federation.protocols import central_event, protocol_of
+from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.server import Server, Shuffler
+from mechanisms.federation.trust_models import release_for
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1000, 2)).astype(np.float32)

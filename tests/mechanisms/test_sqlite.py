@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from mechanisms.sqlite import Database, remove_database
+from mechanisms.budgets.sqlite import Database, remove_database
 
 TABLES = ("CREATE TABLE IF NOT EXISTS charges (query INTEGER)",)
 
@@ -184,6 +184,6 @@ def test_what_is_left_of_a_removal_refuses_no_new_file(tmp_path, monkeypatch):
     charge(database, 1)
     database.close()
     removed = []
-    monkeypatch.setattr("mechanisms.sqlite.os.remove", lambda path: removed.append(path.name))
+    monkeypatch.setattr("mechanisms.budgets.sqlite.os.remove", lambda path: removed.append(path.name))
     remove_database(tmp_path / "a.db")
     assert removed[0] == "a.db.generation"

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import accountant as ac
-from mechanisms.students import NetworkStudent, checked_answers
+from mechanisms.students.network import NetworkStudent, checked_answers
 
 RNG = np.random.default_rng(0)
 BUNCH = load_digits()

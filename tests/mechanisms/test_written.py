@@ -7,7 +7,7 @@ import pytest
 
 import accountant as ac
 from accountant import plan
-from mechanisms.written import NAMES, SHUFFLED, composition_of, tables_of
+from mechanisms.experiment.written import NAMES, SHUFFLED, composition_of, tables_of
 
 REPLACE = ac.Adjacency.REPLACE
 

@@ -1,0 +1,106 @@
+"""Answers of runs that outlive the process: in the store, in the transaction of the charges that they cost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.budgets.bases import Run, StoreError
+from mechanisms.budgets.image import Image
+from mechanisms.budgets.rows import ANSWERS, answers_of, digest, packed_answers
+
+__all__ = ["Runs"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Runs:
+    """Runs of a store, in the transaction that is open.
+
+    Parameters
+    ----------
+    name : str
+        Of the store.
+    image : Image
+    run : callable
+        Runs a statement.
+    """
+
+    def __init__(self, name: str, image: Image, run: Run) -> None:
+        self._name, self._image, self._run = name, image, run
+
+    def begin(self, name: str, header: dict[str, Any], size: int) -> None:
+        """Make the rows of a run, with no answers yet; if it is there, `header` and `size` have to be the same.
+
+        Raises
+        ------
+        StoreError
+            It is another run.
+        """
+        now = json.loads(json.dumps({**header, "size": size}))
+        found = self._header(name)
+        if found is None:
+            return self._make(name, now)
+        before = found[1]
+        differ = ", ".join(key for key in sorted({*before, *now}) if before.get(key, ...) != now.get(key, ...))
+        if differ:
+            raise StoreError(
+                f"{self._name}: run {name!r} was begun with other {differ}; accepted: the same, or another name"
+            )
+        return None
+
+    def _make(self, name: str, header: dict[str, Any]) -> None:
+        ((number,),) = self._run("SELECT coalesce(max(number), 0) + 1 FROM knn_runs")
+        texts = json.dumps(name), json.dumps(header)
+        check = digest(number, *texts)
+        self._image.mix(check)
+        insert = "INSERT INTO knn_runs VALUES (:number, :name, :header, :digest)"
+        self._run(insert, number=number, name=texts[0], header=texts[1], digest=check)
+        empty = packed_answers(np.full(ANSWERS, -1), np.full(ANSWERS, np.nan))
+        insert = "INSERT INTO knn_answers VALUES (:place, :answers, :digest)"
+        for row in range(-(-header["size"] // ANSWERS)):
+            place = (number << 32) + row
+            check = digest(place, empty)
+            self._image.mix(check)
+            self._run(insert, place=place, answers=empty, digest=check)
+
+    def _header(self, name: str) -> tuple[int, dict[str, Any]] | None:
+        rows = list(self._run("SELECT number, header FROM knn_runs WHERE name = :name", name=json.dumps(name)))
+        return (rows[0][0], json.loads(rows[0][1])) if rows else None
+
+    def answers(self, name: str, first: int, stop: int) -> tuple[Integers, Floats]:
+        """Labels, -1 where there is none yet, and counts of the queries from `first` to before `stop`."""
+        labels, counts = np.empty(0, np.int64), np.empty(0)
+        for _, text, _ in self._rows(name, first, stop):
+            row = answers_of(text)
+            labels, counts = np.concatenate([labels, row[0]]), np.concatenate([counts, row[1]])
+        some = slice(first % ANSWERS, first % ANSWERS + stop - first)
+        return labels[some], counts[some]
+
+    def put(self, name: str, first: int, labels: Integers, counts: Floats) -> None:
+        """Answers of the queries from `first` on, in place of what is there."""
+        stop = first + len(labels)
+        for place, text, check in self._rows(name, first, stop):
+            start = (place & 0xFFFFFFFF) * ANSWERS
+            row = answers_of(text)
+            low, high = max(first, start), min(stop, start + ANSWERS)
+            for column, new in zip(row, (labels, counts), strict=True):
+                column[low - start : high - start] = new[low - first : high - first]
+            packed = packed_answers(*row)
+            update = "UPDATE knn_answers SET answers = :answers, digest = :digest WHERE place = :place"
+            self._run(update, answers=packed, digest=digest(place, packed), place=place)
+            self._image.mix(check, digest(place, packed))
+
+    def _rows(self, name: str, first: int, stop: int) -> list[tuple[int, bytes, bytes]]:
+        """(place, answers, digest) of the rows that hold those queries."""
+        found = self._header(name)
+        if found is None or not 0 <= first <= stop <= found[1]["size"]:
+            raise StoreError(f"{self._name}: queries {first} to {stop} of run {name!r}; accepted: those of a run begun")
+        low, high = ((found[0] << 32) + each // ANSWERS for each in (first, stop - 1))
+        between = "WHERE place >= :low AND place <= :high ORDER BY place"
+        rows = self._run(f"SELECT place, answers, digest FROM knn_answers {between}", low=low, high=high)
+        return [(place, bytes(text), bytes(check)) for place, text, check in rows]

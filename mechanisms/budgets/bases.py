@@ -1,0 +1,134 @@
+"""Databases that budgets are kept in: a file of SQLite, or PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import accountant as ac
+from mechanisms.budgets.rows import TABLES
+from mechanisms.budgets.sqlite import Database
+from mechanisms.validation import needed
+
+__all__ = ["Base", "Run", "SQLiteBase", "StoreError", "open_base"]
+
+WAIT = 10
+"""Seconds that a process waits for its turn."""
+
+ACCEPTED = "a path, sqlite:///path or postgresql://user:password@host/database"
+
+MARK = 0x6B6E6E63
+"""SQLite's application id of a store, and PostgreSQL's lock: other databases are left alone."""
+
+Run = Callable[..., Iterable[Any]]
+"""Runs a statement with named values."""
+
+
+class StoreError(ac.AccountantError, ValueError):
+    """A store that cannot be used; the message names the store and what would be accepted."""
+
+
+class Base(Protocol):
+    """A database: one transaction at a time among all processes, on disk when it ends."""
+
+    name: str
+
+    def transaction(self) -> Any:
+        """A context in which statements run, by what it yields."""
+        ...
+
+    def has(self, run: Run, table: str) -> bool:
+        """Whether there is such a table."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+def open_base(where: str | Path) -> Base:
+    """The database at a path or an address.
+
+    Raises
+    ------
+    StoreError
+        It cannot be reached or written, is not a store's, or another process holds it for too long.
+    """
+    scheme, mark, rest = str(where).partition("://")
+    if not mark:
+        return SQLiteBase(Path(where))
+    if scheme == "sqlite" and len(rest) > 1 and rest[0] == "/":
+        return SQLiteBase(Path(rest[1:]))
+    if scheme in ("postgresql", "postgresql+psycopg"):
+        return PostgreSQLBase(str(where))
+    raise StoreError(f"a store at {scheme}://...; accepted: {ACCEPTED}")
+
+
+class SQLiteBase:
+    """A file, complete by itself after every commit (`mechanisms.budgets.sqlite`)."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._database = Database(path, MARK, TABLES, self._refused, "a store", wait=WAIT)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Run]:
+        with self._database.transaction() as run:
+            yield lambda sql, **values: run(sql, values).fetchall()  # a row that is not read would hold the file
+
+    def has(self, run: Run, table: str) -> bool:
+        return bool(list(run("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table", table=table)))
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _refused(self, what: str) -> StoreError:
+        return StoreError(f"{self.name}: {what}")
+
+
+class PostgreSQLBase:
+    """A database of a server, through SQLAlchemy; the commit waits for the server's disk."""
+
+    def __init__(self, where: str) -> None:
+        self._sql = needed("sqlalchemy", "postgres")
+        needed("psycopg", "postgres")
+        try:
+            url = self._sql.make_url(where).set(drivername="postgresql+psycopg")
+        except (self._sql.exc.ArgumentError, ValueError):  # whose messages may show a password
+            raise StoreError(f"not an address of PostgreSQL; accepted: {ACCEPTED}") from None
+        self.name = url.render_as_string()
+        self._engine = self._sql.create_engine(url, isolation_level="READ COMMITTED")
+        try:
+            with self.transaction() as run:
+                for table in TABLES:
+                    run(table.replace("INTEGER", "BIGINT").replace("BLOB", "BYTEA"))
+        except StoreError:
+            self.close()
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[Run]:
+        begin = (
+            f"SET LOCAL lock_timeout = '{WAIT}s'; SET LOCAL synchronous_commit = on; "
+            f"SELECT pg_advisory_xact_lock({MARK})"
+        )
+        try:
+            with self._engine.begin() as connection:
+                connection.exec_driver_sql(begin)
+                yield lambda sql, **values: connection.execute(self._sql.text(sql), values)
+        except self._sql.exc.SQLAlchemyError as error:
+            text = " ".join(str(getattr(error, "orig", None) or error).split())
+            if "lock timeout" in text:
+                text = f"another process held it for {WAIT} seconds; accepted: one process at a time, or try again"
+            else:
+                text = f"{text}; accepted: a store, or a new one at {ACCEPTED}"
+            raise StoreError(f"{self.name}: {text}") from None
+
+    def has(self, run: Run, table: str) -> bool:
+        ((found,),) = run("SELECT to_regclass(:table) IS NOT NULL", table=table)
+        return bool(found)
+
+    def close(self) -> None:
+        self._engine.dispose()

@@ -1,0 +1,58 @@
+"""What private records are called, so that each pays from one budget whenever it comes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.neighbours.kernels import Features
+from mechanisms.validation import shown
+
+__all__ = ["checked_ids", "digest_ids"]
+
+
+def checked_ids(ids: object, n: int | None = None) -> list[str]:
+    """Identifiers as text, each once.
+
+    Raises
+    ------
+    accountant.ParameterError
+        One is neither text nor a whole number, or is there twice, or there are not `n` of them.
+    """
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise ac.ParameterError(f"ids = {shown(ids)}; accepted: a list of str or int")
+    listed = list(ids)
+    for name in listed:
+        if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
+            raise ac.ParameterError(f"ids holds {shown(name)}; accepted: str or int")
+    names = [str(name) for name in listed]
+    if n is not None and len(names) != n:
+        raise ac.ParameterError(f"ids holds {len(names)} identifiers; accepted: {n}, one for each record")
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise ac.ParameterError(f"ids holds {shown(twice)} twice; accepted: every identifier once")
+    return names
+
+
+def digest_ids(key: bytes, features: Features, labels: NDArray[np.int64], taken: Collection[str] = ()) -> list[str]:
+    """HMAC-SHA256 of every record's features and label, in hexadecimal.
+
+    Of equal records the second has "#2" in addition, the third "#3", and so on, whatever their order; names that are
+    taken already are left out.
+    """
+    names, times = [], Counter[bytes]()
+    rows = features + np.float32(0)  # one zero, not two
+    for row, label in zip(rows, labels.astype("<i8"), strict=True):
+        made = hmac.digest(key, row.astype("<f4").tobytes() + label.tobytes(), hashlib.sha256)
+        name = ""
+        while not name or name in taken:
+            times[made] += 1
+            name = made.hex() + (f"#{times[made]}" if times[made] > 1 else "")
+        names.append(name)
+    return names

@@ -1,0 +1,252 @@
+"""A store as one process sees it: what is in its rows, held in memory and kept up to date."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.budgets.bases import Base, Run, StoreError
+from mechanisms.budgets.rows import (
+    BLOCK,
+    Head,
+    digest,
+    mixed,
+    old_totals,
+    packed_totals,
+    stamped,
+    totals_of,
+)
+
+__all__ = ["Image"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+UNSETTLED = bytes(16)
+
+
+class Image:
+    """Names, totals and the head of a store, as of the last transaction.
+
+    Attributes
+    ----------
+    where : dict
+        Position of every name.
+    totals : int64 array
+        Units spent, by position; there is room for more than there are names.
+    head : Head
+        With what the transaction that is open has changed so far.
+    """
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self.where: dict[str, int] = {}
+        self.totals: Integers = np.empty(0, np.int64)
+        self.head = Head(-1, 0, 0, UNSETTLED, bytes(16), b"")
+        self._written: Head | None = None
+        self._digests: list[bytes] = []
+        self._blocks: set[int] = set()
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def read(self, run: Run) -> None:
+        """What other processes wrote; the first time all of it, and whether all of it is there.
+
+        Raises
+        ------
+        StoreError
+            Rows are missing or damaged, or the store is older than when it was last read.
+        """
+        seen = self._written
+        if seen is None and self._base.has(run, "knn_charges"):
+            _convert(Image(self._base), run)
+        head = self.read_head(run)
+        if seen is not None and (head.stamp < seen.stamp or head.key != seen.key):
+            raise StoreError(
+                f"{self._base.name}: older than when it was last read: it was put back from a copy, and forgets what "
+                "was spent since; accepted: the latest one"
+            )
+        self.head = self._written = head
+        if seen is None or seen.stamp < head.stamp:
+            self._read_names(run, 0 if seen is None else seen.rows)
+            self._read_totals(run, b"" if seen is None else stamped(seen.stamp))
+        if seen is None:
+            self._check_settings(run)
+            self._check_mix(run)
+
+    def read_head(self, run: Run) -> Head:
+        """The head that is there, or a new one."""
+        rows = [bytes(row) for (row,) in run("SELECT head FROM knn_head")]
+        if rows:
+            head = Head.of(rows[0]) if len(rows) == 1 else None
+            if head is None:
+                raise self.damaged("the head")
+            return head
+        if any(list(run(f"SELECT 1 FROM {table} LIMIT 1")) for table in ("knn_names", "knn_totals")):
+            raise self.damaged("the head")
+        head = Head(0, 0, 0, UNSETTLED, bytes(16), secrets.token_bytes(32))
+        run("INSERT INTO knn_head VALUES (:head)", head=head.packed())
+        return head
+
+    def _read_names(self, run: Run, seen: int) -> None:
+        rows = list(run("SELECT seq, names, digest FROM knn_names WHERE seq > :seen ORDER BY seq", seen=seen))
+        for number, (seq, names, check) in enumerate(rows, seen + 1):
+            if seq != number or bytes(check) != digest(seq, names):
+                raise self.damaged("names")
+            new = json.loads(names)
+            self.where.update(zip(new, range(len(self.where), len(self.where) + len(new)), strict=True))
+        if seen + len(rows) < self.head.rows or len(self.where) < self.head.records:
+            raise self.damaged("names")
+        self.head = replace(self.head, rows=seen + len(rows), records=len(self.where))
+
+    def _read_totals(self, run: Run, seen: bytes) -> None:
+        columns = "block, stamp, totals, digest"
+        rows = run(f"SELECT {columns} FROM knn_totals WHERE stamp > :seen ORDER BY block", seen=seen)
+        for block, stamp, totals, check in rows:
+            text, last = bytes(totals), int.from_bytes(stamp, "big")
+            if bytes(check) != digest(block, last, text) or block > len(self._digests):
+                raise self.damaged("totals")
+            if block == len(self._digests):
+                self._grow()
+            self._digests[block] = bytes(check)
+            self.totals[block * BLOCK : (block + 1) * BLOCK] = totals_of(text)
+            self.head = replace(self.head, stamp=max(self.head.stamp, last))
+        assert self._written is not None
+        if len(self.totals) < self._written.records:
+            raise self.damaged("totals")
+        self._make_room(run)
+
+    def _check_settings(self, run: Run) -> None:
+        text = self._settings(run)
+        if self.head.settings not in (UNSETTLED, digest(text)):
+            raise self.damaged("the settings")
+        self.head = replace(self.head, settings=UNSETTLED if text is None else digest(text))
+
+    def _check_mix(self, run: Run) -> None:
+        """Rows of different moments, as in a copy, are no less than what was spent; answers among them do not count."""
+        runs = list(run("SELECT number, name, header, digest FROM knn_runs"))
+        answers = list(run("SELECT place, answers, digest FROM knn_answers"))
+        whole = all(bytes(row[-1]) == digest(row[0], *row[1:-1]) for row in runs)
+        whole &= all(bytes(check) == digest(place, bytes(text)) for place, text, check in answers)
+        found = mixed(*self._digests, *(bytes(row[-1]) for row in (*runs, *answers)))
+        if whole and found == self.head.mix:
+            return
+        for table in ("knn_runs", "knn_answers"):
+            run(f"DELETE FROM {table}")
+        self.head = replace(self.head, mix=mixed(*self._digests))
+
+    def damaged(self, what: str) -> StoreError:
+        """What to raise where rows are not what was written."""
+        return StoreError(
+            f"{self._base.name}: damaged: {what} are not what was written; accepted: a store, copied by "
+            "Store.copy_to or while nobody writes to it"
+        )
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    def write(self, run: Run) -> None:
+        """Rows that have changed, and the head."""
+        if self.head == self._written and not self._blocks:
+            return
+        stamp = self.head.stamp + 1
+        old = [self._digests[block] for block in self._blocks]
+        for block in sorted(self._blocks):
+            text = packed_totals(self.totals[block * BLOCK : (block + 1) * BLOCK])
+            self._digests[block] = digest(block, stamp, text)
+            run(
+                "UPDATE knn_totals SET stamp = :stamp, totals = :totals, digest = :digest WHERE block = :block",
+                stamp=stamped(stamp),
+                totals=text,
+                digest=self._digests[block],
+                block=block,
+            )
+        mix = mixed(self.head.mix, *old, *(self._digests[block] for block in self._blocks))
+        self.head = replace(self.head, stamp=stamp, mix=mix)
+        run("UPDATE knn_head SET head = :head", head=self.head.packed())
+
+    def committed(self) -> None:
+        """What was written is there to stay."""
+        self._written = self.head
+        self._blocks.clear()
+
+    def add(self, where: Integers, units: Integers) -> None:
+        """Units that records at distinct positions spend."""
+        self.totals[where] += units
+        self._blocks.update(np.unique(where // BLOCK).tolist())
+
+    def enter(self, run: Run, names: Sequence[str]) -> None:
+        """New names, at the positions that follow."""
+        if not names:
+            return
+        row, text = self.head.rows + 1, json.dumps(names)
+        values = {"seq": row, "names": text, "digest": digest(row, text)}
+        run("INSERT INTO knn_names VALUES (:seq, :names, :digest)", **values)
+        self.where.update(zip(names, range(len(self.where), len(self.where) + len(names)), strict=True))
+        self.head = replace(self.head, rows=row, records=len(self.where))
+        self._make_room(run)
+
+    def _make_room(self, run: Run) -> None:
+        """A total for every name."""
+        while len(self.totals) < len(self.where):
+            block, text = len(self._digests), bytes(8 * BLOCK)
+            self._grow()
+            self._digests[block] = digest(block, self.head.stamp + 1, text)
+            run(
+                "INSERT INTO knn_totals VALUES (:block, :stamp, :totals, :digest)",
+                block=block,
+                stamp=stamped(self.head.stamp + 1),
+                totals=text,
+                digest=self._digests[block],
+            )
+            self.mix(self._digests[block])
+
+    def _grow(self) -> None:
+        self.totals = np.concatenate([self.totals, np.zeros(BLOCK, np.int64)])
+        self._digests.append(b"")
+
+    # --- settings --------------------------------------------------------------------------------------
+
+    def _settings(self, run: Run) -> str | None:
+        rows = [text for (text,) in run("SELECT settings FROM knn_settings")]
+        if len(rows) > 1:
+            raise self.damaged("the settings")
+        return rows[0] if rows else None
+
+    def settings(self, run: Run) -> dict[str, Any] | None:
+        """What the units mean; None before it is fixed."""
+        text = self._settings(run)
+        return None if text is None else json.loads(text)
+
+    def settle(self, run: Run, settings: dict[str, Any]) -> None:
+        """Fix what the units mean."""
+        text = json.dumps(settings)
+        run("INSERT INTO knn_settings VALUES (:settings)", settings=text)
+        self.head = replace(self.head, settings=digest(text))
+
+    def mix(self, *digests: bytes) -> None:
+        """Rows that are new in the mix, and others that are gone from it."""
+        self.head = replace(self.head, mix=mixed(self.head.mix, *digests))
+
+
+def _convert(image: Image, run: Run) -> None:
+    """From the tables of the first version, which are dropped."""
+    names = [name for _, text in run("SELECT seq, names FROM knn_records ORDER BY seq") for name in json.loads(text)]
+    totals = old_totals(len(names), run("SELECT seq, positions, totals FROM knn_charges ORDER BY seq"))
+    if totals is None or len(set(names)) < len(names):
+        raise image.damaged("names")
+    settings = image.settings(run)
+    image.head = image.read_head(run)
+    if settings is not None:  # identifiers were never made by a store
+        run("DELETE FROM knn_settings")
+        image.settle(run, {**settings, "identifiers": "given"})
+    for table in ("knn_charges", "knn_records"):
+        run(f"DROP TABLE {table}")
+    image.enter(run, names)
+    image.add(np.arange(len(names)), totals)
+    image.write(run)

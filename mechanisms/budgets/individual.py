@@ -1,0 +1,197 @@
+"""Who the private records of Ind-KNN are, and what each of them has left."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.budgets.identifiers import checked_ids, digest_ids
+from mechanisms.budgets.protocol import BudgetStore
+from mechanisms.neighbours.kernels import Features, Slots, grown
+from mechanisms.noise.source import Randomness, as_randomness
+from mechanisms.validation import shown
+
+__all__ = ["Budgets", "Known", "checked_source"]
+
+
+class Known(NamedTuple):
+    """Records by name: their positions in the store, and what they have spent, in units."""
+
+    names: list[str]
+    positions: Slots
+    spent: Slots
+
+
+class Budgets:
+    """Identifiers of records in slots, and what they have spent: here, earlier in the same object, or in a store.
+
+    Parameters
+    ----------
+    filter : accountant.IndividualFilter
+        Takes charges; its rows are slots.
+    store : BudgetStore or None
+    ids : object
+        What `fit` was given: identifiers, "digest" or None.
+    earlier : Budgets or None
+        Those of the `fit` before, if any.
+
+    Attributes
+    ----------
+    kind : {"given", "digest"}
+        What identifiers are made of.
+    slots : dict
+        Slot of every record that is there, by its name.
+    released : bool
+        Whether anything has been answered, under these budgets or earlier ones.
+
+    Raises
+    ------
+    accountant.ParameterError
+        What the records have spent could not be told.
+    """
+
+    def __init__(
+        self, filter: ac.IndividualFilter, store: BudgetStore | None, ids: object, earlier: Budgets | None
+    ) -> None:
+        self.filter, self.store, self.kind = filter, store, _kind(ids)
+        if store is not None and ids is None:
+            raise ac.ParameterError(
+                "ids = None with a store, where a row's number is somebody else's the next time; accepted: an "
+                'identifier for each record, or "digest"'
+            )
+        self.slots: dict[str, int] = {}
+        self._positions = np.empty(0, np.int64)
+        self._gone: dict[str, int] = {}
+        self._key = b""
+        self.released: bool = earlier is not None and earlier.released
+        if earlier is None or not earlier.released:
+            return
+        same = filter.budget == earlier.filter.budget and store is earlier.store and self.kind == earlier.kind
+        if ids is None or not same:
+            raise ac.ParameterError(
+                f"fit again after answers, with budget = {filter.budget:g} and ids = {shown(ids)}; accepted: "
+                f"identifiers, {earlier.kind} as before, the same store and budget = {earlier.filter.budget:g}, or a "
+                "new object for other people"
+            )
+        self._gone, self._key = earlier._all_spent(), earlier._key
+
+    def names(self, ids: object, features: Features, labels: NDArray[np.int64]) -> list[str]:
+        """What new records are called; None numbers them.
+
+        Raises
+        ------
+        accountant.ParameterError
+            Identifiers are not as described, or not of this kind.
+        """
+        if _kind(ids) != self.kind:
+            raise ac.ParameterError(f"ids = {shown(ids)}; accepted: {_ACCEPTED[self.kind]}, as at fit")
+        if self.kind == "given":
+            names = checked_ids(range(len(features)) if ids is None else ids, len(features))
+            for name in names:
+                if name in self.slots:
+                    accepted = "new ones, or removed ones"
+                    raise ac.ParameterError(f"ids holds {shown(name)}, which is there; accepted: {accepted}")
+            return names
+        store: Any = self.store
+        if store is not None and not hasattr(store, "key"):
+            raise ac.ParameterError('ids = "digest"; accepted: identifiers, as the store keeps no key')
+        if not self._key:
+            self._key = secrets.token_bytes(32) if store is None else store.key()
+        return digest_ids(self._key, features, labels, self.slots)
+
+    def settle(self, settings: dict[str, Any]) -> None:
+        """What processes that share the store must have in common; refused, if it is not."""
+        if self.store is not None:
+            numbers = {name: float(each) for name, each in settings.items() if not isinstance(each, str)}
+            self.store.settle({**settings, **numbers, "units": self.filter.UNITS, "identifiers": self.kind})
+
+    def known(self, names: list[str]) -> Known:
+        """Where records are in the store, which enters new ones, and what they have spent before, in units."""
+        if self.store is None:
+            spent = np.array([self._gone.get(name, 0) for name in names], np.int64)
+            return Known(names, np.zeros(len(names), np.int64), spent)
+        positions = self.store.positions(names)
+        return Known(names, positions, np.minimum(self.store.spent(positions), self.filter.UNITS))
+
+    def make_room(self, slots: Slots) -> None:
+        """For records that come into these slots, with nothing to spend meanwhile."""
+        self.filter.admit(slots, self.filter.UNITS)
+        self._positions = grown(self._positions, len(self.filter.left))
+
+    def enter(self, slots: Slots, known: Known) -> None:
+        """Records in these slots may spend what they have left."""
+        self._positions[slots] = known.positions
+        self.slots.update(zip(known.names, slots.tolist(), strict=True))
+        self.filter.admit(slots, known.spent)
+
+    def leave(self, names: list[str]) -> Slots:
+        """Slots of records that are there no more; what they spent stays known.
+
+        Raises
+        ------
+        accountant.ParameterError
+            One is not there; all of them stay.
+        """
+        for name in names:
+            if name not in self.slots:
+                raise ac.ParameterError(f"ids holds {shown(name)}, which is not there; accepted: those in ids_")
+        slots = np.array([self.slots[name] for name in names], np.int64)
+        self._gone.update(zip(names, self._spent(slots), strict=True))
+        self.filter.retire(slots)
+        for name in names:
+            del self.slots[name]
+        return slots
+
+    def granted(self, slots: Slots, units: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Charge records in the store; which of them it let pay."""
+        if self.store is None or not len(slots):
+            return np.ones(len(slots), bool)
+        granted = self.store.charge(self._positions[slots], units, self.filter.UNITS)
+        if not granted.all():  # another process has charged them meanwhile
+            self._read_again(slots[~granted])
+        return granted
+
+    def read_again(self) -> None:
+        """Budgets as they are in the store."""
+        self._read_again(np.array(list(self.slots.values()), np.int64))
+
+    def _read_again(self, slots: Slots) -> None:
+        if self.store is not None:
+            spent = self.store.spent(self._positions[slots])
+            self.filter.admit(slots, np.minimum(spent, self.filter.UNITS))
+
+    def _spent(self, slots: Slots) -> list[int]:
+        spent: list[int] = (self.filter.UNITS - self.filter.left[slots]).tolist()
+        return spent
+
+    def _all_spent(self) -> dict[str, int]:
+        here = self._spent(np.array(list(self.slots.values()), np.int64))
+        return {**self._gone, **dict(zip(self.slots, here, strict=True))}
+
+
+def checked_source(rng: object, store: BudgetStore | None) -> Randomness:
+    """Where noise comes from; with a store, never the same again.
+
+    Raises
+    ------
+    accountant.ParameterError
+        `rng` is not as described, or could be repeated.
+    """
+    source = as_randomness(rng)
+    if store is not None and source.repeatable:
+        raise ac.ParameterError(
+            f"rng = {shown(rng)} with a store, where it would repeat its noise after a restart; accepted: None, for "
+            "system entropy"
+        )
+    return source
+
+
+_ACCEPTED = {"given": "identifiers that were given", "digest": '"digest"'}
+
+
+def _kind(ids: object) -> str:
+    return "digest" if isinstance(ids, str) and ids == "digest" else "given"

@@ -1,0 +1,73 @@
+"""One `predict` of Ind-KNN: what it answers, kept in the store if it has a name, with what the answers cost."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.budgets.protocol import BudgetStore
+from mechanisms.neighbours.kernels import Features, Floats
+from mechanisms.validation import shown
+
+__all__ = ["Run"]
+
+
+class Run:
+    """Queries that are answered in order, some of them perhaps before.
+
+    Parameters
+    ----------
+    store : BudgetStore or None
+    name : str or None
+        None keeps no answers.
+    points : array of shape (m, d)
+        The queries, prepared.
+    about : dict
+        What else the run must have in common with the one that it goes on with.
+
+    Attributes
+    ----------
+    kept : int
+        Queries that were answered before.
+
+    Raises
+    ------
+    accountant.ParameterError
+        There is a name, but no store that keeps answers.
+    StoreError
+        The run was begun with other queries or something else about it.
+    """
+
+    def __init__(self, store: BudgetStore | None, name: object, points: Features, about: dict[str, Any]) -> None:
+        self._store = cast(Any, store)
+        self.name, self.kept = "", 0
+        if name is None:
+            return
+        if not hasattr(self._store, "begin") or not isinstance(name, str) or not name:
+            raise ac.ParameterError(f"run = {shown(name)}; accepted: text, with a store that keeps answers")
+        self.name = name
+        queries = hashlib.sha256(points.tobytes()).hexdigest()
+        self._store.begin(name, {"queries": queries, "width": points.shape[1], **about}, len(points))
+        self.kept = int(np.count_nonzero(self.known(0, len(points))[0] >= 0))
+
+    def batch(self) -> AbstractContextManager[Any]:
+        """One transaction of the store, if it has any."""
+        batch: AbstractContextManager[Any] = getattr(self._store, "batch", nullcontext)()
+        return batch
+
+    def known(self, first: int, stop: int) -> tuple[NDArray[np.int64], Floats]:
+        """Labels, -1 where there is none yet, and counts of the queries from `first` to before `stop`."""
+        if not self.name:
+            return np.full(stop - first, -1), np.full(stop - first, np.nan)
+        labels, counts = self._store.answers(self.name, first, stop)
+        return labels, counts
+
+    def keep(self, first: int, labels: NDArray[np.int64], counts: Floats) -> None:
+        """Answers of the queries from `first` on, committed with the batch."""
+        if self.name:
+            self._store.answer(self.name, first, labels, counts)

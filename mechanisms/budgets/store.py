@@ -1,0 +1,297 @@
+"""Budgets of records that survive any crash: what a record spent is on disk before the answer that it paid for."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import accountant as ac
+from mechanisms.budgets.answers import Runs
+from mechanisms.budgets.bases import Base, Run, SQLiteBase, StoreError, open_base
+from mechanisms.budgets.image import Image
+from mechanisms.budgets.rows import COLUMNS
+from mechanisms.exclusive import Exclusive
+from mechanisms.validation import checked_count, shown
+
+__all__ = ["Store", "StoreError", "open_store"]
+
+MOST = 2**62
+"""Units up to which totals go."""
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def open_store(where: str | Path) -> Store:
+    """The budgets at a path, at "sqlite:///path" or at "postgresql://user:password@host/database".
+
+    What is not there yet is made, except PostgreSQL's database, which must exist.
+
+    Raises
+    ------
+    StoreError
+        There is something else, it is damaged or older than what was there before, it cannot be reached or written,
+        or another process holds it for too long.
+    MissingExtra
+        PostgreSQL needs SQLAlchemy and psycopg.
+    """
+    base = open_base(where)
+    try:
+        store = Store(base)
+        with store.batch():
+            return store
+    except BaseException:
+        base.close()
+        raise
+
+
+class Store(Exclusive):
+    """Units that records have spent, shared by any number of processes; made by `open_store`.
+
+    Totals that all processes add to, one at a time; each keeps them in memory and reads what the others wrote before
+    it decides. Identifiers are never forgotten; `positions` tells where each is, for good. Threads take turns, other
+    processes open it for themselves; a store that failed can be used again.
+
+    A copy of the file that is taken at any time shows no less than was spent when the copying began, or is refused as
+    damaged; `copy_to` makes one that is never refused. Whoever goes on with a copy forgets what is spent in the
+    original from then on: a file that was put back is noticed by the number in `<file>.generation`, unless that was
+    put back as well, as with a whole directory or machine; for PostgreSQL nothing notices it.
+
+    For the operator's eyes only: who pays for which answers depends on private data.
+    """
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._process: int | None = os.getpid()
+        self._thread: int | None = None
+        self._run: Run | None = None
+        self._image = Image(base)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._process == os.getpid():
+            with self._turn("close"):
+                self._base.close()
+        self._process = None
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """One transaction around many charges: no other process charges meanwhile, all are committed at the end.
+
+        Let no answer out before the end. After an exception nothing inside was charged, unless the commit itself
+        failed, which can leave the charges there.
+
+        Raises
+        ------
+        StoreError
+            The store is closed, or belongs to another process; it is damaged or was put back from a copy.
+        """
+        if self._process != os.getpid():
+            raise StoreError(
+                f"{self._base.name}: closed, or opened by another process; accepted: open_store in this one"
+            )
+        if self._thread == threading.get_ident():
+            yield
+            return
+        with self._turn("batch"):
+            self._thread = threading.get_ident()
+            try:
+                with self._base.transaction() as self._run:
+                    self._image.read(self._run)
+                    yield
+                    self._image.write(self._run)
+                self._image.committed()
+            except BaseException:
+                self._image = Image(self._base)  # to be read again before the next use
+                raise
+            finally:
+                self._run = self._thread = None
+
+    @contextmanager
+    def _open(self) -> Iterator[Run]:
+        """What runs statements in a batch."""
+        with self.batch():
+            assert self._run is not None
+            yield self._run
+
+    # --- settings --------------------------------------------------------------------------------------
+
+    def settle(self, settings: Mapping[str, object]) -> None:
+        """Fix what the units mean, for ever: the first call decides.
+
+        Raises
+        ------
+        StoreError
+            The store was settled with other settings.
+        """
+        try:
+            now = json.loads(json.dumps(settings, allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise ac.ParameterError(f"settings = {shown(settings)} ({error}); accepted: what JSON can hold") from None
+        with self._open() as run:
+            before = self._image.settings(run)
+            if before is None:
+                return self._image.settle(run, now)
+        differ = [key for key in sorted({*before, *now}) if before.get(key, ...) != now.get(key, ...)]
+        if differ:
+            held = ", ".join(f"{key} = {shown(before[key])}" if key in before else f"no {key}" for key in differ)
+            raise StoreError(f"{self._base.name}: settled with {held}; accepted: the same settings, or another store")
+        return None
+
+    def settings(self) -> dict[str, Any] | None:
+        """What was settled; None before that."""
+        with self._open() as run:
+            return self._image.settings(run)
+
+    def key(self) -> bytes:
+        """32 random bytes, made with the store: for digests that identify records, and tell nothing without it."""
+        with self.batch():
+            return self._image.head.key
+
+    # --- charges ---------------------------------------------------------------------------------------
+
+    def positions(self, ids: Sequence[object]) -> Integers:
+        """Where each record is; new ones get a position here, for good, and have spent nothing.
+
+        Raises
+        ------
+        ParameterError
+            An identifier is not text.
+        StoreError
+            Inside a batch, whose failure would take new positions back.
+        """
+        names = [each for each in ids if isinstance(each, str)]
+        if len(names) != len(ids):
+            bad = next(each for each in ids if not isinstance(each, str))
+            raise ac.ParameterError(f"ids hold {shown(bad)}; accepted: text")
+        if self._thread == threading.get_ident():
+            raise StoreError(f"{self._base.name}: positions inside a batch; accepted: before it")
+        with self._open() as run:
+            where = self._image.where
+            self._image.enter(run, list(dict.fromkeys(each for each in names if each not in where)))
+            return np.array([where[each] for each in names], np.int64)
+
+    def spent(self, positions: ArrayLike) -> Integers:
+        """Units that the records at those positions have spent.
+
+        Raises
+        ------
+        ParameterError
+            There is no such position.
+        """
+        with self.batch():
+            return self._image.totals[self._checked(positions)]
+
+    def charge(self, positions: ArrayLike, units: ArrayLike, cap: int) -> NDArray[np.bool_]:
+        """Charge each record whose total stays within the cap, and say which; the others are left as they are.
+
+        Committed to disk when this returns, or at the end of the batch that it is part of.
+
+        Raises
+        ------
+        ParameterError
+            A position does not exist or appears twice, or units or the cap are not integers in [0, 2^62]; nothing is
+            charged.
+        """
+        more = np.asarray(units)
+        if not (more.size == 0 or (more.dtype.kind in "iu" and more.min() >= 0 and more.max() <= MOST)):
+            raise ac.ParameterError(f"units = {shown(units)}; accepted: integers in [0, 2^62]")
+        if not 0 <= cap <= MOST:
+            raise ac.ParameterError(f"cap = {shown(cap)}; accepted: [0, 2^62]")
+        with self.batch():
+            where = self._checked(positions)
+            if more.shape != where.shape:
+                raise ac.ParameterError(f"{where.size} positions with {more.size} units; accepted: as many of both")
+            if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
+                raise ac.ParameterError(f"positions = {shown(positions)}; accepted: each record once in a call")
+            more = more.astype(np.int64)
+            granted: NDArray[np.bool_] = self._image.totals[where] <= cap - more  # a sum could overflow
+            self._image.add(where[granted], more[granted])
+        return granted
+
+    def _checked(self, positions: ArrayLike) -> Integers:
+        where, size = np.asarray(positions), len(self._image.where)
+        if where.size == 0:
+            return np.empty(0, np.int64)
+        if where.ndim != 1 or where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= size:
+            raise ac.ParameterError(f"positions = {shown(positions)}; accepted: a list of integers in [0, {size - 1}]")
+        return where.astype(np.int64)
+
+    # --- answers ---------------------------------------------------------------------------------------
+
+    def begin(self, run: str, header: Mapping[str, object], size: int) -> None:
+        """Begin a run of so many queries, or go on with it.
+
+        Raises
+        ------
+        StoreError
+            The run was begun with another header or size.
+        """
+        checked_count("size", size, 0, 2**31)
+        with self._open() as execute:
+            Runs(self._base.name, self._image, execute).begin(run, dict(header), size)
+
+    def answers(self, run: str, first: int, stop: int) -> tuple[Integers, Floats]:
+        """Labels of the queries from `first` to before `stop` of a run, -1 where there is none yet, and their counts.
+
+        Raises
+        ------
+        StoreError
+            There is no such run, or it has fewer queries.
+        """
+        with self._open() as execute:
+            return Runs(self._base.name, self._image, execute).answers(run, first, stop)
+
+    def answer(self, run: str, first: int, labels: Integers, counts: Floats) -> None:
+        """Keep answers of a run, from query `first` on; in a batch they are there if what they cost is, and not else.
+
+        Raises
+        ------
+        StoreError
+            There is no such run, or it has fewer queries.
+        """
+        with self._open() as execute:
+            Runs(self._base.name, self._image, execute).put(run, first, labels, counts)
+
+    # --- copies ----------------------------------------------------------------------------------------
+
+    def copy_to(self, path: str | Path) -> None:
+        """All of it, as it is now, in a new file; other processes may go on meanwhile.
+
+        The copy does not know what is spent here from now on: use one of the two.
+
+        Raises
+        ------
+        StoreError
+            There is a store already, or the file cannot be written.
+        """
+        if self._thread == threading.get_ident():
+            raise StoreError(f"{self._base.name}: copied inside a batch; accepted: before or after it")
+        with self._open() as run:
+            base = SQLiteBase(Path(path))
+            try:
+                with base.transaction() as put:
+                    if list(put("SELECT 1 FROM knn_head")):
+                        raise StoreError(f"{base.name}: holds a store; accepted: a new file")
+                    self._image.write(run)
+                    for table, columns in COLUMNS.items():
+                        names = [each.split()[0] for each in columns.split(", ")]
+                        places = ", ".join(f":{name}" for name in names)
+                        for row in run(f"SELECT {', '.join(names)} FROM {table}"):
+                            put(f"INSERT INTO {table} VALUES ({places})", **dict(zip(names, row, strict=True)))
+            finally:
+                base.close()

@@ -1,0 +1,239 @@
+"""An Ind-KNN experiment: parameters fit to a budget and to public points, then one answer after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.budgets.protocol import BudgetStore
+from mechanisms.datasets import Dataset
+from mechanisms.individual_knn import IndividualKNN
+from mechanisms.validation import checked_count, checked_real, nominal_count
+
+__all__ = ["Prediction", "PredictionSetting", "completed", "predict"]
+
+DEFAULTS: dict[str, Any] = {"selectivity": 0.05, "count_share": 3.0, "kernel": "cosine", "bandwidth": math.exp(1.5)}
+
+KEPT = ("threshold", "vote_sigma", "kernel", "bandwidth")
+"""What a settled store decides where the user does not; the noise of counts as well."""
+
+LOOKED_AT = 1000
+"""Public points that the default threshold is learnt from."""
+
+
+@dataclass(frozen=True)
+class PredictionSetting:
+    """What a person chooses; None leaves it to what a store was settled with, or to public data and the budget.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee for the whole interaction.
+    queries : int or None
+        Public points that are asked, in order; None asks all. Noise is planned for so many; the budget is what limits.
+    selectivity : float or None
+        Share of the other public points that a query is similar to, on average, by which the default threshold is
+        chosen; (0, 1). None: 0.05.
+    threshold : float or None
+        Least kernel.
+    vote_sigma : float or None
+        None: what lets a typical record pay for its votes with half its budget, ``sqrt(T E[f^2]/(n B))``, f being the
+        kernel of similar points among the public ones, and n a public, nominal number of records.
+    count_share : float or None
+        As for `IndividualKNN.for_budget`. None: 3.
+    kernel : {"cosine", "rbf"} or None
+        None: "cosine".
+    bandwidth : float or None
+        Of "rbf". None: e^1.5.
+    conversion : {"gdp", "renyi"}
+    hashing : (int, int) or None
+    reuse : bool
+    seed : int or None
+        None draws exact noise from the system, as a real service must.
+    """
+
+    epsilon: float
+    delta: float
+    queries: int | None = None
+    selectivity: float | None = None
+    threshold: float | None = None
+    vote_sigma: float | None = None
+    count_share: float | None = None
+    kernel: str | None = None
+    bandwidth: float | None = None
+    conversion: ac.FilterConversion = "gdp"
+    hashing: tuple[int, int] | None = None
+    reuse: bool = False
+    seed: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What an experiment gave. `labels` was paid for; `accuracy` and `spent` are for the operator's eyes only.
+
+    Attributes
+    ----------
+    labels : int array of shape (m,)
+        One for each query; every query is answered.
+    kept : int
+        How many of them an interrupted start of the same run had answered.
+    accuracy : float or None
+        Where the truth is known. For the operator's eyes only, unless the truth is public.
+    spent : float array of shape (n,)
+        Share of its budget that every private record has spent. For the operator's eyes only: it depends on private
+        data, and nobody paid for it.
+    guarantee : accountant.Guarantee
+    setting : PredictionSetting
+        With all that was left open.
+    model : IndividualKNN
+    """
+
+    labels: NDArray[np.int64]
+    kept: int
+    accuracy: float | None
+    spent: NDArray[np.float64]
+    guarantee: ac.Guarantee
+    setting: PredictionSetting
+    model: IndividualKNN
+
+
+def predict(
+    setting: PredictionSetting,
+    private: Dataset,
+    public: Dataset,
+    *,
+    n_classes: int | None = None,
+    ids: Sequence[str] | str | None = None,
+    nominal: int | None = None,
+    store: BudgetStore | None = None,
+    progress: Callable[[int], object] | None = None,
+    run: str | None = None,
+) -> Prediction:
+    """Label public points one by one.
+
+    Parameters
+    ----------
+    setting : PredictionSetting
+    private, public : Dataset
+    n_classes : int or None
+        None takes it from private labels, which tells the largest label that occurs.
+    ids : sequence of str, "digest" or None
+        As for `IndividualKNN.fit`; needed with a store.
+    nominal : int or None
+        Public number of private records, for the default noise; None rounds their number to two digits.
+    store, progress, run
+        As for `IndividualKNN` and its `predict`. A store that is settled already gives the values that `setting` leaves
+        open.
+
+    Raises
+    ------
+    accountant.AccountantError
+        Data and setting do not go together, or no budget meets the target; nothing has been spent.
+    """
+    if private.labels is None or private.labels.ndim != 1:
+        raise ac.ParameterError(f"{private.name}: accepted: one label for each record")
+    count = len(public) if setting.queries is None else checked_count("queries", setting.queries, 1, len(public))
+    settled = None if store is None or not hasattr(store, "settings") else store.settings()
+    records = nominal_count(len(private)) if nominal is None else checked_count("nominal", nominal, 1)
+    chosen = completed(setting, count, records, public, settled)
+    names = ("threshold", "vote_sigma", "kernel", "bandwidth", "hashing", "reuse")
+    model = IndividualKNN(
+        _budget(setting, settled),
+        count_sigma=_count_sigma(chosen, settled, setting.count_share is None),
+        **{name: getattr(chosen, name) for name in names},
+        n_classes=n_classes,
+        rng=setting.seed,
+        store=store,
+    )
+    guarantee = model.guarantee(setting.delta, setting.conversion)
+    labels = model.fit(private.features, private.labels, ids).predict(public.features[:count], progress, run)
+    accuracy = None if public.labels is None else float(np.mean(labels == public.labels[:count]))
+    spent = 1 - model.budgets_ / model.budget
+    return Prediction(labels, model.kept_, accuracy, spent, guarantee, chosen, model)
+
+
+def completed(
+    setting: PredictionSetting,
+    queries: int,
+    records: int,
+    public: Dataset,
+    settled: Mapping[str, Any] | None = None,
+) -> PredictionSetting:
+    """The setting with threshold and noise, for so many queries and private records; public points decide.
+
+    Parameters
+    ----------
+    setting : PredictionSetting
+    queries, records : int
+        Both public: a nominal number of records, not the exact one, where that is private.
+    public : Dataset
+    settled : mapping, optional
+        What a store was settled with; it decides what the setting leaves open.
+
+    Raises
+    ------
+    accountant.AccountantError
+        Data and setting do not go together, or no budget meets the target.
+    """
+    given = {name: value for name, value in asdict(setting).items() if value is not None}
+    fixed = {} if settled is None else {name: settled[name] for name in KEPT if name in settled}
+    if setting.selectivity is not None:  # asked for by the user, so that it decides, and the store may refuse
+        fixed.pop("threshold", None)
+    whole = PredictionSetting(**{**DEFAULTS, **fixed, **given, "queries": queries})
+    share = checked_real("selectivity", whole.selectivity, "(0, 1)", lambda value: 0 < value < 1)
+    budget = _budget(setting, settled)
+    threshold, vote_sigma = whole.threshold, whole.vote_sigma
+    if threshold is None or vote_sigma is None:
+        kernels = public_kernels(whole, public)
+        if threshold is None:
+            threshold = float(np.clip(np.quantile(kernels, 1 - share), 0, 1))
+        if vote_sigma is None:
+            similar = kernels[kernels >= threshold]
+            square = float(np.mean(similar**2)) if len(similar) else 1.0
+            # a record similar to a share p of T queries pays p T E[f^2]/(2 s2^2 p n), so p does not matter
+            vote_sigma = math.sqrt(queries * max(square, 1e-12) / (records * budget))
+    return replace(whole, threshold=threshold, vote_sigma=vote_sigma)
+
+
+def _budget(setting: PredictionSetting, settled: Mapping[str, Any] | None) -> float:
+    """B for the target; the store's own where the two differ by rounding alone, and it keeps the target."""
+    budget = ac.IndividualFilter.budget_for(setting.epsilon, setting.delta, setting.conversion)
+    held = budget if settled is None else float(settled.get("budget", budget))
+    if held != budget and abs(held - budget) <= 1e-6 * budget:
+        whole = ac.IndividualFilter(held).guarantee(setting.delta, setting.conversion)
+        budget = held if whole.epsilon <= setting.epsilon else budget
+    return budget
+
+
+def _count_sigma(chosen: PredictionSetting, settled: Mapping[str, Any] | None, free: bool) -> float:
+    """Noise of counts: by the plan, or the store's if nobody chose the plan's share."""
+    if free and settled is not None and "count_sigma" in settled:
+        return float(settled["count_sigma"])
+    assert chosen.queries is not None
+    assert chosen.count_share is not None
+    target = chosen.epsilon, chosen.delta, chosen.queries
+    planned = IndividualKNN.for_budget(*target, 0.0, 1.0, chosen.conversion, chosen.count_share)
+    return float(planned.count_sigma)
+
+
+def public_kernels(setting: PredictionSetting, public: Dataset) -> NDArray[np.float64]:
+    """The kernel of every pair of some public points; it sees no private record."""
+    points = public.features[:: max(len(public) // LOOKED_AT, 1)].astype(float)
+    if len(points) < 2:
+        raise ac.ParameterError(f"{public.name}: one public point; accepted: several, or threshold and vote_sigma")
+    if setting.kernel == "cosine":
+        points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-300)
+        kernels = points @ points.T
+    else:
+        assert setting.bandwidth is not None
+        squares = (points**2).sum(axis=1)
+        distances = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0)
+        kernels = np.exp(-distances / setting.bandwidth**2)
+    pairs: NDArray[np.float64] = kernels[np.triu_indices(len(points), 1)]
+    return pairs

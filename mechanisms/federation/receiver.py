@@ -1,0 +1,67 @@
+"""What takes clients' messages: one open round, in which every client is heard once."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import accountant as ac
+from mechanisms.exclusive import Exclusive
+from mechanisms.federation.messages import (
+    DuplicateMessage,
+    Kind,
+    LateMessage,
+    Message,
+    UnsuitableMessage,
+    WrongRound,
+)
+from mechanisms.federation.round_setup import Setup
+from mechanisms.validation import checked_count
+
+__all__ = ["Receiver"]
+
+
+class Receiver(Exclusive):
+    """What a server and a shuffler share: one open round, and clients that are heard once in it."""
+
+    accepted: ClassVar[tuple[Kind, ...]] = (Kind.REPORTS,)
+
+    def __init__(self, limit: int) -> None:
+        with self._turn("open"):  # belongs to this process before it is used: a fork would have a session twice
+            pass
+        self.limit = checked_count("limit", limit, 1)
+        self.session = bytes(16)
+        self.round, self._open = 0, False
+        self._setup: Setup | None = None
+        self._digest = bytes(32)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing has come yet."""
+        self._heard: set[int] = set()
+        self._bodies: list[bytes] = []
+        self._records = 0
+
+    def _unpack(self, message: object) -> Message:
+        """A message for the open round, from a client not heard yet."""
+        received = Message.unpack(message, self.limit)
+        if received.session != self.session or received.round > self.round:
+            raise WrongRound(f"a message for another session, or for round {received.round}; accepted: {self.round}")
+        if received.round < self.round or not self._open:
+            now = f"round {self.round}" if self._open else "none, no round is open"
+            raise LateMessage(f"a message for round {received.round}, which is over; accepted: {now}")
+        if received.kind not in self.accepted:
+            accepted = " or ".join(kind.name for kind in self.accepted)
+            raise UnsuitableMessage(f"a message of kind {received.kind.name}; accepted: {accepted}")
+        if received.digest != self._digest:
+            raise UnsuitableMessage(f"an answer to another setup of round {self.round}; accepted: to the one opened")
+        if received.kind in (Kind.COUNTS, Kind.REPORTS):
+            if received.client == 0:
+                raise UnsuitableMessage("a message from client 0; accepted: identifiers from 1")
+            if received.client in self._heard:
+                raise DuplicateMessage(f"client {received.client} was heard in round {self.round}; accepted: once")
+        return received
+
+    def _closing(self) -> Setup:
+        if not self._open or self._setup is None:
+            raise ac.ParameterError("close was called and no round is open; accepted: open, receive, close")
+        return self._setup

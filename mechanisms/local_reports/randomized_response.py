@@ -1,0 +1,143 @@
+"""Randomized response on every entry: the report is the whole vector of bits, each flipped now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.local_reports.randomizer import (
+    Estimate,
+    MalformedReport,
+    Responses,
+    checked_entries,
+    checked_local,
+    stacked,
+)
+from mechanisms.noise.exact_draws import DIGITS, coins
+from mechanisms.noise.source import Randomness
+
+__all__ = ["RandomizedBits"]
+
+Bytes = NDArray[np.uint8]
+Counts = NDArray[np.int64]
+
+BLOCK = 2**22
+"""Most bits held at once."""
+
+
+@dataclass(frozen=True)
+class RandomizedBits:
+    """Randomized response on all entries of the domain, at ``epsilon / (2 nonzeros)`` per bit.
+
+    Two inputs differ in at most 2c bits, c = `nonzeros`, so each is flipped with probability
+    ``1/(exp(epsilon/(2c)) + 1)`` (reverse-knn, after Duchi, Jordan & Wainwright 2013), rounded up to a multiple of
+    2^-64.
+
+    Parameters
+    ----------
+    domain : int
+        Number of entries; [1, 1e9].
+    nonzeros : int
+        Entries of every input; [1, min(domain, 256)].
+    epsilon : float
+        Pure-DP parameter of the report, in nats; [1e-9, 500].
+
+    Raises
+    ------
+    accountant.ParameterError
+        A value is out of range.
+    """
+
+    domain: int
+    nonzeros: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        for name, value in checked_local(self.domain, self.nonzeros, self.epsilon).items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def event(self) -> ac.RandomizedResponse:
+        bits = 2 * self.nonzeros
+        return ac.RandomizedResponse(self.epsilon / bits, bits=bits, adjacency=ac.Adjacency.REPLACE)
+
+    @property
+    def report_bytes(self) -> int:
+        """Bits in order of the entries, the first lowest; the last byte is filled up with zeros."""
+        return -(-self.domain // 8)
+
+    @property
+    def flip_probability(self) -> float:
+        """Probability that a bit is flipped."""
+        return self.responses.q
+
+    @property
+    def mean_variance(self) -> float:
+        """Variance of any count for one user: ``e/(e-1)^2``, e = exp(epsilon/(2c))."""
+        return float(self.responses.count_variance(0.0, 1))
+
+    def count_variance(self, counts: Counts, n: int) -> NDArray[np.float64]:
+        """Variance of estimated counts, from the true ones, which do not matter here."""
+        return self.responses.count_variance(counts, n)
+
+    @cached_property
+    def _threshold(self) -> int:
+        """Words, of 2^64, that flip a bit."""
+        with localcontext() as context:
+            context.prec = DIGITS
+            return int(2**64 / (Decimal(self.event.epsilon).exp() + 1)) + 1
+
+    @cached_property
+    def responses(self) -> Responses:
+        """How a bit of the report depends on the true one."""
+        flipped = self._threshold
+        return Responses((2**64 - flipped) / 2**64, flipped / 2**64, (2**64 - 2 * flipped) / 2**64)
+
+    def randomize(self, entries: Counts, source: Randomness) -> bytes:
+        row = checked_entries(entries, self.nonzeros, self.domain)
+        return self.randomize_many(row[None], source).tobytes()
+
+    def randomize_many(self, entries: Counts, source: Randomness) -> Bytes:
+        rows = checked_entries(entries, self.nonzeros, self.domain, many=True)
+        reports = np.empty((len(rows), self.report_bytes), np.uint8)
+        for some in self._blocks(len(rows)):
+            block = rows[some]
+            bits = coins(source, len(block) * self.domain, self._threshold).reshape(len(block), self.domain)
+            bits[np.arange(len(block))[:, None], block] ^= True
+            reports[some] = np.packbits(bits, axis=1, bitorder="little")
+        return reports
+
+    def check(self, report: bytes) -> None:
+        self.check_many(stacked([report], self.report_bytes))
+
+    def check_many(self, reports: Bytes) -> None:
+        self._filling(stacked(reports, self.report_bytes))
+
+    def estimate(self, reports: Sequence[bytes] | Bytes) -> Estimate:
+        rows = stacked(reports, self.report_bytes)
+        self._filling(rows)
+        ones = np.zeros(self.domain, np.int64)
+        for some in self._blocks(len(rows)):
+            bits = np.unpackbits(rows[some], axis=1, count=self.domain, bitorder="little")
+            ones += bits.sum(axis=0, dtype=np.int64)
+        return self.responses.estimate(ones, len(rows))
+
+    def _filling(self, rows: Bytes) -> None:
+        """Reject reports with a one after the last bit."""
+        used = self.domain % 8
+        bad = np.flatnonzero(rows[:, -1] >> used) if used else np.empty(0, np.int64)
+        if bad.size:
+            raise MalformedReport(
+                f"reports[{bad[0]}] ends with the byte {rows[bad[0], -1]}; accepted: below {1 << used}, as it holds "
+                f"{used} bits"
+            )
+
+    def _blocks(self, n: int) -> Iterator[slice]:
+        step = max(1, BLOCK // self.domain)
+        return (slice(start, start + step) for start in range(0, n, step))
