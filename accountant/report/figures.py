@@ -82,13 +82,14 @@ def drawn(plan: Plan, delta: float, conversion: Conversion, tolerance: float, sh
         "What an attacker can do: whoever wants to tell two neighbouring inputs apart errs at least that often in one "
         "way, given how often in the other.",
     ))  # fmt: skip
-    figures = []
-    for number, (draw, caption) in enumerate(axes):
-        try:
-            figures.append(Figure(_svg(draw(), f"plot{number}"), caption))
-        except (NoGuarantee, ParameterError) as error:  # more releases than a plot takes, no epsilon for some of them
-            figures.append(Figure("", f"Not drawn: {error}."))
-    return figures
+    return [_figure(draw, caption, f"plot{number}") for number, (draw, caption) in enumerate(axes)]
+
+
+def _figure(draw: Callable[[], Axes], caption: str, name: str) -> Figure:
+    try:
+        return Figure(_svg(draw(), name), caption)
+    except (NoGuarantee, ParameterError) as error:  # more releases than a plot takes, no epsilon for some of them
+        return Figure("", f"Not drawn: {error}.")
 
 
 def _without_tight(draw: Callable[[list[str]], Axes], methods: list[str]) -> Axes:
