@@ -18,7 +18,15 @@ import accountant as ac
 from mechanisms.flower import APP
 from mechanisms.flower.options import NodeOptions, RunOptions
 from mechanisms.ledger import Ledger
-from mechanisms.messages import DuplicateMessage, LateMessage, Message, MessageError, UnsuitableMessage
+from mechanisms.messages import (
+    DuplicateMessage,
+    Kind,
+    LateMessage,
+    Message,
+    MessageError,
+    SummedCounts,
+    UnsuitableMessage,
+)
 from mechanisms.noise import as_randomness
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.setup import Setup
@@ -295,6 +303,15 @@ def renamed(data, name):
     return replace(message, client=name).pack()
 
 
+def in_other_names(data):
+    """A sum, as secure aggregation makes it, that says it holds the answers of both clients."""
+    message = Message.unpack(data)
+    table = np.zeros((8, 4), np.int64)
+    table[0, 0] = 1
+    summed = SummedCounts(table, 1, np.array([3, 11], np.uint64)).pack()
+    return replace(message, kind=Kind.SUMMED_COUNTS, payload=summed).pack()
+
+
 def of_round(data, number):
     message = Message.unpack(data)
     return replace(message, round=number).pack()
@@ -312,6 +329,7 @@ TAMPERED = {
     "an answer to another setup": lambda data: parcels.parcel(
         replace(Message.unpack(data), digest=bytes(31) + b"1").pack()
     ),
+    "other clients' names": lambda data: parcels.parcel(in_other_names(data)),
     "no client's name": lambda data: parcels.parcel(renamed(data, 0)),
     "a later round": lambda data: parcels.parcel(of_round(data, 2)),
     "nothing": lambda data: flwr.RecordDict({}),
