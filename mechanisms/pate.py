@@ -86,6 +86,7 @@ class _Pate(Labeller):
             taught = [_taught(self._teacher(), records[shard == t], labels[shard == t]) for t in range(teachers)]
         self._begin(plan, source, records, labels)
         self._teachers, self._width, self.n_classes_ = taught, records.shape[1], classes
+        self._fitted = True
         return self
 
     def _teacher(self) -> Any:
@@ -123,7 +124,7 @@ class _Pate(Labeller):
             `queries` is not as described, there are more than the plan allows (`PlanExceeded`), or `fit` was not
             called; nothing has been spent.
         """
-        if not hasattr(self, "_teachers"):
+        if not self._fitted:
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
         points = checked_queries(queries, self._width)
         counts = self.votes(points)

@@ -189,9 +189,11 @@ class PrivateKNN(Labeller):
             classes = votes.shape[1]
         neighbours = Neighbours(records)
         plan = self._plan_of(n_neighbors=k, n_classes=classes, clip=self.clip)
+        labels: NDArray[Any] = votes if self.clip is None else clipped_votes(votes, self.clip)
         self._begin(plan, as_randomness(self.rng), records, votes)
-        self._labels: NDArray[Any] = votes if self.clip is None else clipped_votes(votes, self.clip)
-        self._k, self._sets, self._neighbours, self.n_classes_ = k, self.clip is not None, neighbours, classes
+        self._labels, self._sets = labels, self.clip is not None
+        self._k, self._neighbours, self.n_classes_ = k, neighbours, classes
+        self._fitted = True
         return self
 
     @exclusive
@@ -223,7 +225,7 @@ class PrivateKNN(Labeller):
             `queries` is not as described, there are more than the plan allows (`PlanExceeded`), or `fit` was not
             called; nothing has been spent.
         """
-        if not hasattr(self, "_neighbours"):
+        if not self._fitted:
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
         points = checked_queries(queries, self._neighbours.records.shape[1])
         shape = (len(points), self.n_classes_) if self._sets else (len(points),)
