@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.queries import central_points
 from mechanisms.students import NetworkStudent, Student
-from mechanisms.validation import checked_count, checked_features
+from mechanisms.validation import LARGEST, checked_count, checked_features
 
 __all__ = ["Rounds", "label_in_rounds"]
 
@@ -143,8 +144,19 @@ def label_in_rounds(
         if not (labels >= 0).any():
             raise ac.ParameterError(f"none of {asked} queries was answered, which cost {out.composition}")
         student = make_student().fit(points, labels)
-        describe = feature_map(student.transform, points)
+        describe = feature_map(partial(_bounded, student), points)
     return Rounds(labels, seen, tuple(done), student)
+
+
+def _bounded(student: Student, records: Matrix) -> Matrix:
+    """A student's last layer, cut off where no mechanism would take it.
+
+    To refuse it, after earlier rounds were released, would tell of a private record that is far from all others.
+    """
+    with np.errstate(all="ignore"):
+        hidden = np.nan_to_num(np.asarray(student.transform(records)), nan=0.0)
+    cut: Matrix = np.clip(hidden, -LARGEST, LARGEST).astype(np.float32)
+    return cut
 
 
 def _later(progress: Callable[[int], object], before: int) -> Callable[[int], object]:
