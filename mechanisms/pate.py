@@ -62,7 +62,7 @@ class _Pate(Labeller):
         """Train one teacher on each shard. Nothing is released.
 
         Every record draws its shard by itself. A shard that holds a single class answers that class, an empty
-        one class 0.
+        one class 0, and so does a teacher that fails to answer.
 
         Parameters
         ----------
@@ -223,7 +223,10 @@ def _taught(
 
     def answers(points: Any) -> NDArray[np.int64]:
         with warnings.catch_warnings(action="ignore"):
-            return np.asarray(teacher.predict(points), np.int64)
+            try:
+                return np.asarray(teacher.predict(points), np.int64).reshape(len(points))
+            except Exception:  # which callers would see, and which depends on what is in the shard
+                return np.zeros(len(points), np.int64)
 
     # what a teacher has to say about its shard, that it did not converge for one, is not for a log
     with warnings.catch_warnings(action="ignore"):
