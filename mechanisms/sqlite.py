@@ -69,7 +69,8 @@ class Database:
         wait: float = 0.0,
         alone: bool = False,
     ) -> None:
-        self.path, self.what, self.wait, self._refuse = path.absolute(), what, wait, refuse
+        # the file itself, as SQLite does: under a second name of it nothing beside it would be found
+        self.path, self.what, self.wait, self._refuse = path.resolve(), what, wait, refuse
         _OPEN.add(self)
         self._beside = _beside(self.path)
         _create_for_owner(self.path)

@@ -330,7 +330,7 @@ def test_a_run_given_again_and_stopped_early_forgets_nothing(tmp_path, limits):
     assert model.spent_ == spent
     assert model.guarantee(1e-5) == price
     if "n_queries" in limits:
-        with pytest.raises(PlanExceeded, match="at most the [02] that are left"):
+        with pytest.raises(PlanExceeded, match=r"at most the [02] that are left"):
             model.label(QUERIES[10:13])
     assert again(model, tmp_path / "a.journal").composition == spent
     assert model.spent_ == spent

@@ -187,3 +187,16 @@ def test_what_is_left_of_a_removal_refuses_no_new_file(tmp_path, monkeypatch):
     monkeypatch.setattr("mechanisms.sqlite.os.remove", lambda path: removed.append(path.name))
     remove_database(tmp_path / "a.db")
     assert removed[0] == "a.db.generation"
+
+
+def test_an_older_copy_is_noticed_under_a_second_name(tmp_path):
+    path, link = tmp_path / "a.db", tmp_path / "link.db"
+    link.symlink_to(path)
+    database = opened(path)
+    charge(database, 1)
+    shutil.copyfile(path, tmp_path / "older")
+    charge(database, 2)
+    database.close()
+    shutil.copyfile(tmp_path / "older", path)
+    with pytest.raises(Refused, match="put back from an older copy"):
+        opened(link)
