@@ -19,7 +19,7 @@ from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.cli_data import check_output, write_results
+from mechanisms.cli_data import SEED_WARNING, check_output, write_results
 from mechanisms.datasets import load
 from mechanisms.federation import Counts, Server
 from mechanisms.flower.options import RunOptions
@@ -153,6 +153,8 @@ def main(grid: Any, context: Any) -> None:
     options = RunOptions.of(context.run_config)
     out = Path(options.out)
     check_output(out)
+    if options.seed >= 0:
+        log.warning(SEED_WARNING)
     public = load(options.public, labelled=False)
     labelling, rounds = label(grid, public.features, options)
     summary = summary_of(labelling, rounds, options)

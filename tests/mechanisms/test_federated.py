@@ -173,6 +173,13 @@ def test_the_app_finds_the_labels_of_the_simulation(name, folder):
     assert all(spent(folder, node) == [(number, each) for number in range(1, rounds + 1)] for node in NODES)
 
 
+@pytest.mark.parametrize("seed", [SEED, -1])
+def test_a_seeded_run_says_once_that_its_noise_can_be_repeated(folder, caplog, seed):
+    with caplog.at_level(logging.WARNING, "flwr"):
+        run(folder, Grid(nodes(folder)), {**OPTIONS, "seed": seed})
+    assert caplog.text.count("reproducible noise: not private against whoever knows the seed") == (seed >= 0)
+
+
 # --- what clients refuse -------------------------------------------------------------------------------
 
 
