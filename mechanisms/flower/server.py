@@ -155,6 +155,8 @@ def main(grid: Any, context: Any) -> None:
     check_output(out)
     if options.seed >= 0:
         log.warning(SEED_WARNING)
+    if out.exists():
+        log.warning("%s holds another run's release; this one is paid for besides, and takes its place", out)
     public = load(options.public, labelled=False)
     labelling, rounds = label(grid, public.features, options)
     summary = summary_of(labelling, rounds, options)

@@ -180,6 +180,14 @@ def test_a_seeded_run_says_once_that_its_noise_can_be_repeated(folder, caplog, s
     assert caplog.text.count("reproducible noise: not private against whoever knows the seed") == (seed >= 0)
 
 
+def test_a_second_run_to_the_same_file_is_not_silent(folder, caplog):
+    with caplog.at_level(logging.WARNING, "flwr"):
+        run(folder, Grid(nodes(folder)), OPTIONS)
+        assert "another run" not in caplog.text
+        run(folder, Grid(nodes(folder)), OPTIONS)
+    assert "holds another run's release; this one is paid for besides, and takes its place" in caplog.text
+
+
 # --- what clients refuse -------------------------------------------------------------------------------
 
 
