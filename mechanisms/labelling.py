@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Self
@@ -130,12 +131,30 @@ class Labeller(Parameters, Exclusive, ABC):
         promises = self._promises if hasattr(self, "_promises") else Promises()
         return replace(ac.epsilon(promises.total, delta, conversion=conversion), odometer=promises.odometer)
 
+    @property
+    def asked(self) -> int:
+        """Queries that were asked under the plan of the last `fit`."""
+        return self._promises.asked if hasattr(self, "_promises") else 0
+
     def unused(self) -> Self:
         """Another object with the same parameters, which has released nothing."""
         twin = object.__new__(type(self))
         own = {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
         vars(twin).update(own)
         return twin
+
+    @contextmanager
+    def _lent(self) -> Iterator[Self]:
+        """A twin to work with, whose releases count as this object's; nobody else can use this one meanwhile."""
+        with self._turn("label_in_rounds"):
+            twin = self.unused()
+            if hasattr(self, "_promises"):
+                twin.spent_, twin._promises = self.spent_, self._promises
+            try:
+                yield twin
+            finally:
+                if hasattr(twin, "_promises"):
+                    self.spent_, self._promises = twin.spent_, twin._promises
 
     def _plan_of(self, **details: Any) -> LabellingPlan:
         events = self.screening_event, self.vote_event

@@ -135,6 +135,11 @@ class Promises:
         self._outside: ac.Composition | None = None
         self._parts: dict[str, Promise] = {}
 
+    @property
+    def asked(self) -> int:
+        """Queries that were asked under the plan as it is."""
+        return self._asked
+
     def begin(self, plan: LabellingPlan) -> None:
         """The plan of the runs that follow; the same one goes on where it was."""
         if plan != self._plan:

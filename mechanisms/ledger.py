@@ -143,8 +143,7 @@ class MemoryLedger(Exclusive):
     """
 
     def __init__(self) -> None:
-        with self._turn("MemoryLedger"):  # belongs to this process before it is used: a fork would have it twice
-            pass
+        self._claim()  # a fork would have it twice
         self._last: dict[bytes, int] = {}
         self._spent = ac.Composition()
 

@@ -74,12 +74,12 @@ class _Pate(Labeller):
         accountant.ParameterError
             An array or a parameter is not as described.
         """
-        records = checked_features(X)
-        teachers = checked_count("n_teachers", self.n_teachers, 1)
-        labels, classes = checked_labels(y, len(records), self.n_classes)
+        records, now = checked_features(X), self.unused()  # what another thread sets meanwhile is for the next `fit`
+        teachers = checked_count("n_teachers", now.n_teachers, 1)
+        labels, classes = checked_labels(y, len(records), now.n_classes)
         if teachers > len(records):
             raise ac.ParameterError(f"n_teachers = {teachers}; accepted: at most the {len(records)} records")
-        plan, source = self._plan_of(n_teachers=teachers, n_classes=classes), as_randomness(self.rng)
+        plan, source = now._plan_of(n_teachers=teachers, n_classes=classes), as_randomness(now.rng)
         # drawn for each record by itself: cutting a shuffled list would move others between shards when one joins
         shard = (source.uniform(len(records)) * teachers).astype(np.int64)
         with few_threads(records.size // teachers) if self.make_teacher is None else nullcontext():

@@ -187,7 +187,7 @@ def test_another_plan_adds_its_own_price():
 def test_rounds_stay_within_the_plan():
     from mechanisms.rounds import label_in_rounds
 
-    with pytest.raises(ac.ParameterError, match="2 rounds of 11 queries; accepted: at most n_queries = 20"):
+    with pytest.raises(ac.ParameterError, match="2 rounds of 11 queries; accepted: at most 20, what is left of n_qu"):
         label_in_rounds(planned(screening_ratio=None), X, Y, QUERIES, queries=11, rounds=2)
     out = label_in_rounds(planned(screening_ratio=None), X, Y, QUERIES, queries=10, rounds=2)
     assert out.guarantee(1e-5).epsilon <= 1.0
@@ -386,3 +386,34 @@ def test_a_fit_stopped_at_any_line_draws_from_no_records_of_another_plan():
             continue
         assert dict(model._plan.details)["clip"] == pytest.approx(model._labels.sum(axis=1).max())
         assert dict(model._plan.details)["n_neighbors"] == model._k
+
+
+def test_rounds_count_for_the_labeller_that_was_lent():
+    from mechanisms.rounds import label_in_rounds
+
+    model = planned(screening_ratio=None, max_labels=20)
+    first = label_in_rounds(model, X, Y, QUERIES, queries=10, rounds=1)
+    assert model.spent_ == first.composition
+    assert model.guarantee(1e-5) == first.guarantee(1e-5)
+    with pytest.raises(ac.ParameterError, match="2 rounds of 10 queries; accepted: at most 10"):
+        label_in_rounds(model, X, Y, QUERIES, queries=10, rounds=2)
+    second = label_in_rounds(model, X, Y, QUERIES, queries=10, rounds=1)
+    assert model.spent_ == first.composition + second.composition
+    assert model.guarantee(1e-5).epsilon <= 1.0
+    with pytest.raises(ac.ParameterError, match="accepted: at most 0"):
+        label_in_rounds(model, X, Y, QUERIES, queries=1, rounds=1)
+
+
+def test_an_experiment_is_not_copied_before_it_runs():
+    from mechanisms.datasets import Dataset
+    from mechanisms.experiment import Experiment, Setting
+
+    experiment = Experiment(
+        Setting("private-knn", 2.0, 1e-4, queries=5, seed=0),
+        Dataset("a", X, Y),
+        Dataset("b", QUERIES, None),
+        n_classes=3,
+    )
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(UsageError, match="would not know"):
+            make(experiment)

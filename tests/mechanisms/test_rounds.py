@@ -118,11 +118,12 @@ def test_no_draw_is_repeated(monkeypatch):
     assert len(set(drawn)) == len(drawn)
 
 
-def test_the_labeller_is_not_changed():
+def test_the_parameters_of_the_labeller_are_not_changed_and_releases_are_its_own():
     labeller = knn(rng=3)
     before = dict(vars(labeller))
-    run(labeller)
-    assert vars(labeller) == before
+    out = run(labeller)
+    assert {name: vars(labeller)[name] for name in before} == before
+    assert labeller.spent_ == out.composition
     assert np.array_equal(run(labeller).labels, run(labeller).labels), "a seed is a seed"
 
 

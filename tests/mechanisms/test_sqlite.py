@@ -200,3 +200,13 @@ def test_an_older_copy_is_noticed_under_a_second_name(tmp_path):
     shutil.copyfile(tmp_path / "older", path)
     with pytest.raises(Refused, match="put back from an older copy"):
         opened(link)
+
+
+def test_a_file_of_two_names_is_refused(tmp_path):
+    opened(tmp_path / "a.db").close()
+    os.link(tmp_path / "a.db", tmp_path / "b.db")
+    for name in ("a.db", "b.db"):
+        with pytest.raises(Refused, match="2 names"):
+            opened(tmp_path / name)
+    (tmp_path / "b.db").unlink()
+    opened(tmp_path / "a.db").close()
