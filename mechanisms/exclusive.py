@@ -42,6 +42,11 @@ class Exclusive:
             )
         return super().__getstate__()
 
+    def _claim(self) -> None:
+        """Belong to this process from now on, as if used."""
+        with self._turn("claim"):
+            pass
+
     @contextmanager
     def _turn(self, name: str) -> Iterator[None]:
         """This thread's turn; other threads wait until it is over."""

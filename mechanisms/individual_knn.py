@@ -374,8 +374,8 @@ class IndividualKNN(Exclusive, Parameters):
         # votes in units of their noise: then the noise is always the same, and a part f costs f^2/2
         scale = self._vote_sigma * math.sqrt(count)
         left = self._filter.left[slots]
-        parts = kernels / scale
-        price = self._filter.units(parts**2 / 2)
+        with np.errstate(over="ignore"):  # a warning would tell that some record is near
+            parts, price = kernels / scale, self._filter.units((kernels / scale) ** 2 / 2)
         most = np.sqrt(2 * self._filter.nats(left)) * (1 - ROUNDING)
         parts = np.where(price <= left, parts, most)
         voting = self._paid(slots, np.minimum(price, left))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Self
@@ -106,6 +107,7 @@ class Labeller(Parameters, Exclusive, ABC):
     _plan: LabellingPlan
     _promises: Promises
     _source: Randomness
+    _fitted = False
 
     @property
     @abstractmethod
@@ -129,6 +131,11 @@ class Labeller(Parameters, Exclusive, ABC):
         promises = self._promises if hasattr(self, "_promises") else Promises()
         return replace(ac.epsilon(promises.total, delta, conversion=conversion), odometer=promises.odometer)
 
+    @property
+    def asked(self) -> int:
+        """Queries that were asked under the plan of the last `fit`."""
+        return self._promises.asked if hasattr(self, "_promises") else 0
+
     def unused(self) -> Self:
         """Another object with the same parameters, which has released nothing."""
         twin = object.__new__(type(self))
@@ -136,14 +143,31 @@ class Labeller(Parameters, Exclusive, ABC):
         vars(twin).update(own)
         return twin
 
+    @contextmanager
+    def _lent(self) -> Iterator[Self]:
+        """A twin to work with, whose releases count as this object's; nobody else can use this one meanwhile."""
+        with self._turn("label_in_rounds"):
+            twin = self.unused()
+            if hasattr(self, "_promises"):
+                twin.spent_, twin._promises = self.spent_, self._promises
+            try:
+                yield twin
+            finally:
+                if hasattr(twin, "_promises"):
+                    self.spent_, self._promises = twin.spent_, twin._promises
+
     def _plan_of(self, **details: Any) -> LabellingPlan:
         events = self.screening_event, self.vote_event
         return LabellingPlan(type(self).__name__, *events, self.max_labels, self.n_queries, tuple(details.items()))
 
     def _begin(self, plan: LabellingPlan, source: Randomness, *private: NDArray[Any]) -> None:
-        """Fix what will be drawn and priced, and from which records."""
+        """Fix what will be drawn and priced, and from which records; `fit` sets `_fitted` when the rest is there.
+
+        A `fit` that is interrupted in between leaves nothing to draw from: records of one plan, perhaps, under another.
+        """
         if not hasattr(self, "_promises"):
             self.spent_, self._promises = ac.Composition(), Promises()
+        self._fitted = False
         self._promises.begin(plan)
         self._plan, self._source, self._private = plan, source, private
 
@@ -158,11 +182,12 @@ class Labeller(Parameters, Exclusive, ABC):
         """Answer queries in order into `labels`; each is asked for its votes, once for either event."""
         part = self._opened(journal, queries, labels.shape)
         promise = self._promises.admit(len(labels), part.identity, part.charges)
-        self.spent_ = difference(self.spent_, promise.again)
-        begun = self.spent_
+        counted = ac.Composition() if promise.earlier is None else promise.earlier.spent
+        begun = difference(self.spent_, counted)
         answered = np.zeros(len(labels), bool)
+        # in one step: whenever this is interrupted, nothing that was spent is missing
+        self.spent_ = begun + self._charged_before(part)
         try:
-            self._charge_again(part)
             for i, ask in enumerate(asks):
                 if promise.votes >= promise.cap:
                     break
@@ -178,12 +203,11 @@ class Labeller(Parameters, Exclusive, ABC):
             self._promises.settle(promise, spent, part.charges)
         return Labelling(labels, answered, spent, promise.planned, promise.before, promise.odometer_before)
 
-    def _charge_again(self, part: Part) -> None:
-        """Add what the run spent before it was interrupted to `spent_`."""
+    def _charged_before(self, part: Part) -> ac.Composition:
+        """What the run spent before it was interrupted."""
         screened = sum(release == "screening" for _, release in part.charges)
-        self.spent_ = self.spent_ + (len(part.charges) - screened) * self._plan.vote
-        if self._plan.screening is not None:
-            self.spent_ = self.spent_ + screened * self._plan.screening
+        votes = (len(part.charges) - screened) * self._plan.vote
+        return votes if self._plan.screening is None else screened * self._plan.screening + votes
 
     def _answer(self, i: int, ask: Callable[[ac.Event], Any], part: Part) -> Any:
         """The released label of one query, or None; taken from the journal if it is there."""

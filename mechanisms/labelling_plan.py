@@ -88,8 +88,8 @@ class Promise:
         The plan that covers the run, fixed before it.
     before : accountant.Composition
         All that is promised beside that plan.
-    again : accountant.Composition
-        What the object had counted already for that part of the journal: it will be counted once more.
+    earlier : Promise or None
+        What the object has counted already for that part of the journal: this run counts it, too, in its place.
     added, spent : accountant.Composition
         What the run adds to what is promised, and what it spent.
     charges : set of (int, str)
@@ -104,7 +104,7 @@ class Promise:
     odometer_before: bool = False
     planned: ac.Composition | None = None
     before: ac.Composition = field(default_factory=ac.Composition)
-    again: ac.Composition = field(default_factory=ac.Composition)
+    earlier: Promise | None = None
     added: ac.Composition = field(default_factory=ac.Composition)
     spent: ac.Composition = field(default_factory=ac.Composition)
     charges: frozenset[Charge] = frozenset()
@@ -135,6 +135,11 @@ class Promises:
         self._outside: ac.Composition | None = None
         self._parts: dict[str, Promise] = {}
 
+    @property
+    def asked(self) -> int:
+        """Queries that were asked under the plan as it is."""
+        return self._asked
+
     def begin(self, plan: LabellingPlan) -> None:
         """The plan of the runs that follow; the same one goes on where it was."""
         if plan != self._plan:
@@ -162,19 +167,19 @@ class Promises:
         # a part that this object has run before, if the journal lost nothing of it: all of it will be counted again
         earlier = self._parts.get(identity or "", Promise(identity))
         earlier = earlier if earlier.charges <= charges else Promise(identity)
-        asked, voted = self._asked - earlier.asked, self._voted - earlier.votes
-        if plan.n_queries is not None and n_queries > plan.n_queries - asked:
+        voted, left = self._voted - earlier.votes, (plan.n_queries or 0) - (self._asked - earlier.asked)
+        if plan.n_queries is not None and n_queries > left:
             raise PlanExceeded(
-                f"{n_queries} queries; accepted: at most the {plan.n_queries - asked} that are left of n_queries = "
+                f"{n_queries} queries; accepted: at most the {left} that are left of n_queries = "
                 f"{plan.n_queries}, for which the guarantee was fixed"
             )
-        self._asked, self._voted = asked, voted
-        self.total = difference(self.total, earlier.added)
-        promise = Promise(identity, self.odometer, plan.most(n_queries), self.total, again=earlier.spent)
+        before = difference(self.total, earlier.added)
+        promise = Promise(identity, self.odometer, plan.most(n_queries), before, earlier)
         promise.cap = n_queries if plan.max_labels is None else plan.max_labels
         if plan.whole is None:
-            promise.added = promise.planned or ac.Composition()
-            self.total = self.total + promise.added
+            if promise.planned is not None:
+                promise.added = promise.planned
+                self.total = before + promise.added
             return promise
         promise.cap -= 0 if plan.max_labels is None else voted
         if self._outside is None:
@@ -184,12 +189,17 @@ class Promises:
 
     def settle(self, promise: Promise, spent: ac.Composition, charges: Set[Charge]) -> None:
         """Count what a run asked and spent, when it has ended or was interrupted."""
+        # all that was charged, also where a run that goes on was stopped before it came to where it had been
         promise.spent, promise.charges = spent, frozenset(charges)
-        self._asked += promise.asked
-        self._voted += promise.votes
+        promise.asked = max([promise.asked, *(query + 1 for query, _ in charges)])
+        promise.votes = sum(release == "vote" for _, release in charges)
+        earlier = promise.earlier or Promise()
+        self._asked += promise.asked - earlier.asked
+        self._voted += promise.votes - earlier.votes
         if promise.planned is None:
             promise.added, self.odometer = spent, True
-            self.total = self.total + spent
+            self.total = difference(self.total, earlier.added) + spent
+        promise.earlier = None
         if promise.identity is not None:
             self._parts[promise.identity] = promise
 

@@ -201,7 +201,9 @@ def _clipped_gradient(points: NDArray[np.float32], labels: NDArray[np.int64], we
     one-hot), so its norm is a product of two. Both factors are rounded towards zero to multiples of sqrt(GRAIN), by
     which no norm grows; their products then add up without rounding, in whatever order: 2^23 records fit into 53 bits.
     """
-    scores = _scores(points, weights)
+    # weights may be so large that scores overflow: nothing but noise may come of it, and no warning
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = np.nan_to_num(_scores(points, weights), nan=0.0, posinf=1e300, neginf=-1e300)
     scores -= scores.max(axis=1, keepdims=True, initial=-math.inf)
     residuals = np.exp(scores)
     residuals /= residuals.sum(axis=1, keepdims=True)

@@ -62,7 +62,7 @@ class _Pate(Labeller):
         """Train one teacher on each shard. Nothing is released.
 
         Every record draws its shard by itself. A shard that holds a single class answers that class, an empty
-        one class 0.
+        one class 0, and so does a teacher that fails to answer.
 
         Parameters
         ----------
@@ -74,18 +74,19 @@ class _Pate(Labeller):
         accountant.ParameterError
             An array or a parameter is not as described.
         """
-        records = checked_features(X)
-        teachers = checked_count("n_teachers", self.n_teachers, 1)
-        labels, classes = checked_labels(y, len(records), self.n_classes)
+        records, now = checked_features(X), self.unused()  # what another thread sets meanwhile is for the next `fit`
+        teachers = checked_count("n_teachers", now.n_teachers, 1)
+        labels, classes = checked_labels(y, len(records), now.n_classes)
         if teachers > len(records):
             raise ac.ParameterError(f"n_teachers = {teachers}; accepted: at most the {len(records)} records")
-        plan, source = self._plan_of(n_teachers=teachers, n_classes=classes), as_randomness(self.rng)
+        plan, source = now._plan_of(n_teachers=teachers, n_classes=classes), as_randomness(now.rng)
         # drawn for each record by itself: cutting a shuffled list would move others between shards when one joins
         shard = (source.uniform(len(records)) * teachers).astype(np.int64)
         with few_threads(records.size // teachers) if self.make_teacher is None else nullcontext():
             taught = [_taught(self._teacher(), records[shard == t], labels[shard == t]) for t in range(teachers)]
         self._begin(plan, source, records, labels)
         self._teachers, self._width, self.n_classes_ = taught, records.shape[1], classes
+        self._fitted = True
         return self
 
     def _teacher(self) -> Any:
@@ -123,7 +124,7 @@ class _Pate(Labeller):
             `queries` is not as described, there are more than the plan allows (`PlanExceeded`), or `fit` was not
             called; nothing has been spent.
         """
-        if not hasattr(self, "_teachers"):
+        if not self._fitted:
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
         points = checked_queries(queries, self._width)
         counts = self.votes(points)
@@ -222,7 +223,10 @@ def _taught(
 
     def answers(points: Any) -> NDArray[np.int64]:
         with warnings.catch_warnings(action="ignore"):
-            return np.asarray(teacher.predict(points), np.int64)
+            try:
+                return np.asarray(teacher.predict(points), np.int64).reshape(len(points))
+            except Exception:  # which callers would see, and which depends on what is in the shard
+                return np.zeros(len(points), np.int64)
 
     # what a teacher has to say about its shard, that it did not converge for one, is not for a log
     with warnings.catch_warnings(action="ignore"):

@@ -177,21 +177,23 @@ class PrivateKNN(Labeller):
         accountant.ParameterError
             An array or a parameter is not as described.
         """
-        records = checked_features(X)
-        k = checked_count("n_neighbors", self.n_neighbors, 1)
+        records, now = checked_features(X), self.unused()  # what another thread sets meanwhile is for the next `fit`
+        k = checked_count("n_neighbors", now.n_neighbors, 1)
         if k > len(records):
             raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")
-        checked_rate(self.sampling_rate)
-        if self.clip is None:
-            votes, classes = checked_labels(y, len(records), self.n_classes)
+        checked_rate(now.sampling_rate)
+        if now.clip is None:
+            votes, classes = checked_labels(y, len(records), now.n_classes)
         else:
-            votes = _checked_sets(y, len(records), self.clip)
+            votes = _checked_sets(y, len(records), now.clip)
             classes = votes.shape[1]
         neighbours = Neighbours(records)
-        plan = self._plan_of(n_neighbors=k, n_classes=classes, clip=self.clip)
-        self._begin(plan, as_randomness(self.rng), records, votes)
-        self._labels: NDArray[Any] = votes if self.clip is None else clipped_votes(votes, self.clip)
-        self._k, self._sets, self._neighbours, self.n_classes_ = k, self.clip is not None, neighbours, classes
+        plan = now._plan_of(n_neighbors=k, n_classes=classes, clip=now.clip)
+        labels: NDArray[Any] = votes if now.clip is None else clipped_votes(votes, now.clip)
+        self._begin(plan, as_randomness(now.rng), records, votes)
+        self._labels, self._sets = labels, now.clip is not None
+        self._k, self._neighbours, self.n_classes_ = k, neighbours, classes
+        self._fitted = True
         return self
 
     @exclusive
@@ -223,7 +225,7 @@ class PrivateKNN(Labeller):
             `queries` is not as described, there are more than the plan allows (`PlanExceeded`), or `fit` was not
             called; nothing has been spent.
         """
-        if not hasattr(self, "_neighbours"):
+        if not self._fitted:
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
         points = checked_queries(queries, self._neighbours.records.shape[1])
         shape = (len(points), self.n_classes_) if self._sets else (len(points),)

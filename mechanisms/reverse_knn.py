@@ -19,6 +19,7 @@ from mechanisms.federation.rounds import Course, ReverseLabelling, Round, simple
 from mechanisms.federation.server import Counts
 from mechanisms.federation.simulation import Federation, checked_holders
 from mechanisms.federation.trust_models import NOISES, Release, release_for
+from mechanisms.labelling_plan import difference
 from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.validation import checked_count, checked_features, checked_positive, checked_real
 
@@ -202,6 +203,7 @@ class ReverseKNN(Exclusive, Parameters):
         part = Part()
         if journal is not None:
             part = journal.part(self._header(course, points, source, journal.keyed_digest(records, labels)))
+        planned, before = self._promise(part.identity, release)
 
         def ask(number: int, setup: Setup) -> Counts:
             part.charge(number, "counts")
@@ -221,12 +223,25 @@ class ReverseKNN(Exclusive, Parameters):
             labels=sets if np.asarray(y).ndim == 2 else sets.argmax(axis=1),
             answered=np.ones(len(points), bool),
             composition=release.rounds * release.event,
-            planned=release.rounds * release.event,
+            planned=planned,
+            before=before,
             soft=np.mean([each.soft[each.centre] for each in rounds], axis=0),
             rounds=rounds,
             bytes_per_client=federation.bytes_per_client,
             release=release,
         )
+
+    def _promise(self, run: str | None, release: Release) -> tuple[ac.Composition, ac.Composition]:
+        """The plan of a run, counted whole when it begins, and all that was promised beside it."""
+        planned: ac.Composition = release.rounds * release.event
+        total = getattr(self, "_promised", ac.Composition())
+        begun: set[str] = self.__dict__.setdefault("_begun", set())
+        if run in begun:
+            return planned, difference(total, planned)
+        self._promised = total + planned
+        if run is not None:
+            begun.add(run)
+        return planned, total
 
     def _charge(self, run: str | None, number: int, release: Release) -> None:
         """A round of a run in a journal is charged once, however often this object takes the run up."""

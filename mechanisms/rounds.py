@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.queries import central_points
 from mechanisms.students.network import NetworkStudent, Student
-from mechanisms.validation import checked_count, checked_features
+from mechanisms.validation import LARGEST, checked_count, checked_features
 
 __all__ = ["Rounds", "label_in_rounds"]
 
@@ -84,7 +85,8 @@ def label_in_rounds(
     Parameters
     ----------
     labeller : PrivateKNN, GNMax or LNMax
-        Used with its parameters in every round; it is not changed, and what it released before is not in the price.
+        Used with its parameters in every round. What is released counts as its own, within its plan if it has one, and
+        what it released before is in the price.
     X : array of shape (n, d)
         Private records.
     y : array of shape (n,), labels 0..c-1
@@ -119,32 +121,44 @@ def label_in_rounds(
         raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
     if isinstance(labeller, PrivateKNN) and labeller.clip is not None:
         raise ac.ParameterError(f"clip = {labeller.clip}; accepted: None, students learn one label for each point")
-    limit = labeller.n_queries
-    if limit is not None and rounds * asked > limit:
-        raise ac.ParameterError(f"{rounds} rounds of {asked} queries; accepted: at most n_queries = {limit}")
-    # one source for all rounds: a seed of its own for each would draw the same noise again
-    labeller = labeller.unused()
-    labeller.rng = as_randomness(labeller.rng)
-    describe: FeatureMap = feature_map(features, points, images)
-    labels = np.full(len(points), -1, np.int64)
-    seen = np.zeros(len(points), bool)
-    done: list[Labelling] = []
-    student = make_student()
-    if journal is not None:
-        journal.about = {"rounds": rounds}
-    for _ in range(rounds):
-        described = describe(points)
-        chosen = central_points(described, asked)
-        tick = None if progress is None else _later(progress, len(done) * asked)
-        out = labeller.fit(describe(records), y).label(described[chosen], journal, tick)
-        done.append(out)
-        labels[chosen[out.answered]] = out.labels[out.answered]
-        seen[chosen] = True
-        if not (labels >= 0).any():
-            raise ac.ParameterError(f"none of {asked} queries was answered, which cost {out.composition}")
-        student = make_student().fit(points, labels)
-        describe = feature_map(student.transform, points)
-    return Rounds(labels, seen, tuple(done), student)
+    limit, before = labeller.n_queries, labeller.asked
+    if limit is not None and rounds * asked > limit - before:
+        accepted = f"at most {limit - before}, what is left of n_queries = {limit}"
+        raise ac.ParameterError(f"{rounds} rounds of {asked} queries; accepted: {accepted}")
+    with labeller._lent() as own:
+        # one source for all rounds: a seed of its own for each would draw the same noise again
+        own.rng = as_randomness(own.rng)
+        describe: FeatureMap = feature_map(features, points, images)
+        labels = np.full(len(points), -1, np.int64)
+        seen = np.zeros(len(points), bool)
+        done: list[Labelling] = []
+        student = make_student()
+        if journal is not None:
+            journal.about = {"rounds": rounds}
+        for _ in range(rounds):
+            described = describe(points)
+            chosen = central_points(described, asked)
+            tick = None if progress is None else _later(progress, len(done) * asked)
+            out = own.fit(describe(records), y).label(described[chosen], journal, tick)
+            done.append(out)
+            labels[chosen[out.answered]] = out.labels[out.answered]
+            seen[chosen] = True
+            if not (labels >= 0).any():
+                raise ac.ParameterError(f"none of {asked} queries was answered, which cost {out.composition}")
+            student = make_student().fit(points, labels)
+            describe = feature_map(partial(_bounded, student), points)
+        return Rounds(labels, seen, tuple(done), student)
+
+
+def _bounded(student: Student, records: Matrix) -> Matrix:
+    """A student's last layer, cut off where no mechanism would take it.
+
+    To refuse it, after earlier rounds were released, would tell of a private record that is far from all others.
+    """
+    with np.errstate(all="ignore"):
+        hidden = np.nan_to_num(np.asarray(student.transform(records)), nan=0.0)
+    cut: Matrix = np.clip(hidden, -LARGEST, LARGEST).astype(np.float32)
+    return cut
 
 
 def _later(progress: Callable[[int], object], before: int) -> Callable[[int], object]:

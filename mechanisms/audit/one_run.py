@@ -14,6 +14,7 @@ from scipy.special import betainc, gammaln
 
 import accountant as ac
 from mechanisms.audit.paired import generator_of
+from mechanisms.audit.profile_tail import profile_tail
 from mechanisms.validation import checked_count, checked_real, shown
 
 __all__ = ["OneRunAudit", "audit_one_run", "one_run_tail"]
@@ -65,20 +66,23 @@ class OneRunAudit:
         """How probable so many correct guesses are at most, if a whole promise is true; below 0.05 it is refuted.
 
         A promise with a privacy profile is (epsilon, delta(epsilon))-DP for every epsilon at once: the tail has all
-        those bounds, so the least of them is one. Every bound falls with the number of correct guesses, so their
-        least does too, and it is below alpha with probability at most alpha. Which epsilon is best may therefore be
-        chosen afterwards (those from 0.05 to 9.5 are tried), at no cost in confidence.
+        those bounds (`one_run_tail`), and one that uses all of them together (`profile_tail`), so the least of them is
+        one. With v the least number of correct guesses at which it is at most alpha, it is so with probability at most
+        P[at least v correct] <= alpha. Which bound is best may therefore be chosen afterwards, at no cost in
+        confidence; epsilons from 0.05 to 9.5 are tried.
 
         Parameters
         ----------
         promise : Event or Composition
             What is said that one record costs under the adjacency of the audit.
         """
-        tails = (
-            one_run_tail(self.correct, self.guesses, self.records, epsilon, ac.delta(promise, epsilon).delta)
-            for epsilon in GRID
-        )
-        return min(tails)
+        deltas = [ac.delta(promise, epsilon).delta for epsilon in GRID]
+        counts = self.correct, self.guesses, self.records
+        tails = [one_run_tail(*counts, epsilon, delta) for epsilon, delta in zip(GRID, deltas, strict=True)]
+        # H_-e(P||Q) = 1 - e^-e + e^-e H_e(Q||P): the profile at the other side of 0
+        epsilons = np.array([-each for each in GRID[::-1]] + list(GRID))
+        others = [-math.expm1(-e) + math.exp(-e) * delta for e, delta in zip(GRID, deltas, strict=True)]
+        return min(*tails, profile_tail(*counts, epsilons, np.array(others[::-1] + deltas)))
 
 
 def audit_one_run(

@@ -138,7 +138,8 @@ def audit(
         need one. Best a log likelihood ratio: `mechanisms.audit.likelihood` makes it of what is promised.
     batched : bool
         For speed: ``mechanism(data, rng, runs)`` returns all outputs at once, an array (runs along its first axis),
-        list or tuple; `score` then takes all of them and returns as many numbers.
+        list or tuple; `score` then takes all of them and returns as many numbers, each of which must depend on its own
+        run alone: ranks among all runs, say, would tie the runs that choose to those that are counted.
     rng : Generator, int or None
         None for system entropy.
 

@@ -98,7 +98,7 @@ class PostgreSQLBase:
             url = self._sql.make_url(where).set(drivername="postgresql+psycopg")
         except (self._sql.exc.ArgumentError, ValueError):  # whose messages may show a password
             raise StoreError(f"not an address of PostgreSQL; accepted: {ACCEPTED}") from None
-        self.name = url.render_as_string()
+        self.name = url.set(query={}).render_as_string()  # which may hold a password, too
         self._engine = self._sql.create_engine(url, isolation_level="READ COMMITTED")
         try:
             with self.transaction() as run:

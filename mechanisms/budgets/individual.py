@@ -80,7 +80,7 @@ class Budgets:
         self._gone, self._key = earlier._all_spent(), earlier._key
 
     def names(self, ids: object, features: Features, labels: NDArray[np.int64]) -> list[str]:
-        """What new records are called; None numbers them.
+        """What new records are called; None numbers the first ones.
 
         Raises
         ------
@@ -89,6 +89,8 @@ class Budgets:
         """
         if _kind(ids) != self.kind:
             raise ac.ParameterError(f"ids = {shown(ids)}; accepted: {_ACCEPTED[self.kind]}, as at fit")
+        if ids is None and (self.slots or self.released or self.store is not None):  # whose number would be another's
+            raise ac.ParameterError('ids = None; accepted: an identifier for each record, or "digest" as at fit')
         if self.kind == "given":
             names = checked_ids(range(len(features)) if ids is None else ids, len(features))
             for name in names:

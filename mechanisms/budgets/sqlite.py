@@ -11,6 +11,7 @@ import ctypes
 import os
 import secrets
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -69,10 +70,12 @@ class Database:
         wait: float = 0.0,
         alone: bool = False,
     ) -> None:
-        self.path, self.what, self.wait, self._refuse = path.absolute(), what, wait, refuse
+        # the file itself, as SQLite does: under a second name of it nothing beside it would be found
+        self.path, self.what, self.wait, self._refuse = path.resolve(), what, wait, refuse
         _OPEN.add(self)
         self._beside = _beside(self.path)
         _create_for_owner(self.path)
+        self._refuse_second_names()
         with self._clear():
             # autocommit: transactions begin and end where they are written
             # absolute, since ":memory:" would not be a file; threads take turns (`mechanisms.exclusive`)
@@ -119,6 +122,13 @@ class Database:
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+
+    def _refuse_second_names(self) -> None:
+        """SQLite's journal lies beside the name: after a kill, another name would find the file half-written."""
+        with suppress(OSError):  # which SQLite meets again, and names
+            found = os.stat(self.path)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+                raise self._refuse(f"a file of {found.st_nlink} names (hard links); accepted: one, or a copy")
 
     def _refuse_others(self, mark: int) -> None:
         ((found,),) = self._connection.execute("PRAGMA application_id")

@@ -104,7 +104,7 @@ class Store(Exclusive):
             raise StoreError(
                 f"{self._base.name}: closed, or opened by another process; accepted: open_store in this one"
             )
-        if self._thread == threading.get_ident():
+        if self._thread == threading.get_ident() and self._run is not None:
             yield
             return
         with self._turn("batch"):

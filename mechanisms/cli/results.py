@@ -73,6 +73,7 @@ def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
         return None
     path = Path(options.out)
     check_output(path)
+    check_output(meant(path))
     if not path.exists():
         return None
     found = _summary_in(path)
@@ -222,7 +223,7 @@ def output_of(options: argparse.Namespace) -> Output:
     found = refuse_finished(options)
     if not options.out:
         return Output(None, [], ac.Composition())
-    path = Path(options.out)
+    path = meant(Path(options.out))
     if found is None:
         later = sorted(path.parent.glob(f"{glob.escape(path.name)}.again-*.journal"))
         if later:
@@ -250,6 +251,11 @@ def _remove_journal(path: Path) -> None:
             os.remove(f"{path}{suffix}")
 
 
+def meant(path: Path) -> Path:
+    """The file that a symbolic link names: under either name it tells of the same releases."""
+    return path.resolve() if path.is_symlink() else path
+
+
 # --- files ---------------------------------------------------------------------------------------------
 
 
@@ -267,7 +273,7 @@ def check_output(path: Path) -> None:
 
 def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) -> None:
     """All of the results or nothing: written beside the file, then moved over it."""
-    about = json.dumps(summary, allow_nan=True)
+    about, path = json.dumps(summary, allow_nan=True), meant(path)
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb") as stream:

@@ -42,7 +42,7 @@ def run_reverse(options: argparse.Namespace) -> int:
     """Run `mechanisms label reverse-knn`."""
     from dataclasses import fields
 
-    from mechanisms.cli.command import columns_of, show, summary_of, total_of
+    from mechanisms.cli.outcome import columns_of, show, summary_of, total_of
     from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting
 
     output, given = output_of(options), parts(options)

@@ -15,7 +15,7 @@ import accountant as ac
 from mechanisms.budgets.journal import Journal
 from mechanisms.datasets import Dataset
 from mechanisms.exclusive import exclusive
-from mechanisms.experiment.outcome import Diagnostics, Once, Outcome, accuracy_of_labels, accuracy_on
+from mechanisms.experiment.outcome import Diagnostics, Once, Outcome, accuracy_of, accuracy_of_labels, accuracy_on
 from mechanisms.labelling import least_noise
 from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.pate import GNMax, LNMax
@@ -171,6 +171,7 @@ class Experiment(Once):
             self._noisy_sgd(self.noise) if setting.mechanism == "noisy-sgd" else self._voting(self.noise, self.queries)
         )
         self.guarantee = self._price(self.planned)
+        self._claim()  # a copy would run once more under the same guarantee
 
     @exclusive
     def run(
@@ -233,10 +234,8 @@ class Experiment(Once):
         return Outcome(labels, predictions, asked, answered, price, plan, spent, self.noise, diagnostics)
 
     def _diagnostics(self, labels: NDArray[np.int64], predict: Callable[[Any], NDArray[np.int64]]) -> Diagnostics:
-        nonprivate = None
-        if self.test is not None and self.test.labels is not None:
-            taught = self.make_student().fit(self.private.features, self.private.labels)
-            nonprivate = accuracy_on(self.test, taught.predict)
+        private = self.private
+        nonprivate = accuracy_of(self.test, lambda: self.make_student().fit(private.features, private.labels))
         return Diagnostics(accuracy_of_labels(labels, self.public), accuracy_on(self.test, predict), nonprivate)
 
     # --- what is fixed from the setting and the nominal size of the data ---------------------------------------

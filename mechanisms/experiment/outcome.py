@@ -13,7 +13,7 @@ import accountant as ac
 from mechanisms.datasets import Dataset
 from mechanisms.exclusive import Exclusive, UsageError
 
-__all__ = ["Diagnostics", "Once", "Outcome", "accuracy_of_labels", "accuracy_on"]
+__all__ = ["Diagnostics", "Once", "Outcome", "accuracy_of", "accuracy_of_labels", "accuracy_on"]
 
 
 @dataclass(frozen=True)
@@ -101,3 +101,17 @@ def accuracy_on(test: Dataset | None, predict: Callable[[Any], NDArray[np.int64]
     if test is None or test.labels is None:
         return None
     return float(np.mean(predict(test.features) == test.labels))
+
+
+def accuracy_of(test: Dataset | None, train: Callable[[], Any]) -> float | None:
+    """Accuracy on the test records of a student that is trained for comparison; None where it cannot be trained.
+
+    That one fails must not cost the results, which have been paid for.
+    """
+    if test is None or test.labels is None:
+        return None
+    try:
+        predict = train().predict
+    except Exception:
+        return None
+    return accuracy_on(test, predict)

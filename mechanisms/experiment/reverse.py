@@ -13,7 +13,7 @@ from mechanisms.budgets.journal import Journal
 from mechanisms.datasets import Dataset
 from mechanisms.exclusive import exclusive
 from mechanisms.experiment.labelling import checked_classes
-from mechanisms.experiment.outcome import Diagnostics, Once, Outcome, accuracy_of_labels, accuracy_on
+from mechanisms.experiment.outcome import Diagnostics, Once, Outcome, accuracy_of, accuracy_of_labels, accuracy_on
 from mechanisms.features import feature_map
 from mechanisms.reverse_knn import ReverseKNN, ReverseLabelling
 from mechanisms.students.network import NetworkStudent
@@ -141,6 +141,7 @@ class ReverseExperiment(Once):
         self.planned = ac.Composition([(self.release.event, setting.rounds)])
         self.guarantee = self.release.guarantee(setting.delta)
         self.noise = self.release.noise
+        self._claim()  # a copy would run once more under the same guarantee
 
     @exclusive
     def run(self, journal: Journal | None = None, diagnostics: bool = False) -> Outcome:
@@ -184,17 +185,17 @@ class ReverseExperiment(Once):
         records: NDArray[np.float32],
         points: NDArray[np.float32],
     ) -> Diagnostics:
-        nonprivate = noiseless = None
-        if self.test is not None and self.test.labels is not None:
-            labels = self.private.labels
-            # in the central model the noise is added to the same counts, whatever the model that was run
-            bare = self.setting.labeller(
-                self.n_classes, model="central", noise="laplace", delta=0.0, epsilon=NO_NOISE, rng=0
-            )
-            counted = NetworkStudent().fit(self.public.features, bare.label(records, labels, points).labels)
-            noiseless = accuracy_on(self.test, counted.predict)
-            taught = NetworkStudent().fit(self.private.features, labels)
-            nonprivate = accuracy_on(self.test, taught.predict)
+        labels = self.private.labels
+        # in the central model the noise is added to the same counts, whatever the model that was run
+        bare = self.setting.labeller(
+            self.n_classes, model="central", noise="laplace", delta=0.0, epsilon=NO_NOISE, rng=0
+        )
+
+        def counted() -> NetworkStudent:
+            return NetworkStudent().fit(self.public.features, bare.label(records, labels, points).labels)
+
+        noiseless = accuracy_of(self.test, counted)
+        nonprivate = accuracy_of(self.test, lambda: NetworkStudent().fit(self.private.features, labels))
         return Diagnostics(
             label_accuracy=accuracy_of_labels(out.labels, self.public),
             student_accuracy=accuracy_on(self.test, student.predict),

@@ -26,6 +26,9 @@ MODELS = {
 }
 """Protocols that a client of each model takes part in."""
 
+BEYOND = 2**62
+"""What larger labels are taken for: no round has so many classes."""
+
 
 class Client(Exclusive):
     """Holds records and answers setups; what leaves it is bytes.
@@ -240,7 +243,8 @@ def label_sets(y: object, n: int) -> NDArray[np.int64]:
     if labels.min() < 0:
         raise ac.ParameterError(f"y holds the label {labels.min()}; accepted: 0..c-1")
     if labels.ndim == 1:
-        return labels.astype(np.int64)[:, None]
+        beyond = labels >= BEYOND  # as an integer of 64 bits it could be any label
+        return np.where(beyond, BEYOND, np.where(beyond, 0, labels).astype(np.int64))[:, None]
     ones = labels.sum(axis=1)
     if not np.isin(labels, (0, 1)).all() or ones.min() != ones.max() or ones[0] == 0:
         # reverse-knn, Def. 4: a record with more labels than others would count for more than is priced

@@ -66,7 +66,7 @@ class Ledger:
     It holds what servers asked and nothing of the records. Any number of clients of the same records may use it, in
     any number of processes. A row is on disk before `charge` returns; an answer that is lost after that stays charged,
     and is never given again. A file that was put back from an older copy forgets; `mechanisms.budgets.sqlite` says when
-    that is noticed.
+    that is noticed. This object notices it also where all that lies beside the file is gone, too.
 
     Parameters
     ----------
@@ -75,6 +75,7 @@ class Ledger:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._seen: tuple[str, int] | None = None
 
     def charge(self, session: bytes, round: int, charge: Charge | None, target: Target | None) -> None:
         """As for `AnyLedger`; on disk before this returns.
@@ -97,26 +98,39 @@ class Ledger:
                 run("INSERT INTO charges VALUES (:session, :round, :charge)", {**values, "charge": charge.text()})
             run("INSERT INTO answers VALUES (:session, :round, :epsilon)", {**values, "epsilon": alone})
 
-        self._run(add)
+        self._run(add, changes=1)
 
     def spent(self) -> ac.Composition:
         """As for `AnyLedger`; nothing where there is no file yet."""
-        if not self.path.exists():
+        if self._seen is None and not self.path.exists():
             return ac.Composition()
         found: list[ac.Composition] = []
         self._run(lambda run: found.append(_composition(run)))
         return found[0]
 
-    def _run(self, work: Callable[[Callable[..., Iterable[tuple[object, ...]]]], None]) -> None:
+    def _run(self, work: Callable[[Callable[..., Iterable[tuple[object, ...]]]], None], changes: int = 0) -> None:
         """One transaction. The file is opened for it alone: no process keeps what another one changes."""
         database = Database(self.path, _MARK, _TABLES, self._refused, "a ledger", WAIT)
         try:
             with database.transaction() as run:
+                seen = self._looked(run)
                 work(run)
+            self._seen = seen[0], seen[1] + changes
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise self._refused(f"a charge that cannot be read ({error}); accepted: a ledger, or a new file") from None
         finally:
             database.close()
+
+    def _looked(self, run: Callable[..., Iterable[tuple[object, ...]]]) -> tuple[str, int]:
+        """Identity and generation of the file, if it is the one that was here before and no older."""
+        ((identity, number),) = run("SELECT identity, number FROM generation")
+        found = str(identity), int(str(number))
+        if self._seen is not None and (found[0] != self._seen[0] or found[1] < self._seen[1]):
+            raise self._refused(
+                "it was taken away or put back from an older copy while it was in use, and forgets what was spent; "
+                "accepted: the latest one"
+            )
+        return found
 
     def _refused(self, what: str) -> LedgerError:
         return LedgerError(f"{self.path}: {what}")
@@ -129,8 +143,7 @@ class MemoryLedger(Exclusive):
     """
 
     def __init__(self) -> None:
-        with self._turn("MemoryLedger"):  # belongs to this process before it is used: a fork would have it twice
-            pass
+        self._claim()  # a fork would have it twice
         self._last: dict[bytes, int] = {}
         self._spent = ac.Composition()
 

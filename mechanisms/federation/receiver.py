@@ -59,6 +59,10 @@ class Receiver(Exclusive):
                 raise UnsuitableMessage("a message from client 0; accepted: identifiers from 1")
             if received.client in self._heard:
                 raise DuplicateMessage(f"client {received.client} was heard in round {self.round}; accepted: once")
+        elif received.client:
+            # a client that adds up for others could vote in their names, and keep them out
+            found = f"a message of kind {received.kind.name} from client {received.client}"
+            raise UnsuitableMessage(f"{found}; accepted: from no client, that is 0")
         return received
 
     def _closing(self) -> Setup:

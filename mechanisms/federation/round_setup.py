@@ -41,6 +41,9 @@ LAYOUT = struct.Struct("<BBHIIIII")
 WIDEST = 2**31 - 1
 """Most entries of the table of counts, s times c."""
 
+MOST_QUERIES = 2**20
+"""Most queries: how much memory a client needs for more would depend on how many of them are near its records."""
+
 
 @dataclass(frozen=True, eq=False)
 class Setup:
@@ -79,6 +82,8 @@ class Setup:
         s, c = len(self.connections.queries), self.n_classes
         if not 1 <= self.n_labels <= c:
             raise ac.ParameterError(f"n_labels = {self.n_labels}; accepted: 1..{c}, the classes")
+        if s > MOST_QUERIES:
+            raise ac.ParameterError(f"{s} queries; accepted: at most {MOST_QUERIES}")
         if s * c > WIDEST:
             raise ac.ParameterError(f"{s} queries by {c} classes; accepted: at most {WIDEST} counts")
         if self.protocol not in PROTOCOLS:

@@ -13,6 +13,7 @@ import accountant as ac
 from mechanisms.federation.balancing import balanced_prices
 from mechanisms.federation.round_setup import Setup
 from mechanisms.federation.server import Counts
+from mechanisms.federation.targets import route_of
 from mechanisms.federation.trust_models import Release
 from mechanisms.labelling import Labelling
 from mechanisms.queries import cluster_centres
@@ -85,7 +86,9 @@ class ReverseLabelling(Labelling):
         return self.rounds[-1].variance
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
-        """What all rounds together cost, fixed before the first, under the adjacency of `ReverseKNN`.
+        """What all rounds cost, and all other runs that its object began before; fixed before the first round.
+
+        Under the adjacency of `ReverseKNN`.
 
         In the local model it holds for what a record sends, against everyone; in the shuffle model for what the
         shuffler passes on.
@@ -95,8 +98,7 @@ class ReverseLabelling(Labelling):
         accountant.NoGuarantee
             No finite epsilon for this delta: 0 with Gaussian noise, or below what the shuffle model was set up for.
         """
-        assert self.release is not None
-        return self.release.guarantee(delta, conversion)
+        return ac.epsilon(self.promised, delta, conversion=conversion, **route_of(self.promised))
 
 
 @dataclass(frozen=True, eq=False)

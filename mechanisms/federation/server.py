@@ -86,7 +86,7 @@ class Server(Receiver):
     event : accountant.Event or accountant.Composition
         What a round costs. In the central model its noise is drawn here: Laplace, Gaussian, or their discrete
         versions. In the others it is the event of the protocol, shuffled if the shuffler is trusted, or a
-        `accountant.PureDP` of no less. Setups that cost more are not opened.
+        `accountant.PureDP` of no less, REPLACE. Setups that cost more are not opened.
     rng : Generator, int, Randomness or None
         None draws from the system.
     limit : int
@@ -172,7 +172,9 @@ class Server(Receiver):
             return False
         if isinstance(event, ac.Shuffled):
             return self._model == "shuffle" and event == ac.Shuffled(as_one_event(protocol.event), event.n)
-        return isinstance(event, ac.PureDP) and event.epsilon >= ac.epsilon(1 * protocol.event, 0.0).epsilon
+        # how many reports there are is seen, so that they keep no promise about a record more or less
+        pure = isinstance(event, ac.PureDP) and event.adjacency == ac.Adjacency.REPLACE
+        return pure and bool(event.epsilon >= ac.epsilon(1 * protocol.event, 0.0).epsilon)
 
     @exclusive
     def receive(self, message: object) -> None:

@@ -16,7 +16,7 @@ from mechanisms.federation.round_setup import Setup
 from mechanisms.local_reports.noise_shares import ROUTE as SHARES_ROUTE
 from mechanisms.validation import checked_real
 
-__all__ = ["ROUTE", "Charge", "Target", "total_price"]
+__all__ = ["ROUTE", "Charge", "Target", "route_of", "total_price"]
 
 ROUTE: dict[str, Any] = {"method": "auto", "tolerance": 1e-3}
 """To the price of a run; the same for calibration, for the guarantee, and for what a target allows."""
@@ -139,6 +139,11 @@ class Target:
             )
 
 
+def route_of(spent: ac.Composition) -> dict[str, Any]:
+    """To the price of what was spent, with arguments of `accountant.epsilon`."""
+    return SHARES_ROUTE if any(isinstance(event, ac.ShuffledCounts) for event, _ in spent) else ROUTE
+
+
 @lru_cache(maxsize=1024)
 def total_price(spent: ac.Composition, delta: float) -> Fraction:
     """The epsilon of a composition: at delta = 0 the exact sum of its events' epsilons.
@@ -150,8 +155,7 @@ def total_price(spent: ac.Composition, delta: float) -> Fraction:
     if delta == 0:
         # a sum of doubles would drift
         return sum((count * _pure(event) for event, count in spent), Fraction(0))
-    shares = any(isinstance(event, ac.ShuffledCounts) for event, _ in spent)
-    found = ac.epsilon(spent, delta, **(SHARES_ROUTE if shares else ROUTE)).epsilon
+    found = ac.epsilon(spent, delta, **route_of(spent)).epsilon
     if not math.isfinite(found):
         raise ac.NoGuarantee(f"delta = {delta:g}: epsilon is {found:g}; accepted: what has a finite one")
     return Fraction(found)

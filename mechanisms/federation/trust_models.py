@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.federation.protocols import as_one_event, central_event
 from mechanisms.federation.round_setup import Setup
-from mechanisms.federation.targets import ROUTE, Target, total_price
+from mechanisms.federation.targets import ROUTE, Target, route_of, total_price
 from mechanisms.labelling import least_noise
 from mechanisms.local_reports.by_name import CollisionReports, LocalRandomizer, RandomizedBits, local_randomizer
-from mechanisms.local_reports.noise_shares import ROUTE as SHARES_ROUTE
 from mechanisms.local_reports.noise_shares import shares_for
 
 __all__ = ["NOISES", "RANDOMIZERS", "Release", "release_for"]
@@ -77,8 +76,8 @@ class Release:
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
         """Of all rounds together; errors as for `accountant.epsilon`."""
-        route = SHARES_ROUTE if self.protocol == "shares" else ROUTE
-        return ac.epsilon(self.rounds * self.event, delta, conversion=conversion, **route)
+        run = _repeated(self.event, self.rounds)
+        return ac.epsilon(run, delta, conversion=conversion, **route_of(run))
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.cli.data import check_output, write_results
+from mechanisms.cli.data import SEED_WARNING, check_output, write_results
 from mechanisms.datasets import load
 from mechanisms.federation.messages import Message, MessageError, UnsuitableMessage
 from mechanisms.federation.round_setup import Setup
@@ -153,6 +153,10 @@ def main(grid: Any, context: Any) -> None:
     options = RunOptions.of(context.run_config)
     out = Path(options.out)
     check_output(out)
+    if options.seed >= 0:
+        log.warning(SEED_WARNING)
+    if out.exists():
+        log.warning("%s holds another run's release; this one is paid for besides, and takes its place", out)
     public = load(options.public, labelled=False)
     labelling, rounds = label(grid, public.features, options)
     summary = summary_of(labelling, rounds, options)

@@ -760,3 +760,10 @@ def test_postgresql_without_its_packages(monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(ac.MissingExtra, match=r"knn-accountant\[postgres\]"):
         open_store("postgresql://host/base")
+
+
+def test_passwords_in_the_query_of_an_address_are_not_shown():
+    pytest.importorskip("psycopg")
+    with pytest.raises(StoreError) as error:
+        open_store("postgresql://127.0.0.1:1/db?user=u&password=secret")
+    assert "secret" not in str(error.value)

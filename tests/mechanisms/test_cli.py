@@ -12,7 +12,7 @@ import pytest
 
 import accountant as ac
 from mechanisms.budgets.journal import Journal, Part
-from mechanisms.cli.command import main
+from mechanisms.cli import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
 from mechanisms.exclusive import UsageError
 from mechanisms.experiment.labelling import Experiment, Setting
@@ -326,3 +326,21 @@ def test_an_experiment_runs_once(mechanism):
 def test_module_runs_as_a_command():
     result = subprocess.run([sys.executable, "-m", "mechanisms", "--version"], capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (0, f"mechanisms {ac.__version__}\n")
+
+
+def test_a_diagnosis_that_fails_costs_no_results(capsys, tmp_path, monkeypatch):
+    from mechanisms.students import NetworkStudent
+
+    fit = NetworkStudent.fit
+
+    def only_public(self, points, labels):
+        if len(points) > 600:  # the private records
+            raise ValueError("cannot be trained")
+        return fit(self, points, labels)
+
+    monkeypatch.setattr(NetworkStudent, "fit", only_public)
+    out = tmp_path / "labels.npz"
+    status, said, _ = run(capsys, "label", "noisy-sgd", *KNN[2:], "--steps", 5, "--diagnostics", "--out", out)
+    assert status == 0
+    assert out.exists()
+    assert "not known" in said

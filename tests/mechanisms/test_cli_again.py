@@ -9,8 +9,8 @@ import pytest
 
 import accountant as ac
 from mechanisms.budgets.journal import Journal, Part
+from mechanisms.cli import main
 from mechanisms.cli import results as cli_results
-from mechanisms.cli.command import main
 from mechanisms.experiment.written import composition_of
 from mechanisms.private_knn import PrivateKNN
 
@@ -216,3 +216,14 @@ def test_results_that_came_while_the_data_was_read(run, tmp_path, monkeypatch, r
     assert status == 2
     assert "another process has just finished a run into it" in err
     assert len(releases) == 15
+
+
+def test_a_link_tells_of_the_same_releases(run, tmp_path):
+    (tmp_path / "link.npz").symlink_to("a.npz")
+    assert run(*KNN, "--out", "link.npz")[0] == 0
+    assert (tmp_path / "link.npz").is_symlink()
+    assert REFUSED in run(*KNN, "--out", "a.npz")[2]
+    assert run(*KNN, "--out", "link.npz", "--again")[0] == 0
+    status, out, _ = run(*KNN, "--out", "a.npz", "--again", "--json")
+    assert status == 0
+    assert len(json.loads(out)["earlier"]) == 2

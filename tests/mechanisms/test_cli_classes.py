@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 import accountant as ac
-from mechanisms.cli.command import main
+from mechanisms.cli import main
 from mechanisms.cli.data import LEARNT_CLASSES
 from mechanisms.datasets import Dataset, digits
 from mechanisms.experiment.labelling import Experiment, Setting

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from mechanisms.cli.command import main
+from mechanisms.cli import main
 from mechanisms.datasets import Dataset
 from mechanisms.experiment.labelling import Experiment, Setting
 from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting

@@ -309,6 +309,15 @@ def test_labels_outside_are_replaced_and_the_others_kept(rows, classes):
     assert labels_within(labels[:, :1], 1).tolist() == [[0]] * len(rows)
 
 
+@pytest.mark.parametrize("label", [np.uint64(2**64 - 1), np.uint64(2**63), 2.0**63, 1e300, np.inf])
+def test_labels_beyond_all_integers_are_replaced_like_others(label):
+    """One that wraps around would be an entry or an error, by the query that its record is nearest to."""
+    for rows in (X[:1], X[1:2], QUERIES[:1], QUERIES[-1:]):
+        one = Client(rows, np.array([label]), 1, "local", **{"rng": 0, **TARGETS["local"]})
+        other = Client(rows, np.array([3]), 1, "local", **{"rng": 0, **TARGETS["local"]})
+        assert one.answer(opening()) == other.answer(opening())
+
+
 @pytest.mark.parametrize("sets", [False, True])
 def test_a_record_moves_as_many_counts_whatever_its_label(sets):
     """Sensitivity stays 2 k r where a label is none of the round's classes."""

@@ -16,7 +16,15 @@ from sklearn.datasets import make_blobs
 
 import accountant as ac
 from mechanisms.federation.ledger import Ledger
-from mechanisms.federation.messages import DuplicateMessage, LateMessage, Message, MessageError, UnsuitableMessage
+from mechanisms.federation.messages import (
+    DuplicateMessage,
+    Kind,
+    LateMessage,
+    Message,
+    MessageError,
+    SummedCounts,
+    UnsuitableMessage,
+)
 from mechanisms.federation.round_setup import Setup
 from mechanisms.flower import APP
 from mechanisms.flower.options import NodeOptions, RunOptions
@@ -165,6 +173,21 @@ def test_the_app_finds_the_labels_of_the_simulation(name, folder):
     assert all(spent(folder, node) == [(number, each) for number in range(1, rounds + 1)] for node in NODES)
 
 
+@pytest.mark.parametrize("seed", [SEED, -1])
+def test_a_seeded_run_says_once_that_its_noise_can_be_repeated(folder, caplog, seed):
+    with caplog.at_level(logging.WARNING, "flwr"):
+        run(folder, Grid(nodes(folder)), {**OPTIONS, "seed": seed})
+    assert caplog.text.count("reproducible noise: not private against whoever knows the seed") == (seed >= 0)
+
+
+def test_a_second_run_to_the_same_file_is_not_silent(folder, caplog):
+    with caplog.at_level(logging.WARNING, "flwr"):
+        run(folder, Grid(nodes(folder)), OPTIONS)
+        assert "another run" not in caplog.text
+        run(folder, Grid(nodes(folder)), OPTIONS)
+    assert "holds another run's release; this one is paid for besides, and takes its place" in caplog.text
+
+
 # --- what clients refuse -------------------------------------------------------------------------------
 
 
@@ -295,6 +318,15 @@ def renamed(data, name):
     return replace(message, client=name).pack()
 
 
+def in_other_names(data):
+    """A sum, as secure aggregation makes it, that says it holds the answers of both clients."""
+    message = Message.unpack(data)
+    table = np.zeros((8, 4), np.int64)
+    table[0, 0] = 1
+    summed = SummedCounts(table, 1, np.array([3, 11], np.uint64)).pack()
+    return replace(message, kind=Kind.SUMMED_COUNTS, payload=summed).pack()
+
+
 def of_round(data, number):
     message = Message.unpack(data)
     return replace(message, round=number).pack()
@@ -312,6 +344,7 @@ TAMPERED = {
     "an answer to another setup": lambda data: parcels.parcel(
         replace(Message.unpack(data), digest=bytes(31) + b"1").pack()
     ),
+    "other clients' names": lambda data: parcels.parcel(in_other_names(data)),
     "no client's name": lambda data: parcels.parcel(renamed(data, 0)),
     "a later round": lambda data: parcels.parcel(of_round(data, 2)),
     "nothing": lambda data: flwr.RecordDict({}),

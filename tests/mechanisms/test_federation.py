@@ -36,6 +36,7 @@ X = RNG.normal(size=(60, 4)).astype(np.float32)
 Y = RNG.integers(0, 3, 60)
 QUERIES = RNG.normal(size=(5, 4)).astype(np.float32)
 NOISE = ac.Laplace(2.0, 1.0, 2, adjacency=ac.Adjacency.REPLACE)
+PURE = ac.PureDP(2.0, ac.Adjacency.REPLACE)
 SETUPS = {
     "counts": Setup(QUERIES, 3),
     "randomized-response": Setup(QUERIES, 3, protocol="randomized-response", parameters=(2.0,)),
@@ -53,7 +54,7 @@ TARGETS = {
 
 def parties(model="central", protocol="counts", sizes=(10, 20, 30)):
     """A server with its round open, and clients with so many records each."""
-    server = Server(model, NOISE if model == "central" else ac.PureDP(2.0), rng=0)
+    server = Server(model, NOISE if model == "central" else PURE, rng=0)
     opening = server.open(SETUPS[protocol])
     ends = np.cumsum((0, *sizes))
     clients = [
@@ -310,7 +311,7 @@ def test_reports_are_one_for_each_record_and_estimates_unbiased(protocol):
     """Over many rounds with fresh noise, estimates are right within their own standard errors."""
     totals, variances, runs = np.zeros((5, 3)), np.zeros((5, 3)), 300
     client = Client(X, Y, 1, "local", rng=3, max_epsilon=1e3)
-    server = Server("local", ac.PureDP(2.0))
+    server = Server("local", PURE)
     for _ in range(runs):
         answer = client.answer(server.open(SETUPS[protocol]))
         assert Reports.unpack(Message.unpack(answer).payload).records == 60

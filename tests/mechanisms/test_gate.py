@@ -23,7 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import accountant as ac
 import mechanisms as mx
 from mechanisms import individual_knn, labelling, noisy_sgd, private_knn
-from mechanisms.cli.command import main
+from mechanisms.cli import main
 from mechanisms.federation.ledger import MemoryLedger
 from mechanisms.federation.protocols import LocalProtocol, SharesProtocol
 from mechanisms.federation.server import Counts, Server, Shuffler

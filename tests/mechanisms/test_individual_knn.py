@@ -409,3 +409,8 @@ def test_zero_vectors_have_no_direction():
     model = silenced(ind(threshold=1e-9, min_count=0.5).fit(np.zeros((4, 2)), [0] * 4))
     model.predict([[1.0, 0.0], [0.0, 0.0]])
     assert model.counts_.tolist() == [0.5, 0.5]
+
+
+def test_noise_that_is_almost_none_warns_of_no_neighbours(recwarn):
+    ind(vote_sigma=1e-320).fit(X, Y).predict(QUERIES[:3])
+    assert not recwarn

@@ -464,3 +464,14 @@ def test_killed_at_any_moment_every_answer_is_paid_for(tmp_path):
                 assert np.array_equal(found, replayed(before, kill, len(told))[1])
             answered += len(answers)
     assert answered > KILLS // 10
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_records_that_are_added_need_identifiers(tmp_path, stored):
+    """Numbers of rows would let the same people, in another order, pay again."""
+    changes = {"store": open_store(tmp_path / "a.db")} if stored else {}
+    model = ind(**changes).fit(X[:9], Y[:9], [f"p{i}" for i in range(9)])
+    model.predict(QUERIES[:2])
+    with pytest.raises(ac.ParameterError, match="ids = None; accepted: an identifier for each record"):
+        model.add(None, X[9:12], Y[9:12])
+    assert len(model.ids_) == 9

@@ -146,3 +146,24 @@ def test_a_ledger_leaves_other_files_alone(tmp_path):
         with pytest.raises(LedgerError, match="accepted: a ledger"):
             Ledger(path).charge(b"s" * 16, 1, bits(1.0), None)
         assert before is None or path.read_bytes() == before
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["removed", "put back"])
+def test_a_ledger_that_is_exchanged_while_it_is_in_use_is_noticed(tmp_path, back):
+    """With all that lies beside it: whoever charged it knows that it was charged."""
+    path, copies = tmp_path / "ledger", {}
+    ledger = Ledger(path)
+    assert ledger.spent() == ac.Composition()
+    for number in (1, 2, 3):
+        ledger.charge(b"s" * 16, number, bits(1.0), None)
+        if number == 2:
+            copies = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    for each in tmp_path.iterdir():
+        each.unlink()
+    for name, content in copies.items() if back else ():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(LedgerError, match="taken away or put back from an older copy while it was in use"):
+        ledger.spent()
+    with pytest.raises(LedgerError, match="taken away or put back"):
+        ledger.charge(b"s" * 16, 4, bits(1.0), None)
+    assert Ledger(path).spent() == (2 if back else 0) * bits(1.0).event

@@ -117,3 +117,16 @@ def test_audit(share, caught):
         mx.audit(mechanism, neighbours=((features, labels), other), runs=8_000, delta=0.1, batched=True, rng=3)
     )
     assert (found > promise) is caught
+
+
+@pytest.mark.parametrize("far", [1.0, 1e15])
+def test_scores_that_overflow_say_nothing(far, recwarn):
+    """With such weights one record could turn all sums into nan, which no noise hides."""
+    records = np.array(X[:50])
+    records[0, 0] = far
+    weights = np.full((5, 3), 1e300) * [1.0, -1.0, 0.5]
+    gradient = _clipped_gradient(records.astype(np.float32), Y[:50], weights, 0.1)
+    assert np.isfinite(gradient).all()
+    assert np.linalg.norm(gradient) <= 50
+    assert np.isfinite(model(learning_rate=1e300, steps=3, sampling_rate=1.0).fit(records, Y[:50]).weights_).all()
+    assert not recwarn

@@ -110,3 +110,14 @@ def test_audit(share, caught):
     promise = ac.epsilon(ac.GNMax(2.0), 0.1, conversion="optimal").epsilon
     found = float(mx.audit(mechanism, neighbours=(features, other), runs=25_000, delta=0.1, batched=True, rng=3))
     assert (found > promise) is caught
+
+
+def test_a_teacher_that_fails_to_answer_stops_no_run():
+    """Whether it fails depends on its shard."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    rng = np.random.default_rng(0)
+    records, labels = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    model = mx.GNMax(20, 5.0, lambda: KNeighborsClassifier(5), n_classes=3, rng=0).fit(records, labels)
+    assert model.votes(records[:4]).sum(axis=1).tolist() == [20] * 4
+    assert model.label(records[:4]).answered.all()

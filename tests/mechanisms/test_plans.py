@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -186,7 +187,7 @@ def test_another_plan_adds_its_own_price():
 def test_rounds_stay_within_the_plan():
     from mechanisms.rounds import label_in_rounds
 
-    with pytest.raises(ac.ParameterError, match="2 rounds of 11 queries; accepted: at most n_queries = 20"):
+    with pytest.raises(ac.ParameterError, match="2 rounds of 11 queries; accepted: at most 20, what is left of n_qu"):
         label_in_rounds(planned(screening_ratio=None), X, Y, QUERIES, queries=11, rounds=2)
     out = label_in_rounds(planned(screening_ratio=None), X, Y, QUERIES, queries=10, rounds=2)
     assert out.guarantee(1e-5).epsilon <= 1.0
@@ -303,3 +304,116 @@ def test_a_teacher_that_answers_no_class_does_not_stop_the_run():
 def test_what_teachers_say_of_their_shards_reaches_no_log(recwarn):
     gnmax(make_teacher=None, n_teachers=3, rng=0).fit(X * 1e6, Y).label(QUERIES)
     assert not recwarn.list
+
+
+class Stopped(BaseException):
+    """As Ctrl-C, wherever it comes."""
+
+
+def stop(*_):
+    raise Stopped
+
+
+def again(model, path, *arguments):
+    """The run in a journal, opened anew."""
+    with Journal(path) as journal:
+        return model.label(QUERIES[:10], journal, *arguments)
+
+
+@pytest.mark.parametrize("limits", [{"n_queries": 10, "max_labels": 8}, {"n_queries": 10}, {"max_labels": 8}, {}])
+def test_a_run_given_again_and_stopped_early_forgets_nothing(tmp_path, limits):
+    model = private_knn(screening_sigma=None, **limits).fit(X, Y)
+    again(model, tmp_path / "a.journal")
+    spent, price = model.spent_, model.guarantee(1e-5)
+    with pytest.raises(Stopped):
+        again(model, tmp_path / "a.journal", stop)
+    assert model.spent_ == spent
+    assert model.guarantee(1e-5) == price
+    if "n_queries" in limits:
+        with pytest.raises(PlanExceeded, match=r"at most the [02] that are left"):
+            model.label(QUERIES[10:13])
+    assert again(model, tmp_path / "a.journal").composition == spent
+    assert model.spent_ == spent
+
+
+def at_line(line, call):
+    """Stop a call at so many lines of a mechanism; whether it came so far."""
+    seen = 0
+
+    def trace(frame, event, _):
+        nonlocal seen
+        # not where locks are let go of: only a tracer can stop a program between two of those lines
+        if not frame.f_code.co_filename.endswith(("/labelling.py", "/labelling_plan.py", "/private_knn.py")):
+            return None
+        seen += event == "line"
+        if seen == line and event == "line":
+            raise Stopped
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except Stopped:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_a_run_stopped_at_any_line_forgets_nothing(tmp_path):
+    line = 1
+    while line:
+        model = private_knn(n_queries=10, max_labels=8, screening_sigma=None, rng=System()).fit(X, Y)
+        path = tmp_path / f"{line}.journal"
+        again(model, path)
+        spent = model.spent_.entries
+        line = line + 11 if at_line(line, lambda model=model, path=path: again(model, path)) else 0
+        assert all(model.spent_.entries[event] >= count for event, count in spent.items())
+        with pytest.raises(PlanExceeded):
+            model.label(QUERIES[10:13])
+
+
+def test_a_fit_stopped_at_any_line_draws_from_no_records_of_another_plan():
+    sets, line = np.ones((60, 5), int), 1
+    while line:
+        model = private_knn(clip=4.0, max_labels=3).fit(X[:60], sets)
+        model.set_params(clip=0.5, n_neighbors=3)
+        line = line + 1 if at_line(line, lambda model=model: model.fit(X[:60], sets)) else 0
+        try:
+            model.label(QUERIES[:1])
+        except ac.AccountantError:
+            continue
+        assert dict(model._plan.details)["clip"] == pytest.approx(model._labels.sum(axis=1).max())
+        assert dict(model._plan.details)["n_neighbors"] == model._k
+
+
+def test_rounds_count_for_the_labeller_that_was_lent():
+    from mechanisms.rounds import label_in_rounds
+
+    model = planned(screening_ratio=None, max_labels=20)
+    first = label_in_rounds(model, X, Y, QUERIES, queries=10, rounds=1)
+    assert model.spent_ == first.composition
+    assert model.guarantee(1e-5) == first.guarantee(1e-5)
+    with pytest.raises(ac.ParameterError, match="2 rounds of 10 queries; accepted: at most 10"):
+        label_in_rounds(model, X, Y, QUERIES, queries=10, rounds=2)
+    second = label_in_rounds(model, X, Y, QUERIES, queries=10, rounds=1)
+    assert model.spent_ == first.composition + second.composition
+    assert model.guarantee(1e-5).epsilon <= 1.0
+    with pytest.raises(ac.ParameterError, match="accepted: at most 0"):
+        label_in_rounds(model, X, Y, QUERIES, queries=1, rounds=1)
+
+
+def test_an_experiment_is_not_copied_before_it_runs():
+    from mechanisms.datasets import Dataset
+    from mechanisms.experiment import Experiment, Setting
+
+    experiment = Experiment(
+        Setting("private-knn", 2.0, 1e-4, queries=5, seed=0),
+        Dataset("a", X, Y),
+        Dataset("b", QUERIES, None),
+        n_classes=3,
+    )
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(UsageError, match="would not know"):
+            make(experiment)

@@ -8,8 +8,8 @@ import pytest
 
 import accountant as ac
 from mechanisms.budgets.store import open_store
+from mechanisms.cli import main
 from mechanisms.cli import predict as predict_cli
-from mechanisms.cli.command import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
 from mechanisms.experiment.prediction import PredictionSetting, completed, predict
 

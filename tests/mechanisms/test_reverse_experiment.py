@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms.cli.command import main
+from mechanisms.cli import main
 from mechanisms.datasets import load, private_public_test_split
 from mechanisms.exclusive import UsageError
 from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting, split_over_clients

@@ -116,6 +116,6 @@ def test_a_run_that_goes_on_is_charged_once(tmp_path):
     for _ in range(2):
         with Journal(tmp_path / "journal") as journal:
             out = model.label(X, Y, PUBLIC, journal=journal)
-        assert model.spent_ == out.composition
+        assert model.spent_ == out.composition == out.promised
     other = model.label(X, Y, PUBLIC)
-    assert model.spent_ == out.composition + other.composition
+    assert model.spent_ == out.composition + other.composition == other.promised

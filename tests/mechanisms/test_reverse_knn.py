@@ -326,6 +326,33 @@ def test_what_an_object_has_released_is_its_composition_for_good():
     assert model.spent_ == first.composition + second.composition
 
 
+@pytest.mark.parametrize("name", ["central, two rounds", "local, two rounds", "shuffle, shares"])
+def test_a_second_run_s_guarantee_counts_the_first(name):
+    """Both runs are releases of the same records: what the second says is of both."""
+    model = knn(**SETTINGS[name])
+    first, second = (model.label(X, Y, PUBLIC) for _ in range(2))
+    assert first.promised == first.planned
+    assert second.before == first.planned
+    assert second.promised == model.spent_ == first.composition + second.composition
+    assert first.guarantee(1e-4) == first.release.guarantee(1e-4)
+    assert second.guarantee(1e-4).epsilon > 1.3 * first.guarantee(1e-4).epsilon
+
+
+def test_a_run_that_was_broken_off_is_counted_whole():
+    """Its plan was a promise; counting fewer rounds would make the next guarantee depend on where it broke."""
+
+    def broken():
+        raise OSError("no student")
+
+    model = knn(rounds=2, make_student=broken)
+    with pytest.raises(OSError, match="no student"):
+        model.label(X, Y, PUBLIC)
+    assert model.spent_.releases == 1
+    after = model.set_params(make_student=None).label(X, Y, PUBLIC)
+    assert after.before == after.planned
+    assert after.promised.releases == 4
+
+
 @pytest.mark.parametrize("name", ["central, two rounds", "local, two rounds"])
 def test_parameters_that_change_while_a_run_goes_on_change_nothing(name):
     expected = knn(**SETTINGS[name]).label(X, Y, PUBLIC)

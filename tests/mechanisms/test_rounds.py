@@ -118,11 +118,12 @@ def test_no_draw_is_repeated(monkeypatch):
     assert len(set(drawn)) == len(drawn)
 
 
-def test_the_labeller_is_not_changed():
+def test_the_parameters_of_the_labeller_are_not_changed_and_releases_are_its_own():
     labeller = knn(rng=3)
     before = dict(vars(labeller))
-    run(labeller)
-    assert vars(labeller) == before
+    out = run(labeller)
+    assert {name: vars(labeller)[name] for name in before} == before
+    assert labeller.spent_ == out.composition
     assert np.array_equal(run(labeller).labels, run(labeller).labels), "a seed is a seed"
 
 
@@ -280,3 +281,14 @@ def test_bad_data_cost_nothing(records, labels, public, words, features):
 def test_label_sets_are_refused():
     with pytest.raises(ac.ParameterError, match=r"clip = 2\.0; accepted: None"):
         run(knn(clip=2.0))
+
+
+@pytest.mark.parametrize("far", [1.0, 1e15])
+def test_a_record_far_from_all_others_ends_no_later_round(far):
+    """What the student makes of it is out of range: a refusal would tell of it, after the first round's release."""
+    records = RNG.normal(size=(60, 3))
+    records[0] = far
+    near = 1e-8 * RNG.normal(size=(30, 3))
+    labeller = mx.PrivateKNN(5, 0.5, screening_sigma=None, vote_sigma=1.0, max_labels=12, n_classes=3, rng=0)
+    out = label_in_rounds(labeller, records, Y[:60], near, queries=12, rounds=3, make_student=quick)
+    assert len(out.rounds) == 3

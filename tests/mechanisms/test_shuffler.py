@@ -205,7 +205,7 @@ def test_reports_are_charged_at_no_less_than_they_cost():
     own, shuffled = ac.Collision(1.0, 1, 9), ac.Shuffled(ac.Collision(1.0, 1, 9), 50)
     for model, event, asked in (
         ("local", own, setup),
-        ("local", ac.PureDP(1.0), setup),
+        ("local", ac.PureDP(1.0, REPLACE), setup),
         ("shuffle", own, setup),
         ("shuffle", shuffled, setup),
         ("shuffle", protocol_of(shares).event, shares),
@@ -213,12 +213,14 @@ def test_reports_are_charged_at_no_less_than_they_cost():
         assert Server(model, event).open(asked)
     for model, event, asked in (
         ("local", ac.Collision(0.9, 1, 9), setup),
-        ("local", ac.PureDP(0.99), setup),
+        ("local", ac.PureDP(0.99, REPLACE), setup),
+        ("local", ac.PureDP(9.0, ADD_REMOVE), setup),
+        ("shuffle", ac.PureDP(9.0, ADD_REMOVE), setup),
         ("local", shuffled, setup),
         ("local", ac.Laplace(9.0), setup),
         ("shuffle", ac.Shuffled(0.9, 50), setup),
         ("shuffle", ac.Shuffled(ac.Collision(0.9, 1, 9), 50), setup),
-        ("shuffle", ac.PureDP(1.0), shares),
+        ("shuffle", ac.PureDP(1.0, REPLACE), shares),
         ("shuffle", shuffled, shares),
     ):
         with pytest.raises(ac.ParameterError, match="a setup for reports that cost"):

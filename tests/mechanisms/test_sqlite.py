@@ -187,3 +187,26 @@ def test_what_is_left_of_a_removal_refuses_no_new_file(tmp_path, monkeypatch):
     monkeypatch.setattr("mechanisms.budgets.sqlite.os.remove", lambda path: removed.append(path.name))
     remove_database(tmp_path / "a.db")
     assert removed[0] == "a.db.generation"
+
+
+def test_an_older_copy_is_noticed_under_a_second_name(tmp_path):
+    path, link = tmp_path / "a.db", tmp_path / "link.db"
+    link.symlink_to(path)
+    database = opened(path)
+    charge(database, 1)
+    shutil.copyfile(path, tmp_path / "older")
+    charge(database, 2)
+    database.close()
+    shutil.copyfile(tmp_path / "older", path)
+    with pytest.raises(Refused, match="put back from an older copy"):
+        opened(link)
+
+
+def test_a_file_of_two_names_is_refused(tmp_path):
+    opened(tmp_path / "a.db").close()
+    os.link(tmp_path / "a.db", tmp_path / "b.db")
+    for name in ("a.db", "b.db"):
+        with pytest.raises(Refused, match="2 names"):
+            opened(tmp_path / name)
+    (tmp_path / "b.db").unlink()
+    opened(tmp_path / "a.db").close()
