@@ -62,6 +62,7 @@ def _add_target(parser: argparse.ArgumentParser, out: str = "") -> None:
     add("--epsilon", type=number, required=True, help="the guarantee, for everything that is released")
     add("--delta", type=number, required=True)
     add_data(parser)
+    add("--ids", metavar="NAME", help="column of private records that identifies them: it is no feature")
     add("--seed", type=seed, help="reproducible; without it exact noise from the system, as real releases need")
     add("--diagnostics", action="store_true", help="print accuracies, too, which nobody paid for: not to be published")
     add_output(parser, f"results as .npz or .parquet{out}")

@@ -220,6 +220,29 @@ def test_own_files(capsys, tmp_path):
     assert accuracies(out)["student accuracy"] > 0.6
 
 
+def test_a_column_of_identifiers_is_no_feature(capsys, tmp_path):
+    parts = private_public_test_split(digits(), (300, 60, 10), 0)
+
+    def write(name, part, names):
+        header = [*names, *(f"p{i}" for i in range(64)), *(["label"] if names else [])]
+        rows = [
+            [*([f"P{i}"] if names else []), *row.tolist(), *([label] if names else [])]
+            for i, (row, label) in enumerate(zip(part.features, part.labels, strict=True))
+        ]
+        lines = [",".join(map(str, line)) for line in (header, *rows)]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+
+    write("private.csv", parts.private, ["person"])
+    write("public.csv", parts.public, [])
+    files = ["--private", tmp_path / "private.csv", "--public", tmp_path / "public.csv", "--classes", 10]
+    arguments = ["label", "noisy-sgd", *KNN[4:], "--steps", 5, *files]
+    status, _, err = run(capsys, *arguments)
+    assert status == 2
+    assert "column 'person' holds 'P0', not a number" in err
+    status, _, _ = run(capsys, *arguments, "--ids", "person")
+    assert status == 0
+
+
 # --- mistakes ------------------------------------------------------------------------------------------
 
 
