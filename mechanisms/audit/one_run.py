@@ -134,8 +134,8 @@ def audit_one_run(
     too (joint convexity). By Bayes, the guess S_i = 1 has ``x_i = p/(p + q)``, and with ``c = e^eps/(1 + e^eps)``
 
         E[max(x_i - c, 0)] <= 1/2 int max(p - c (p + q), 0) + 1/2 int max(q - c (p + q), 0)
-                            = (int max(p - e^eps q, 0) + int max(q - e^eps p, 0)) / (2 (1 + e^eps))
-                           <= delta / (1 + e^eps),
+        = (int max(p - e^eps q, 0) + int max(q - e^eps p, 0)) / (2 (1 + e^eps))
+        <= delta / (1 + e^eps),
 
     where every output is in one of the two integrals only, as only one guess is made of it. Draw U_i uniform and
     independent, and let guess i be correct where U_i <= x_i, B_i = [U_i <= c], N_i = [c < U_i <= x_i]. Then the number
