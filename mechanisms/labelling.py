@@ -108,6 +108,8 @@ class Labeller(Parameters, Exclusive, ABC):
     _promises: Promises
     _source: Randomness
     _fitted = False
+    _begun: ac.Composition | None = None
+    """What was spent when the run began that goes on without a plan; None if there is none."""
 
     @property
     @abstractmethod
@@ -126,10 +128,14 @@ class Labeller(Parameters, Exclusive, ABC):
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
         """The guarantee for all that this object has released; an odometer reading where no plan fixed it.
 
-        Parameters and errors as for `accountant.epsilon`.
+        While a run without a plan goes on, what it has spent so far counts. Parameters and errors as for
+        `accountant.epsilon`.
         """
         promises = self._promises if hasattr(self, "_promises") else Promises()
-        return replace(ac.epsilon(promises.total, delta, conversion=conversion), odometer=promises.odometer)
+        total, odometer = promises.total, promises.odometer
+        if self._begun is not None:
+            total, odometer = total + difference(self.spent_, self._begun), True
+        return replace(ac.epsilon(total, delta, conversion=conversion), odometer=odometer)
 
     @property
     def asked(self) -> int:
@@ -148,13 +154,13 @@ class Labeller(Parameters, Exclusive, ABC):
         """A twin to work with, whose releases count as this object's; nobody else can use this one meanwhile."""
         with self._turn("label_in_rounds"):
             twin = self.unused()
-            if hasattr(self, "_promises"):
-                twin.spent_, twin._promises = self.spent_, self._promises
+            if not hasattr(self, "_promises"):
+                self.spent_, self._promises = ac.Composition(), Promises()
+            twin.spent_, twin._promises = self.spent_, self._promises
             try:
                 yield twin
             finally:
-                if hasattr(twin, "_promises"):
-                    self.spent_, self._promises = twin.spent_, twin._promises
+                self.spent_ = twin.spent_
 
     def _plan_of(self, **details: Any) -> LabellingPlan:
         events = self.screening_event, self.vote_event
@@ -186,6 +192,7 @@ class Labeller(Parameters, Exclusive, ABC):
         begun = difference(self.spent_, counted)
         answered = np.zeros(len(labels), bool)
         # in one step: whenever this is interrupted, nothing that was spent is missing
+        self._begun = begun if promise.planned is None else None
         self.spent_ = begun + self._charged_before(part)
         try:
             for i, ask in enumerate(asks):
@@ -201,6 +208,7 @@ class Labeller(Parameters, Exclusive, ABC):
         finally:
             spent = difference(self.spent_, begun)
             self._promises.settle(promise, spent, part.charges)
+            self._begun = None
         return Labelling(labels, answered, spent, promise.planned, promise.before, promise.odometer_before)
 
     def _charged_before(self, part: Part) -> ac.Composition:

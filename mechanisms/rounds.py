@@ -121,7 +121,9 @@ def label_in_rounds(
         raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
     if isinstance(labeller, PrivateKNN) and labeller.clip is not None:
         raise ac.ParameterError(f"clip = {labeller.clip}; accepted: None, students learn one label for each point")
-    limit, before = labeller.n_queries, labeller.asked
+    # a run that goes on counts once what it asked before: only what is new is held against the plan, round by round
+    goes_on = journal is not None and journal.held()[0] > 0
+    limit, before = labeller.n_queries, 0 if goes_on else labeller.asked
     if limit is not None and rounds * asked > limit - before:
         accepted = f"at most {limit - before}, what is left of n_queries = {limit}"
         raise ac.ParameterError(f"{rounds} rounds of {asked} queries; accepted: {accepted}")

@@ -417,3 +417,49 @@ def test_an_experiment_is_not_copied_before_it_runs():
     for make in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(UsageError, match="would not know"):
             make(experiment)
+
+
+@pytest.mark.parametrize("changes", [{}, {"max_labels": 8}, {"n_queries": 30}])
+def test_a_guarantee_asked_for_while_a_run_goes_on_counts_what_it_has_spent(changes):
+    model = private_knn(rng=0, **changes).fit(X, Y)
+    model.label(QUERIES[:4])
+    seen = []
+
+    def look(done):
+        seen.append((model.guarantee(1e-5).epsilon, ac.epsilon(model.spent_, 1e-5).epsilon))
+
+    model.label(QUERIES[4:12], None, look)
+    assert len(seen) > 0
+    assert all(stated >= spent > 0 for stated, spent in seen)
+    assert model.guarantee(1e-5).epsilon >= seen[-1][1]
+
+
+def test_a_guarantee_asked_for_between_rounds_counts_their_plan():
+    from mechanisms.rounds import label_in_rounds
+
+    model, seen = private_knn(rng=0, screening_sigma=None, max_labels=6), []
+    label_in_rounds(
+        model, X, Y, QUERIES, queries=6, rounds=2, progress=lambda done: seen.append(model.guarantee(1e-5).epsilon)
+    )
+    once = ac.epsilon(6 * model.vote_event, 1e-5).epsilon
+    assert seen[0] >= once
+    assert seen[-1] == model.guarantee(1e-5).epsilon > once
+
+
+def test_rounds_that_were_interrupted_go_on_within_the_plan(tmp_path):
+    from mechanisms.rounds import label_in_rounds
+
+    model = planned(screening_ratio=None, max_labels=20, rng=None)
+
+    def stop(done):
+        if done == 13:
+            raise KeyboardInterrupt
+
+    with Journal(tmp_path / "run") as journal, pytest.raises(KeyboardInterrupt):
+        label_in_rounds(model, X, Y, QUERIES, queries=10, rounds=2, journal=journal, progress=stop)
+    assert model.spent_.releases == 13
+    with Journal(tmp_path / "run") as journal:
+        out = label_in_rounds(model, X, Y, QUERIES, queries=10, rounds=2, journal=journal)
+    assert model.spent_ == out.composition
+    assert model.spent_.releases == 20
+    assert model.guarantee(1e-5).epsilon <= 1.0

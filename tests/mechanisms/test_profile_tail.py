@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.optimize import linprog
 
 import accountant as ac
-from mechanisms.audit import audit_one_run, one_run_tail
+from mechanisms.audit import OneRunAudit, audit_one_run, one_run, one_run_tail
 from mechanisms.audit.profile_tail import profile_tail
 
 
@@ -121,3 +121,10 @@ def test_half_the_noise_is_refuted():
 
     found = audit_one_run(mechanism, records=3000, guesses=300, delta=0.0, rng=0)
     assert found.p_value(ac.Gaussian(1.0)) < 0.01 < 0.5 < found.p_value(ac.Gaussian(0.5))
+
+
+def test_a_thousand_times_more_guesses_are_no_thousand_times_slower(monkeypatch):
+    """Beyond what takes a second the points of the profile are tried one by one."""
+    monkeypatch.setattr(one_run, "profile_tail", lambda *_: pytest.fail("tried together"))
+    found = OneRunAudit(0.0, 1_200_000, 2_000_000, 2_000_000, 0.0, 0.95)
+    assert 0 <= found.p_value(ac.PureDP(0.1)) < 0.01
