@@ -25,7 +25,7 @@ test: $(VENV)/.test lint
 # PyTorch is large; the tests of its student are skipped where it is not installed
 test-torch: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
-	$(BIN)/python -m pytest tests/mechanisms/test_conv_student.py
+	$(BIN)/python -m pytest tests/mechanisms/students/test_conv_student.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

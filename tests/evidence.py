@@ -15,8 +15,8 @@ from pathlib import Path
 import accountant as ac
 import mechanisms as mx
 from tests.laws.table import EVENTS
-from tests.mechanisms.broken import NINE
-from tests.mechanisms.broken_more import MORE
+from tests.mechanisms.audit.broken import NINE
+from tests.mechanisms.audit.broken_more import MORE
 from tests.reference.events import MAKE, load
 
 ROOT = Path(__file__).parent.parent

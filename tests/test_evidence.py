@@ -5,8 +5,8 @@ import pytest
 pytest.importorskip("sklearn")
 
 from tests import evidence
-from tests.mechanisms.broken import NINE
-from tests.mechanisms.broken_more import MORE
+from tests.mechanisms.audit.broken import NINE
+from tests.mechanisms.audit.broken_more import MORE
 
 
 def test_the_table_is_current():

@@ -11,7 +11,7 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
         "pytest",
-        "tests.mechanisms.test_individual_store",
+        "tests.mechanisms.budgets.test_individual_store",
         "psycopg",
         "sqlalchemy.dialects.postgresql.psycopg",
     ]

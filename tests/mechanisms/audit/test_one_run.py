@@ -12,7 +12,7 @@ import accountant as ac
 import mechanisms as mx
 from mechanisms.audit import one_run_tail
 from mechanisms.federation import rounds as reverse_rounds
-from tests.mechanisms.broken_lines import with_lines
+from tests.mechanisms.audit.broken_lines import with_lines
 
 
 def responses(epsilon, leak=0.0):

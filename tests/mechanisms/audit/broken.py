@@ -15,7 +15,7 @@ from mechanisms.audit.likelihood import individual_score, label_score, number_sc
 from mechanisms.federation import rounds as reverse_rounds
 from mechanisms.federation import server as federation
 from mechanisms.federation import trust_models as releases
-from tests.mechanisms.broken_lines import replaced, with_lines
+from tests.mechanisms.audit.broken_lines import replaced, with_lines
 
 CONFIDENCE = 0.95
 

@@ -7,7 +7,7 @@ from mechanisms import labelling, private_knn
 from mechanisms.audit import canaries
 from mechanisms.federation import rounds as reverse_rounds
 from mechanisms.noise import source as noise
-from tests.mechanisms.broken import (
+from tests.mechanisms.audit.broken import (
     INDIVIDUAL,
     SAMPLED_GAUSSIAN,
     SAMPLED_VOTE,
@@ -22,7 +22,7 @@ from tests.mechanisms.broken import (
     price,
     score_of,
 )
-from tests.mechanisms.broken_lines import exchanged, with_lines
+from tests.mechanisms.audit.broken_lines import exchanged, with_lines
 
 # --- draws that are not fresh, or not what they should be ----------------------------------------------
 

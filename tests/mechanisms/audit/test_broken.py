@@ -8,9 +8,9 @@ import os
 import pytest
 
 import mechanisms as mx
-from tests.mechanisms.broken import NINE, kinds
-from tests.mechanisms.broken_lines import exchanged, replaced, with_lines
-from tests.mechanisms.broken_more import MORE
+from tests.mechanisms.audit.broken import NINE, kinds
+from tests.mechanisms.audit.broken_lines import exchanged, replaced, with_lines
+from tests.mechanisms.audit.broken_more import MORE
 
 SEEDS = range(int(os.environ.get("AUDIT_SEEDS", "1")))
 CASES = [*NINE, *MORE]

@@ -12,8 +12,8 @@ from scipy import stats
 
 import accountant as ac
 import mechanisms as mx
-from tests.mechanisms.test_audit import laplace, randomized_response
-from tests.mechanisms.test_one_run import responses
+from tests.mechanisms.audit.test_audit import laplace, randomized_response
+from tests.mechanisms.audit.test_one_run import responses
 
 AUDITS = int(os.environ.get("AUDITS", "1000"))
 CONFIDENCE = 0.95

@@ -30,7 +30,7 @@ from mechanisms.flower import APP
 from mechanisms.flower.options import NodeOptions, RunOptions
 from mechanisms.noise.source import as_randomness
 from mechanisms.reverse_knn import ReverseKNN
-from tests.mechanisms.flower_children import deployment
+from tests.mechanisms.flower.flower_children import deployment
 
 flwr = pytest.importorskip("flwr.app", reason="the extra federated is not installed")
 client = importlib.import_module("mechanisms.flower.client")
