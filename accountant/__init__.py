@@ -41,7 +41,7 @@ from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_eps
 from accountant.sweep import sweep
 
 if TYPE_CHECKING:
-    from accountant import plots, terminal, testing
+    from accountant import files, plots, terminal, testing
     from accountant.plan import Plan, load_plan
 
 __version__ = "0.1.0"
@@ -91,6 +91,7 @@ __all__ = [
     "curve",
     "delta",
     "epsilon",
+    "files",
     "load_plan",
     "local_epsilon_for",
     "plots",
@@ -106,7 +107,7 @@ def __getattr__(name: str) -> Any:
     """Load what pricing does not need only when it is asked for."""
     from importlib import import_module
 
-    if name in ("plots", "terminal", "testing"):
+    if name in ("files", "plots", "terminal", "testing"):
         return import_module(f"accountant.{name}")
     if name in ("Plan", "load_plan"):
         return getattr(import_module("accountant.plan"), name)

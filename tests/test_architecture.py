@@ -15,7 +15,7 @@ SOURCES = [(package, path) for package in PACKAGES for path in sorted((ROOT / pa
 
 FLOORS = {
     "accountant": [
-        {"numerics", "errors", "adjacency", "plans"},
+        {"numerics", "errors", "adjacency", "files", "plans"},
         {"events", "guarantee"},
         {"renyi", "tight", "calibration"},
         {"price"},

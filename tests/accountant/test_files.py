@@ -1,0 +1,104 @@
+"""Output files are written whole or not at all."""
+
+import json
+import os
+import stat
+
+import pytest
+
+import accountant as ac
+
+
+def test_a_file_is_replaced_at_the_end_of_the_block(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    with ac.files.open_whole(path) as stream:
+        stream.write(b"new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_after_an_exception_nothing_has_changed(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+
+    def fail():
+        with ac.files.open_whole(path) as stream:
+            stream.write(b"new")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_content_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    calls = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr("os.fsync", lambda opened: (calls.append("fsync"), sync(opened)))
+    monkeypatch.setattr("os.replace", lambda *names: (calls.append("replace"), replace(*names)))
+    ac.files.write_text(tmp_path / "out.txt", "µ")
+    assert calls == ["fsync", "replace", "fsync"]  # the last one of the directory
+    assert (tmp_path / "out.txt").read_bytes() == "µ".encode()
+
+
+def test_a_private_file_is_the_owners_alone(tmp_path):
+    old = os.umask(0o022)
+    try:
+        ac.files.write_text(tmp_path / "open", "x")
+        ac.files.write_text(tmp_path / "private", "x", private=True)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o644
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+
+
+def test_a_link_goes_on_naming_the_file(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    ac.files.write_text(tmp_path / "link", "x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_what_a_killed_process_left_is_no_obstacle(tmp_path):
+    (tmp_path / f".out.{os.getpid()}.partial").write_text("half")
+    ac.files.write_text(tmp_path / "out", "x")
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_json_is_read_back_and_has_no_nan(tmp_path):
+    path = tmp_path / "out.json"
+    ac.files.write_json(path, {"a": [1, 2.5]})
+    assert json.loads(path.read_text()) == {"a": [1, 2.5]}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        ac.files.write_json(path, {"a": float("nan")})
+    assert json.loads(path.read_text()) == {"a": [1, 2.5]}
+
+
+@pytest.mark.parametrize(
+    ("path", "accepted"),
+    [
+        ("x.txt", "accepted: a file ending in .csv, .npz"),
+        ("absent/x.csv", "accepted: a file in an existing directory that can be written"),
+        ("folder.csv", "accepted: a file in an existing directory that can be written"),
+    ],
+)
+def test_paths_are_refused_before_the_work(path, accepted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ac.ParameterError, match=f"^--out '{path}'; {accepted}$"):
+        ac.files.check_output(path, (".csv", ".npz"), name="--out")
+    assert ac.files.check_output("x.csv", (".csv", ".npz")) == ac.files.check_output("x.csv")
+
+
+def test_failures_of_the_disk_are_one_line(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    path = tmp_path / "out"
+    with pytest.raises(LookupError, match="No space left on device; accepted: a file that can be written"):
+        ac.files.write_text(path, "x", refuse=LookupError)
+    assert os.listdir(tmp_path) == []
