@@ -79,7 +79,7 @@ def _numba() -> Any:
 
     if not _ready:
         # numba looks only at the file in which a cached kernel stands, but a kernel inlines those that it calls.
-        package = Path(__file__).parent
+        package = Path(__file__).parent.parent
         newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
         for index in package.rglob("__pycache__/*.nbi"):
             with suppress(FileNotFoundError):  # another process was faster
