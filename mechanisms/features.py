@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.validation import checked_features, needed
+from mechanisms.validation import check_features, require
 
 __all__ = ["FEATURES", "FeatureMap", "feature_map", "hog", "standardised"]
 
@@ -45,7 +45,7 @@ def feature_map(
     if callable(features):
         return partial(_checked, features)
     if features == "raw":
-        return checked_features
+        return check_features
     if features == "standardised":
         return standardised(public)
     if features == "hog":
@@ -57,7 +57,7 @@ def feature_map(
 
 def standardised(public: object) -> FeatureMap:
     """Every column less its public mean, over its public standard deviation (over 1 where that is 0)."""
-    table = checked_features(public, "public").astype(float)
+    table = check_features(public, "public").astype(float)
     if len(table) == 0:
         raise ac.ParameterError("public holds no points; accepted: at least one")
     centre, spread = table.mean(axis=0), table.std(axis=0)
@@ -80,7 +80,7 @@ def hog(images: tuple[int, ...], orientations: int = 9) -> FeatureMap:
     orientations : int
         Directions that a cell tells apart.
     """
-    describe = needed("skimage.feature").hog
+    describe = require("skimage.feature").hog
     if len(images) not in (2, 3) or min(images[:2]) < 8:
         raise ac.ParameterError(f"images = {images}; accepted: (height, width[, channels]) of at least 8 by 8")
     cell = max(min(images[:2]) // 8, 2)
@@ -101,7 +101,7 @@ def hog(images: tuple[int, ...], orientations: int = 9) -> FeatureMap:
 
 def _checked(apply: Callable[[Matrix], object], records: Matrix) -> Matrix:
     """What a map returned, refused if it is not finite features of these records."""
-    features = checked_features(apply(records), "features")
+    features = check_features(apply(records), "features")
     if len(features) != len(records):
         raise ac.ParameterError(f"features have {len(features)} rows; accepted: {len(records)}, one for each record")
     return features

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.budgets.identifiers import checked_ids
-from mechanisms.budgets.individual import Budgets, Known, checked_source
+from mechanisms.budgets.identifiers import check_ids
+from mechanisms.budgets.individual import Budgets, Known, check_source
 from mechanisms.budgets.protocol import BudgetStore
 from mechanisms.budgets.runs import Run
 from mechanisms.estimator import Parameters
@@ -19,7 +19,7 @@ from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.neighbours.hashing import as_hashing
 from mechanisms.neighbours.kernels import Answered, Features, Floats, Records, Slots, as_kernel, grown
 from mechanisms.noise.source import noise_of
-from mechanisms.validation import checked_count, checked_features, checked_labels, checked_positive, checked_queries
+from mechanisms.validation import check_count, check_features, check_labels, check_positive, check_queries
 
 __all__ = ["BudgetStore", "IndividualKNN"]
 
@@ -161,8 +161,8 @@ class IndividualKNN(Exclusive, Parameters):
         accountant.AccountantError
             A value is out of range, or no budget meets the target.
         """
-        queries = checked_count("n_queries", n_queries, 1)
-        share = checked_positive("count_share", count_share)
+        queries = check_count("n_queries", n_queries, 1)
+        share = check_positive("count_share", count_share)
         budget = ac.IndividualFilter.budget_for(epsilon, delta, conversion)
         sigma = math.sqrt(queries / (2 * budget * share)) * (1 + HAIR)
         return cls(budget, threshold, count_sigma=sigma, vote_sigma=vote_sigma, **parameters)
@@ -194,14 +194,14 @@ class IndividualKNN(Exclusive, Parameters):
             An array or a parameter is not as described; or the object has answered queries, and there are no
             identifiers, or others of budget, store and kind of identifiers than before.
         """
-        features = checked_features(X)
-        labels, classes = checked_labels(y, len(features), self.n_classes)
+        features = check_features(X)
+        labels, classes = check_labels(y, len(features), self.n_classes)
         kernel = as_kernel(self.kernel, self.threshold, self.bandwidth)
         budgets = ac.IndividualFilter(self.budget)
-        count_event, vote_sigma = ac.Gaussian(self.count_sigma), checked_positive("vote_sigma", self.vote_sigma)
-        min_count = checked_positive("min_count", self.min_count)
+        count_event, vote_sigma = ac.Gaussian(self.count_sigma), check_positive("vote_sigma", self.vote_sigma)
+        min_count = check_positive("min_count", self.min_count)
         answered = Answered(kernel, features.shape[1], self.reuse)
-        source = checked_source(self.rng, self.store)
+        source = check_source(self.rng, self.store)
         people = Budgets(budgets, self.store, ids, getattr(self, "_people", None))
         names = people.names(ids, features, labels)
         hashing = as_hashing(self.hashing, features.shape[1], source)
@@ -231,10 +231,10 @@ class IndividualKNN(Exclusive, Parameters):
             was added.
         """
         self._check_fitted("add")
-        features = checked_features(X)
+        features = check_features(X)
         if features.shape[1] != self._records.width:
             raise ac.ParameterError(f"X has {features.shape[1]} columns; accepted: {self._records.width}, as at fit")
-        labels, _ = checked_labels(y, len(features), self.n_classes_)
+        labels, _ = check_labels(y, len(features), self.n_classes_)
         names = self._people.names(ids, features, labels)
         known = self._people.known(names)
         rows = self._records.kernel.prepared(features)
@@ -251,7 +251,7 @@ class IndividualKNN(Exclusive, Parameters):
             An identifier is not there; nothing was removed.
         """
         self._check_fitted("remove")
-        self._records.free(self._people.leave(checked_ids(ids)))
+        self._records.free(self._people.leave(check_ids(ids)))
         return self
 
     @property
@@ -300,7 +300,7 @@ class IndividualKNN(Exclusive, Parameters):
             The object belongs to another process, or `progress` called it.
         """
         self._check_fitted("predict")
-        points = self._records.kernel.prepared(checked_queries(queries, self._records.width))
+        points = self._records.kernel.prepared(check_queries(queries, self._records.width))
         if self._behind:  # a commit failed
             self._people.read_again()
             self._behind = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import accountant as ac
-from mechanisms.validation import checked_count
+from mechanisms.validation import check_count
 
 __all__ = ["LabellingPlan", "PlanExceeded", "Promise", "Promises", "difference"]
 
@@ -47,9 +47,9 @@ class LabellingPlan:
 
     def __post_init__(self) -> None:
         if self.max_labels is not None:
-            checked_count("max_labels", self.max_labels, 0)
+            check_count("max_labels", self.max_labels, 0)
         if self.n_queries is not None:
-            checked_count("n_queries", self.n_queries, 1)
+            check_count("n_queries", self.n_queries, 1)
 
     def most(self, n_queries: int) -> ac.Composition | None:
         """The most that so many queries can spend; None without `max_labels`."""

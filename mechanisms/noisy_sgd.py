@@ -15,12 +15,12 @@ from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.noise.sampling import poisson_sample, rate_of
 from mechanisms.noise.source import Floats, as_randomness, noise_of
 from mechanisms.validation import (
-    checked_count,
-    checked_features,
-    checked_labels,
-    checked_positive,
-    checked_queries,
-    checked_rate,
+    check_count,
+    check_features,
+    check_labels,
+    check_positive,
+    check_queries,
+    check_rate,
 )
 
 __all__ = ["LinearNoisySGD"]
@@ -39,9 +39,9 @@ class TrainingPlan:
     learning_rate: float
 
     def __post_init__(self) -> None:
-        checked_count("steps", self.steps, 1)
-        checked_positive("clip", self.clip)
-        checked_positive("learning_rate", self.learning_rate)
+        check_count("steps", self.steps, 1)
+        check_positive("clip", self.clip)
+        check_positive("learning_rate", self.learning_rate)
 
     @property
     def composition(self) -> ac.Composition:
@@ -148,11 +148,11 @@ class LinearNoisySGD(Parameters, Exclusive):
         accountant.ParameterError
             An array or a parameter is not as described; nothing has been spent.
         """
-        records = checked_features(X)
+        records = check_features(X)
         if len(records) > 2**23:
             raise ac.ParameterError(f"X has {len(records)} records; accepted: at most {2**23}")
-        labels, classes = checked_labels(y, len(records), self.n_classes)
-        checked_rate(self.sampling_rate)
+        labels, classes = check_labels(y, len(records), self.n_classes)
+        check_rate(self.sampling_rate)
         plan, source = self._plan(), as_randomness(self.rng)
         if not hasattr(self, "spent_"):
             self.spent_, self._promised = ac.Composition(), ac.Composition()
@@ -176,7 +176,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         """
         if not hasattr(self, "weights_"):
             raise ac.ParameterError("predict was called before fit; accepted: fit(X, y).predict(queries)")
-        points = checked_queries(queries, len(self.weights_) - 1)
+        points = check_queries(queries, len(self.weights_) - 1)
         labels: NDArray[np.int64] = np.argmax(_scores(points, self.weights_), axis=1)
         return labels
 

@@ -16,7 +16,7 @@ from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
 from mechanisms.labelling import Labeller, Labelling
 from mechanisms.noise.source import as_randomness
-from mechanisms.validation import checked_count, checked_features, checked_labels, checked_queries, few_threads
+from mechanisms.validation import check_count, check_features, check_labels, check_queries, few_threads
 from mechanisms.voting import tally
 
 __all__ = ["GNMax", "LNMax"]
@@ -53,7 +53,7 @@ class _Pate(Labeller):
         """The screening of one query on its plurality; None where it is off."""
         if self.screening_sigma is None:
             return None
-        teachers = checked_count("n_teachers", self.n_teachers, 1)
+        teachers = check_count("n_teachers", self.n_teachers, 1)
         threshold = 0.6 * teachers if self.threshold is None else self.threshold
         return ac.NoisyScreening(self.screening_sigma, threshold, teachers)
 
@@ -74,9 +74,9 @@ class _Pate(Labeller):
         accountant.ParameterError
             An array or a parameter is not as described.
         """
-        records, now = checked_features(X), self.unused()  # what another thread sets meanwhile is for the next `fit`
-        teachers = checked_count("n_teachers", now.n_teachers, 1)
-        labels, classes = checked_labels(y, len(records), now.n_classes)
+        records, now = check_features(X), self.unused()  # what another thread sets meanwhile is for the next `fit`
+        teachers = check_count("n_teachers", now.n_teachers, 1)
+        labels, classes = check_labels(y, len(records), now.n_classes)
         if teachers > len(records):
             raise ac.ParameterError(f"n_teachers = {teachers}; accepted: at most the {len(records)} records")
         plan, source = now._plan_of(n_teachers=teachers, n_classes=classes), as_randomness(now.rng)
@@ -98,7 +98,7 @@ class _Pate(Labeller):
 
     def votes(self, queries: object) -> NDArray[np.int64]:
         """Votes for each class, one row a query. They are private, for the operator's eyes only: `label` releases."""
-        points = checked_queries(queries, self._width)
+        points = check_queries(queries, self._width)
         if len(points) == 0:
             return np.empty((0, self.n_classes_), np.int64)
         answers: Sequence[NDArray[np.int64]] = [teacher(points) for teacher in self._teachers]
@@ -126,7 +126,7 @@ class _Pate(Labeller):
         """
         if not self._fitted:
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
-        points = checked_queries(queries, self._width)
+        points = check_queries(queries, self._width)
         counts = self.votes(points)
         labels = np.full(len(counts), -1, np.int64)
         return self._run((partial(_same, row) for row in counts), labels, points, journal, progress)

@@ -17,12 +17,12 @@ from mechanisms.neighbours.euclidean import Neighbours
 from mechanisms.noise.sampling import poisson_sample, rate_of
 from mechanisms.noise.source import as_randomness
 from mechanisms.validation import (
-    checked_count,
-    checked_features,
-    checked_labels,
-    checked_positive,
-    checked_queries,
-    checked_rate,
+    check_count,
+    check_features,
+    check_labels,
+    check_positive,
+    check_queries,
+    check_rate,
 )
 from mechanisms.voting import clipped_sensitivity, clipped_votes, noisy_label_set, tally
 
@@ -123,8 +123,8 @@ class PrivateKNN(Labeller):
         accountant.CalibrationError
             No noise is enough.
         """
-        checked_count("n_queries", n_queries, 1)
-        checked_count("max_labels", max_labels, 1, n_queries)
+        check_count("n_queries", n_queries, 1)
+        check_count("max_labels", max_labels, 1, n_queries)
 
         def at(sigma: float):  # type: ignore[no-untyped-def]  # -> Self, which an inner function cannot say
             screening = None if screening_ratio is None else screening_ratio * sigma
@@ -150,7 +150,7 @@ class PrivateKNN(Labeller):
         """The screening of one query; None where it is off."""
         if self.screening_sigma is None or self.clip is not None:
             return None
-        k = checked_count("n_neighbors", self.n_neighbors, 1)
+        k = check_count("n_neighbors", self.n_neighbors, 1)
         threshold = 0.6 * k if self.threshold is None else self.threshold
         return ac.PoissonSubsampled(ac.NoisyScreening(self.screening_sigma, threshold, k), self.sampling_rate)
 
@@ -177,15 +177,15 @@ class PrivateKNN(Labeller):
         accountant.ParameterError
             An array or a parameter is not as described.
         """
-        records, now = checked_features(X), self.unused()  # what another thread sets meanwhile is for the next `fit`
-        k = checked_count("n_neighbors", now.n_neighbors, 1)
+        records, now = check_features(X), self.unused()  # what another thread sets meanwhile is for the next `fit`
+        k = check_count("n_neighbors", now.n_neighbors, 1)
         if k > len(records):
             raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")
-        checked_rate(now.sampling_rate)
+        check_rate(now.sampling_rate)
         if now.clip is None:
-            votes, classes = checked_labels(y, len(records), now.n_classes)
+            votes, classes = check_labels(y, len(records), now.n_classes)
         else:
-            votes = _checked_sets(y, len(records), now.clip)
+            votes = _check_sets(y, len(records), now.clip)
             classes = votes.shape[1]
         neighbours = Neighbours(records)
         plan = now._plan_of(n_neighbors=k, n_classes=classes, clip=now.clip)
@@ -227,7 +227,7 @@ class PrivateKNN(Labeller):
         """
         if not self._fitted:
             raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
-        points = checked_queries(queries, self._neighbours.records.shape[1])
+        points = check_queries(queries, self._neighbours.records.shape[1])
         shape = (len(points), self.n_classes_) if self._sets else (len(points),)
         asks = (partial(self._votes_for, points[i], row) for i, row in self._neighbours.batches(points))
         return self._run(asks, np.full(shape, -1, np.int64), points, journal, progress)
@@ -244,12 +244,12 @@ class PrivateKNN(Labeller):
         return super()._release(vote, votes)
 
 
-def _checked_sets(y: object, n: int, clip: float) -> NDArray[np.int64]:
+def _check_sets(y: object, n: int, clip: float) -> NDArray[np.int64]:
     sets = np.asarray(y)
     if sets.ndim != 2 or len(sets) != n or sets.shape[1] == 0:
         raise ac.ParameterError(f"y has shape {sets.shape}; accepted with clip: ({n}, c)")
     if not np.isin(sets, (0, 1)).all():
         # private-knn, Thm 13, needs votes of zeros and ones: for others the clipped difference can be larger
         raise ac.ParameterError("y holds values other than 0 and 1; accepted with clip: binary label sets")
-    checked_positive("clip", clip)
+    check_positive("clip", clip)
     return sets.astype(np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.neighbours.reverse import Connections
-from mechanisms.validation import checked_count, checked_features, few_threads, needed
+from mechanisms.validation import check_count, check_features, few_threads, require
 
 __all__ = ["central_points", "cluster_centres"]
 
@@ -38,11 +38,11 @@ def central_points(public: object, count: int, seed: int = 0) -> NDArray[np.int6
     -------
     integer array of shape (count,), without repetition, largest cluster first
     """
-    points = checked_features(public, "public")
-    count = checked_count("count", count, 1, len(points))
+    points = check_features(public, "public")
+    count = check_count("count", count, 1, len(points))
     if count == len(points):
         return np.arange(count)
-    cluster = needed("sklearn.cluster")
+    cluster = require("sklearn.cluster")
     drawn: NDArray[np.int64] = cluster.kmeans_plusplus(points, count, random_state=seed)[1].astype(np.int64)
     if points.size * count > LARGEST:
         return _distinct(drawn, len(points))
@@ -79,12 +79,12 @@ def cluster_centres(public: object, count: int, weights: object = None, seed: in
     seed : int
         The same seed gives the same centres.
     """
-    points = checked_features(public, "public")
-    count = checked_count("count", count, 1, len(points))
+    points = check_features(public, "public")
+    count = check_count("count", count, 1, len(points))
     importance = np.ones(len(points)) if weights is None else np.asarray(weights, dtype=float)
     if points.size * count > SMALL:
         return _few_passes(points, count, importance, np.random.default_rng(seed))
-    cluster = needed("sklearn.cluster")
+    cluster = require("sklearn.cluster")
     # warnings: that there are fewer distinct points than clusters
     with warnings.catch_warnings(action="ignore"), few_threads(points.size):
         fitted = cluster.KMeans(count, n_init=20, random_state=seed).fit(points, sample_weight=importance)

@@ -17,11 +17,11 @@ from mechanisms.federation.client import MODELS, label_sets
 from mechanisms.federation.round_setup import Setup
 from mechanisms.federation.rounds import Course, ReverseLabelling, Round, simplex_rows
 from mechanisms.federation.server import Counts
-from mechanisms.federation.simulation import Federation, checked_holders
+from mechanisms.federation.simulation import Federation, check_holders
 from mechanisms.federation.trust_models import NOISES, Release, release_for
 from mechanisms.labelling_plan import difference
 from mechanisms.noise.source import Randomness, as_randomness
-from mechanisms.validation import checked_count, checked_features, checked_positive, checked_real
+from mechanisms.validation import check_count, check_features, check_positive, check_real
 
 __all__ = ["ReverseKNN", "ReverseLabelling", "Round", "simplex_rows"]
 
@@ -136,23 +136,23 @@ class ReverseKNN(Exclusive, Parameters):
         for name, value, accepted in (("model", self.model, MODELS), ("noise", self.noise, NOISES)):
             if value not in accepted:
                 raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
-        s = checked_count("n_queries", self.n_queries, 1)
-        rounds = checked_count("rounds", self.rounds, 1)
+        s = check_count("n_queries", self.n_queries, 1)
+        rounds = check_count("rounds", self.rounds, 1)
         if rounds > 1 and n_labels > 1:
             raise ac.ParameterError(f"rounds = {rounds} with label sets; accepted: 1, students learn one label")
         return release_for(
             model=self.model,
             noise=self.noise,
             randomizer=self.randomizer,
-            epsilon=checked_positive("epsilon", self.epsilon),
-            delta=checked_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1),
+            epsilon=check_positive("epsilon", self.epsilon),
+            delta=check_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1),
             rounds=rounds,
             # but for a crowd no noise depends on how many records there are
             records=n_records if self.model == "shuffle" else 1,
             shape=(s, n_classes),
-            n_neighbors=checked_count("n_neighbors", self.n_neighbors, 1, s),
+            n_neighbors=check_count("n_neighbors", self.n_neighbors, 1, s),
             n_labels=n_labels,
-            dropout=checked_real("dropout", self.dropout, "[0, 1)", lambda value: 0 <= value < 1),
+            dropout=check_real("dropout", self.dropout, "[0, 1)", lambda value: 0 <= value < 1),
             adjacency=self.adjacency,
         )
 
@@ -187,13 +187,13 @@ class ReverseKNN(Exclusive, Parameters):
         accountant.ParameterError
             A value is not as described; nothing has been spent.
         """
-        records, points = checked_features(X), checked_features(public, "public")
+        records, points = check_features(X), check_features(public, "public")
         labels = label_sets(y, len(records))
         classes = self._classes(labels, np.asarray(y))
-        checked_count("n_queries", self.n_queries, 1, len(points))
+        check_count("n_queries", self.n_queries, 1, len(points))
         if points.shape[1] != records.shape[1]:
             raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
-        holders = checked_holders(clients, len(records))
+        holders = check_holders(clients, len(records))
         source = as_randomness(self.rng)
         release = self.planned(len(records), classes, labels.shape[1])
         course = self.course(release)
@@ -258,8 +258,8 @@ class ReverseKNN(Exclusive, Parameters):
         accountant.ParameterError
             A parameter is not as described.
         """
-        strength = checked_real("balance", float(self.balance), "[0, 1]", lambda value: 0 <= value <= 1)
-        n_queries = checked_count("n_queries", self.n_queries, 1)
+        strength = check_real("balance", float(self.balance), "[0, 1]", lambda value: 0 <= value <= 1)
+        n_queries = check_count("n_queries", self.n_queries, 1)
         return Course(release, n_queries, bool(self.soft_labels), strength, self.make_student)
 
     def _header(self, course: Course, points: NDArray[np.float32], source: Randomness, private: str) -> dict[str, Any]:
@@ -284,4 +284,4 @@ class ReverseKNN(Exclusive, Parameters):
         least = y.shape[1] if y.ndim == 2 else int(labels.max()) + 1
         if self.n_classes is None:
             return least
-        return checked_count("n_classes", self.n_classes, 1 if y.ndim == 1 and least == 1 else least)
+        return check_count("n_classes", self.n_classes, 1 if y.ndim == 1 and least == 1 else least)

@@ -18,7 +18,7 @@ from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.queries import central_points
 from mechanisms.students.network import NetworkStudent, Student
-from mechanisms.validation import LARGEST, checked_count, checked_features
+from mechanisms.validation import LARGEST, check_count, check_features
 
 __all__ = ["Rounds", "label_in_rounds"]
 
@@ -111,12 +111,12 @@ def label_in_rounds(
     accountant.ParameterError
         A value is not as described; or no query of a round was answered, so that no student can learn.
     """
-    records, points = checked_features(X), checked_features(public, "public")
-    checked_count("rounds", rounds, 1)
+    records, points = check_features(X), check_features(public, "public")
+    check_count("rounds", rounds, 1)
     for name, table in (("X", records), ("public", points)):
         if len(table) == 0:
             raise ac.ParameterError(f"{name} holds no points; accepted: at least one")
-    asked = len(points) if queries is None else checked_count("queries", queries, 1, len(points))
+    asked = len(points) if queries is None else check_count("queries", queries, 1, len(points))
     if points.shape[1] != records.shape[1]:
         raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
     if isinstance(labeller, PrivateKNN) and labeller.clip is not None:

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 import accountant as ac
 
 __all__ = [
-    "checked_count",
-    "checked_features",
-    "checked_labels",
-    "checked_positive",
-    "checked_queries",
-    "checked_rate",
-    "checked_real",
+    "check_count",
+    "check_features",
+    "check_labels",
+    "check_positive",
+    "check_queries",
+    "check_rate",
+    "check_real",
     "few_threads",
-    "needed",
     "nominal_count",
-    "shown",
+    "require",
+    "shorten",
 ]
 
 INSTALL = "pip install 'knn-accountant[{}]'"
@@ -34,7 +34,7 @@ LARGEST = 1e15
 """Largest feature in size; products of two still fit into single precision."""
 
 
-def checked_features(X: object, name: str = "X") -> NDArray[np.float32]:
+def check_features(X: object, name: str = "X") -> NDArray[np.float32]:
     """A finite matrix of floats with at least one column, in single precision and row order."""
     try:
         with np.errstate(over="ignore"):
@@ -49,17 +49,17 @@ def checked_features(X: object, name: str = "X") -> NDArray[np.float32]:
     return features
 
 
-def checked_queries(queries: object, width: int) -> NDArray[np.float32]:
+def check_queries(queries: object, width: int) -> NDArray[np.float32]:
     """Like features, of the width that the mechanism was fitted with; none at all is fine."""
     if np.size(queries if isinstance(queries, np.ndarray) else np.asarray(queries, dtype=object)) == 0:
         return np.empty((0, width), np.float32)
-    features = checked_features(queries, "queries")
+    features = check_features(queries, "queries")
     if features.shape[1] != width:
         raise ac.ParameterError(f"queries have {features.shape[1]} columns; accepted: {width}, as the private records")
     return features
 
 
-def checked_labels(y: object, n: int, n_classes: int | None) -> tuple[NDArray[np.int64], int]:
+def check_labels(y: object, n: int, n_classes: int | None) -> tuple[NDArray[np.int64], int]:
     """Integer labels in 0..c-1, one for each record, and c.
 
     Without `n_classes` the largest label decides, which is private: give it where the classes are public.
@@ -71,35 +71,35 @@ def checked_labels(y: object, n: int, n_classes: int | None) -> tuple[NDArray[np
         raise ac.ParameterError("there are no private records; accepted: at least one")
     if labels.dtype.kind not in "iu" and not (labels.dtype.kind == "f" and np.all(labels == np.floor(labels))):
         raise ac.ParameterError(f"y holds {labels.dtype} values; accepted: integers 0..c-1")
-    classes = int(labels.max()) + 1 if n_classes is None else checked_count("n_classes", n_classes, 1)
+    classes = int(labels.max()) + 1 if n_classes is None else check_count("n_classes", n_classes, 1)
     if labels.min() < 0 or labels.max() >= classes:
         bad = labels[(labels < 0) | (labels >= classes)][0]
         raise ac.ParameterError(f"y holds the label {bad}; accepted: 0..{classes - 1}")
     return labels.astype(np.int64), max(classes, 1)
 
 
-def checked_count(name: str, value: object, low: int, high: int = 10**12) -> int:
+def check_count(name: str, value: object, low: int, high: int = 10**12) -> int:
     """An integer in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
         raise ac.ParameterError(f"{name} = {value!r}; accepted: an integer in [{low}, {high}]")
     return int(value)
 
 
-def checked_real(name: str, value: object, accepted: str, inside: Callable[[Any], bool]) -> float:
+def check_real(name: str, value: object, accepted: str, inside: Callable[[Any], bool]) -> float:
     """A real number inside what is accepted."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not inside(value):
-        raise ac.ParameterError(f"{name} = {shown(value)}; accepted: {accepted}")
+        raise ac.ParameterError(f"{name} = {shorten(value)}; accepted: {accepted}")
     return float(value)
 
 
-def checked_positive(name: str, value: object) -> float:
+def check_positive(name: str, value: object) -> float:
     """A finite number above 0."""
-    return checked_real(name, value, "a finite number above 0", lambda number: 0 < number < math.inf)
+    return check_real(name, value, "a finite number above 0", lambda number: 0 < number < math.inf)
 
 
-def checked_rate(value: object) -> float:
+def check_rate(value: object) -> float:
     """A sampling rate."""
-    return checked_real("sampling_rate", value, "(0, 1]", lambda rate: 0 < rate <= 1)
+    return check_real("sampling_rate", value, "(0, 1]", lambda rate: 0 < rate <= 1)
 
 
 def nominal_count(n: int) -> int:
@@ -110,13 +110,13 @@ def nominal_count(n: int) -> int:
     return round(float(f"{n:.1e}"))
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """`value` on one line and not too long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def needed(module: str, extra: str = "mechanisms") -> Any:
+def require(module: str, extra: str = "mechanisms") -> Any:
     """An optional package, imported when it is first used; MissingExtra says how to install it."""
     try:
         return import_module(module)
@@ -128,5 +128,5 @@ def few_threads(values: int) -> AbstractContextManager[Any]:
     """One thread for linear algebra on few values, where handing out work takes longer than doing it."""
     if values > 10**7:
         return nullcontext()
-    limited: AbstractContextManager[Any] = needed("threadpoolctl").threadpool_limits(1)
+    limited: AbstractContextManager[Any] = require("threadpoolctl").threadpool_limits(1)
     return limited

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.audit.likelihood import View, sampled_view
-from mechanisms.validation import checked_count, checked_positive
+from mechanisms.validation import check_count, check_positive
 
 __all__ = [
     "Canary",
@@ -67,7 +67,7 @@ def near_tie(n_neighbors: int, lead: int = 1, rate: float = 1.0, n_classes: int 
     crowd : int
         Records of class 0 farther off, from which a sample is filled up.
     """
-    k, more = checked_count("n_neighbors", n_neighbors, 1), checked_count("crowd", crowd, 0)
+    k, more = check_count("n_neighbors", n_neighbors, 1), check_count("crowd", crowd, 0)
     if isinstance(lead, bool) or not isinstance(lead, int) or abs(lead) > k or (k - lead) % 2:
         raise ac.ParameterError(f"lead = {lead!r}; accepted: an integer of the parity of n_neighbors = {k}, up to it")
     ahead = (k + lead) // 2
@@ -87,7 +87,7 @@ def at_threshold(n_neighbors: int, threshold: float, rate: float = 1.0, n_classe
     rate, n_classes
         As for `near_tie`.
     """
-    k, classes = checked_count("n_neighbors", n_neighbors, 2), checked_count("n_classes", n_classes, 2)
+    k, classes = check_count("n_neighbors", n_neighbors, 2), check_count("n_classes", n_classes, 2)
     most = min(max(math.ceil(threshold) - 1, math.ceil(k / classes)), k - 1)
     others = [1 + i % (classes - 1) for i in range(k - most)]
     return _voters([0] * most + others, 0, k, rate, n_classes)
@@ -116,7 +116,7 @@ def about_to_retire(others: int, n_classes: int = 2) -> Canary:
     With a budget for one count and part of a vote, and two queries or more, the canary votes with all that is left and
     must not be seen again: parts that are not cut, charges that are forgotten and late checks all show.
     """
-    return _selected([0] * checked_count("others", others, 0), n_classes)
+    return _selected([0] * check_count("others", others, 0), n_classes)
 
 
 def _selected(others: list[int], n_classes: int) -> Canary:
@@ -141,8 +141,8 @@ def replaced_record(n_neighbors: int, others: int = 1) -> Canary:
     others : int
         Records at either end that stay.
     """
-    k = checked_count("n_neighbors", n_neighbors, 1)
-    checked_count("others", others, 0)
+    k = check_count("n_neighbors", n_neighbors, 1)
+    check_count("others", others, 0)
     points = np.concatenate([np.arange(k), 1000 + np.arange(k)]).astype(np.float32)[:, None]
     ends = np.array([[(k - 1) / 2], [1000 + (k - 1) / 2]], np.float32)
     stay, classes = np.repeat(ends, others, axis=0), np.arange(2 * others) % 2
@@ -162,8 +162,8 @@ def largest_gradient(length: float, others: int = 1) -> Canary:
     The views are the gradients, in units of the clip, of the first step from zero weights with two classes: for each of
     the two rows, feature and intercept, as in `weights_`. What they are before the step is drawn, the score may ignore.
     """
-    length = checked_positive("length", length)
-    X, y = np.zeros((checked_count("others", others, 1), 1), np.float32), np.zeros(others, np.int64)
+    length = check_positive("length", length)
+    X, y = np.zeros((check_count("others", others, 1), 1), np.float32), np.zeros(others, np.int64)
     joined = np.concatenate([X, np.array([[length]], np.float32)]), np.append(y, 1)
     # (softmax - one-hot) of class 1 is (1/2, -1/2); times (x, 1), scaled to length 1
     unit = (np.outer([length, 1.0], [0.5, -0.5]) / math.hypot(length, 1.0) * math.sqrt(2)).ravel()

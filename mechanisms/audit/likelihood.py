@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 import accountant as ac
-from mechanisms.validation import checked_count, checked_rate, shown
+from mechanisms.validation import check_count, check_rate, shorten
 
 __all__ = ["View", "individual_score", "label_log_ratios", "label_score", "number_score", "sampled_view"]
 
@@ -74,8 +74,8 @@ def sampled_view(labels: Sequence[int], n_classes: int, n_neighbors: int, rate: 
     accountant.ParameterError
         A value is out of range, or there are too many different counts.
     """
-    k, classes = checked_count("n_neighbors", n_neighbors, 1), checked_count("n_classes", n_classes, 1)
-    rate = checked_rate(rate)
+    k, classes = check_count("n_neighbors", n_neighbors, 1), check_count("n_classes", n_classes, 1)
+    rate = check_rate(rate)
     chances: dict[tuple[int, ...], float] = {(0,) * classes: 1.0}
     for label in labels:
         following: defaultdict[tuple[int, ...], float] = defaultdict(float)
@@ -245,7 +245,7 @@ def _noise(event: ac.Event) -> _Noise:
     if isinstance(inner, ac.Laplace | ac.LNMax | ac.DiscreteLaplace):
         return _Noise(False, inner.scale)
     raise ac.ParameterError(
-        f"event = {shown(event)}; accepted: Gaussian, GNMax, NoisyScreening, DiscreteGaussian, Laplace, LNMax, "
+        f"event = {shorten(event)}; accepted: Gaussian, GNMax, NoisyScreening, DiscreteGaussian, Laplace, LNMax, "
         "DiscreteLaplace, sampled or not"
     )
 
@@ -275,5 +275,5 @@ def _passing(screening: ac.Event, values: FloatArray) -> FloatArray:
     """P[largest entry of each row plus noise reaches the threshold]."""
     inner: Any = screening.event if isinstance(screening, ac.PoissonSubsampled) else screening
     if not isinstance(inner, ac.NoisyScreening):
-        raise ac.ParameterError(f"screening = {shown(screening)}; accepted: NoisyScreening, sampled or not")
+        raise ac.ParameterError(f"screening = {shorten(screening)}; accepted: NoisyScreening, sampled or not")
     return np.asarray(ndtr((values.max(axis=1) - inner.threshold) / inner.sigma))

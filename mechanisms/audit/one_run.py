@@ -15,7 +15,7 @@ from scipy.special import betainc, gammaln
 import accountant as ac
 from mechanisms.audit.paired import generator_of
 from mechanisms.audit.profile_tail import profile_tail
-from mechanisms.validation import checked_count, checked_real, shown
+from mechanisms.validation import check_count, check_real, shorten
 
 __all__ = ["OneRunAudit", "audit_one_run", "one_run_tail"]
 
@@ -159,14 +159,14 @@ def audit_one_run(
     where the tail with c of b and eta of a, which is at least as large as theirs, does.
     """
     if not callable(mechanism):
-        raise ac.ParameterError(f"mechanism = {shown(mechanism)}; accepted: a callable")
-    m = checked_count("records", records, 1, 10**7)
-    r = checked_count("guesses", guesses, 1, m)
-    delta = checked_real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)
-    confidence = checked_real("confidence", confidence, "(0, 1)", lambda value: 0 < value < 1)
+        raise ac.ParameterError(f"mechanism = {shorten(mechanism)}; accepted: a callable")
+    m = check_count("records", records, 1, 10**7)
+    r = check_count("guesses", guesses, 1, m)
+    delta = check_real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)
+    confidence = check_real("confidence", confidence, "(0, 1)", lambda value: 0 < value < 1)
     generator = generator_of(rng)
     included = generator.random(m) < 0.5
-    scores = _checked_scores(mechanism(included.copy(), generator), m)
+    scores = _check_scores(mechanism(included.copy(), generator), m)
     # scores that are equal are ranked by a coin: their order must not depend on what was included
     ranked = np.lexsort((generator.random(m), -np.abs(scores)))[:r]
     correct = int(np.count_nonzero((scores[ranked] > 0) == included[ranked]))
@@ -233,11 +233,11 @@ def _bound(correct: int, guesses: int, records: int, delta: float, confidence: f
     return low
 
 
-def _checked_scores(scores: Any, m: int) -> FloatArray:
+def _check_scores(scores: Any, m: int) -> FloatArray:
     try:
         checked = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ac.ParameterError(f"mechanism returned {shown(scores)}; accepted: {m} scores, numbers") from None
+        raise ac.ParameterError(f"mechanism returned {shorten(scores)}; accepted: {m} scores, numbers") from None
     if checked.shape != (m,) or np.isnan(checked).any():
         raise ac.ParameterError(f"mechanism returned scores of shape {checked.shape}; accepted: ({m},), none nan")
     return checked

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 
 import accountant as ac
-from mechanisms.validation import checked_real, shown
+from mechanisms.validation import check_real, shorten
 
 __all__ = ["Audit", "Outcomes", "Tail", "audit"]
 
@@ -45,7 +45,7 @@ class Outcomes:
         return sum((key in self.listed) != self.complement for key in sample.keys)
 
     def __str__(self) -> str:
-        text = ", ".join(sorted(map(shown, self.listed))[:4]) + (", ..." if len(self.listed) > 4 else "")
+        text = ", ".join(sorted(map(shorten, self.listed))[:4]) + (", ..." if len(self.listed) > 4 else "")
         return f"output {'not ' if self.complement else ''}in {{{text}}}"
 
 
@@ -165,14 +165,14 @@ def audit(
     half. A score that is wrong, or made for another mechanism, may cost power; it cannot make the bound wrong.
     """
     if not callable(mechanism):
-        raise ac.ParameterError(f"mechanism = {shown(mechanism)}; accepted: a callable")
+        raise ac.ParameterError(f"mechanism = {shorten(mechanism)}; accepted: a callable")
     if score is not None and not callable(score):
-        raise ac.ParameterError(f"score = {shown(score)}; accepted: a callable or None")
+        raise ac.ParameterError(f"score = {shorten(score)}; accepted: a callable or None")
     if not isinstance(neighbours, (tuple, list)) or len(neighbours) != 2:
-        raise ac.ParameterError(f"neighbours = {shown(neighbours)}; accepted: a pair (data, neighbouring data)")
-    runs = int(checked_real("runs", runs, "an integer in [8, 1e9]", lambda n: 8 <= n <= 1e9 and n == int(n)))
-    delta = checked_real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)
-    confidence = checked_real("confidence", confidence, "(0, 1)", lambda value: 0 < value < 1)
+        raise ac.ParameterError(f"neighbours = {shorten(neighbours)}; accepted: a pair (data, neighbouring data)")
+    runs = int(check_real("runs", runs, "an integer in [8, 1e9]", lambda n: 8 <= n <= 1e9 and n == int(n)))
+    delta = check_real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)
+    confidence = check_real("confidence", confidence, "(0, 1)", lambda value: 0 < value < 1)
     generator = generator_of(rng)
 
     halves = [_split(_run(mechanism, data, runs, generator, score, batched), generator) for data in neighbours]
@@ -251,7 +251,7 @@ def _listed(name: str, outputs: Any, runs: int, as_is: bool = False) -> Any:
     """What a batched callable returned, as a list with one entry per run."""
     sized = isinstance(outputs, (list, tuple)) or (isinstance(outputs, np.ndarray) and outputs.ndim > 0)
     if not sized or len(outputs) != runs:
-        got = f"{len(outputs)} entries" if sized else shown(outputs)
+        got = f"{len(outputs)} entries" if sized else shorten(outputs)
         raise ac.ParameterError(f"{name} returned {got}; accepted: an array, list or tuple of {runs}, one per run")
     if as_is:
         return outputs
@@ -291,7 +291,7 @@ def _key(output: Any) -> Hashable:
         hash(output)
     except TypeError:
         raise ac.ParameterError(
-            f"an output {shown(output)} is not hashable; accepted: numbers, arrays, hashable values, tuples and "
+            f"an output {shorten(output)} is not hashable; accepted: numbers, arrays, hashable values, tuples and "
             "lists of these, or a score that makes a number of it"
         ) from None
     return cast(Hashable, output)
@@ -303,4 +303,4 @@ def generator_of(rng: object) -> np.random.Generator:
         return rng
     if rng is None or (isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0):
         return np.random.default_rng(None if rng is None else int(rng))
-    raise ac.ParameterError(f"rng = {shown(rng)}; accepted: a numpy Generator, an integer >= 0, or None")
+    raise ac.ParameterError(f"rng = {shorten(rng)}; accepted: a numpy Generator, an integer >= 0, or None")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import accountant as ac
 from mechanisms.budgets.rows import TABLES
 from mechanisms.budgets.sqlite import Database
-from mechanisms.validation import needed
+from mechanisms.validation import require
 
 __all__ = ["Base", "Run", "SQLiteBase", "StoreError", "open_base"]
 
@@ -92,8 +92,8 @@ class PostgreSQLBase:
     """A database of a server, through SQLAlchemy; the commit waits for the server's disk."""
 
     def __init__(self, where: str) -> None:
-        self._sql = needed("sqlalchemy", "postgres")
-        needed("psycopg", "postgres")
+        self._sql = require("sqlalchemy", "postgres")
+        require("psycopg", "postgres")
         try:
             url = self._sql.make_url(where).set(drivername="postgresql+psycopg")
         except (self._sql.exc.ArgumentError, ValueError):  # whose messages may show a password

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.budgets.identifiers import checked_ids, digest_ids
+from mechanisms.budgets.identifiers import check_ids, digest_ids
 from mechanisms.budgets.protocol import BudgetStore
 from mechanisms.neighbours.kernels import Features, Slots, grown
 from mechanisms.noise.source import Randomness, as_randomness
-from mechanisms.validation import shown
+from mechanisms.validation import shorten
 
-__all__ = ["Budgets", "Known", "checked_source"]
+__all__ = ["Budgets", "Known", "check_source"]
 
 
 class Known(NamedTuple):
@@ -73,7 +73,7 @@ class Budgets:
         same = filter.budget == earlier.filter.budget and store is earlier.store and self.kind == earlier.kind
         if ids is None or not same:
             raise ac.ParameterError(
-                f"fit again after answers, with budget = {filter.budget:g} and ids = {shown(ids)}; accepted: "
+                f"fit again after answers, with budget = {filter.budget:g} and ids = {shorten(ids)}; accepted: "
                 f"identifiers, {earlier.kind} as before, the same store and budget = {earlier.filter.budget:g}, or a "
                 "new object for other people"
             )
@@ -88,15 +88,15 @@ class Budgets:
             Identifiers are not as described, or not of this kind.
         """
         if _kind(ids) != self.kind:
-            raise ac.ParameterError(f"ids = {shown(ids)}; accepted: {_ACCEPTED[self.kind]}, as at fit")
+            raise ac.ParameterError(f"ids = {shorten(ids)}; accepted: {_ACCEPTED[self.kind]}, as at fit")
         if ids is None and (self.slots or self.released or self.store is not None):  # whose number would be another's
             raise ac.ParameterError('ids = None; accepted: an identifier for each record, or "digest" as at fit')
         if self.kind == "given":
-            names = checked_ids(range(len(features)) if ids is None else ids, len(features))
+            names = check_ids(range(len(features)) if ids is None else ids, len(features))
             for name in names:
                 if name in self.slots:
                     accepted = "new ones, or removed ones"
-                    raise ac.ParameterError(f"ids holds {shown(name)}, which is there; accepted: {accepted}")
+                    raise ac.ParameterError(f"ids holds {shorten(name)}, which is there; accepted: {accepted}")
             return names
         store: Any = self.store
         if store is not None and not hasattr(store, "key"):
@@ -140,7 +140,7 @@ class Budgets:
         """
         for name in names:
             if name not in self.slots:
-                raise ac.ParameterError(f"ids holds {shown(name)}, which is not there; accepted: those in ids_")
+                raise ac.ParameterError(f"ids holds {shorten(name)}, which is not there; accepted: those in ids_")
         slots = np.array([self.slots[name] for name in names], np.int64)
         self._gone.update(zip(names, self._spent(slots), strict=True))
         self.filter.retire(slots)
@@ -175,7 +175,7 @@ class Budgets:
         return {**self._gone, **dict(zip(self.slots, here, strict=True))}
 
 
-def checked_source(rng: object, store: BudgetStore | None) -> Randomness:
+def check_source(rng: object, store: BudgetStore | None) -> Randomness:
     """Where noise comes from; with a store, never the same again.
 
     Raises
@@ -186,7 +186,7 @@ def checked_source(rng: object, store: BudgetStore | None) -> Randomness:
     source = as_randomness(rng)
     if store is not None and source.repeatable:
         raise ac.ParameterError(
-            f"rng = {shown(rng)} with a store, where it would repeat its noise after a restart; accepted: None, for "
+            f"rng = {shorten(rng)} with a store, where it would repeat its noise after a restart; accepted: None, for "
             "system entropy"
         )
     return source

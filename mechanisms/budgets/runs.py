@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.budgets.protocol import BudgetStore
 from mechanisms.neighbours.kernels import Features, Floats
-from mechanisms.validation import shown
+from mechanisms.validation import shorten
 
 __all__ = ["Run"]
 
@@ -49,7 +49,7 @@ class Run:
         if name is None:
             return
         if not hasattr(self._store, "begin") or not isinstance(name, str) or not name:
-            raise ac.ParameterError(f"run = {shown(name)}; accepted: text, with a store that keeps answers")
+            raise ac.ParameterError(f"run = {shorten(name)}; accepted: text, with a store that keeps answers")
         self.name = name
         queries = hashlib.sha256(points.tobytes()).hexdigest()
         self._store.begin(name, {"queries": queries, "width": points.shape[1], **about}, len(points))

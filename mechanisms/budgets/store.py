@@ -19,7 +19,7 @@ from mechanisms.budgets.bases import Base, Run, SQLiteBase, StoreError, open_bas
 from mechanisms.budgets.image import Image
 from mechanisms.budgets.rows import COLUMNS
 from mechanisms.exclusive import Exclusive
-from mechanisms.validation import checked_count, shown
+from mechanisms.validation import check_count, shorten
 
 __all__ = ["Store", "StoreError", "open_store"]
 
@@ -141,14 +141,14 @@ class Store(Exclusive):
         try:
             now = json.loads(json.dumps(settings, allow_nan=False))
         except (TypeError, ValueError) as error:
-            raise ac.ParameterError(f"settings = {shown(settings)} ({error}); accepted: what JSON can hold") from None
+            raise ac.ParameterError(f"settings = {shorten(settings)} ({error}); accepted: what JSON can hold") from None
         with self._open() as run:
             before = self._image.settings(run)
             if before is None:
                 return self._image.settle(run, now)
         differ = [key for key in sorted({*before, *now}) if before.get(key, ...) != now.get(key, ...)]
         if differ:
-            held = ", ".join(f"{key} = {shown(before[key])}" if key in before else f"no {key}" for key in differ)
+            held = ", ".join(f"{key} = {shorten(before[key])}" if key in before else f"no {key}" for key in differ)
             raise StoreError(f"{self._base.name}: settled with {held}; accepted: the same settings, or another store")
         return None
 
@@ -177,7 +177,7 @@ class Store(Exclusive):
         names = [each for each in ids if isinstance(each, str)]
         if len(names) != len(ids):
             bad = next(each for each in ids if not isinstance(each, str))
-            raise ac.ParameterError(f"ids hold {shown(bad)}; accepted: text")
+            raise ac.ParameterError(f"ids hold {shorten(bad)}; accepted: text")
         if self._thread == threading.get_ident():
             raise StoreError(f"{self._base.name}: positions inside a batch; accepted: before it")
         with self._open() as run:
@@ -209,15 +209,15 @@ class Store(Exclusive):
         """
         more = np.asarray(units)
         if not (more.size == 0 or (more.dtype.kind in "iu" and more.min() >= 0 and more.max() <= MOST)):
-            raise ac.ParameterError(f"units = {shown(units)}; accepted: integers in [0, 2^62]")
+            raise ac.ParameterError(f"units = {shorten(units)}; accepted: integers in [0, 2^62]")
         if not 0 <= cap <= MOST:
-            raise ac.ParameterError(f"cap = {shown(cap)}; accepted: [0, 2^62]")
+            raise ac.ParameterError(f"cap = {shorten(cap)}; accepted: [0, 2^62]")
         with self.batch():
             where = self._checked(positions)
             if more.shape != where.shape:
                 raise ac.ParameterError(f"{where.size} positions with {more.size} units; accepted: as many of both")
             if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
-                raise ac.ParameterError(f"positions = {shown(positions)}; accepted: each record once in a call")
+                raise ac.ParameterError(f"positions = {shorten(positions)}; accepted: each record once in a call")
             more = more.astype(np.int64)
             granted: NDArray[np.bool_] = self._image.totals[where] <= cap - more  # a sum could overflow
             self._image.add(where[granted], more[granted])
@@ -228,7 +228,9 @@ class Store(Exclusive):
         if where.size == 0:
             return np.empty(0, np.int64)
         if where.ndim != 1 or where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= size:
-            raise ac.ParameterError(f"positions = {shown(positions)}; accepted: a list of integers in [0, {size - 1}]")
+            raise ac.ParameterError(
+                f"positions = {shorten(positions)}; accepted: a list of integers in [0, {size - 1}]"
+            )
         return where.astype(np.int64)
 
     # --- answers ---------------------------------------------------------------------------------------
@@ -241,7 +243,7 @@ class Store(Exclusive):
         StoreError
             The run was begun with another header or size.
         """
-        checked_count("size", size, 0, 2**31)
+        check_count("size", size, 0, 2**31)
         with self._open() as execute:
             Runs(self._base.name, self._image, execute).begin(run, dict(header), size)
 

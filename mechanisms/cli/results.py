@@ -17,7 +17,7 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.experiment.written import composition_of
-from mechanisms.validation import shown
+from mechanisms.validation import shorten
 
 if TYPE_CHECKING:
     from mechanisms.budgets.journal import Journal
@@ -237,7 +237,7 @@ def output_of(options: argparse.Namespace) -> Output:
         earlier = [*found["earlier"], released]
         composition = sum((composition_of(each["releases"]) for each in earlier), ac.Composition())
     except (ac.AccountantError, KeyError, TypeError) as error:
-        what = f"its summary does not tell what was released ({shown(str(error))})"
+        what = f"its summary does not tell what was released ({shorten(str(error))})"
         raise UsageError(f"--out {path}: {what}; accepted: another file") from None
     return Output(path, earlier, composition)
 
@@ -266,9 +266,9 @@ def check_output(path: Path) -> None:
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError(f"--out {path}: accepted: a file in an existing directory that can be written")
     if path.suffix == ".parquet":
-        from mechanisms.validation import needed
+        from mechanisms.validation import require
 
-        needed("pyarrow.parquet")
+        require("pyarrow.parquet")
 
 
 def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.validation import shown
+from mechanisms.validation import shorten
 
 __all__ = ["DataError", "Dataset", "Split", "decoding", "numbered", "private_public_test_split", "whole_labels"]
 
@@ -75,7 +75,7 @@ class Dataset:
             labels = whole_labels(self.name, labels, shape, 0, 1 if several else MAX_CLASSES - 1)
             object.__setattr__(self, "labels", labels)
         if self.ids is not None:
-            object.__setattr__(self, "ids", _checked_ids(self.name, self.ids, len(features)))
+            object.__setattr__(self, "ids", _check_ids(self.name, self.ids, len(features)))
 
     def __len__(self) -> int:
         return len(self.features)
@@ -142,7 +142,7 @@ def numbered(source: str | Path, labels: NDArray[Any], classes: Sequence[str]) -
     if -1 in found:
         row, names = found.index(-1), ", ".join(classes)
         names = names if len(names) <= 100 else f"one of {len(classes)} classes"
-        raise DataError(f"{source}: record {row} has label {shown(values[row])}; accepted: {names}")
+        raise DataError(f"{source}: record {row} has label {shorten(values[row])}; accepted: {names}")
     return np.array(found, np.int64)
 
 
@@ -155,7 +155,7 @@ def _text(value: object) -> str | None:
     return None
 
 
-def _checked_ids(source: str, given: Sequence[object], n: int) -> tuple[str, ...]:
+def _check_ids(source: str, given: Sequence[object], n: int) -> tuple[str, ...]:
     values = np.asarray(given, dtype=object)
     if values.shape != (n,):
         raise DataError(f"{source}: identifiers of shape {values.shape}; accepted: shape ({n},), one for each record")
@@ -164,9 +164,9 @@ def _checked_ids(source: str, given: Sequence[object], n: int) -> tuple[str, ...
         plain = value.item() if isinstance(value, np.generic) else value
         text = None if isinstance(plain, float | bool) else _text(plain)
         if not text:
-            raise DataError(f"{source}: record {row} has identifier {shown(plain)}; accepted: text or whole numbers")
+            raise DataError(f"{source}: record {row} has identifier {shorten(plain)}; accepted: text or whole numbers")
         if text in ids:
-            both = f"records {ids[text]} and {row} have the same identifier {shown(text)}"
+            both = f"records {ids[text]} and {row} have the same identifier {shorten(text)}"
             raise DataError(f"{source}: {both}; accepted: one of its own for each record")
         ids[text] = row
     return tuple(ids)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mechanisms.datasets.dataset import DataError, Dataset, decoding, whole_labels
 from mechanisms.datasets.matlab import matlab_arrays
-from mechanisms.validation import needed
+from mechanisms.validation import require
 
 __all__ = [
     "CIFAR_NAMES",
@@ -36,7 +36,7 @@ IDX_NAMES = ("train-*idx?-ubyte*", "t10k-*idx?-ubyte*")
 
 def digits() -> Dataset:
     """The 1797 images of 8 x 8 pixels that scikit-learn bundles; needs no file and no network."""
-    bunch = needed("sklearn.datasets").load_digits()
+    bunch = require("sklearn.datasets").load_digits()
     return Dataset("digits", bunch.data / 16, bunch.target, (8, 8), classes=10)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.datasets.dataset import DataError, Dataset, decoding, numbered
 from mechanisms.datasets.formats import of_images, pick
-from mechanisms.validation import INSTALL, needed, shown
+from mechanisms.validation import INSTALL, require, shorten
 
 __all__ = ["csv", "npz", "openml", "parquet"]
 
@@ -69,7 +69,7 @@ def parquet(
     dates and the like, and pandas' index, are left out. A list of 0/1 as label means several labels. Parameters as for
     `load`.
     """
-    reader, expected = needed("pyarrow.parquet"), "a .parquet file with a column label, and features"
+    reader, expected = require("pyarrow.parquet"), "a .parquet file with a column label, and features"
     if int(import_module("pyarrow").__version__.split(".")[0]) < 15:  # CVE-2023-47248: older ones unpickle
         raise ac.MissingExtra(f"pyarrow is older than 15; accepted: {INSTALL.format('mechanisms')}")
     with decoding(path, expected), open(path, "rb") as stream:
@@ -103,7 +103,7 @@ def csv(
     If labelled, a column ``label``; every other column is a feature and holds numbers. Anything else is refused by
     name: no column and no row is left out unasked. Parameters as for `load`.
     """
-    reader = needed("pyarrow.csv")
+    reader = require("pyarrow.csv")
     separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
     with decoding(path, "a table with a header, of a column label and columns of numbers"):
         names = _header(path, separator)
@@ -143,10 +143,10 @@ def _header(path: str | Path, separator: str) -> list[str]:
             raise ValueError(f"{names.count(name)} columns {name!r}")
     # a first record in its place would be lost; text among numbers is refused where it is no name of a column
     if names and all(_is_number(name) for name in names):
-        found = f"the first row holds the number {shown(names[0])}"
+        found = f"the first row holds the number {shorten(names[0])}"
         raise DataError(f"{path}: {found}; accepted: a header, names of columns")
     if not names or "" in names:
-        raise DataError(f"{path}: the first row is {shown(names)}; accepted: a header, names of columns")
+        raise DataError(f"{path}: the first row is {shorten(names)}; accepted: a header, names of columns")
     return names
 
 
@@ -166,7 +166,7 @@ def _reworded(text: str, names: list[str]) -> str:
     column, row, value = found.groups()
     where = "" if row is None else f"record {int(row) - 2}: "
     hint = UNNAMED if names[int(column)] == LABEL else ""
-    return f"{where}column {names[int(column)]!r} holds {shown(value)}, not a number{hint}"
+    return f"{where}column {names[int(column)]!r} holds {shorten(value)}, not a number{hint}"
 
 
 def _refuse_missing(table: Any) -> None:
@@ -182,7 +182,7 @@ def openml(name: str, *, classes: Sequence[str] | None = None) -> Dataset:
     Named classes are numbered by `classes`, as for `load`; without it in the order of the names that occur, or of their
     values where all names are numbers.
     """
-    fetch = needed("sklearn.datasets").fetch_openml
+    fetch = require("sklearn.datasets").fetch_openml
     source = f"openml:{name}"
     key = {"data_id": int(name)} if name.isdecimal() else {"name": name}
     with decoding(source, "a data set of openml.org with numeric features, and a network"), warnings.catch_warnings():

@@ -23,7 +23,7 @@ from mechanisms.private_knn import PrivateKNN
 from mechanisms.rounds import label_in_rounds
 from mechanisms.students.convolutional import ConvStudent
 from mechanisms.students.network import NetworkStudent, Student
-from mechanisms.validation import checked_count, checked_rate, needed, nominal_count
+from mechanisms.validation import check_count, check_rate, nominal_count, require
 
 __all__ = ["MECHANISMS", "Diagnostics", "Experiment", "Outcome", "Setting"]
 
@@ -101,8 +101,8 @@ class Setting:
         ):
             if value not in accepted:
                 raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
-        checked_count("rounds", self.rounds, 1)
-        checked_rate(self.sampling_rate)
+        check_count("rounds", self.rounds, 1)
+        check_rate(self.sampling_rate)
 
 
 class Experiment(Once):
@@ -150,11 +150,11 @@ class Experiment(Once):
         n_classes: int | None = None,
         nominal: int | None = None,
     ) -> None:
-        self.n_classes = checked_classes(private, public, test, n_classes)
+        self.n_classes = check_classes(private, public, test, n_classes)
         widths = {each.features.shape[1] for each in (private, public, test) if each is not None}
         if len(widths) > 1:
             raise ac.ParameterError(f"records of {sorted(widths)} columns; accepted: the same for all data")
-        self.nominal = nominal_count(len(private)) if nominal is None else checked_count("nominal", nominal, 1)
+        self.nominal = nominal_count(len(private)) if nominal is None else check_count("nominal", nominal, 1)
         self.setting, self.private, self.public, self.test = setting, private, public, test
         self.make_student = self._student_maker()
         self.labeller: Voting | LinearNoisySGD
@@ -261,7 +261,7 @@ class Experiment(Once):
         name = "neighbors" if chosen.mechanism == "private-knn" else "teachers"
         given: int | None = getattr(chosen, name)
         if given is not None:
-            return checked_count(name, given, 1, n)
+            return check_count(name, given, 1, n)
         if name == "teachers":
             return max(n // 8, 1)
         # rounding to two digits adds at most a twentieth, and there must not be more neighbours than records
@@ -275,7 +275,7 @@ class Experiment(Once):
         """Queries of a round."""
         m, chosen = len(self.public), self.setting
         if chosen.queries is not None:
-            return checked_count("queries", chosen.queries, 1, m)
+            return check_count("queries", chosen.queries, 1, m)
         fewest = min(math.ceil(1.2 * self.n_classes), m)
 
         def affordable(count: int) -> bool:
@@ -323,10 +323,10 @@ class Experiment(Once):
 
 
 def _nearest_record() -> Any:
-    return needed("sklearn.neighbors").KNeighborsClassifier(1)
+    return require("sklearn.neighbors").KNeighborsClassifier(1)
 
 
-def checked_classes(private: Dataset, public: Dataset, test: Dataset | None, n_classes: int | None) -> int:
+def check_classes(private: Dataset, public: Dataset, test: Dataset | None, n_classes: int | None) -> int:
     """The number of classes: as given, as the format fixes it, or the largest label plus 1.
 
     Raises
@@ -340,4 +340,4 @@ def checked_classes(private: Dataset, public: Dataset, test: Dataset | None, n_c
         raise ac.ParameterError(f"{private.name}: accepted: {accepted}")
     if n_classes is None:
         return max(private.classes or 0, *(int(labels.max()) + 1 for labels in known))
-    return checked_count("classes", n_classes, int(private.labels.max()) + 1)
+    return check_count("classes", n_classes, int(private.labels.max()) + 1)

@@ -14,7 +14,7 @@ import accountant as ac
 from mechanisms.budgets.protocol import BudgetStore
 from mechanisms.datasets import Dataset
 from mechanisms.individual_knn import IndividualKNN
-from mechanisms.validation import checked_count, checked_real, nominal_count
+from mechanisms.validation import check_count, check_real, nominal_count
 
 __all__ = ["Prediction", "PredictionSetting", "completed", "predict"]
 
@@ -138,9 +138,9 @@ def predict(
     """
     if private.labels is None or private.labels.ndim != 1:
         raise ac.ParameterError(f"{private.name}: accepted: one label for each record")
-    count = len(public) if setting.queries is None else checked_count("queries", setting.queries, 1, len(public))
+    count = len(public) if setting.queries is None else check_count("queries", setting.queries, 1, len(public))
     settled = None if store is None or not hasattr(store, "settings") else store.settings()
-    records = nominal_count(len(private)) if nominal is None else checked_count("nominal", nominal, 1)
+    records = nominal_count(len(private)) if nominal is None else check_count("nominal", nominal, 1)
     chosen = completed(setting, count, records, public, settled)
     names = ("threshold", "vote_sigma", "kernel", "bandwidth", "hashing", "reuse")
     model = IndividualKNN(
@@ -186,7 +186,7 @@ def completed(
     if setting.selectivity is not None:  # asked for by the user, so that it decides, and the store may refuse
         fixed.pop("threshold", None)
     whole = PredictionSetting(**{**DEFAULTS, **fixed, **given, "queries": queries})
-    share = checked_real("selectivity", whole.selectivity, "(0, 1)", lambda value: 0 < value < 1)
+    share = check_real("selectivity", whole.selectivity, "(0, 1)", lambda value: 0 < value < 1)
     budget = _budget(setting, settled)
     threshold, vote_sigma = whole.threshold, whole.vote_sigma
     if threshold is None or vote_sigma is None:

@@ -12,12 +12,12 @@ import accountant as ac
 from mechanisms.budgets.journal import Journal
 from mechanisms.datasets import Dataset
 from mechanisms.exclusive import exclusive
-from mechanisms.experiment.labelling import checked_classes
+from mechanisms.experiment.labelling import check_classes
 from mechanisms.experiment.outcome import Diagnostics, Once, Outcome, accuracy_of, accuracy_of_labels, accuracy_on
 from mechanisms.features import feature_map
 from mechanisms.reverse_knn import ReverseKNN, ReverseLabelling
 from mechanisms.students.network import NetworkStudent
-from mechanisms.validation import checked_count, nominal_count
+from mechanisms.validation import check_count, nominal_count
 
 __all__ = ["SPLITS", "ReverseExperiment", "ReverseSetting", "split_over_clients"]
 
@@ -71,7 +71,7 @@ class ReverseSetting:
     mechanism: str = field(default="reverse-knn", init=False)
 
     def __post_init__(self) -> None:
-        checked_count("clients", self.clients, 1)
+        check_count("clients", self.clients, 1)
         if self.client_split not in SPLITS:
             raise ac.ParameterError(f"client_split = {self.client_split!r}; accepted: {', '.join(SPLITS)}")
 
@@ -128,10 +128,10 @@ class ReverseExperiment(Once):
         n_classes: int | None = None,
         nominal: int | None = None,
     ) -> None:
-        self.n_classes = checked_classes(private, public, test, n_classes)
+        self.n_classes = check_classes(private, public, test, n_classes)
         self.nominal = _nominal(setting, private, nominal)
-        checked_count("clients", setting.clients, 1, self.nominal)
-        checked_count("queries", setting.queries, 1, len(public))
+        check_count("clients", setting.clients, 1, self.nominal)
+        check_count("queries", setting.queries, 1, len(public))
         labels = private.labels
         assert labels is not None
         self.setting, self.private, self.public, self.test = setting, private, public, test
@@ -212,7 +212,7 @@ def _nominal(setting: ReverseSetting, private: Dataset, given: int | None) -> in
             accepted = "None, their number is public and taken as it is"
             raise ac.ParameterError(f"nominal = {given!r} records under replace adjacency; accepted: {accepted}")
         return len(private)
-    return nominal_count(len(private)) if given is None else checked_count("nominal", given, 1)
+    return nominal_count(len(private)) if given is None else check_count("nominal", given, 1)
 
 
 def split_over_clients(labels: NDArray[np.int64], clients: int, how: str = "iid", seed: int = 0) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.validation import checked_count, checked_features
+from mechanisms.validation import check_count, check_features
 
 __all__ = ["balanced_prices"]
 
@@ -43,10 +43,10 @@ def balanced_prices(public: object, queries: object, passes: int = 30, seed: int
     accountant.ParameterError
         A value is not as described.
     """
-    points, centres = checked_features(public, "public"), checked_features(queries, "queries")
+    points, centres = check_features(public, "public"), check_features(queries, "queries")
     if len(points) == 0 or len(centres) == 0 or points.shape[1] != centres.shape[1]:
         raise ac.ParameterError(f"public {points.shape}, queries {centres.shape}; accepted: (m, d), (s, d), m, s >= 1")
-    checked_count("passes", passes, 1)
+    check_count("passes", passes, 1)
     if len(points) > MOST:
         points = points[np.random.default_rng(seed).choice(len(points), MOST, replace=False)]
     wide, others = points.astype(float), centres.astype(float)

@@ -15,7 +15,7 @@ from mechanisms.federation.protocols import Protocol, protocol_of
 from mechanisms.federation.round_setup import Setup
 from mechanisms.federation.targets import Charge, Target
 from mechanisms.noise.source import Seeded, as_randomness
-from mechanisms.validation import checked_count, checked_features
+from mechanisms.validation import check_count, check_features
 
 __all__ = ["MODELS", "Client", "label_sets", "labels_within"]
 
@@ -90,18 +90,18 @@ class Client(Exclusive):
         n_labels: int = 1,
         ledger: Any = None,
     ) -> None:
-        self._client = checked_count("client", client, 1, 2**64 - 1)
+        self._client = check_count("client", client, 1, 2**64 - 1)
         if model not in MODELS:
             raise ac.ParameterError(f"model = {model!r}; accepted: {', '.join(MODELS)}")
         self._model = model
-        self._target, self._crowd = _checked_target(model, max_epsilon, delta, crowd)
-        self._n_labels = checked_count("n_labels", n_labels, 1)
-        self._n_classes = None if n_classes is None else checked_count("n_classes", n_classes, n_labels)
-        self._records = checked_features(X)
+        self._target, self._crowd = _check_target(model, max_epsilon, delta, crowd)
+        self._n_labels = check_count("n_labels", n_labels, 1)
+        self._n_classes = None if n_classes is None else check_count("n_classes", n_classes, n_labels)
+        self._records = check_features(X)
         self._labels = label_sets(y, len(self._records))
         if self._labels.shape[1] != self._n_labels:
             raise ac.ParameterError(f"y holds {self._labels.shape[1]} labels a record; accepted: n_labels = {n_labels}")
-        self._ids = _checked_ids(ids, rng, len(self._records))
+        self._ids = _check_ids(ids, rng, len(self._records))
         self._seed = rng
         # counts draw nothing: a client of the central model needs no exact sampler
         self._source = None if model == "central" else as_randomness(rng)
@@ -178,9 +178,7 @@ class Client(Exclusive):
         return Reports(b"".join(parts), protocol.report_bytes, len(entries))
 
 
-def _checked_target(
-    model: str, max_epsilon: float | None, delta: float, crowd: int | None
-) -> tuple[Target | None, int]:
+def _check_target(model: str, max_epsilon: float | None, delta: float, crowd: int | None) -> tuple[Target | None, int]:
     """What a client of that model may spend, and among how many users."""
     if model == "central":
         for name, value, none in (("max_epsilon", max_epsilon, None), ("delta", delta, 0.0), ("crowd", crowd, None)):
@@ -200,10 +198,10 @@ def _checked_target(
         raise ac.ParameterError("delta = 0 in the shuffle model; accepted: above 0")
     if crowd is None:
         raise ac.ParameterError("crowd = None in the shuffle model; accepted: the fewest users that are shuffled")
-    return target, checked_count("crowd", crowd, 1)
+    return target, check_count("crowd", crowd, 1)
 
 
-def _checked_ids(ids: object, rng: object, n: int) -> NDArray[np.int64] | None:
+def _check_ids(ids: object, rng: object, n: int) -> NDArray[np.int64] | None:
     """Identifiers for experiments, one for each record."""
     if ids is None:
         return None

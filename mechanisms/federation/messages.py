@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.validation import checked_count
+from mechanisms.validation import check_count
 
 __all__ = [
     "ClientCounts",
@@ -153,8 +153,8 @@ class Message:
         accountant.ParameterError
             A field does not fit into the layout.
         """
-        checked_count("round", self.round, 1, 2**32 - 1)
-        checked_count("client", self.client, 0, 2**64 - 1)
+        check_count("round", self.round, 1, 2**32 - 1)
+        check_count("client", self.client, 0, 2**64 - 1)
         for name, size in (("session", 16), ("digest", 32)):
             if len(getattr(self, name)) != size:
                 raise ac.ParameterError(f"{name} has {len(getattr(self, name))} bytes; accepted: {size}")

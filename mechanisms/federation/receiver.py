@@ -15,7 +15,7 @@ from mechanisms.federation.messages import (
     WrongRound,
 )
 from mechanisms.federation.round_setup import Setup
-from mechanisms.validation import checked_count
+from mechanisms.validation import check_count
 
 __all__ = ["Receiver"]
 
@@ -28,7 +28,7 @@ class Receiver(Exclusive):
     def __init__(self, limit: int) -> None:
         with self._turn("open"):  # belongs to this process before it is used: a fork would have a session twice
             pass
-        self.limit = checked_count("limit", limit, 1)
+        self.limit = check_count("limit", limit, 1)
         self.session = bytes(16)
         self.round, self._open = 0, False
         self._setup: Setup | None = None

@@ -16,7 +16,7 @@ from mechanisms.federation.protocols import protocol_of
 from mechanisms.federation.receiver import Receiver
 from mechanisms.federation.round_setup import Setup
 from mechanisms.federation.targets import Charge, Target
-from mechanisms.validation import checked_count
+from mechanisms.validation import check_count
 
 __all__ = ["Shuffler"]
 
@@ -56,7 +56,7 @@ class Shuffler(Receiver):
         ledger: Any = None,
     ) -> None:
         super().__init__(limit)
-        self._least = checked_count("least", least, 1)
+        self._least = check_count("least", least, 1)
         self._target = Target(max_epsilon, delta)
         if self._target.delta == 0:
             raise ac.ParameterError("delta = 0 for a shuffler; accepted: above 0")
@@ -144,6 +144,6 @@ class Shuffler(Receiver):
 def _register(enrolled: Mapping[int, int]) -> dict[int, int]:
     """Users of each client."""
     return {
-        checked_count("enrolled client", client, 1, 2**64 - 1): checked_count(f"users of client {client}", users, 1)
+        check_count("enrolled client", client, 1, 2**64 - 1): check_count(f"users of client {client}", users, 1)
         for client, users in enrolled.items()
     }

@@ -16,7 +16,7 @@ from mechanisms.federation.server import Counts, Server, Shuffler
 from mechanisms.federation.trust_models import Release
 from mechanisms.noise.source import Randomness
 
-__all__ = ["Federation", "checked_holders"]
+__all__ = ["Federation", "check_holders"]
 
 
 class Federation:
@@ -105,7 +105,7 @@ def _rows_by_holder(holders: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     yield from np.split(order, starts[1:])
 
 
-def checked_holders(clients: object, n: int) -> NDArray[np.int64]:
+def check_holders(clients: object, n: int) -> NDArray[np.int64]:
     """Who holds each of n records."""
     if clients is None:
         return np.zeros(n, np.int64)

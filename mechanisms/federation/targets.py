@@ -14,7 +14,7 @@ from mechanisms.federation.messages import MessageError, UnsuitableMessage
 from mechanisms.federation.protocols import SharesProtocol, as_one_event, protocol_for
 from mechanisms.federation.round_setup import Setup
 from mechanisms.local_reports.noise_shares import ROUTE as SHARES_ROUTE
-from mechanisms.validation import checked_real
+from mechanisms.validation import check_real
 
 __all__ = ["ROUTE", "Charge", "Target", "route_of", "total_price"]
 
@@ -112,8 +112,8 @@ class Target:
 
     def __post_init__(self) -> None:
         finite = "a finite number above 0"
-        epsilon = checked_real("max_epsilon", self.epsilon, finite, lambda value: 0 < value < math.inf)
-        delta = checked_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1)
+        epsilon = check_real("max_epsilon", self.epsilon, finite, lambda value: 0 < value < math.inf)
+        delta = check_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1)
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import accountant as ac
 from mechanisms.federation.client import MODELS
 from mechanisms.reverse_knn import ReverseKNN
-from mechanisms.validation import checked_count, checked_positive, checked_real, shown
+from mechanisms.validation import check_count, check_positive, check_real, shorten
 
 __all__ = ["NodeOptions", "RunOptions"]
 
@@ -45,7 +45,7 @@ class _Options:
             kind = str(known[name].type)
             whole = isinstance(value, int) and not isinstance(value, bool)
             if type(value).__name__ != kind and not (kind == "float" and whole):
-                raise ac.ParameterError(f"{name} = {shown(value)}; accepted: a value of type {kind}")
+                raise ac.ParameterError(f"{name} = {shorten(value)}; accepted: a value of type {kind}")
             values[known[name].name] = float(value) if kind == "float" else value  # type: ignore[arg-type]
         return cls(**values)
 
@@ -100,11 +100,11 @@ class RunOptions(_Options):
             raise ac.ParameterError(f"out = {self.out!r}; accepted: an absolute path that ends in .npz")
         if not self.public:
             raise ac.ParameterError("public = ''; accepted: a source of public points, files by absolute path")
-        checked_count("classes", self.classes, 2)
-        checked_count("min-clients", self.min_clients, 1)
-        checked_real("balance", self.balance, "[0, 1]", lambda value: 0 <= value <= 1)
+        check_count("classes", self.classes, 2)
+        check_count("min-clients", self.min_clients, 1)
+        check_real("balance", self.balance, "[0, 1]", lambda value: 0 <= value <= 1)
         for name, value in (("wait", self.wait), ("timeout", self.timeout)):
-            checked_real(name, value, "seconds above 0, at most 10^6", lambda seconds: 0 < seconds <= 1e6)
+            check_real(name, value, "seconds above 0, at most 10^6", lambda seconds: 0 < seconds <= 1e6)
 
     def mechanism(self) -> ReverseKNN:
         """The simulation with the same parameters."""
@@ -160,10 +160,10 @@ class NodeOptions(_Options):
             raise ac.ParameterError(f"model = {self.model!r}; accepted: central, local")
         if not self.records:
             raise ac.ParameterError("records = ''; accepted: a source of labelled records, files by absolute path")
-        checked_count("classes", self.classes, 0)
+        check_count("classes", self.classes, 0)
         if self.model == "local":
-            checked_positive("max-epsilon", self.max_epsilon)
-            checked_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1)
+            check_positive("max-epsilon", self.max_epsilon)
+            check_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1)
         elif not (math.isnan(self.max_epsilon) and self.delta == 0):
             raise ac.ParameterError(
                 f"max-epsilon = {self.max_epsilon:g}, delta = {self.delta:g} in the central model; accepted: none, the "
@@ -171,7 +171,7 @@ class NodeOptions(_Options):
             )
         if not self.ledger and not Path(self.records).is_file():
             raise ac.ParameterError(f"ledger = '' with records = {self.records!r}; accepted: a path")
-        checked_count("first-record", self.first_record, 0)
+        check_count("first-record", self.first_record, 0)
 
     @property
     def ledger_path(self) -> Path:

@@ -28,7 +28,7 @@ from mechanisms.federation.server import Counts, Server
 from mechanisms.flower.options import RunOptions
 from mechanisms.flower.parcels import parcel, unwrapped
 from mechanisms.noise.source import as_randomness
-from mechanisms.validation import checked_count
+from mechanisms.validation import check_count
 
 __all__ = ["FederationError", "Rounds", "app", "label", "main"]
 
@@ -128,7 +128,7 @@ def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[
         An option is not as described; nothing was sent.
     """
     knn = options.mechanism()
-    checked_count("queries", options.queries, 1, len(points))
+    check_count("queries", options.queries, 1, len(points))
     # the number of records matters to a shuffler alone
     release = knn.planned(1, options.classes)
     # before anything is sent: what cannot be priced is not released

@@ -7,7 +7,7 @@ from mechanisms.local_reports.collision import CollisionReports
 from mechanisms.local_reports.randomized_response import RandomizedBits
 from mechanisms.local_reports.randomizer import Estimate, LocalRandomizer, MalformedReport
 from mechanisms.local_reports.separation import SeparationReports
-from mechanisms.validation import checked_count
+from mechanisms.validation import check_count
 
 __all__ = [
     "CollisionReports",
@@ -53,9 +53,9 @@ def local_randomizer(
     accountant.ParameterError
         A value is out of range, or the name is "concatenation".
     """
-    queries, classes = checked_count("queries", queries, 1), checked_count("classes", classes, 1)
-    neighbours = checked_count("neighbours", neighbours, 1, queries)
-    label_ones = checked_count("label_ones", label_ones, 1, classes)
+    queries, classes = check_count("queries", queries, 1), check_count("classes", classes, 1)
+    neighbours = check_count("neighbours", neighbours, 1, queries)
+    label_ones = check_count("label_ones", label_ones, 1, classes)
     domain, nonzeros = queries * classes, neighbours * label_ones
     if name == "concatenation":
         raise ac.ParameterError(

@@ -17,13 +17,13 @@ from mechanisms.local_reports.randomizer import (
     Estimate,
     MalformedReport,
     Responses,
-    checked_entries,
-    checked_local,
+    check_entries,
+    check_local,
     stacked,
 )
 from mechanisms.noise.exact_draws import DIGITS
 from mechanisms.noise.source import Randomness
-from mechanisms.validation import checked_count
+from mechanisms.validation import check_count
 
 __all__ = ["CollisionReports", "best_buckets"]
 
@@ -69,13 +69,13 @@ class CollisionReports:
     buckets: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value in checked_local(self.domain, self.nonzeros, self.epsilon).items():
+        for name, value in check_local(self.domain, self.nonzeros, self.epsilon).items():
             object.__setattr__(self, name, value)
         if self.buckets is None:
             object.__setattr__(self, "buckets", best_buckets(self.domain, self.nonzeros, self.epsilon))
         else:
             low = self.nonzeros + 1
-            object.__setattr__(self, "buckets", checked_count("buckets", self.buckets, low, LARGEST_BUCKETS))
+            object.__setattr__(self, "buckets", check_count("buckets", self.buckets, low, LARGEST_BUCKETS))
 
     @property
     def event(self) -> ac.Collision:
@@ -129,11 +129,11 @@ class CollisionReports:
         return Responses(share / 2**64, 1 / l, (share * l - 2**64) / (l * 2**64))
 
     def randomize(self, entries: Counts, source: Randomness) -> bytes:
-        row = checked_entries(entries, self.nonzeros, self.domain)
+        row = check_entries(entries, self.nonzeros, self.domain)
         return self.randomize_many(row[None], source).tobytes()
 
     def randomize_many(self, entries: Counts, source: Randomness) -> Bytes:
-        rows = checked_entries(entries, self.nonzeros, self.domain, many=True)
+        rows = check_entries(entries, self.nonzeros, self.domain, many=True)
         seeds, words = source.words(len(rows)), source.words(len(rows))
         reported = self._drawn(buckets_of(seeds, rows, self._l), words)
         reports = np.empty((len(rows), self.report_bytes), np.uint8)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.noise.exact_draws import scaled
-from mechanisms.validation import needed
+from mechanisms.validation import require
 
 __all__ = ["LARGEST_BUCKETS", "buckets_of", "falls_of", "hits_of"]
 
@@ -63,7 +63,7 @@ def _cells(reported: Counts, buckets: int) -> tuple[Words, Words]:
 
 @cache
 def _compiled() -> Any:
-    return needed("numba").njit(cache=True, nogil=True)(_fall)
+    return require("numba").njit(cache=True, nogil=True)(_fall)
 
 
 def _fall(seeds: Words, first: Words, span: Words, hits: Counts, falls: NDArray[np.uint8]) -> None:

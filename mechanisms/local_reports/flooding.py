@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import accountant as ac
-from mechanisms.validation import checked_real
+from mechanisms.validation import check_real
 
 __all__ = ["LARGEST_SCALE", "Flood", "flood_for"]
 
@@ -52,10 +52,10 @@ class Flood:
     ratio: float
 
     def __post_init__(self) -> None:
-        checked_real("shape", self.shape, f"(0, {LARGEST_SHAPE:g}]", lambda number: 0 < number <= LARGEST_SHAPE)
+        check_real("shape", self.shape, f"(0, {LARGEST_SHAPE:g}]", lambda number: 0 < number <= LARGEST_SHAPE)
         most = math.exp(-1 / LARGEST_SCALE)
         accepted = f"[{LEAST_RATIO:g}, {most:.6g}]"
-        checked_real("ratio", self.ratio, accepted, lambda number: LEAST_RATIO <= number <= most)
+        check_real("ratio", self.ratio, accepted, lambda number: LEAST_RATIO <= number <= most)
 
     @property
     def mean(self) -> float:

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.local_reports.flooding import LARGEST_SCALE, Flood, flood_for
-from mechanisms.local_reports.randomizer import Estimate, MalformedReport, checked_entries
+from mechanisms.local_reports.randomizer import Estimate, MalformedReport, check_entries
 from mechanisms.noise.exact_draws import DIGITS, LawTable, below, logarithmic_series, poisson
 from mechanisms.noise.source import Randomness
-from mechanisms.validation import checked_count, checked_real
+from mechanisms.validation import check_count, check_real
 
 __all__ = ["MESSAGE_BYTES", "NoiseShares", "Tally", "shares_for"]
 
@@ -87,11 +87,11 @@ class NoiseShares:
     flood: Flood | None = None
 
     def __post_init__(self) -> None:
-        checked_count("domain", self.domain, 1, 2**31)
-        checked_count("nonzeros", self.nonzeros, 1, self.domain)
-        checked_count("participants", self.participants, 1)
+        check_count("domain", self.domain, 1, 2**31)
+        check_count("nonzeros", self.nonzeros, 1, self.domain)
+        check_count("participants", self.participants, 1)
         accepted = f"[{SMALLEST_SCALE:g}, {LARGEST_SCALE:g}]"
-        checked_real("scale", self.scale, accepted, lambda number: SMALLEST_SCALE <= number <= LARGEST_SCALE)
+        check_real("scale", self.scale, accepted, lambda number: SMALLEST_SCALE <= number <= LARGEST_SCALE)
 
     @property
     def event(self) -> ac.DiscreteLaplace | ac.ShuffledCounts:
@@ -121,7 +121,7 @@ class NoiseShares:
 
     def tally(self, entries: Counts, source: Randomness) -> Tally:
         """All messages of records with these entries (n, nonzeros), counted: what `messages` gives, in less room."""
-        rows = checked_entries(entries, self.nonzeros, self.domain, many=True)
+        rows = check_entries(entries, self.nonzeros, self.domain, many=True)
         part = Decimal(len(rows)) / self.participants
         rate = Decimal(1 / self.scale)
         plus, minus = (self._noise(rate, part, source) for _ in range(2))
@@ -210,9 +210,9 @@ def shares_for(
     accountant.ParameterError, accountant.CalibrationError
         A value is out of range, or no shares that can be drawn meet the target.
     """
-    checked_real("excess", excess, "[0.001, 100]", lambda number: 0.001 <= number <= 100)
+    check_real("excess", excess, "[0.001, 100]", lambda number: 0.001 <= number <= 100)
     if flooded:
-        checked_real("delta", delta, "(0, 1)", lambda number: 0 < number < 1)
+        check_real("delta", delta, "(0, 1)", lambda number: 0 < number < 1)
     sums = ac.calibrate(
         lambda b: rounds * NoiseShares(domain, nonzeros, participants, b).event,
         epsilon,

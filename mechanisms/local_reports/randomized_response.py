@@ -15,8 +15,8 @@ from mechanisms.local_reports.randomizer import (
     Estimate,
     MalformedReport,
     Responses,
-    checked_entries,
-    checked_local,
+    check_entries,
+    check_local,
     stacked,
 )
 from mechanisms.noise.exact_draws import DIGITS, coins
@@ -59,7 +59,7 @@ class RandomizedBits:
     epsilon: float
 
     def __post_init__(self) -> None:
-        for name, value in checked_local(self.domain, self.nonzeros, self.epsilon).items():
+        for name, value in check_local(self.domain, self.nonzeros, self.epsilon).items():
             object.__setattr__(self, name, value)
 
     @property
@@ -100,11 +100,11 @@ class RandomizedBits:
         return Responses((2**64 - flipped) / 2**64, flipped / 2**64, (2**64 - 2 * flipped) / 2**64)
 
     def randomize(self, entries: Counts, source: Randomness) -> bytes:
-        row = checked_entries(entries, self.nonzeros, self.domain)
+        row = check_entries(entries, self.nonzeros, self.domain)
         return self.randomize_many(row[None], source).tobytes()
 
     def randomize_many(self, entries: Counts, source: Randomness) -> Bytes:
-        rows = checked_entries(entries, self.nonzeros, self.domain, many=True)
+        rows = check_entries(entries, self.nonzeros, self.domain, many=True)
         reports = np.empty((len(rows), self.report_bytes), np.uint8)
         for some in self._blocks(len(rows)):
             block = rows[some]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.noise.source import Randomness
-from mechanisms.validation import checked_count, checked_real, shown
+from mechanisms.validation import check_count, check_real, shorten
 
-__all__ = ["Estimate", "LocalRandomizer", "MalformedReport", "Responses", "checked_entries", "checked_local", "stacked"]
+__all__ = ["Estimate", "LocalRandomizer", "MalformedReport", "Responses", "check_entries", "check_local", "stacked"]
 
 Bytes = NDArray[np.uint8]
 Counts = NDArray[np.int64]
@@ -147,17 +147,17 @@ class Responses:
         return variance
 
 
-def checked_local(domain: object, nonzeros: object, epsilon: object) -> dict[str, int | float]:
+def check_local(domain: object, nonzeros: object, epsilon: object) -> dict[str, int | float]:
     """Parameters of a randomizer, in the types that it keeps."""
-    entries = checked_count("domain", domain, 1, 10**9)
+    entries = check_count("domain", domain, 1, 10**9)
     return {
         "domain": entries,
-        "nonzeros": checked_count("nonzeros", nonzeros, 1, min(entries, 256)),
-        "epsilon": checked_real("epsilon", epsilon, "[1e-9, 500]", lambda number: 1e-9 <= number <= 500),
+        "nonzeros": check_count("nonzeros", nonzeros, 1, min(entries, 256)),
+        "epsilon": check_real("epsilon", epsilon, "[1e-9, 500]", lambda number: 1e-9 <= number <= 500),
     }
 
 
-def checked_entries(entries: object, nonzeros: int, domain: int, many: bool = False) -> Counts:
+def check_entries(entries: object, nonzeros: int, domain: int, many: bool = False) -> Counts:
     """Entries of one user, or of many as rows, each row sorted: exactly `nonzeros` different ones."""
     rows = np.asarray(entries)
     wanted = "(n, {0})" if many else "({0},)"
@@ -185,5 +185,5 @@ def stacked(reports: Sequence[bytes] | Bytes, width: int) -> Bytes:
         return reports
     for i, report in enumerate(reports):
         if not isinstance(report, bytes | bytearray | memoryview) or len(report) != width:
-            raise MalformedReport(f"reports[{i}] = {shown(report)}; accepted: {width} bytes")
+            raise MalformedReport(f"reports[{i}] = {shorten(report)}; accepted: {width} bytes")
     return np.frombuffer(b"".join(reports), np.uint8).reshape(-1, width)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.local_reports.collision import CollisionReports
 from mechanisms.local_reports.collision_hash import falls_of
-from mechanisms.local_reports.randomizer import Estimate, Responses, checked_entries, stacked
+from mechanisms.local_reports.randomizer import Estimate, Responses, check_entries, stacked
 from mechanisms.noise.source import Randomness
-from mechanisms.validation import checked_count, checked_real
+from mechanisms.validation import check_count, check_real
 
 __all__ = ["SeparationReports"]
 
@@ -55,9 +55,9 @@ class SeparationReports:
 
     def __post_init__(self) -> None:
         for whole, part in (("queries", "neighbours"), ("classes", "label_ones")):
-            size = checked_count(whole, getattr(self, whole), 1, 10**9)
-            checked_count(part, getattr(self, part), 1, min(size, 256))
-        checked_real("epsilon", self.epsilon, "[2e-9, 500]", lambda number: 2e-9 <= number <= 500)
+            size = check_count(whole, getattr(self, whole), 1, 10**9)
+            check_count(part, getattr(self, part), 1, min(size, 256))
+        check_real("epsilon", self.epsilon, "[2e-9, 500]", lambda number: 2e-9 <= number <= 500)
 
     @cached_property
     def query_part(self) -> CollisionReports:
@@ -95,11 +95,11 @@ class SeparationReports:
         return (moments - self.nonzeros) / self.domain
 
     def randomize(self, entries: Counts, source: Randomness) -> bytes:
-        row = checked_entries(entries, self.nonzeros, self.domain)
+        row = check_entries(entries, self.nonzeros, self.domain)
         return self.randomize_many(row[None], source).tobytes()
 
     def randomize_many(self, entries: Counts, source: Randomness) -> Bytes:
-        rows = checked_entries(entries, self.nonzeros, self.domain, many=True)
+        rows = check_entries(entries, self.nonzeros, self.domain, many=True)
         grid = rows.reshape(-1, self.neighbours, self.label_ones)
         queries, classes = grid[:, :, 0] // self.classes, grid[:, 0] % self.classes
         wrong = (grid != queries[:, :, None] * self.classes + classes[:, None]).any(axis=(1, 2))

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 import accountant as ac
 from mechanisms.neighbours.kernels import Features, Slots, dots, rounding, squares
 from mechanisms.noise.source import Randomness
-from mechanisms.validation import checked_count, shown
+from mechanisms.validation import check_count, shorten
 
 __all__ = ["Hashing", "as_hashing"]
 
@@ -42,8 +42,8 @@ class Hashing:
     """
 
     def __init__(self, tables: int, bits: int, width: int, source: Randomness) -> None:
-        self.tables = checked_count("tables", tables, 1, 1000)
-        self.bits = checked_count("bits", bits, 1, 32)
+        self.tables = check_count("tables", tables, 1, 1000)
+        self.bits = check_count("bits", bits, 1, 32)
         normals = ndtri(source.uniform(tables * bits * width)).reshape(-1, width)
         self.hyperplanes: Features = (normals / np.linalg.norm(normals, axis=1, keepdims=True)).astype(np.float32)
         self._word = np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32
@@ -91,6 +91,6 @@ def as_hashing(tables_and_bits: object, width: int, source: Randomness) -> Hashi
     if tables_and_bits is None:
         return None
     if not isinstance(tables_and_bits, tuple | list) or len(tables_and_bits) != 2:
-        raise ac.ParameterError(f"hashing = {shown(tables_and_bits)}; accepted: a pair (tables, bits), or None")
+        raise ac.ParameterError(f"hashing = {shorten(tables_and_bits)}; accepted: a pair (tables, bits), or None")
     tables, bits = tables_and_bits
     return Hashing(tables, bits, width, source)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.validation import checked_count, checked_positive, checked_real, needed, shown
+from mechanisms.validation import check_count, check_positive, check_real, require, shorten
 
 __all__ = ["BATCH", "Answered", "Cosine", "Kernel", "RadialBasis", "Records", "as_kernel", "dots", "grown", "rounding"]
 
@@ -45,7 +45,7 @@ def rounding(width: int, sizes: Any) -> Any:
 @cache
 def compiled(loop: Callable[..., None]) -> Any:
     """A loop compiled by numba, and kept on disk; sums in one order for all rows, which the compiler may choose."""
-    return needed("numba").njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})(loop)
+    return require("numba").njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})(loop)
 
 
 def _dots(rows: Features, which: Slots, query: Floats, out: Floats) -> None:
@@ -110,7 +110,7 @@ class Kernel(ABC):
     """
 
     def __init__(self, threshold: float) -> None:
-        self.threshold = checked_real("threshold", threshold, "[0, 1]", lambda value: 0 <= value <= 1)
+        self.threshold = check_real("threshold", threshold, "[0, 1]", lambda value: 0 <= value <= 1)
 
     @abstractmethod
     def prepared(self, features: Features) -> Features:
@@ -145,7 +145,7 @@ class RadialBasis(Kernel):
 
     def __init__(self, threshold: float, bandwidth: float) -> None:
         super().__init__(threshold)
-        self.bandwidth = checked_positive("bandwidth", bandwidth)
+        self.bandwidth = check_positive("bandwidth", bandwidth)
         # selected within this distance, up to the rounding of double precision
         self.radius = self.bandwidth * math.sqrt(-math.log(threshold)) if threshold > 0 else math.inf
 
@@ -177,7 +177,7 @@ def as_kernel(name: object, threshold: float, bandwidth: float) -> Kernel:
         return Cosine(threshold)
     if name == "rbf":
         return RadialBasis(threshold, bandwidth)
-    raise ac.ParameterError(f"kernel = {shown(name)}; accepted: cosine, rbf")
+    raise ac.ParameterError(f"kernel = {shorten(name)}; accepted: cosine, rbf")
 
 
 # --- records -------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class Answered:
 
     def __init__(self, kernel: Kernel, width: int, most: bool | int) -> None:
         self._kernel, self._width = kernel, width
-        self.most = 10**12 * most if isinstance(most, bool) else checked_count("reuse", most, 0)
+        self.most = 10**12 * most if isinstance(most, bool) else check_count("reuse", most, 0)
         self.clear()
 
     def clear(self) -> None:

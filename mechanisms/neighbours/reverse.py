@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.validation import checked_count, checked_features
+from mechanisms.validation import check_count, check_features
 
 __all__ = ["Connections", "votes_of"]
 
@@ -49,9 +49,9 @@ class Connections:
     """
 
     def __init__(self, queries: object, n_neighbors: int = 1, prices: object = None) -> None:
-        self.queries = checked_features(queries, "queries")
-        self.n_neighbors = checked_count("n_neighbors", n_neighbors, 1, len(self.queries))
-        self.prices = checked_prices(prices, len(self.queries))
+        self.queries = check_features(queries, "queries")
+        self.n_neighbors = check_count("n_neighbors", n_neighbors, 1, len(self.queries))
+        self.prices = check_prices(prices, len(self.queries))
         wide = np.einsum("ij,ij->i", self.queries, self.queries, dtype=np.float64)
         # a shift common to all queries decides nothing
         offsets = wide + self.prices
@@ -120,7 +120,7 @@ class Connections:
         return chosen
 
 
-def checked_prices(prices: object, n: int) -> NDArray[np.float64]:
+def check_prices(prices: object, n: int) -> NDArray[np.float64]:
     """Finite prices, one for each query; zeros for None."""
     if prices is None:
         return np.zeros(n)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 import accountant as ac
-from mechanisms.validation import needed
+from mechanisms.validation import require
 
 __all__ = ["Randomness", "Seeded", "System", "as_randomness", "noise_of"]
 
@@ -94,7 +94,7 @@ class System:
     repeatable = False
 
     def __init__(self) -> None:
-        needed("opendp.prelude")
+        require("opendp.prelude")
 
     def state(self) -> None:
         return None
@@ -197,7 +197,7 @@ def _integers(maker: str, scale: float, size: int) -> Floats:
 @lru_cache(maxsize=16)
 def _sampler(maker: str, scale: float) -> Any:
     """OpenDP's measurement that adds exact noise of that scale to a vector of integers."""
-    dp = needed("opendp.prelude")
+    dp = require("opendp.prelude")
     dp.enable_features("contrib")
     metric = dp.l2_distance(T="f64") if maker == "make_gaussian" else dp.l1_distance(T="i64")
     return getattr(dp.m, maker)(dp.vector_domain(dp.atom_domain(T="i64")), metric, scale=scale)

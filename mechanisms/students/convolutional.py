@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.students.network import checked_answers
-from mechanisms.validation import checked_count, checked_features, checked_positive, checked_real, needed
+from mechanisms.students.network import check_answers
+from mechanisms.validation import check_count, check_features, check_positive, check_real, require
 
 __all__ = ["ConvStudent"]
 
@@ -77,16 +77,16 @@ class ConvStudent:
         vat_weight: float = 1.0,
         rng: int | None = 0,
     ) -> None:
-        self.images = _checked_images(images)
-        self.n_classes = checked_count("n_classes", n_classes, 2)
-        self.epochs = checked_count("epochs", epochs, 1)
-        self.learning_rate = checked_positive("learning_rate", learning_rate)
-        self.batch_size = checked_count("batch_size", batch_size, 1)
+        self.images = _check_images(images)
+        self.n_classes = check_count("n_classes", n_classes, 2)
+        self.epochs = check_count("epochs", epochs, 1)
+        self.learning_rate = check_positive("learning_rate", learning_rate)
+        self.batch_size = check_count("batch_size", batch_size, 1)
         radius = math.sqrt(math.prod(self.images)) / 14 if vat_radius is None else vat_radius
-        self.vat_radius = checked_positive("vat_radius", radius)
-        self.vat_finite_difference = checked_positive("vat_finite_difference", vat_finite_difference)
-        self.vat_weight = checked_real("vat_weight", vat_weight, "a finite number >= 0", lambda w: 0 <= w < math.inf)
-        self.rng = None if rng is None else checked_count("rng", rng, 0, 2**63 - 1)
+        self.vat_radius = check_positive("vat_radius", radius)
+        self.vat_finite_difference = check_positive("vat_finite_difference", vat_finite_difference)
+        self.vat_weight = check_real("vat_weight", vat_weight, "a finite number >= 0", lambda w: 0 <= w < math.inf)
+        self.rng = None if rng is None else check_count("rng", rng, 0, 2**63 - 1)
         _torch()  # missing here, not after the labels have been paid for
 
     def fit(self, X: object, y: object) -> Self:
@@ -104,8 +104,8 @@ class ConvStudent:
         accountant.ParameterError
             An array is not as described, no label was released, or the training diverged.
         """
-        features = self._checked_pixels(X)
-        answers = checked_answers(y, len(features))
+        features = self._check_pixels(X)
+        answers = check_answers(y, len(features))
         if answers.max() >= self.n_classes:
             raise ac.ParameterError(f"y holds the label {answers.max()}; accepted: -1..{self.n_classes - 1}")
         generator = _torch().Generator()
@@ -124,7 +124,7 @@ class ConvStudent:
         accountant.ParameterError
             `fit` was not called, or `X` is not as described there.
         """
-        features = self._checked_pixels(X)
+        features = self._check_pixels(X)
         labels: NDArray[np.int64] = np.argmax(self._outputs(features, "predict", layers=None), axis=1)
         return labels
 
@@ -133,10 +133,10 @@ class ConvStudent:
 
         One image at a time: what a private record's features round to must depend on no other record.
         """
-        return self._outputs(self._checked_pixels(X), "transform", layers=-1, batch=1)
+        return self._outputs(self._check_pixels(X), "transform", layers=-1, batch=1)
 
-    def _checked_pixels(self, X: object) -> NDArray[np.float32]:
-        features = checked_features(X)
+    def _check_pixels(self, X: object) -> NDArray[np.float32]:
+        features = check_features(X)
         width = math.prod(self.images)
         if features.shape[1] != width:
             raise ac.ParameterError(
@@ -254,7 +254,7 @@ def _network(images: tuple[int, ...], n_classes: int, generator: Any) -> Any:
     return network
 
 
-def _checked_images(images: object) -> tuple[int, ...]:
+def _check_images(images: object) -> tuple[int, ...]:
     sides = images if isinstance(images, tuple) else ()
     whole = all(isinstance(side, int | np.integer) and not isinstance(side, bool) for side in sides)
     if not whole or len(sides) not in (2, 3) or min(sides[:2]) < 8 or sides[2:] not in ((), (3,)):
@@ -263,4 +263,4 @@ def _checked_images(images: object) -> tuple[int, ...]:
 
 
 def _torch() -> Any:
-    return needed("torch", "torch")
+    return require("torch", "torch")

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.estimator import Parameters
-from mechanisms.validation import checked_count, checked_features, checked_queries, checked_real, few_threads, needed
+from mechanisms.validation import check_count, check_features, check_queries, check_real, few_threads, require
 
-__all__ = ["NetworkStudent", "Student", "checked_answers"]
+__all__ = ["NetworkStudent", "Student", "check_answers"]
 
 UNANSWERED = -1
 """scikit-learn's mark of a record without a label."""
@@ -64,12 +64,12 @@ class NetworkStudent(Parameters):
     def __init__(
         self, hidden: int = 64, n_neighbors: int = 7, clamping: float = 0.2, max_iter: int = 200, seed: int = 0
     ) -> None:
-        self.hidden = checked_count("hidden", hidden, 1)
-        self.n_neighbors = checked_count("n_neighbors", n_neighbors, 1)
-        self.clamping = checked_real("clamping", clamping, "(0, 1)", lambda share: 0 < share < 1)
-        self.max_iter = checked_count("max_iter", max_iter, 1)
-        self.seed = checked_count("seed", seed, 0, 2**32 - 1)
-        needed("sklearn")  # missing here, not after the labels have been paid for
+        self.hidden = check_count("hidden", hidden, 1)
+        self.n_neighbors = check_count("n_neighbors", n_neighbors, 1)
+        self.clamping = check_real("clamping", clamping, "(0, 1)", lambda share: 0 < share < 1)
+        self.max_iter = check_count("max_iter", max_iter, 1)
+        self.seed = check_count("seed", seed, 0, 2**32 - 1)
+        require("sklearn")  # missing here, not after the labels have been paid for
 
     def fit(self, X: object, y: object) -> Self:
         """Learn from public points.
@@ -84,13 +84,13 @@ class NetworkStudent(Parameters):
         accountant.ParameterError
             An array is not as described, or no point was answered.
         """
-        points = checked_features(X)
-        labels = checked_answers(y, len(points))
+        points = check_features(X)
+        labels = check_answers(y, len(points))
         self.width_ = points.shape[1]
         self.centre_, self.spread_ = points.mean(axis=0), max(float(points.std()), 1e-12)
         scaled = self._scaled(points)
         self.labels_ = self._spread_labels(scaled, labels)
-        self.network_ = needed("sklearn.neural_network").MLPClassifier(
+        self.network_ = require("sklearn.neural_network").MLPClassifier(
             (self.hidden,), alpha=1e-2, max_iter=self.max_iter, random_state=self.seed
         )
         with _quiet(), few_threads(scaled.size):
@@ -129,7 +129,7 @@ class NetworkStudent(Parameters):
         """As the network saw them."""
         if not hasattr(self, "network_"):
             raise ac.ParameterError(f"{use} was called before fit; accepted: fit(X, y).{use}(X)")
-        return self._scaled(checked_queries(X, self.width_))
+        return self._scaled(check_queries(X, self.width_))
 
     def _scaled(self, points: NDArray[np.float32]) -> NDArray[np.float32]:
         scaled: NDArray[np.float32] = ((points - self.centre_) / self.spread_).astype(np.float32)
@@ -137,7 +137,7 @@ class NetworkStudent(Parameters):
 
     def _spread_labels(self, points: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """Labels of all points; where the graph does not reach, the nearest answered point's."""
-        semi = needed("sklearn.semi_supervised")
+        semi = require("sklearn.semi_supervised")
         neighbours = min(self.n_neighbors, len(points))
         graph = semi.LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.clamping, max_iter=1000)
         with _quiet(), few_threads(points.size):
@@ -146,13 +146,13 @@ class NetworkStudent(Parameters):
         unreached = ~np.isfinite(graph.label_distributions_).all(axis=1) | (graph.label_distributions_.sum(axis=1) == 0)
         if unreached.any():
             answered = np.flatnonzero(labels != UNANSWERED)
-            near = needed("sklearn.neighbors").NearestNeighbors(n_neighbors=1).fit(points[answered])
+            near = require("sklearn.neighbors").NearestNeighbors(n_neighbors=1).fit(points[answered])
             closest = near.kneighbors(points[unreached], return_distance=False)[:, 0]
             found[unreached] = labels[answered[closest]]
         return found
 
 
-def checked_answers(y: object, n: int) -> NDArray[np.int64]:
+def check_answers(y: object, n: int) -> NDArray[np.int64]:
     """Labels (n,) of which at least one is an answer; -1 marks the others."""
     labels = np.asarray(y)
     if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min(initial=0) < UNANSWERED:

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import accountant as ac
-from mechanisms.students.network import NetworkStudent, checked_answers
+from mechanisms.students.network import NetworkStudent, check_answers
 
 RNG = np.random.default_rng(0)
 BUNCH = load_digits()
@@ -160,7 +160,7 @@ def test_use_before_fit(use):
 )
 def test_answers_that_are_refused(labels, words):
     with pytest.raises(ac.ParameterError, match=words):
-        checked_answers(labels, 3)
+        check_answers(labels, 3)
     with pytest.raises(ac.ParameterError, match=words):
         NetworkStudent().fit(DIGITS[:3], labels)
 
