@@ -21,7 +21,7 @@ from accountant.price import METHODS, delta, epsilon
 from accountant.renyi.conversion import Conversion, checked_conversion
 from accountant.renyi.route import renyi_deltas, renyi_epsilons
 
-__all__ = ["BLOCK", "COLUMNS", "Call", "Task", "block_at", "checked_task", "priced", "row_count", "sweep"]
+__all__ = ["BLOCK", "COLUMNS", "Call", "Task", "block_at", "check_task", "count_rows", "price_block", "sweep"]
 
 BLOCK = 2000
 """Settings that one worker prices at a time."""
@@ -102,18 +102,18 @@ def sweep(
     MissingExtra
         Several workers were asked for by number or backend, and joblib is not installed.
     """
-    task = checked_task(delta, epsilon, method, conversion, tolerance, errors)
-    values = _checked_grid(grid, zipped)
+    task = check_task(delta, epsilon, method, conversion, tolerance, errors)
+    values = _check_grid(grid, zipped)
     call = Call(make, tuple(values), _by_keyword(make, tuple(values)))
-    size = row_count(values, zipped)
+    size = count_rows(values, zipped)
     starts = range(0, size, BLOCK)
     workers = _workers(n_jobs, backend)
     if len(starts) <= 1 or workers == 1:
-        parts = [priced(call, task, block_at(values, start, zipped)) for start in starts]
+        parts = [price_block(call, task, block_at(values, start, zipped)) for start in starts]
     else:
         from joblib import Parallel, delayed, parallel_config
 
-        work = [delayed(priced)(call, task, block_at(values, start, zipped)) for start in starts]
+        work = [delayed(price_block)(call, task, block_at(values, start, zipped)) for start in starts]
         with parallel_config(backend=backend) if backend else nullcontext():
             parts = Parallel(n_jobs=n_jobs)(work)
     found = np.concatenate([np.empty((0, 3)), *parts])
@@ -122,7 +122,7 @@ def sweep(
     return columns | {name: found[:, i].copy() for i, name in enumerate(COLUMNS)}
 
 
-def checked_task(
+def check_task(
     delta: float | None, epsilon: float | None, method: str, conversion: str, tolerance: float, errors: str
 ) -> Task:
     """What to ask of every setting, or ParameterError."""
@@ -140,7 +140,7 @@ def checked_task(
     return Task(delta, epsilon, method, checked_conversion(conversion), width, errors == "raise")
 
 
-def _checked_grid(grid: Mapping[str, ArrayLike], zipped: bool) -> dict[str, Sequence[Any]]:
+def _check_grid(grid: Mapping[str, ArrayLike], zipped: bool) -> dict[str, Sequence[Any]]:
     """Values by name, as plain Python numbers."""
     if not isinstance(grid, Mapping) or not grid:
         raise ParameterError(f"grid = {shown(grid)}; accepted: a dict from names to one or more lists of values")
@@ -180,7 +180,7 @@ def _workers(n_jobs: int, backend: str | None) -> int:
     return jobs
 
 
-def row_count(values: Values, zipped: bool = False) -> int:
+def count_rows(values: Values, zipped: bool = False) -> int:
     """Settings in a grid."""
     lengths = [len(column) for column in values.values()]
     return lengths[0] if zipped else math.prod(lengths)
@@ -188,7 +188,7 @@ def row_count(values: Values, zipped: bool = False) -> int:
 
 def block_at(values: Values, start: int, zipped: bool = False, length: int = BLOCK) -> list[tuple[Any, ...]]:
     """Settings start, start + 1, ..., the last parameter varying fastest."""
-    end = min(start + length, row_count(values, zipped))
+    end = min(start + length, count_rows(values, zipped))
     if zipped:
         return list(zip(*(column[start:end] for column in values.values()), strict=True))
     shape = [len(column) for column in values.values()]
@@ -220,7 +220,7 @@ class Call:
         return ", ".join(f"{name} = {shown(value)}" for name, value in zip(self.names, setting, strict=True))
 
 
-def priced(call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> FloatArray:
+def price_block(call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> FloatArray:
     """(epsilon, delta, order) of every setting, shape (n, 3)."""
     table = np.full((len(settings), 3), math.nan)
     runs: list[Composition] = []

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import math
-import os
 import sys
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +13,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from accountant.cli.sweep_journal import SweepJournal
 from accountant.errors import MissingExtra, PlanError, shown
 from accountant.events.composition import Composition
+from accountant.files import check_output, open_whole
 from accountant.numerics.special import FloatArray
 from accountant.plan import Plan, load_plan
 from accountant.price import METHODS
 from accountant.renyi.conversion import CONVERSIONS
-from accountant.sweep import BLOCK, COLUMNS, Call, Task, block_at, checked_task, priced, row_count
+from accountant.sweep import BLOCK, COLUMNS, Call, Task, block_at, check_task, count_rows, price_block
 from accountant.terminal import console, delta_of, number, whole
 
 __all__ = ["add_sweep"]
@@ -73,24 +72,24 @@ class _Make:
 
 def _run(options: argparse.Namespace) -> int:
     plan = load_plan(options.plan)
-    out = _checked_output(options.out)
+    out = _check_output(options.out)
     values, targets = _grid(plan, options.vary)
     delta = None if options.epsilon is not None else delta_of(plan, options.delta)
     if options.epsilon is not None and options.delta is not None:
         raise PlanError("--delta and --epsilon; accepted: one of them")
     errors = "nan" if options.skip_errors else "raise"
-    task = checked_task(delta, options.epsilon, options.method, options.conversion, options.tolerance, errors)
-    size = row_count(values)
+    task = check_task(delta, options.epsilon, options.method, options.conversion, options.tolerance, errors)
+    size = count_rows(values)
     if size > MOST:
         raise PlanError(f"{size} settings; accepted: up to {MOST}")
     call = Call(_Make(plan, targets), tuple(values), by_keyword=False)
-    priced(call, task, block_at(values, 0, length=1))  # what is wrong everywhere is said at once
-    journal = _Journal(Path(f"{out}.partial"), _fingerprint(plan, values, task), size)
+    price_block(call, task, block_at(values, 0, length=1))  # what is wrong everywhere is said at once
+    journal = SweepJournal(Path(f"{out}.partial"), _fingerprint(plan, values, task), size)
     with journal:
         _price_missing(journal, call, task, values, options.jobs)
         found = journal.table()
     _write(out, {name: _column(values, name) for name in values} | dict(zip(COLUMNS, found.T, strict=True)))
-    journal.path.unlink()
+    journal.remove()
     failed = int(np.isnan(found[:, 0]).sum())
     print(f"{out}: {size} settings" + (f", {failed} of them could not be priced" if failed else ""))
     return 0
@@ -151,23 +150,25 @@ def _fingerprint(plan: Plan, values: dict[str, list[Any]], task: Task) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _price_missing(journal: _Journal, call: Call, task: Task, values: dict[str, list[Any]], jobs: int | None) -> None:
+def _price_missing(
+    journal: SweepJournal, call: Call, task: Task, values: dict[str, list[Any]], jobs: int | None
+) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     missing = [i for i in range(journal.blocks) if i not in journal.done]
     bar = (TextColumn("settings"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*bar, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         steps = progress.add_task("settings", total=journal.size, completed=len(journal.done) * BLOCK)
-        for index, block in _priced_blocks(missing, call, task, values, jobs):
+        for index, block in _price_blocks(missing, call, task, values, jobs):
             journal.add(index, block)
             progress.advance(steps, len(block))
 
 
-def _indexed(index: int, call: Call, task: Task, settings: list[tuple[Any, ...]]) -> tuple[int, FloatArray]:
-    return index, priced(call, task, settings)
+def _price_indexed(index: int, call: Call, task: Task, settings: list[tuple[Any, ...]]) -> tuple[int, FloatArray]:
+    return index, price_block(call, task, settings)
 
 
-def _priced_blocks(
+def _price_blocks(
     missing: list[int], call: Call, task: Task, values: dict[str, list[Any]], jobs: int | None
 ) -> Iterator[tuple[int, FloatArray]]:
     """Blocks as they are done, in any order."""
@@ -175,110 +176,21 @@ def _priced_blocks(
 
     work = ((index, call, task, block_at(values, index * BLOCK)) for index in missing)
     if jobs == 1 or len(missing) <= 1 or (jobs is None and find_spec("joblib") is None):
-        return (_indexed(*each) for each in work)
+        return (_price_indexed(*each) for each in work)
     try:
         from joblib import Parallel, delayed
     except ImportError:
         raise MissingExtra("--jobs needs joblib: pip install 'knn-accountant[cluster]'") from None
     run = Parallel(n_jobs=jobs or -1, return_as="generator_unordered")
-    blocks: Iterator[tuple[int, FloatArray]] = run(delayed(_indexed)(*each) for each in work)
+    blocks: Iterator[tuple[int, FloatArray]] = run(delayed(_price_indexed)(*each) for each in work)
     return blocks
-
-
-# --- what is kept between runs -----------------------------------------------------------------------------
-
-
-class _Journal:
-    """Priced blocks in an append-only file: a header line, then (index, rows, checksum) and the numbers of each.
-
-    A block counts once it is whole on disk; what a kill left unfinished at the end is cut off.
-    """
-
-    def __init__(self, path: Path, fingerprint: str, size: int) -> None:
-        self.path, self.size, self.blocks = path, size, math.ceil(size / BLOCK)
-        self.done: dict[int, FloatArray] = {}
-        self.header = json.dumps({"sweep": 1, "fingerprint": fingerprint, "settings": size}).encode() + b"\n"
-
-    def __enter__(self) -> _Journal:
-        try:
-            self.file: BinaryIO = open(self.path, "r+b" if self.path.exists() else "w+b")
-        except OSError as error:
-            raise PlanError(f"cannot write {str(self.path)!r}: {error}; accepted: a directory to write in") from None
-        try:
-            _lock(self.file, self.path)
-            self._resume()
-        except BaseException:
-            self.file.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-        if not self.done:
-            self.path.unlink()
-
-    def _resume(self) -> None:
-        first = self.file.readline()
-        if first != self.header and not (self.header.startswith(first) and not first.endswith(b"\n")):
-            raise PlanError(
-                f"{str(self.path)!r} was begun with another plan, grid or options; accepted: the same, or remove it"
-            )
-        end = len(self.header)
-        while first == self.header:
-            start = self.file.read(24)
-            head = np.frombuffer(start if len(start) == 24 else bytes(24), dtype="<u8")
-            if head[1] == 0 or head[0] >= self.blocks or head[1] > BLOCK:
-                break
-            body = self.file.read(24 * int(head[1]))
-            if len(body) < 24 * int(head[1]) or zlib.crc32(body, int(head[0])) != head[2]:
-                break
-            self.done[int(head[0])] = np.frombuffer(body, dtype="<f8").reshape(-1, 3)
-            end = self.file.tell()
-        self.file.seek(0)
-        if first != self.header:
-            self.file.write(self.header)
-        self.file.seek(end)
-        self.file.truncate()
-        self._sync()
-
-    def add(self, index: int, block: FloatArray) -> None:
-        """Keep a block, durably."""
-        body = np.ascontiguousarray(block, dtype="<f8").tobytes()
-        head = np.array([index, len(block), zlib.crc32(body, index)], dtype="<u8").tobytes()
-        self.file.write(head + body)
-        self._sync()
-        self.done[index] = block
-
-    def _sync(self) -> None:
-        self.file.flush()
-        os.fsync(self.file.fileno())
-
-    def table(self) -> FloatArray:
-        """All rows, in the order of the grid."""
-        return np.concatenate([self.done[i] for i in range(self.blocks)])
-
-
-def _lock(file: BinaryIO, path: Path) -> None:
-    """One sweep at a time writes to a file; where the system has no such locks, none is taken."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise PlanError(f"{str(path)!r} is being written by another sweep; accepted: wait for it") from None
 
 
 # --- the table ----------------------------------------------------------------------------------------------
 
 
-def _checked_output(text: str) -> Path:
-    out = Path(text)
-    if out.suffix not in FORMATS:
-        raise PlanError(f"--out {text}: accepted: a file ending in {', '.join(FORMATS)}")
-    if not out.parent.is_dir():
-        raise PlanError(f"--out {text}: there is no directory {str(out.parent)!r}; accepted: one that exists")
+def _check_output(text: str) -> Path:
+    out = check_output(text, FORMATS, name="--out", refuse=PlanError)
     if out.suffix == ".parquet":
         _parquet()
     return out
@@ -303,18 +215,9 @@ def _column(values: dict[str, list[Any]], name: str) -> FloatArray:
 
 def _write(out: Path, columns: dict[str, FloatArray]) -> None:
     """The table under its name all at once, or not at all."""
-    partial_file = out.with_name(f".{out.name}.{os.getpid()}")
     write = {".parquet": _write_parquet, ".npz": _write_npz, ".csv": _write_csv}[out.suffix]
-    try:
-        with open(partial_file, "wb") as file:
-            write(file, columns)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial_file, out)
-    except OSError as error:
-        raise PlanError(f"cannot write {str(out)!r}: {error}; accepted: a file to write") from None
-    finally:
-        partial_file.unlink(missing_ok=True)
+    with open_whole(out, name="--out", refuse=PlanError) as file:
+        write(file, columns)
 
 
 def _write_parquet(file: BinaryIO, columns: dict[str, FloatArray]) -> None:

@@ -3,15 +3,18 @@
 import csv
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 import accountant as ac
 from accountant.cli import main
+from accountant.cli import sweep as sweep_cli
 from accountant.sweep import BLOCK
 
 PLAN = """delta = 1e-5
@@ -129,57 +132,105 @@ def test_settings_that_cannot_be_priced_may_be_skipped(plan, tmp_path, capsys):
     assert np.isnan(np.load(out)["epsilon"]).tolist() == [False, True]
 
 
-def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys):
+def kept_blocks(partial):
+    """Numbers of the blocks that a reader finds committed; none while the file is being made."""
+    try:
+        with closing(sqlite3.connect(partial)) as database:
+            return [place for (place,) in database.execute("SELECT place FROM blocks ORDER BY place")]
+    except sqlite3.Error:
+        return []
+
+
+def count_priced(monkeypatch):
+    """A list that will hold the numbers of the blocks that are priced."""
+    priced, real = [], sweep_cli._price_indexed
+
+    def price(index, *rest):
+        priced.append(index)
+        return real(index, *rest)
+
+    monkeypatch.setattr(sweep_cli, "_price_indexed", price)
+    return priced
+
+
+def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys, monkeypatch):
     out, count = tmp_path / "sweep.npz", 4 * BLOCK + 7
     arguments = ["sweep", plan, "--vary", f"screening.sigma=50:150:{count}", "--out", str(out), "--jobs", "1"]
     partial = tmp_path / "sweep.npz.partial"
     process = subprocess.Popen([sys.executable, "-m", "accountant", *arguments])
     deadline = time.monotonic() + 120
-    while not (partial.exists() and partial.stat().st_size > 24 * BLOCK) and time.monotonic() < deadline:
+    while not (partial.exists() and partial.stat().st_size > 2 * 24 * BLOCK) and time.monotonic() < deadline:
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not out.exists()
-    kept = partial.stat().st_size
-    assert kept > 24 * BLOCK
-    with open(partial, "ab") as file:
-        file.write(b"half a block")
+    kept = kept_blocks(partial)
+    assert kept == list(range(len(kept)))
+    assert 1 <= len(kept) < 5
     other = [part.replace("50:150", "51:150") for part in arguments]
     assert main(other) == 2
     assert "begun with another plan" in capsys.readouterr().err
-    first = partial.read_bytes()[:kept]
+    priced = count_priced(monkeypatch)
     assert main(arguments) == 0
-    assert not partial.exists()
+    assert priced == list(range(len(kept), 5))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.toml", "sweep.npz"]
     table = np.load(out)
     assert table["epsilon"].size == count
-    assert len(first) == kept
     for i in (0, BLOCK - 1, BLOCK, count - 1):
         one = ac.epsilon(run_of(table["screening.sigma"][i], 20), 1e-5).epsilon
         assert table["epsilon"][i] == pytest.approx(one, rel=1e-13)
 
 
-def test_blocks_that_were_kept_are_not_priced_again(plan, tmp_path, monkeypatch):
+@pytest.fixture
+def interrupted(plan, tmp_path, monkeypatch):
+    """Arguments of a sweep that was interrupted after its three blocks, and what it kept."""
+    arguments = ["sweep", plan, "--vary", f"votes.sigma=10:50:{3 * BLOCK}", "--jobs", "1"]
+    arguments += ["--out", str(tmp_path / "sweep.npz")]
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep_cli, "_write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert main(arguments) == 130
+    return arguments, tmp_path / "sweep.npz.partial"
+
+
+def test_blocks_that_were_kept_are_not_priced_again(interrupted, tmp_path, monkeypatch):
     """And one whose bytes changed is."""
-    from accountant.cli import sweep as sweep_cli
-
-    out = tmp_path / "sweep.npz"
-    arguments = ["sweep", plan, "--vary", f"votes.sigma=10:50:{3 * BLOCK}", "--out", str(out), "--jobs", "1"]
-    real = sweep_cli._write
-    monkeypatch.setattr(sweep_cli, "_write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    assert main(arguments) == 130
-    monkeypatch.setattr(sweep_cli, "_write", real)
-    partial = tmp_path / "sweep.npz.partial"
-    content = bytearray(partial.read_bytes())
-    content[-1] ^= 1
-    partial.write_bytes(bytes(content))
-    priced = []
-
-    def counted(index, *rest):
-        priced.append(index)
-        return indexed(index, *rest)
-
-    indexed = sweep_cli._indexed
-    monkeypatch.setattr(sweep_cli, "_indexed", counted)
+    arguments, partial = interrupted
+    with closing(sqlite3.connect(partial)) as database, database:
+        (numbers,) = database.execute("SELECT numbers FROM blocks WHERE place = 1").fetchone()
+        database.execute("UPDATE blocks SET numbers = ? WHERE place = 1", (bytes([numbers[0] ^ 1]) + numbers[1:],))
+    priced = count_priced(monkeypatch)
     assert main(arguments) == 0
-    assert priced == [2]
-    assert np.isfinite(np.load(out)["epsilon"]).all()
+    assert priced == [1]
+    assert np.isfinite(np.load(tmp_path / "sweep.npz")["epsilon"]).all()
+
+
+def test_one_sweep_at_a_time_writes_to_a_file(interrupted, capsys):
+    arguments, partial = interrupted
+    with closing(sqlite3.connect(partial, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert main(arguments) == 2
+    assert "is being written by another sweep; accepted: wait for it" in capsys.readouterr().err
+    assert partial.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"sweep": 1, "fingerprint": "0", "settings": 6}\n' + bytes(100), "begun by an earlier version"),
+        (b"notes of somebody else\n" * 100, "is damaged: file is not a database"),
+        (None, "a database of something else"),
+    ],
+)
+def test_files_of_something_else_are_left_alone(plan, tmp_path, content, words, capsys):
+    partial = tmp_path / "sweep.npz.partial"
+    if content is None:
+        with closing(sqlite3.connect(partial)) as database, database:
+            database.execute("CREATE TABLE blocks (place INTEGER)")
+        content = partial.read_bytes()
+    else:
+        partial.write_bytes(content)
+    assert main(["sweep", plan, *VARY, "--out", str(tmp_path / "sweep.npz")]) == 2
+    message = capsys.readouterr().err
+    assert words in message
+    assert message.count("\n") == 1
+    assert partial.read_bytes() == content
