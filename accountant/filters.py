@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from accountant.errors import AccountantError, ParameterError, integer, real, shown
 from accountant.events.gaussian import GaussianDP, ZeroConcentratedDP
 from accountant.guarantee import Guarantee
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.price import calibrate, epsilon
 
 __all__ = ["BudgetExceeded", "FilterConversion", "IndividualFilter"]

@@ -17,7 +17,7 @@ from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, T
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.renyi.conversion import Conversion, checked_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import closed_form

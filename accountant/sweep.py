@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from accountant.errors import AccountantError, DataDependentError, MissingExtra, ParameterError, integer, real, shown
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.price import METHODS, delta, epsilon
 from accountant.renyi.conversion import Conversion, checked_conversion
 from accountant.renyi.route import renyi_deltas, renyi_epsilons

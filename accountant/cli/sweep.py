@@ -17,7 +17,7 @@ from accountant.cli.sweep_journal import SweepJournal
 from accountant.errors import MissingExtra, PlanError, shown
 from accountant.events.composition import Composition
 from accountant.files import check_output, open_whole
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.plan import Plan, load_plan
 from accountant.price import METHODS
 from accountant.renyi.conversion import CONVERSIONS

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from accountant.errors import PlanError
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.sweep import BLOCK
 
 __all__ = ["SweepJournal"]

@@ -13,7 +13,8 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import integer, real
 from accountant.events.event import Event
-from accountant.numerics.special import FloatArray, Kernel, divergence_from_log_mean, log_mean_excess, logaddexp
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
 
 __all__ = ["Collision"]
 

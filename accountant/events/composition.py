@@ -13,7 +13,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer, shown
 from accountant.events.curve import Profile, evaluate_curve
 from accountant.events.event import Event
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 
 __all__ = ["Composition"]
 

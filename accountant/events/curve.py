@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.errors import ParameterError, shown
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 
 __all__ = ["Profile", "as_reals", "checked_orders", "evaluate_curve"]
 

@@ -16,7 +16,8 @@ from accountant.events.event import BatchedEvent
 from accountant.events.gaussian import SCALES, gaussian_log_profile
 from accountant.events.randomized_response import finite_law_curve
 from accountant.events.subsampling import generic_subsampled_curve
-from accountant.numerics.special import FloatArray, Kernel, log_mixture_ratio
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import log_mixture_ratio
 
 __all__ = ["DiscreteGaussian", "discrete_gaussian_log_profile"]
 

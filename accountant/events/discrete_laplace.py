@@ -20,7 +20,8 @@ from accountant.events.randomized_response import (
     sampled_bits_curve,
 )
 from accountant.events.subsampling import generic_subsampled_curve
-from accountant.numerics.special import FloatArray, Kernel, log_mixture_ratio
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import log_mixture_ratio
 
 __all__ = ["DiscreteLaplace"]
 

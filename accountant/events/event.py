@@ -15,7 +15,8 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError
 from accountant.events.curve import Profile, as_reals, evaluate_curve
 from accountant.events.subsampling import generic_subsampled_curve, renyi_from_profile
-from accountant.numerics.special import FloatArray, log_mixture_ratio
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.special import log_mixture_ratio
 
 if TYPE_CHECKING:
     from accountant.events.composition import Composition

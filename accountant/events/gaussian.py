@@ -15,11 +15,10 @@ from accountant.adjacency import Adjacency
 from accountant.errors import real
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.subsampled_moments import moments
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.quadrature import gauss_legendre
 from accountant.numerics.special import (
-    FloatArray,
-    Kernel,
     divergence_from_log_mean,
-    gauss_legendre,
     log_mean_excess,
     log_relative_excess,
     logaddexp,

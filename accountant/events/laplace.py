@@ -15,7 +15,8 @@ from accountant.errors import ProfileUnavailable, integer, real
 from accountant.events.event import BatchedEvent
 from accountant.events.gaussian import SCALES
 from accountant.events.subsampling import generic_subsampled_curve
-from accountant.numerics.special import FloatArray, Kernel, gauss_legendre
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.quadrature import gauss_legendre
 
 __all__ = ["Laplace"]
 

@@ -15,7 +15,7 @@ from accountant.errors import ParameterError, real
 from accountant.events.event import Event
 from accountant.events.gaussian import SCALES, GaussianLike
 from accountant.events.laplace import Laplace
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 
 __all__ = ["DataDependentGNMax", "DataDependentLNMax", "GNMax", "LNMax"]
 

@@ -13,9 +13,8 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable, integer, real
 from accountant.events.event import BatchedEvent, Event
+from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
-    FloatArray,
-    Kernel,
     deviance,
     divergence_from_log_mean,
     log_mean_excess,

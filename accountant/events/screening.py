@@ -14,12 +14,8 @@ from accountant.adjacency import Adjacency
 from accountant.errors import integer, real
 from accountant.events.event import Event
 from accountant.events.screening_search import screening_curve
-from accountant.numerics.special import (
-    FloatArray,
-    Kernel,
-    log_mixture_ratio,
-    log_ndtr_steps,
-)
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import log_mixture_ratio, log_ndtr_steps
 
 __all__ = ["DataDependentScreening", "NoisyScreening"]
 

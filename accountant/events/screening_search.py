@@ -10,14 +10,9 @@ import math
 
 import numpy as np
 
-from accountant.numerics.special import (
-    FloatArray,
-    Kernel,
-    divergence_from_log_mean,
-    gauss_legendre,
-    log_mean_excess,
-    logaddexp,
-)
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.quadrature import gauss_legendre
+from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
 
 __all__ = ["likely_pair", "log_steps", "pair_at", "screening_curve", "screening_limit", "worst_pair"]
 

@@ -44,7 +44,8 @@ from accountant.errors import ParameterError, integer, real, shown
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.randomized_response import PureDP, RandomizedResponse, bernoulli_log_profile, finite_law_curve
-from accountant.numerics.special import FloatArray, Kernel, deviance, log_binomial_pmf
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import deviance, log_binomial_pmf
 
 __all__ = ["Blanket", "Shuffled", "blanket", "clones", "local_epsilon", "log_shuffled_delta"]
 

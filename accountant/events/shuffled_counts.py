@@ -36,7 +36,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, integer, real
 from accountant.events.event import Event
 from accountant.events.randomized_response import finite_law_curve
-from accountant.numerics.special import FloatArray, Kernel
+from accountant.numerics.kernel import FloatArray, Kernel
 
 __all__ = ["MovedCount", "ShuffledCounts"]
 

@@ -13,7 +13,8 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
 from accountant.events.event import Event, refuse_subsampling
 from accountant.events.gaussian import GaussianLike, subsampled_gaussian_curves
-from accountant.numerics.special import FloatArray, log_mixture_ratio
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.special import log_mixture_ratio
 
 __all__ = ["PoissonSubsampled"]
 

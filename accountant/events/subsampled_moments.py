@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 
-from accountant.numerics.special import Kernel, exp_excess, log1p_and_excess
+from accountant.numerics.kernel import Kernel
+from accountant.numerics.special import exp_excess, log1p_and_excess
 
 __all__ = ["moments", "spacing", "terms"]
 

@@ -11,15 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.events.curve import checked_orders
-from accountant.numerics.special import (
-    FloatArray,
-    Kernel,
-    divergence_from_log_mean,
-    log_binomial_pmf,
-    log_integral,
-    log_mixture_ratio,
-    logaddexp,
-)
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.quadrature import log_integral
+from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_mixture_ratio, logaddexp
 
 if TYPE_CHECKING:
     from accountant.events.event import Event

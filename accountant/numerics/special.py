@@ -1,33 +1,20 @@
-"""Compiled scalar kernels with no privacy in them, and the few array functions that need scipy.
-
-Importing this module does not import numba: a `Kernel` is compiled (or read back from numba's cache on
-disk) when it is first called.
-"""
+"""Special functions: scalar ones compiled, and the few on arrays that need scipy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import suppress
-from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.quadrature import gauss_legendre
+
 __all__ = [
-    "FloatArray",
-    "Interval",
-    "Kernel",
-    "crossing",
     "divergence_from_log_mean",
     "exp_excess",
-    "gauss_legendre",
     "log1p_and_excess",
     "log_binomial_pmf",
-    "log_integral",
     "log_mean_excess",
     "log_mixture_ratio",
     "log_ndtr_steps",
@@ -35,63 +22,6 @@ __all__ = [
     "logaddexp",
     "mills_ratio",
 ]
-
-FloatArray = NDArray[np.float64]
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-class Interval(NamedTuple):
-    """A value is certified to lie in [lower, upper]."""
-
-    lower: float
-    upper: float
-
-
-class Kernel(Generic[P, R]):
-    """A pure scalar function of floats and arrays, compiled by numba on first use and cached on disk.
-
-    Kernels may call each other by name. No fastmath: it would turn infinities into nan.
-    """
-
-    def __init__(self, function: Callable[P, R]) -> None:
-        self.function = function
-        self.__doc__ = function.__doc__
-        self.__name__ = function.__name__
-
-    @cached_property
-    def compiled(self) -> Any:
-        return _numba().njit(cache=True, error_model="numpy")(self.function)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = self.compiled(*args, **kwargs)
-        return result
-
-
-_ready = False
-
-
-def _numba() -> Any:
-    """Import numba, teach it that a Kernel stands for its compiled self, and drop stale caches."""
-    global _ready
-    import numba
-    from numba.extending import typeof_impl
-
-    if not _ready:
-        # numba looks only at the file in which a cached kernel stands, but a kernel inlines those that it calls.
-        package = Path(__file__).parent.parent
-        newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
-        for index in package.rglob("__pycache__/*.nbi"):
-            with suppress(FileNotFoundError):  # another process was faster
-                if index.stat().st_mtime < newest:
-                    index.unlink()
-
-        @typeof_impl.register(Kernel)
-        def typeof_kernel(value: Kernel[..., Any], context: Any) -> Any:
-            return numba.types.Dispatcher(value.compiled)
-
-        _ready = True
-    return numba
 
 
 @Kernel
@@ -234,13 +164,6 @@ def mills_ratio(x: FloatArray) -> FloatArray:
     return result
 
 
-@lru_cache
-def gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights of the n-point Gauss-Legendre rule on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(n)
-    return (nodes + 1) / 2, weights / 2
-
-
 def log_ndtr_steps(x: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
     """log Phi(x+h)/Phi(x) and log Phi(-x-h)/Phi(-x), each to full relative accuracy, for h > 0.
 
@@ -266,61 +189,3 @@ def log_ndtr_steps(x: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
             gained = np.exp(log_ndtr(left) + up - log_ndtr(-left)) * -np.expm1(-up)
         down = np.where(gained < 0.5, np.log1p(-np.minimum(gained, 0.5)), log_ndtr(-left - h) - log_ndtr(-left))
     return np.where(mirrored, -down, up), np.where(mirrored, -up, down)
-
-
-def log_integral(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray, tolerance: float = 1e-14) -> float:
-    """log of the integral of exp(log_f) over the panels between `edges`, by adaptive Gauss-Legendre.
-
-    Every panel is compared with its two halves; those that matter and disagree are split again. Works in
-    logs throughout, so the integrand may be far beyond the floating-point range.
-    """
-    left, right = np.asarray(edges[:-1], dtype=float), np.asarray(edges[1:], dtype=float)
-    nodes, weights = gauss_legendre(16)
-
-    def panels(a: FloatArray, b: FloatArray) -> FloatArray:
-        x = a[:, None] + (b - a)[:, None] * nodes
-        values = log_f(x.ravel()).reshape(x.shape)
-        top = np.max(values, axis=1, initial=-math.inf)
-        safe = np.where(np.isfinite(top), top, 0.0)
-        with np.errstate(divide="ignore"):
-            mass: FloatArray = safe + np.log(np.exp(values - safe[:, None]) @ weights) + np.log(b - a)
-        return mass
-
-    coarse = panels(left, right)
-    done: list[FloatArray] = []
-    for _ in range(200):
-        middle = (left + right) / 2
-        fine = np.concatenate([panels(left, middle), panels(middle, right)])
-        halves = np.logaddexp(fine[: len(left)], fine[len(left) :])
-        known = np.concatenate([*done, halves])
-        total = float(np.logaddexp.reduce(known)) if len(known) else -math.inf
-        if total == -math.inf or total == math.inf:
-            return total
-        with np.errstate(invalid="ignore", over="ignore"):
-            gap = np.abs(np.exp(np.minimum(coarse - total, 700.0)) - np.exp(halves - total))
-        open_panels = (gap > tolerance) & (right - left > 4e-16 * np.maximum(np.abs(left), np.abs(right)))
-        done.append(halves[~open_panels])
-        if not open_panels.any():
-            return total
-        keep = np.concatenate([open_panels, open_panels])
-        left, right = (
-            np.concatenate([left[open_panels], middle[open_panels]]),
-            np.concatenate([middle[open_panels], right[open_panels]]),
-        )
-        coarse = fine[keep]
-    return total
-
-
-def crossing(f: Callable[[float], float], left: float, right: float, fine: float) -> tuple[float, float]:
-    """Where in [left, right] a falling f passes 0, by bisection: f(first) > 0 >= f(second).
-
-    (left, left) if f is below already there; (right, inf) if it never is.
-    """
-    if f(left) <= 0:
-        return left, left
-    if f(right) > 0:
-        return right, math.inf
-    while right - left > fine * right:
-        middle = left + (right - left) / 2
-        left, right = (middle, right) if f(middle) > 0 else (left, middle)
-    return left, right

@@ -17,7 +17,7 @@ from accountant.errors import ParameterError, integer, real, shown
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee, rounded_up
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.plan import Plan
 from accountant.plots.papers import MADE_UP_VOTES, screening_costs
 from accountant.plots.prices import METHODS, Line, epsilon_against_parameter, epsilon_against_releases

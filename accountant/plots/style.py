@@ -14,7 +14,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import AdjacencyMismatch, DataDependentError, MissingExtra, ParameterError
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

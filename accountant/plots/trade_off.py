@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 
 __all__ = ["envelope", "supporting_lines"]
 

@@ -13,7 +13,8 @@ from accountant.events.curve import checked_orders
 from accountant.events.event import Event
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.numerics.special import FloatArray, Kernel, divergence_from_log_mean, log_mean_excess, logaddexp
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
 
 __all__ = ["WorstPairs", "has_pairs", "worst_pairs"]
 

@@ -12,7 +12,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from accountant.errors import ParameterError
-from accountant.numerics.special import FloatArray, Kernel, divergence_from_log_mean, log_mean_excess, logaddexp
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
 
 __all__ = ["CONVERSIONS", "Conversion", "checked_conversion", "epsilon_from_renyi", "log_delta_from_renyi"]
 

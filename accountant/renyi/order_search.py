@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accountant.events.composition import Composition
-from accountant.numerics.special import FloatArray, Kernel
+from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.renyi.rows import LINEAR, SAMPLED_GAUSSIAN, SCREENING, WIDTH, curve_limit, rows_of, scaled_cumulant
 
 __all__ = ["BestOrders", "best_orders"]

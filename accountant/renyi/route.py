@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from accountant.errors import NoGuarantee
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 

@@ -22,7 +22,8 @@ from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.screening_search import likely_pair, log_mean_of, mixed, pair_at, screening_limit, worst_pair
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.subsampled_moments import moments, terms
-from accountant.numerics.special import FloatArray, Kernel, divergence_from_log_mean, log1p_and_excess
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import divergence_from_log_mean, log1p_and_excess
 
 __all__ = ["curve_limit", "rows_of", "scaled_cumulant"]
 

@@ -17,7 +17,7 @@ from accountant.events.randomized_response import EPSILONS
 from accountant.events.screening import SIGMAS
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.plan import EVENTS, Plan, Release, parameters_of
 from accountant.renyi.conversion import Conversion
 

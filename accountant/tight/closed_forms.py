@@ -24,7 +24,8 @@ from accountant.events.randomized_response import (
 )
 from accountant.events.shuffled_counts import ShuffledCounts
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.numerics.special import FloatArray, Interval
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
 
 __all__ = [
     "ACCURACY",

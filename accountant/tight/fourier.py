@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.tight.polygon import ROUNDING, Grid, Masses
 
 __all__ = ["TAIL", "HockeyStick", "Side", "Terminal"]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from accountant.numerics.special import FloatArray, Kernel
+from accountant.numerics.kernel import FloatArray, Kernel
 
 __all__ = ["ROUNDING", "IntArray", "play"]
 

@@ -22,7 +22,8 @@ import numpy as np
 from accountant.errors import ParameterError, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.numerics.special import FloatArray, Interval, crossing
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval, crossing
 from accountant.tight.fourier import TAIL, HockeyStick, Side, Terminal
 from accountant.tight.loss_grid import Direction, aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ROUNDING, Grid

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.events.event import Event
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.tight.polygon import (
     ROUNDING,
     Grid,

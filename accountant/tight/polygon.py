@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.numerics.special import FloatArray, Kernel
+from accountant.numerics.kernel import FloatArray, Kernel
 
 __all__ = [
     "NOTHING",

@@ -12,7 +12,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
-from accountant.numerics.special import Interval
+from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import (
     ACCURACY,

@@ -25,7 +25,8 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.numerics.special import FloatArray, Interval
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
 from accountant.renyi.conversion import epsilon_from_renyi
 from accountant.tight.screening_game import INPUT_ERROR, NO, ROUNDING, Pairs, played, shares
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.numerics.special import FloatArray
+from accountant.numerics.kernel import FloatArray
 from accountant.tight.game_kernels import ROUNDING, IntArray, play
 
 __all__ = ["INPUT_ERROR", "NO", "ROUNDING", "Pairs", "gain", "played", "shares"]
