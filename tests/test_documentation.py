@@ -24,14 +24,14 @@ def named(page):
 def test_reference_is_complete(package):
     if package == "mechanisms":
         pytest.importorskip("sklearn")
-    names = [name for _, name in named(f"api/{package}.rst")]
+    names = [name for _, name in named(f"reference/{package}.rst")]
     assert len(names) == len(set(names)), "named twice"
     public = {f"{package}.{name}" for name in import_module(package).__all__}
     assert public - set(names) == set()
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [pair for page in ("accountant", "mechanisms") for pair in named(f"api/{page}.rst")]
+    ("kind", "name"), [pair for page in ("accountant", "mechanisms") for pair in named(f"reference/{page}.rst")]
 )
 def test_what_the_reference_names_is_documented(kind, name):
     if name.startswith("mechanisms"):
@@ -48,12 +48,12 @@ def test_what_the_reference_names_is_documented(kind, name):
 
 def test_contents_hold_every_page():
     listed = set(re.findall(r"^(\w+(?:/\w+)?)$", (PAGES / "index.md").read_text("utf-8"), re.MULTILINE))
-    pages = {path for ending in ("md", "py", "rst") for path in PAGES.rglob(f"*.{ending}")}
+    pages = [path for ending in ("md", "py", "rst") for path in PAGES.rglob(f"*.{ending}")]
     written = {path.relative_to(PAGES).with_suffix("").as_posix() for path in pages}
     assert listed == written - {"conf", "index", "README"}
 
 
 def test_links_between_pages_lead_somewhere():
-    for path in [*PAGES.rglob("*.md"), *PAGES.glob("*.py")]:
+    for path in [*PAGES.rglob("*.md"), *PAGES.rglob("*.py")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", path.read_text("utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"

@@ -35,15 +35,16 @@ from accountant.terminal import (
     whole,
 )
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    return run_command("accountant", _parser(), arguments)
+    return run_command("accountant", make_parser(), arguments)
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """The parser of all commands; the documentation's reference of commands is made of it."""
     from accountant import __version__
 
     parser = Parser(prog="accountant", description="Privacy costs of planned experiments.")

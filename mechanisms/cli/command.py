@@ -19,7 +19,7 @@ from mechanisms.cli.reverse import add_reverse_options, run_reverse
 if TYPE_CHECKING:
     pass
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 
 REVERSE = "noisy counts of records at the queries nearest to them, over a federation of clients"
@@ -27,10 +27,11 @@ REVERSE = "noisy counts of records at the queries nearest to them, over a federa
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    return int(ac.terminal.run_command("mechanisms", _parser(), arguments))
+    return int(ac.terminal.run_command("mechanisms", make_parser(), arguments))
 
 
-def _parser() -> Any:
+def make_parser() -> Any:
+    """The parser of all commands; the documentation's reference of commands is made of it."""
     terminal = ac.terminal
     parser = terminal.Parser(prog="mechanisms", description="Private labelling of public data, and private prediction.")
     parser.add_argument("--version", action="version", version=f"mechanisms {ac.__version__}")
