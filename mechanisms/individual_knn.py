@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.identifiers import check_ids
-from mechanisms.budgets.individual import Budgets, Known, check_source
-from mechanisms.budgets.protocol import BudgetStore
-from mechanisms.budgets.runs import Run
+from mechanisms.budgets.prediction_run import PredictionRun
+from mechanisms.budgets.record_budgets import KnownRecords, RecordBudgets, check_source
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.neighbours.hashing import as_hashing
@@ -202,7 +202,7 @@ class IndividualKNN(Exclusive, Parameters):
         min_count = check_positive("min_count", self.min_count)
         answered = Answered(kernel, features.shape[1], self.reuse)
         source = check_source(self.rng, self.store)
-        people = Budgets(budgets, self.store, ids, getattr(self, "_people", None))
+        people = RecordBudgets(budgets, self.store, ids, getattr(self, "_people", None))
         names = people.names(ids, features, labels)
         hashing = as_hashing(self.hashing, features.shape[1], source)
         people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SETTLED}})
@@ -264,7 +264,7 @@ class IndividualKNN(Exclusive, Parameters):
         self._check_fitted("budgets_")
         return self._filter.remaining[list(self._people.slots.values())]
 
-    def _enter(self, slots: Slots, rows: Features, labels: NDArray[np.int64], known: Known) -> None:
+    def _enter(self, slots: Slots, rows: Features, labels: NDArray[np.int64], known: KnownRecords) -> None:
         """Records that are in these slots, with what they have spent before."""
         self._people.make_room(slots)
         if self._hashing is not None:
@@ -306,7 +306,7 @@ class IndividualKNN(Exclusive, Parameters):
             self._behind = False
         hashing = self._hashing and [self._hashing.tables, self._hashing.bits]
         about = {"classes": self.n_classes_, "hashing": hashing, "reuse": self._answered.most}
-        durable = Run(self._people.store, run, points, about)
+        durable = PredictionRun(self._people.store, run, points, about)
         self.kept_ = durable.kept
         self.labels_, self.counts_ = np.full(len(points), -1), np.full(len(points), np.nan)
         for first in range(0, len(points), TOGETHER):
@@ -317,7 +317,7 @@ class IndividualKNN(Exclusive, Parameters):
         return self.labels_.copy()
 
     def _together(
-        self, points: Features, first: int, run: Run, progress: Callable[[int], object] | None
+        self, points: Features, first: int, run: PredictionRun, progress: Callable[[int], object] | None
     ) -> tuple[NDArray[np.int64], Floats, BaseException | None]:
         """Labels and counts of some queries, committed together; with an error, those that came before it."""
         stopped = None

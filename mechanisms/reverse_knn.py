@@ -14,11 +14,11 @@ from mechanisms.budgets.journal import Journal, Part
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.federation.client import MODELS, label_sets
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.rounds import Course, ReverseLabelling, Round, simplex_rows
-from mechanisms.federation.server import Counts
+from mechanisms.federation.server import ReleasedCounts
 from mechanisms.federation.simulation import Federation, check_holders
-from mechanisms.federation.trust_models import NOISES, Release, release_for
+from mechanisms.federation.trust_models import NOISES, RoundRelease, release_for
 from mechanisms.labelling_plan import difference
 from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.validation import check_count, check_features, check_positive, check_real
@@ -115,7 +115,7 @@ class ReverseKNN(Exclusive, Parameters):
         self.make_student = make_student
         self.rng = rng
 
-    def planned(self, n_records: int, n_classes: int, n_labels: int = 1) -> Release:
+    def planned(self, n_records: int, n_classes: int, n_labels: int = 1) -> RoundRelease:
         """How every round will be released so that all together keep the guarantee; nothing is released yet.
 
         Parameters
@@ -205,7 +205,7 @@ class ReverseKNN(Exclusive, Parameters):
             part = journal.part(self._header(course, points, source, journal.keyed_digest(records, labels)))
         planned, before = self._promise(part.identity, release)
 
-        def ask(number: int, setup: Setup) -> Counts:
+        def ask(number: int, setup: RoundSetup) -> ReleasedCounts:
             part.charge(number, "counts")
             self._charge(part.identity, number, release)
             if number in part.answers:
@@ -231,7 +231,7 @@ class ReverseKNN(Exclusive, Parameters):
             release=release,
         )
 
-    def _promise(self, run: str | None, release: Release) -> tuple[ac.Composition, ac.Composition]:
+    def _promise(self, run: str | None, release: RoundRelease) -> tuple[ac.Composition, ac.Composition]:
         """The plan of a run, counted whole when it begins, and all that was promised beside it."""
         planned: ac.Composition = release.rounds * release.event
         total = getattr(self, "_promised", ac.Composition())
@@ -243,14 +243,14 @@ class ReverseKNN(Exclusive, Parameters):
             begun.add(run)
         return planned, total
 
-    def _charge(self, run: str | None, number: int, release: Release) -> None:
+    def _charge(self, run: str | None, number: int, release: RoundRelease) -> None:
         """A round of a run in a journal is charged once, however often this object takes the run up."""
         charged = self.__dict__.setdefault("_charged", set())
         if run is None or (run, number) not in charged:
             self.spent_ = getattr(self, "spent_", ac.Composition()) + release.event
             charged.add((run, number))
 
-    def course(self, release: Release) -> Course:
+    def course(self, release: RoundRelease) -> Course:
         """The parameters that a run with this release will go by, whatever is changed while it runs.
 
         Raises

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import accountant as ac
-from mechanisms.budgets.answers import Runs
-from mechanisms.budgets.bases import Base, Run, SQLiteBase, StoreError, open_base
-from mechanisms.budgets.image import Image
-from mechanisms.budgets.rows import COLUMNS
+from mechanisms.budgets.backends import Backend, Execute, SQLiteBackend, StoreError, open_backend
+from mechanisms.budgets.snapshot import Snapshot
+from mechanisms.budgets.store_format import COLUMNS, Floats, Integers
+from mechanisms.budgets.stored_runs import StoredRuns
 from mechanisms.exclusive import Exclusive
 from mechanisms.validation import check_count, shorten
 
@@ -25,9 +25,6 @@ __all__ = ["Store", "StoreError", "open_store"]
 
 MOST = 2**62
 """Units up to which totals go."""
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def open_store(where: str | Path) -> Store:
@@ -43,13 +40,13 @@ def open_store(where: str | Path) -> Store:
     MissingExtra
         PostgreSQL needs SQLAlchemy and psycopg.
     """
-    base = open_base(where)
+    backend = open_backend(where)
     try:
-        store = Store(base)
+        store = Store(backend)
         with store.batch():
             return store
     except BaseException:
-        base.close()
+        backend.close()
         raise
 
 
@@ -68,12 +65,12 @@ class Store(Exclusive):
     For the operator's eyes only: who pays for which answers depends on private data.
     """
 
-    def __init__(self, base: Base) -> None:
-        self._base = base
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._process: int | None = os.getpid()
         self._thread: int | None = None
-        self._run: Run | None = None
-        self._image = Image(base)
+        self._run: Execute | None = None
+        self._snapshot = Snapshot(backend)
 
     def __enter__(self) -> Store:
         return self
@@ -85,7 +82,7 @@ class Store(Exclusive):
         """Let go of the store."""
         if self._process == os.getpid():
             with self._turn("close"):
-                self._base.close()
+                self._backend.close()
         self._process = None
 
     @contextmanager
@@ -102,7 +99,7 @@ class Store(Exclusive):
         """
         if self._process != os.getpid():
             raise StoreError(
-                f"{self._base.name}: closed, or opened by another process; accepted: open_store in this one"
+                f"{self._backend.name}: closed, or opened by another process; accepted: open_store in this one"
             )
         if self._thread == threading.get_ident() and self._run is not None:
             yield
@@ -110,19 +107,19 @@ class Store(Exclusive):
         with self._turn("batch"):
             self._thread = threading.get_ident()
             try:
-                with self._base.transaction() as self._run:
-                    self._image.read(self._run)
+                with self._backend.transaction() as self._run:
+                    self._snapshot.read(self._run)
                     yield
-                    self._image.write(self._run)
-                self._image.committed()
+                    self._snapshot.write(self._run)
+                self._snapshot.committed()
             except BaseException:
-                self._image = Image(self._base)  # to be read again before the next use
+                self._snapshot = Snapshot(self._backend)  # to be read again before the next use
                 raise
             finally:
                 self._run = self._thread = None
 
     @contextmanager
-    def _open(self) -> Iterator[Run]:
+    def _open(self) -> Iterator[Execute]:
         """What runs statements in a batch."""
         with self.batch():
             assert self._run is not None
@@ -143,24 +140,25 @@ class Store(Exclusive):
         except (TypeError, ValueError) as error:
             raise ac.ParameterError(f"settings = {shorten(settings)} ({error}); accepted: what JSON can hold") from None
         with self._open() as run:
-            before = self._image.settings(run)
+            before = self._snapshot.settings(run)
             if before is None:
-                return self._image.settle(run, now)
+                return self._snapshot.settle(run, now)
         differ = [key for key in sorted({*before, *now}) if before.get(key, ...) != now.get(key, ...)]
         if differ:
             held = ", ".join(f"{key} = {shorten(before[key])}" if key in before else f"no {key}" for key in differ)
-            raise StoreError(f"{self._base.name}: settled with {held}; accepted: the same settings, or another store")
+            accepted = "the same settings, or another store"
+            raise StoreError(f"{self._backend.name}: settled with {held}; accepted: {accepted}")
         return None
 
     def settings(self) -> dict[str, Any] | None:
         """What was settled; None before that."""
         with self._open() as run:
-            return self._image.settings(run)
+            return self._snapshot.settings(run)
 
     def key(self) -> bytes:
         """32 random bytes, made with the store: for digests that identify records, and tell nothing without it."""
         with self.batch():
-            return self._image.head.key
+            return self._snapshot.head.key
 
     # --- charges ---------------------------------------------------------------------------------------
 
@@ -179,10 +177,10 @@ class Store(Exclusive):
             bad = next(each for each in ids if not isinstance(each, str))
             raise ac.ParameterError(f"ids hold {shorten(bad)}; accepted: text")
         if self._thread == threading.get_ident():
-            raise StoreError(f"{self._base.name}: positions inside a batch; accepted: before it")
+            raise StoreError(f"{self._backend.name}: positions inside a batch; accepted: before it")
         with self._open() as run:
-            where = self._image.where
-            self._image.enter(run, list(dict.fromkeys(each for each in names if each not in where)))
+            where = self._snapshot.where
+            self._snapshot.enter(run, list(dict.fromkeys(each for each in names if each not in where)))
             return np.array([where[each] for each in names], np.int64)
 
     def spent(self, positions: ArrayLike) -> Integers:
@@ -194,7 +192,7 @@ class Store(Exclusive):
             There is no such position.
         """
         with self.batch():
-            return self._image.totals[self._checked(positions)]
+            return self._snapshot.totals[self._checked(positions)]
 
     def charge(self, positions: ArrayLike, units: ArrayLike, cap: int) -> NDArray[np.bool_]:
         """Charge each record whose total stays within the cap, and say which; the others are left as they are.
@@ -219,12 +217,12 @@ class Store(Exclusive):
             if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
                 raise ac.ParameterError(f"positions = {shorten(positions)}; accepted: each record once in a call")
             more = more.astype(np.int64)
-            granted: NDArray[np.bool_] = self._image.totals[where] <= cap - more  # a sum could overflow
-            self._image.add(where[granted], more[granted])
+            granted: NDArray[np.bool_] = self._snapshot.totals[where] <= cap - more  # a sum could overflow
+            self._snapshot.add(where[granted], more[granted])
         return granted
 
     def _checked(self, positions: ArrayLike) -> Integers:
-        where, size = np.asarray(positions), len(self._image.where)
+        where, size = np.asarray(positions), len(self._snapshot.where)
         if where.size == 0:
             return np.empty(0, np.int64)
         if where.ndim != 1 or where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= size:
@@ -245,7 +243,7 @@ class Store(Exclusive):
         """
         check_count("size", size, 0, 2**31)
         with self._open() as execute:
-            Runs(self._base.name, self._image, execute).begin(run, dict(header), size)
+            StoredRuns(self._backend.name, self._snapshot, execute).begin(run, dict(header), size)
 
     def answers(self, run: str, first: int, stop: int) -> tuple[Integers, Floats]:
         """Labels of the queries from `first` to before `stop` of a run, -1 where there is none yet, and their counts.
@@ -256,7 +254,7 @@ class Store(Exclusive):
             There is no such run, or it has fewer queries.
         """
         with self._open() as execute:
-            return Runs(self._base.name, self._image, execute).answers(run, first, stop)
+            return StoredRuns(self._backend.name, self._snapshot, execute).answers(run, first, stop)
 
     def answer(self, run: str, first: int, labels: Integers, counts: Floats) -> None:
         """Keep answers of a run, from query `first` on; in a batch they are there if what they cost is, and not else.
@@ -267,7 +265,7 @@ class Store(Exclusive):
             There is no such run, or it has fewer queries.
         """
         with self._open() as execute:
-            Runs(self._base.name, self._image, execute).put(run, first, labels, counts)
+            StoredRuns(self._backend.name, self._snapshot, execute).put(run, first, labels, counts)
 
     # --- copies ----------------------------------------------------------------------------------------
 
@@ -282,18 +280,18 @@ class Store(Exclusive):
             There is a store already, or the file cannot be written.
         """
         if self._thread == threading.get_ident():
-            raise StoreError(f"{self._base.name}: copied inside a batch; accepted: before or after it")
+            raise StoreError(f"{self._backend.name}: copied inside a batch; accepted: before or after it")
         with self._open() as run:
-            base = SQLiteBase(Path(path))
+            backend = SQLiteBackend(Path(path))
             try:
-                with base.transaction() as put:
+                with backend.transaction() as put:
                     if list(put("SELECT 1 FROM knn_head")):
-                        raise StoreError(f"{base.name}: holds a store; accepted: a new file")
-                    self._image.write(run)
+                        raise StoreError(f"{backend.name}: holds a store; accepted: a new file")
+                    self._snapshot.write(run)
                     for table, columns in COLUMNS.items():
                         names = [each.split()[0] for each in columns.split(", ")]
                         places = ", ".join(f":{name}" for name in names)
                         for row in run(f"SELECT {', '.join(names)} FROM {table}"):
                             put(f"INSERT INTO {table} VALUES ({places})", **dict(zip(names, row, strict=True)))
             finally:
-                base.close()
+                backend.close()

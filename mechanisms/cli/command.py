@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import accountant as ac
 from mechanisms.cli.data import add_data, parts, seed, warn_of_seed
-from mechanisms.cli.outcome import columns_of, show, summary_of, total_of
 from mechanisms.cli.predict import add_predict
-from mechanisms.cli.results import add_output, output_of, progress_bar
+from mechanisms.cli.results_file import add_output, output_of, progress_bar
 from mechanisms.cli.reverse import add_reverse_options, run_reverse
+from mechanisms.cli.summary import columns_of, show, summary_of, total_of
 
 if TYPE_CHECKING:
     pass

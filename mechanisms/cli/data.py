@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import accountant as ac
-from mechanisms.cli.results import (
-    UsageError,
+from mechanisms.cli.results_file import (
+    OptionError,
     add_output,
     check_output,
     progress_bar,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEARNT_CLASSES",
     "Given",
-    "UsageError",
+    "OptionError",
     "add_data",
     "add_output",
     "check_output",
@@ -127,7 +127,7 @@ def parts(options: argparse.Namespace) -> Given:
     from mechanisms.validation import nominal_count
 
     if options.classes is not None and options.learn_classes:
-        raise UsageError("--classes was given with --learn-classes; accepted: one or the other")
+        raise OptionError("--classes was given with --learn-classes; accepted: one or the other")
     names = options.classes if isinstance(options.classes, tuple) else None
     private, public, test = _loaded(options, names)
     n_classes = _count_classes(options, private)
@@ -145,13 +145,15 @@ def _loaded(options: argparse.Namespace, names: tuple[str, ...] | None) -> tuple
     ids = None if ids == "digest" else ids
     if options.data is not None:
         if options.private or options.public or options.test:
-            raise UsageError("--data was given with --private, --public or --test; accepted: one or the other")
+            raise OptionError("--data was given with --private, --public or --test; accepted: one or the other")
         data = load(options.data, ids=ids, classes=names)
         # the cut is public and has to be the same when an interrupted run goes on
         cut = private_public_test_split(data, _sizes(options.split, len(data)), options.seed or 0)
         return cut.private, cut.public, cut.test
     if not options.private or not options.public or options.split:
-        raise UsageError("accepted: --data SOURCE [--split A,B,C], or --private SOURCE --public SOURCE [--test SOURCE]")
+        raise OptionError(
+            "accepted: --data SOURCE [--split A,B,C], or --private SOURCE --public SOURCE [--test SOURCE]"
+        )
     return (
         load(options.private, ids=ids, classes=names),
         load(options.public, labelled=False, leave_out=ids, classes=names),
@@ -169,7 +171,7 @@ def _count_classes(options: argparse.Namespace, private: Dataset) -> int:
         return int(private.labels.max()) + 1
     if private.classes is None:
         accepted = "--classes N, --classes NAME,NAME,... or --learn-classes, which releases the largest private label"
-        raise UsageError(f"{private.name}: the format does not fix the number of classes; accepted: {accepted}")
+        raise OptionError(f"{private.name}: the format does not fix the number of classes; accepted: {accepted}")
     return private.classes
 
 
@@ -178,7 +180,7 @@ def _check_labels(dataset: Dataset, n_classes: int) -> None:
     if labels is not None and labels.ndim == 1 and labels.max() >= n_classes:
         row = int(np.argmax(labels >= n_classes))
         accepted = f"0..{n_classes - 1}, of {n_classes} classes"
-        raise UsageError(f"{dataset.name}: record {row} has label {labels[row]}; accepted: {accepted}")
+        raise OptionError(f"{dataset.name}: record {row} has label {labels[row]}; accepted: {accepted}")
 
 
 def _sizes(split: str | None, n: int) -> tuple[int, int, int]:
@@ -190,8 +192,8 @@ def _sizes(split: str | None, n: int) -> tuple[int, int, int]:
         values = []
     shares = sum(values) <= 1 + 1e-12
     if len(values) != 3 or not all(value > 0 and (shares or value == int(value)) for value in values):
-        raise UsageError(f"--split {split}: {accepted}")
+        raise OptionError(f"--split {split}: {accepted}")
     first, second, third = (int(value * n + 1e-9) if shares else int(value) for value in values)
     if first + second + third > n or min(first, second, third) < 1:
-        raise UsageError(f"--split {split}: {accepted}")
+        raise OptionError(f"--split {split}: {accepted}")
     return first, second, third

@@ -15,7 +15,7 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.cli.data import LEARNT_CLASSES, Given, add_data, parts, seed, warn_of_seed
-from mechanisms.cli.results import UsageError, add_output, progress_bar, refuse_finished, write_results
+from mechanisms.cli.results_file import OptionError, add_output, progress_bar, refuse_finished, write_results
 
 if TYPE_CHECKING:
     from mechanisms.experiment.prediction import Prediction
@@ -110,12 +110,12 @@ def _run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Refuse options that do not go together, before anything is read or spent."""
     if options.store and options.seed is not None:
-        raise UsageError("--store keeps what real answers cost; accepted: without --seed")
+        raise OptionError("--store keeps what real answers cost; accepted: without --seed")
     if options.store and options.ids is None:
-        raise UsageError("--store without --ids; accepted: --ids NAME, a column, or --ids digest")
+        raise OptionError("--store without --ids; accepted: --ids NAME, a column, or --ids digest")
     if options.again and options.seed is not None:
         reason = "its noise could repeat that of an earlier release"
-        raise UsageError(f"--again was given with --seed: {reason}; accepted: --again without --seed")
+        raise OptionError(f"--again was given with --seed: {reason}; accepted: --again without --seed")
 
 
 def _earlier(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ def _earlier(options: argparse.Namespace) -> list[dict[str, Any]]:
         return [*found["earlier"], {name: found[name] for name in EARLIER}]
     except (KeyError, TypeError):
         accepted = "another file"
-        raise UsageError(f"--out {options.out}: holds the results of another command; accepted: {accepted}") from None
+        raise OptionError(f"--out {options.out}: holds the results of another command; accepted: {accepted}") from None
 
 
 def _run_name(options: argparse.Namespace, earlier: int, queries: Any) -> str | None:

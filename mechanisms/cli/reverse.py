@@ -7,7 +7,7 @@ from typing import Any
 
 import accountant as ac
 from mechanisms.cli.data import parts, warn_of_seed
-from mechanisms.cli.results import UsageError, output_of
+from mechanisms.cli.results_file import OptionError, output_of
 
 __all__ = ["add_reverse_options", "run_reverse"]
 
@@ -42,14 +42,14 @@ def run_reverse(options: argparse.Namespace) -> int:
     """Run `mechanisms label reverse-knn`."""
     from dataclasses import fields
 
-    from mechanisms.cli.outcome import columns_of, show, summary_of, total_of
+    from mechanisms.cli.summary import columns_of, show, summary_of, total_of
     from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting
 
     output, given = output_of(options), parts(options)
     replace = options.adjacency == "replace"
     if replace and options.records is not None:
         accepted = "--adjacency add-remove, or no --records: the number of records is public"
-        raise UsageError(f"--records {options.records} was given with --adjacency replace; accepted: {accepted}")
+        raise OptionError(f"--records {options.records} was given with --adjacency replace; accepted: {accepted}")
     named = vars(options)
     setting = ReverseSetting(
         **{each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.budgets.protocol import BudgetStore
+from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.datasets import Dataset
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.validation import check_count, check_real, nominal_count

@@ -2,7 +2,7 @@
 
 from mechanisms.federation.client import Client
 from mechanisms.federation.messages import MessageError
-from mechanisms.federation.server import MODELS, Counts, Server, add_up
+from mechanisms.federation.server import MODELS, ReleasedCounts, Server, add_up
 from mechanisms.federation.shuffler import Shuffler
 
-__all__ = ["MODELS", "Client", "Counts", "MessageError", "Server", "Shuffler", "add_up"]
+__all__ = ["MODELS", "Client", "MessageError", "ReleasedCounts", "Server", "Shuffler", "add_up"]

@@ -12,7 +12,7 @@ from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.federation.ledger import MemoryLedger, as_ledger
 from mechanisms.federation.messages import ClientCounts, Kind, Message, Reports, UnsuitableMessage, digest_of
 from mechanisms.federation.protocols import Protocol, protocol_of
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.targets import Charge, Target
 from mechanisms.noise.source import Seeded, as_randomness
 from mechanisms.validation import check_count, check_features
@@ -136,7 +136,7 @@ class Client(Exclusive):
             The ledger cannot be used. Nothing was drawn.
         """
         opened = Message.unpack(message)
-        setup = Setup.unpack(opened)
+        setup = RoundSetup.unpack(opened)
         self._check(setup)
         charge = None
         if setup.protocol != "counts":
@@ -154,7 +154,7 @@ class Client(Exclusive):
             kind, payload = Kind.REPORTS, self._reports(protocol, entries, opened.round).pack()
         return Message(kind, opened.round, opened.session, self._client, payload, digest_of(message)).pack()
 
-    def _check(self, setup: Setup) -> None:
+    def _check(self, setup: RoundSetup) -> None:
         """Refuse what this client's options do not allow; sees neither records nor labels."""
         if setup.protocol not in MODELS[self._model]:
             accepted = ", ".join(MODELS[self._model])

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.federation.messages import CorruptMessage, Reports, UnsuitableMessage
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.local_reports.by_name import Estimate, LocalRandomizer, MalformedReport, local_randomizer
 from mechanisms.local_reports.flooding import Flood
 from mechanisms.local_reports.noise_shares import MESSAGE_BYTES, NoiseShares
@@ -131,7 +131,7 @@ class SharesProtocol:
         return np.frombuffer(reports.body, "<u4").astype(np.uint32)
 
 
-def protocol_of(setup: Setup) -> Protocol:
+def protocol_of(setup: RoundSetup) -> Protocol:
     """The protocol of a setup that asks for reports; errors as for `protocol_for`."""
     return protocol_for(setup.protocol, setup.parameters, setup.shape, setup.n_neighbors, setup.n_labels)
 

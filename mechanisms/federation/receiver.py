@@ -14,7 +14,7 @@ from mechanisms.federation.messages import (
     UnsuitableMessage,
     WrongRound,
 )
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.validation import check_count
 
 __all__ = ["Receiver"]
@@ -31,7 +31,7 @@ class Receiver(Exclusive):
         self.limit = check_count("limit", limit, 1)
         self.session = bytes(16)
         self.round, self._open = 0, False
-        self._setup: Setup | None = None
+        self._setup: RoundSetup | None = None
         self._digest = bytes(32)
         self._begin()
 
@@ -65,7 +65,7 @@ class Receiver(Exclusive):
             raise UnsuitableMessage(f"{found}; accepted: from no client, that is 0")
         return received
 
-    def _closing(self) -> Setup:
+    def _closing(self) -> RoundSetup:
         if not self._open or self._setup is None:
             raise ac.ParameterError("close was called and no round is open; accepted: open, receive, close")
         return self._setup

@@ -34,7 +34,7 @@ import accountant as ac
 from mechanisms.federation.messages import CorruptMessage, Kind, Message, UnsuitableMessage
 from mechanisms.neighbours.reverse import Connections, votes_of
 
-__all__ = ["PROTOCOLS", "Setup"]
+__all__ = ["PROTOCOLS", "RoundSetup"]
 
 PROTOCOLS = ("counts", "randomized-response", "collision", "separation", "shares")
 LAYOUT = struct.Struct("<BBHIIIII")
@@ -46,7 +46,7 @@ MOST_QUERIES = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Setup:
+class RoundSetup:
     """What a round asks of every record.
 
     Parameters
@@ -125,7 +125,7 @@ class Setup:
         return Message(Kind.SETUP, round, session, 0, head + body).pack()
 
     @classmethod
-    def unpack(cls, message: Message) -> Setup:
+    def unpack(cls, message: Message) -> RoundSetup:
         """The setup in a message.
 
         Raises

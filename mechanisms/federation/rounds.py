@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.federation.balancing import balanced_prices
-from mechanisms.federation.round_setup import Setup
-from mechanisms.federation.server import Counts
+from mechanisms.federation.round_setup import RoundSetup
+from mechanisms.federation.server import ReleasedCounts
 from mechanisms.federation.targets import route_of
-from mechanisms.federation.trust_models import Release
+from mechanisms.federation.trust_models import RoundRelease
 from mechanisms.labelling import Labelling
 from mechanisms.queries import cluster_centres
 from mechanisms.students.network import NetworkStudent
@@ -60,7 +60,7 @@ class ReverseLabelling(Labelling):
     rounds : tuple of Round
     bytes_per_client : float
         Sent by a client, on average, over all rounds.
-    release : Release
+    release : RoundRelease
         Model, protocol, noise, and the price of a round; its `records_public` says whether the guarantee takes the
         number of records for public.
     """
@@ -68,7 +68,7 @@ class ReverseLabelling(Labelling):
     soft: NDArray[np.float64] | None = None
     rounds: tuple[Round, ...] = ()
     bytes_per_client: float = 0.0
-    release: Release | None = None
+    release: RoundRelease | None = None
 
     @property
     def queries(self) -> NDArray[np.float32]:
@@ -107,7 +107,7 @@ class Course:
 
     Parameters
     ----------
-    release : Release
+    release : RoundRelease
     n_queries : int
         s.
     soft_labels : bool
@@ -116,14 +116,14 @@ class Course:
         As for `ReverseKNN`.
     """
 
-    release: Release
+    release: RoundRelease
     n_queries: int
     soft_labels: bool
     balance: float
     make_student: Callable[[], Any] | None = None
 
     def run(
-        self, points: NDArray[np.float32], ask: Callable[[int, Setup], Counts]
+        self, points: NDArray[np.float32], ask: Callable[[int, RoundSetup], ReleasedCounts]
     ) -> tuple[tuple[Round, ...], NDArray[np.int64]]:
         """All rounds, and the labels (m, c) of the public points as ones and zeros.
 

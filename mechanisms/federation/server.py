@@ -51,15 +51,15 @@ from mechanisms.federation.protocols import (
     protocol_of,
 )
 from mechanisms.federation.receiver import Receiver
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.shuffler import Shuffler
 from mechanisms.noise.source import Randomness, as_randomness, noise_of
 
-__all__ = ["MODELS", "Client", "Counts", "Server", "Shuffler", "add_up"]
+__all__ = ["MODELS", "Client", "ReleasedCounts", "Server", "Shuffler", "add_up"]
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class ReleasedCounts:
     """Unbiased estimates of how many records voted for each query with each label.
 
     Attributes
@@ -132,7 +132,7 @@ class Server(Receiver):
         return self._event
 
     @exclusive
-    def open(self, setup: Setup) -> bytes:
+    def open(self, setup: RoundSetup) -> bytes:
         """Begin the next round; the message for all clients.
 
         Raises
@@ -155,7 +155,7 @@ class Server(Receiver):
         self._begin()
         return message
 
-    def _refuse_underpriced(self, setup: Setup, protocol: Protocol | None) -> None:
+    def _refuse_underpriced(self, setup: RoundSetup, protocol: Protocol | None) -> None:
         """A round is charged at the event: it must cost no more."""
         if protocol is None:
             covered, asked = covers_counts(self._event, setup.nonzeros), f"{setup.nonzeros} counts of each record"
@@ -229,7 +229,7 @@ class Server(Receiver):
         self._records += table.records
 
     @exclusive
-    def close(self) -> Counts:
+    def close(self) -> ReleasedCounts:
         """End the round: estimates of all counts, at the price of the event, charged first.
 
         Raises
@@ -245,10 +245,10 @@ class Server(Receiver):
             variance = np.full(setup.shape, noise_variance(self._event))
             hidden = self._event.adjacency == ac.Adjacency.ADD_REMOVE
             public = (None, None) if hidden else (self._records, len(self._heard))
-            return Counts(self._sum + noise, variance, *public)
+            return ReleasedCounts(self._sum + noise, variance, *public)
         reports = Reports(b"".join(self._bodies), self._protocol.report_bytes, self._records)
         counts, variance = (part.reshape(setup.shape) for part in self._protocol.estimate(reports))
-        return Counts(counts, variance, self._records, len(self._heard))
+        return ReleasedCounts(counts, variance, self._records, len(self._heard))
 
 
 def add_up(messages: Iterable[bytes], limit: int = LARGEST) -> bytes:

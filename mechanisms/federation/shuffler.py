@@ -14,7 +14,7 @@ from mechanisms.federation.ledger import as_ledger
 from mechanisms.federation.messages import LARGEST, Kind, Message, Reports, UnsuitableMessage, digest_of
 from mechanisms.federation.protocols import protocol_of
 from mechanisms.federation.receiver import Receiver
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.targets import Charge, Target
 from mechanisms.validation import check_count
 
@@ -85,7 +85,7 @@ class Shuffler(Receiver):
             `least`, or one that would cost more than the target allows. Nothing has changed.
         """
         message = Message.unpack(setup, self.limit)
-        opened = Setup.unpack(message)
+        opened = RoundSetup.unpack(message)
         if opened.protocol not in MODELS["shuffle"]:
             accepted = ", ".join(MODELS["shuffle"])
             raise UnsuitableMessage(f"protocol {opened.protocol} for a shuffler; accepted: {accepted}")

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.federation.client import Client
 from mechanisms.federation.ledger import MemoryLedger
-from mechanisms.federation.round_setup import Setup
-from mechanisms.federation.server import Counts, Server, Shuffler
-from mechanisms.federation.trust_models import Release
+from mechanisms.federation.round_setup import RoundSetup
+from mechanisms.federation.server import ReleasedCounts, Server, Shuffler
+from mechanisms.federation.trust_models import RoundRelease
 from mechanisms.noise.source import Randomness
 
 __all__ = ["Federation", "check_holders"]
@@ -26,7 +26,7 @@ class Federation:
 
     Parameters
     ----------
-    release : Release
+    release : RoundRelease
     records : float array of shape (n, d)
     y : array of shape (n,) or (n, c)
     holders : int array of shape (n,)
@@ -41,7 +41,7 @@ class Federation:
 
     def __init__(
         self,
-        release: Release,
+        release: RoundRelease,
         records: NDArray[np.float32],
         y: NDArray[Any],
         holders: NDArray[np.int64],
@@ -75,13 +75,13 @@ class Federation:
             self.shuffler = Shuffler(release.least, **target, enrolled=enrolled, ledger=MemoryLedger())
         self.bytes_per_client = 0.0
 
-    def resumed(self, answer: list[Any]) -> Counts:
+    def resumed(self, answer: list[Any]) -> ReleasedCounts:
         """A round that is in a journal."""
         counts, variance, records, clients, self.bytes_per_client = answer
         self.server.round += 1
-        return Counts(np.array(counts), np.array(variance), records, clients)
+        return ReleasedCounts(np.array(counts), np.array(variance), records, clients)
 
-    def run(self, setup: Setup) -> Counts:
+    def run(self, setup: RoundSetup) -> ReleasedCounts:
         """One round."""
         opening = self.server.open(setup)
         collector: Server | Shuffler = self.server

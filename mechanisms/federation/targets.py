@@ -12,7 +12,7 @@ from typing import Any
 import accountant as ac
 from mechanisms.federation.messages import MessageError, UnsuitableMessage
 from mechanisms.federation.protocols import SharesProtocol, as_one_event, protocol_for
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.local_reports.noise_shares import ROUTE as SHARES_ROUTE
 from mechanisms.validation import check_real
 
@@ -47,7 +47,7 @@ class Charge:
     crowd: int = 0
 
     @classmethod
-    def of(cls, setup: Setup, crowd: int = 0) -> Charge:
+    def of(cls, setup: RoundSetup, crowd: int = 0) -> Charge:
         """What a setup asks for."""
         return cls(setup.protocol, setup.parameters, *setup.shape, setup.n_neighbors, setup.n_labels, crowd)
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.federation.protocols import as_one_event, central_event
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.targets import ROUTE, Target, route_of, total_price
 from mechanisms.labelling import least_noise
 from mechanisms.local_reports.by_name import CollisionReports, LocalRandomizer, RandomizedBits, local_randomizer
 from mechanisms.local_reports.noise_shares import shares_for
 
-__all__ = ["NOISES", "RANDOMIZERS", "Release", "release_for"]
+__all__ = ["NOISES", "RANDOMIZERS", "RoundRelease", "release_for"]
 
 NOISES = ("laplace", "gaussian", "discrete-laplace", "discrete-gaussian")
 RANDOMIZERS = ("collision", "randomized-response", "separation", "best", "shares")
@@ -33,7 +33,7 @@ STEP = 1.001
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class RoundRelease:
     """What every round does, and what it costs.
 
     Attributes
@@ -70,9 +70,11 @@ class Release:
         """Whether the guarantee takes the number of records for public, and results tell it: but for ADD_REMOVE."""
         return bool(self.event.adjacency != ac.Adjacency.ADD_REMOVE)
 
-    def setup(self, queries: NDArray[np.float32], prices: NDArray[np.float64] | None = None) -> Setup:
+    def setup(self, queries: NDArray[np.float32], prices: NDArray[np.float64] | None = None) -> RoundSetup:
         """What a round with these queries asks of clients."""
-        return Setup(queries, self.n_classes, self.n_neighbors, self.n_labels, prices, self.protocol, self.parameters)
+        return RoundSetup(
+            queries, self.n_classes, self.n_neighbors, self.n_labels, prices, self.protocol, self.parameters
+        )
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
         """Of all rounds together; errors as for `accountant.epsilon`."""
@@ -95,7 +97,7 @@ def release_for(
     n_labels: int,
     dropout: float,
     adjacency: ac.Adjacency = ac.Adjacency.REPLACE,
-) -> Release:
+) -> RoundRelease:
     """The release of a model with the least noise that keeps (epsilon, delta) over all rounds; see `ReverseKNN`."""
     common: dict[str, Any] = {
         "model": model,
@@ -128,7 +130,7 @@ def release_for(
     return _shuffled(randomizer, make, epsilon, delta, common)
 
 
-def _central(noise: str, adjacency: ac.Adjacency, epsilon: float, delta: float, common: dict[str, Any]) -> Release:
+def _central(noise: str, adjacency: ac.Adjacency, epsilon: float, delta: float, common: dict[str, Any]) -> RoundRelease:
     """Noise on counts, some of which move by 1."""
     if delta == 0 and "gaussian" in noise:
         raise ac.ParameterError(f"delta = 0 with noise = {noise!r}; accepted: above 0, or noise = 'laplace'")
@@ -147,12 +149,12 @@ def _central(noise: str, adjacency: ac.Adjacency, epsilon: float, delta: float, 
             break
     else:
         scale = least_noise(plan, epsilon, delta, max(math.sqrt(moved) / epsilon, 1e-2), **ROUTE)
-    return Release(protocol="counts", parameters=(), event=event(scale), noise=scale, **common)
+    return RoundRelease(protocol="counts", parameters=(), event=event(scale), noise=scale, **common)
 
 
 def _local(
     name: str, make: Callable[..., LocalRandomizer], epsilon: float, delta: float, common: dict[str, Any]
-) -> Release:
+) -> RoundRelease:
     """Reports that are private by themselves, over all rounds."""
     rounds = common["rounds"]
 
@@ -172,7 +174,7 @@ def _local(
 
 def _shuffled(
     name: str, make: Callable[..., LocalRandomizer], epsilon: float, delta: float, common: dict[str, Any]
-) -> Release:
+) -> RoundRelease:
     """Reports of which each hides in the crowd of all others."""
     rounds, users = common["rounds"], common["least"]
     # a little below what any report may have when rounds simply add up, which meets the target
@@ -205,12 +207,12 @@ def _repeated(event: Any, rounds: int) -> ac.Composition:
     return run
 
 
-def _shares(domain: int, nonzeros: int, epsilon: float, delta: float, common: dict[str, Any]) -> Release:
+def _shares(domain: int, nonzeros: int, epsilon: float, delta: float, common: dict[str, Any]) -> RoundRelease:
     """Noise in shares, in as many messages as it takes."""
     shares = shares_for(domain, nonzeros, common["least"], epsilon, delta, rounds=common["rounds"])
     flood = shares.flood
     assert flood is not None  # a shuffler sees messages
-    return Release(
+    return RoundRelease(
         protocol="shares",
         parameters=(shares.scale, float(shares.participants), flood.shape, flood.ratio),
         event=shares.event,
@@ -219,7 +221,7 @@ def _shares(domain: int, nonzeros: int, epsilon: float, delta: float, common: di
     )
 
 
-def _reports(randomizer: LocalRandomizer, epsilon: float, common: dict[str, Any]) -> Release:
+def _reports(randomizer: LocalRandomizer, epsilon: float, common: dict[str, Any]) -> RoundRelease:
     parameters: tuple[float, ...]
     if isinstance(randomizer, RandomizedBits):
         name, parameters = "randomized-response", (epsilon,)
@@ -227,4 +229,4 @@ def _reports(randomizer: LocalRandomizer, epsilon: float, common: dict[str, Any]
         name, parameters = "collision", (epsilon, float(randomizer.buckets or 0))
     else:
         name, parameters = "separation", (epsilon,)
-    return Release(protocol=name, parameters=parameters, event=randomizer.event, noise=epsilon, **common)
+    return RoundRelease(protocol=name, parameters=parameters, event=randomizer.event, noise=epsilon, **common)

@@ -22,15 +22,15 @@ import accountant as ac
 from mechanisms.cli.data import SEED_WARNING, check_output, write_results
 from mechanisms.datasets import load
 from mechanisms.federation.messages import Message, MessageError, UnsuitableMessage
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.rounds import ReverseLabelling
-from mechanisms.federation.server import Counts, Server
+from mechanisms.federation.server import ReleasedCounts, Server
 from mechanisms.flower.options import RunOptions
 from mechanisms.flower.parcels import parcel, unwrapped
 from mechanisms.noise.source import as_randomness
 from mechanisms.validation import check_count
 
-__all__ = ["FederationError", "Rounds", "app", "label", "main"]
+__all__ = ["FederationError", "FlowerRounds", "app", "label", "main"]
 
 log = logging.getLogger("flwr")
 
@@ -42,7 +42,7 @@ class FederationError(ac.AccountantError, RuntimeError):
     """Too few clients came or answered; the round that was open has released nothing."""
 
 
-class Rounds:
+class FlowerRounds:
     """Rounds over Flower's grid.
 
     Parameters
@@ -65,7 +65,7 @@ class Rounds:
         self.answers: list[int] = []
         self.records: list[int | None] = []
 
-    def run(self, setup: Setup) -> Counts:
+    def run(self, setup: RoundSetup) -> ReleasedCounts:
         """One round with all clients that are there.
 
         Raises
@@ -117,7 +117,7 @@ class Rounds:
         return True
 
 
-def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[ReverseLabelling, Rounds]:
+def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[ReverseLabelling, FlowerRounds]:
     """Label public points by the votes of all clients, round after round, as `ReverseKNN.label` does in one process.
 
     Raises
@@ -133,7 +133,7 @@ def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[
     release = knn.planned(1, options.classes)
     # before anything is sent: what cannot be priced is not released
     release.guarantee(options.delta)
-    rounds = Rounds(grid, Server(release.model, release.event, as_randomness(knn.rng)), options)
+    rounds = FlowerRounds(grid, Server(release.model, release.event, as_randomness(knn.rng)), options)
     done, sets = knn.course(release).run(points, lambda _, setup: rounds.run(setup))
     labelling = ReverseLabelling(
         labels=sets.argmax(axis=1),
@@ -166,7 +166,7 @@ def main(grid: Any, context: Any) -> None:
     log.info("%d labels in %s; %s", len(labelling.labels), out, labelling.guarantee(options.delta))
 
 
-def summary_of(labelling: ReverseLabelling, rounds: Rounds, options: RunOptions) -> dict[str, Any]:
+def summary_of(labelling: ReverseLabelling, rounds: FlowerRounds, options: RunOptions) -> dict[str, Any]:
     """What was released, and what it cost; for JSON, which has no infinity."""
     price, release = labelling.guarantee(options.delta), labelling.release
     assert release is not None

@@ -26,7 +26,7 @@ from mechanisms import individual_knn, labelling, noisy_sgd, private_knn
 from mechanisms.cli import main
 from mechanisms.federation.ledger import MemoryLedger
 from mechanisms.federation.protocols import LocalProtocol, SharesProtocol
-from mechanisms.federation.server import Counts, Server, Shuffler
+from mechanisms.federation.server import ReleasedCounts, Server, Shuffler
 from mechanisms.noise import source as noise
 from mechanisms.rounds import label_in_rounds
 from mechanisms.students.network import NetworkStudent
@@ -143,7 +143,7 @@ def walked():
         yield "Reverse k-NN", f"reverse {name}", model
         yield "Reverse k-NN", f"labelling of reverse {name}", out
         yield "Reverse k-NN", f"round of reverse {name}", out.rounds[0]
-    counts = Counts(np.zeros((1, 1)), np.ones((1, 1)), 3, 2)
+    counts = ReleasedCounts(np.zeros((1, 1)), np.ones((1, 1)), 3, 2)
     yield "Reverse k-NN", "counts", counts
     for name, party in parties().items():
         yield "Parties of reverse k-NN", name, party

@@ -10,7 +10,7 @@ import mechanisms as mx
 from mechanisms.federation.client import Client
 from mechanisms.federation.messages import Message, Reports
 from mechanisms.federation.protocols import central_event, protocol_of
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.server import Server
 from mechanisms.federation.trust_models import release_for
 
@@ -107,7 +107,7 @@ def test_more_rounds_than_planned_are_charged():
     planned = release(rounds=2)
     server = Server("central", planned.event, rng=0)
     for number in range(1, 4):
-        server.open(Setup(QUERIES, 2))
+        server.open(RoundSetup(QUERIES, 2))
         server.close()
         assert server.spent_ == number * planned.event
     assert ac.epsilon(server.spent_, 0.0).epsilon == pytest.approx(1.5)

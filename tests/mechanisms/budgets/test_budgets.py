@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from mechanisms.budgets import bases as budget_bases
-from mechanisms.budgets.image import Image
-from mechanisms.budgets.rows import BLOCK, COLUMNS
+from mechanisms.budgets import backends
+from mechanisms.budgets.snapshot import Snapshot
 from mechanisms.budgets.store import StoreError, open_store
+from mechanisms.budgets.store_format import BLOCK, COLUMNS
 from tests.mechanisms.children import KILLS, listen, start
 
 IDS = [f"record {i}" for i in range(40)]
@@ -404,16 +404,16 @@ def test_a_fault_at_every_statement_and_commit(new):
                 with store.batch():
                     for table in COLUMNS:
                         store._run(f"DELETE FROM {table}")
-                store._image = Image(store._base)
-            base = store._base
-            store._base = Tripwire(base, moment)
-            store._image = Image(store._base)
+                store._snapshot = Snapshot(store._backend)
+            base = store._backend
+            store._backend = Tripwire(base, moment)
+            store._snapshot = Snapshot(store._backend)
             try:
                 use(store, granted)
                 gone_off = False
             except Fault:
-                store._base = base
-                store._image._base = base
+                store._backend = base
+                store._snapshot._backend = base
                 check_after_fault(where, store, granted, 3)
     assert moment > 80
 
@@ -432,7 +432,7 @@ def test_an_interrupt_at_every_step_of_sqlite(memory):
             return passed == moment  # noqa: B023
 
         with open_store(where) as store:
-            store._base._database._connection.set_progress_handler(stop, 1)
+            store._backend._database._connection.set_progress_handler(stop, 1)
             try:
                 use(store, granted)
                 gone_off = False
@@ -444,8 +444,8 @@ def test_an_interrupt_at_every_step_of_sqlite(memory):
 def test_a_full_disk(tmp_path):
     with open_store(tmp_path / "store") as store:
         granted = 0
-        ((pages,),) = store._base._database._connection.execute("PRAGMA page_count")
-        store._base._database._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        ((pages,),) = store._backend._database._connection.execute("PRAGMA page_count")
+        store._backend._database._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
 
         def fill():
             nonlocal granted
@@ -721,7 +721,7 @@ def test_addresses_of_one_file(tmp_path, monkeypatch):
 
 
 def test_no_process_waits_for_ever(new, monkeypatch):
-    monkeypatch.setattr(budget_bases, "WAIT", 1)
+    monkeypatch.setattr(backends, "WAIT", 1)
     where = new()
     with open_store(where) as store, open_store(where) as other:
         with store.batch():

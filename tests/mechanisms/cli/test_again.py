@@ -9,8 +9,7 @@ import pytest
 
 import accountant as ac
 from mechanisms.budgets.journal import Journal, Part
-from mechanisms.cli import main
-from mechanisms.cli import results as cli_results
+from mechanisms.cli import main, results_file
 from mechanisms.experiment.written import composition_of
 from mechanisms.private_knn import PrivateKNN
 
@@ -141,7 +140,7 @@ def test_killed_between_results_and_journal(run, tmp_path, monkeypatch, releases
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(cli_results, "_remove_journal", killed)
+        patched.setattr(results_file, "_remove_journal", killed)
         assert run(*KNN, "--out", "a.npz")[0] == 130
     assert {"a.npz", "a.npz.journal"} <= set(names(tmp_path))
     assert len(releases) == 15
@@ -204,14 +203,14 @@ def test_a_run_refused_late_leaves_no_journal(run, tmp_path):
 
 def test_results_that_came_while_the_data_was_read(run, tmp_path, monkeypatch, releases):
     """Another process finishes between the look at the file and the first draw."""
-    parts = cli_results.Output.opened
+    parts = results_file.Output.opened
 
     def late(self):
-        monkeypatch.setattr(cli_results.Output, "opened", parts)
+        monkeypatch.setattr(results_file.Output, "opened", parts)
         assert main([*KNN, "--out", "a.npz"]) == 0
         return parts(self)
 
-    monkeypatch.setattr(cli_results.Output, "opened", late)
+    monkeypatch.setattr(results_file.Output, "opened", late)
     status, _, err = run(*KNN, "--out", "a.npz")
     assert status == 2
     assert "another process has just finished a run into it" in err

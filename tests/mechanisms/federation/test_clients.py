@@ -27,7 +27,7 @@ from mechanisms.federation.messages import (
     UnsuitableMessage,
     digest_of,
 )
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.targets import Charge, Target, total_price
 from mechanisms.federation.trust_models import release_for
 
@@ -47,7 +47,7 @@ def client(y, model="local", **changed):
 
 
 def opening(protocol="randomized-response", parameters=(1.0,), classes=3, number=1, session=SESSION, **changed):
-    setup = Setup(QUERIES, classes, protocol=protocol, parameters=parameters, **changed)
+    setup = RoundSetup(QUERIES, classes, protocol=protocol, parameters=parameters, **changed)
     return setup.pack(number, session)
 
 
@@ -101,7 +101,7 @@ def test_a_round_is_held_against_the_client_s_own_number_of_classes():
     ],
 )
 def test_a_setup_that_does_not_fit_the_options_is_refused(changed, match):
-    setup = Setup(**{"queries": QUERIES, "n_classes": 3, **changed})
+    setup = RoundSetup(**{"queries": QUERIES, "n_classes": 3, **changed})
     with pytest.raises(UnsuitableMessage, match=match):
         client([0, 1], "central").answer(setup.pack(1, SESSION))
 
@@ -158,7 +158,7 @@ def test_neighbours_answer_and_refuse_alike(data, tmp_path_factory):
         asked(each, number) for number, each in enumerate(data.draw(st.lists(setups(model), min_size=1, max_size=3)), 1)
     ]
     # how many messages hide the shares of noise is noise itself: their number is not compared
-    shares = [ask != b"" and Setup.unpack(Message.unpack(ask)).protocol == "shares" for ask in asks]
+    shares = [ask != b"" and RoundSetup.unpack(Message.unpack(ask)).protocol == "shares" for ask in asks]
     seen, folder = [], tmp_path_factory.mktemp("ledgers")
     for number, rows in enumerate(([*range(n)], [*range(n - 1), n])):
         ledger = folder / f"{number}.ledger"

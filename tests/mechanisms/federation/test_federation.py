@@ -28,7 +28,7 @@ from mechanisms.federation.messages import (
     WrongRound,
     digest_of,
 )
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.server import Client, Server, Shuffler, add_up
 
 RNG = np.random.default_rng(0)
@@ -38,10 +38,10 @@ QUERIES = RNG.normal(size=(5, 4)).astype(np.float32)
 NOISE = ac.Laplace(2.0, 1.0, 2, adjacency=ac.Adjacency.REPLACE)
 PURE = ac.PureDP(2.0, ac.Adjacency.REPLACE)
 SETUPS = {
-    "counts": Setup(QUERIES, 3),
-    "randomized-response": Setup(QUERIES, 3, protocol="randomized-response", parameters=(2.0,)),
-    "collision": Setup(QUERIES, 3, protocol="collision", parameters=(2.0, 9.0)),
-    "separation": Setup(QUERIES, 3, protocol="separation", parameters=(2.0,)),
+    "counts": RoundSetup(QUERIES, 3),
+    "randomized-response": RoundSetup(QUERIES, 3, protocol="randomized-response", parameters=(2.0,)),
+    "collision": RoundSetup(QUERIES, 3, protocol="collision", parameters=(2.0, 9.0)),
+    "separation": RoundSetup(QUERIES, 3, protocol="separation", parameters=(2.0,)),
 }
 
 
@@ -296,7 +296,7 @@ def test_a_client_does_not_answer_in_a_model_it_did_not_agree_to(model, protocol
 
 @pytest.mark.parametrize("parameters", [(), (2.0, 9.0), (0.0,), (-1.0,)])
 def test_a_setup_whose_protocol_cannot_be_is_refused(parameters):
-    setup = Setup(QUERIES, 3, protocol="randomized-response", parameters=parameters)
+    setup = RoundSetup(QUERIES, 3, protocol="randomized-response", parameters=parameters)
     client = Client(X, Y, 1, "local", rng=0, **TARGETS["local"])
     with pytest.raises(CorruptMessage, match="accepted"):
         client.answer(setup.pack(1, bytes(16)))

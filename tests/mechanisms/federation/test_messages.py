@@ -23,7 +23,7 @@ from mechanisms.federation.messages import (
     UnsuitableMessage,
     digest_of,
 )
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 
 SESSION = bytes(range(16))
 DIGEST = bytes(range(100, 132))
@@ -47,7 +47,7 @@ def a_setup(**changed):
         "n_neighbors": 2,
         "prices": np.arange(4.0),
     }
-    return Setup(**{**given, "protocol": "collision", "parameters": (1.5, 9.0), **changed})
+    return RoundSetup(**{**given, "protocol": "collision", "parameters": (1.5, 9.0), **changed})
 
 
 def test_the_layout_is_the_documented_one():
@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_not_written():
 def test_a_setup_arrives_as_it_left():
     setup = a_setup()
     message = Message.unpack(setup.pack(2, SESSION))
-    found = Setup.unpack(message)
+    found = RoundSetup.unpack(message)
     assert (message.kind, message.round, message.client) == (Kind.SETUP, 2, 0)
     np.testing.assert_array_equal(found.queries, setup.queries)
     np.testing.assert_array_equal(found.prices, setup.prices)
@@ -205,7 +205,7 @@ def test_any_setup_is_read_or_refused_by_name(data):
     cut = data.draw(st.integers(0, len(payload)))
     for body in (payload, payload[:cut]):
         try:
-            found = Setup.unpack(Message(Kind.SETUP, 1, SESSION, 0, bytes(body)))
+            found = RoundSetup.unpack(Message(Kind.SETUP, 1, SESSION, 0, bytes(body)))
         except MessageError:
             continue
         assert np.isfinite(found.queries).all()
@@ -233,4 +233,4 @@ def test_a_setup_that_cannot_be_is_refused(changed):
 
 def test_a_setup_of_another_kind_is_refused():
     with pytest.raises(UnsuitableMessage, match="COUNTS; accepted: SETUP"):
-        Setup.unpack(Message.unpack(packed()))
+        RoundSetup.unpack(Message.unpack(packed()))

@@ -18,7 +18,7 @@ from mechanisms.federation.messages import (
     digest_of,
 )
 from mechanisms.federation.protocols import central_event, protocol_of
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.server import Server, Shuffler
 from mechanisms.federation.trust_models import release_for
 
@@ -30,7 +30,7 @@ SESSION = bytes(16)
 
 
 def opening(protocol, parameters, number=1, session=SESSION):
-    return Setup(QUERIES, 3, protocol=protocol, parameters=parameters).pack(number, session)
+    return RoundSetup(QUERIES, 3, protocol=protocol, parameters=parameters).pack(number, session)
 
 
 def gullible(number, rows):
@@ -83,9 +83,9 @@ def test_what_clients_were_asked_is_what_the_shuffler_opened(protocol, parameter
 
 def test_what_a_shuffler_opened_is_what_the_server_asked():
     server = Server("shuffle", ac.Collision(1.0, 1, 9))
-    setup = Setup(QUERIES, 3, protocol="collision", parameters=(1.0, 9.0))
+    setup = RoundSetup(QUERIES, 3, protocol="collision", parameters=(1.0, 9.0))
     ask = server.open(setup)
-    other = Setup(QUERIES + 1, 3, protocol="collision", parameters=(1.0, 9.0)).pack(1, server.session)
+    other = RoundSetup(QUERIES + 1, 3, protocol="collision", parameters=(1.0, 9.0)).pack(1, server.session)
     middle = shuffler(1, max_epsilon=9.0)
     middle.open(other)
     middle.receive(gullible(1, [1]).answer(other))
@@ -184,7 +184,7 @@ REPLACE, ADD_REMOVE = ac.Adjacency.REPLACE, ac.Adjacency.ADD_REMOVE
 @pytest.mark.parametrize(("adjacency", "moved"), [(REPLACE, 8), (ADD_REMOVE, 4)])
 def test_a_server_opens_no_round_that_moves_more_than_it_charges(noise, adjacency, moved):
     """Two queries and two labels of a record: 8 counts move where it is replaced, 4 where it is added."""
-    setup = Setup(QUERIES, 3, 2, 2)
+    setup = RoundSetup(QUERIES, 3, 2, 2)
     with pytest.raises(ac.ParameterError, match="a setup for 4 counts of each record; accepted: what event = "):
         Server("central", central_event(noise, 3.0, moved - 1, adjacency), 0).open(setup)
     for enough in (moved, moved + 1):
@@ -200,8 +200,8 @@ def test_noise_that_is_not_for_counts_is_refused(event):
 
 
 def test_reports_are_charged_at_no_less_than_they_cost():
-    setup = Setup(QUERIES, 3, protocol="collision", parameters=(1.0, 9.0))
-    shares = Setup(QUERIES, 3, protocol="shares", parameters=(20.0, 1000.0, 20.0, 0.95))
+    setup = RoundSetup(QUERIES, 3, protocol="collision", parameters=(1.0, 9.0))
+    shares = RoundSetup(QUERIES, 3, protocol="shares", parameters=(20.0, 1000.0, 20.0, 0.95))
     own, shuffled = ac.Collision(1.0, 1, 9), ac.Shuffled(ac.Collision(1.0, 1, 9), 50)
     for model, event, asked in (
         ("local", own, setup),
@@ -229,7 +229,7 @@ def test_reports_are_charged_at_no_less_than_they_cost():
 
 def test_a_server_takes_no_smaller_crowd_than_it_charges():
     server = Server("shuffle", ac.Shuffled(ac.Collision(1.0, 1, 9), 3))
-    ask = server.open(Setup(QUERIES, 3, protocol="collision", parameters=(1.0, 9.0)))
+    ask = server.open(RoundSetup(QUERIES, 3, protocol="collision", parameters=(1.0, 9.0)))
     few = shuffler(2, max_epsilon=9.0)
     few.open(ask)
     for number in (1, 2):
@@ -249,7 +249,7 @@ def test_under_add_remove_nothing_tells_how_many_there_are():
     found = []
     for rows in (slice(0, 10), slice(0, 11)):
         server = Server("central", central_event("laplace", 3.0, 1, ADD_REMOVE), 0)
-        ask = server.open(Setup(QUERIES, 3))
+        ask = server.open(RoundSetup(QUERIES, 3))
         for number in range(1, len(X[rows]) + 1):
             server.receive(Client(X[number - 1 : number], Y[number - 1 : number], number).answer(ask))
         counts = server.close()

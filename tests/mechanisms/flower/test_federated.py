@@ -25,7 +25,7 @@ from mechanisms.federation.messages import (
     SummedCounts,
     UnsuitableMessage,
 )
-from mechanisms.federation.round_setup import Setup
+from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.flower import APP
 from mechanisms.flower.options import NodeOptions, RunOptions
 from mechanisms.noise.source import as_randomness
@@ -277,11 +277,11 @@ def test_a_setup_is_answered_once_and_never_after_a_later_one(folder):
 
 def test_a_node_s_target_is_the_client_s(folder):
     config = {"records": str(folder / "3.npz"), "model": "local", "max-epsilon": 2.0, "delta": 1e-6}
-    small = Setup(PUBLIC[:4], 4, protocol="randomized-response", parameters=(0.1,))
+    small = RoundSetup(PUBLIC[:4], 4, protocol="randomized-response", parameters=(0.1,))
     options = NodeOptions.of(config)
     for number in range(1, 22):  # a sum of epsilons would stop after 20
         client.answer(small.pack(number, bytes(16)), options, 3)
-    large = Setup(PUBLIC[:4], 4, protocol="randomized-response", parameters=(1.9,))
+    large = RoundSetup(PUBLIC[:4], 4, protocol="randomized-response", parameters=(1.9,))
     with pytest.raises(UnsuitableMessage, match="at delta = 1e-06; accepted: at most max_epsilon = 2"):
         client.answer(large.pack(22, bytes(16)), options, 3)
     assert Ledger(folder / "3.npz.ledger").spent().releases == 21

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.budgets.protocol import BudgetStore
+from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.neighbours.kernels import Features, Floats
 from mechanisms.validation import shorten
 
-__all__ = ["Run"]
+__all__ = ["PredictionRun"]
 
 
-class Run:
+class PredictionRun:
     """Queries that are answered in order, some of them perhaps before.
 
     Parameters

@@ -1,4 +1,4 @@
-"""A store as one process sees it: what is in its rows, held in memory and kept up to date."""
+"""The contents of a store in the memory of one process, kept up to date with its rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mechanisms.budgets.bases import Base, Run, StoreError
-from mechanisms.budgets.rows import (
+from mechanisms.budgets.backends import Backend, Execute, StoreError
+from mechanisms.budgets.store_format import (
     BLOCK,
     Head,
+    Integers,
     digest,
     mixed,
     old_totals,
@@ -23,15 +23,12 @@ from mechanisms.budgets.rows import (
     totals_of,
 )
 
-__all__ = ["Image"]
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+__all__ = ["Snapshot"]
 
 UNSETTLED = bytes(16)
 
 
-class Image:
+class Snapshot:
     """Names, totals and the head of a store, as of the last transaction.
 
     Attributes
@@ -44,8 +41,8 @@ class Image:
         With what the transaction that is open has changed so far.
     """
 
-    def __init__(self, base: Base) -> None:
-        self._base = base
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self.where: dict[str, int] = {}
         self.totals: Integers = np.empty(0, np.int64)
         self.head = Head(-1, 0, 0, UNSETTLED, bytes(16), b"")
@@ -55,7 +52,7 @@ class Image:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    def read(self, run: Run) -> None:
+    def read(self, run: Execute) -> None:
         """What other processes wrote; the first time all of it, and whether all of it is there.
 
         Raises
@@ -64,13 +61,13 @@ class Image:
             Rows are missing or damaged, or the store is older than when it was last read.
         """
         seen = self._written
-        if seen is None and self._base.has(run, "knn_charges"):
-            _convert(Image(self._base), run)
+        if seen is None and self._backend.has(run, "knn_charges"):
+            _convert(Snapshot(self._backend), run)
         head = self.read_head(run)
         if seen is not None and (head.stamp < seen.stamp or head.key != seen.key):
             raise StoreError(
-                f"{self._base.name}: older than when it was last read: it was put back from a copy, and forgets what "
-                "was spent since; accepted: the latest one"
+                f"{self._backend.name}: older than when it was last read: it was put back from a copy, and forgets "
+                "what was spent since; accepted: the latest one"
             )
         self.head = self._written = head
         if seen is None or seen.stamp < head.stamp:
@@ -80,7 +77,7 @@ class Image:
             self._check_settings(run)
             self._check_mix(run)
 
-    def read_head(self, run: Run) -> Head:
+    def read_head(self, run: Execute) -> Head:
         """The head that is there, or a new one."""
         rows = [bytes(row) for (row,) in run("SELECT head FROM knn_head")]
         if rows:
@@ -94,7 +91,7 @@ class Image:
         run("INSERT INTO knn_head VALUES (:head)", head=head.packed())
         return head
 
-    def _read_names(self, run: Run, seen: int) -> None:
+    def _read_names(self, run: Execute, seen: int) -> None:
         rows = list(run("SELECT seq, names, digest FROM knn_names WHERE seq > :seen ORDER BY seq", seen=seen))
         for number, (seq, names, check) in enumerate(rows, seen + 1):
             if seq != number or bytes(check) != digest(seq, names):
@@ -105,7 +102,7 @@ class Image:
             raise self.damaged("names")
         self.head = replace(self.head, rows=seen + len(rows), records=len(self.where))
 
-    def _read_totals(self, run: Run, seen: bytes) -> None:
+    def _read_totals(self, run: Execute, seen: bytes) -> None:
         columns = "block, stamp, totals, digest"
         rows = run(f"SELECT {columns} FROM knn_totals WHERE stamp > :seen ORDER BY block", seen=seen)
         for block, stamp, totals, check in rows:
@@ -122,13 +119,13 @@ class Image:
             raise self.damaged("totals")
         self._make_room(run)
 
-    def _check_settings(self, run: Run) -> None:
+    def _check_settings(self, run: Execute) -> None:
         text = self._settings(run)
         if self.head.settings not in (UNSETTLED, digest(text)):
             raise self.damaged("the settings")
         self.head = replace(self.head, settings=UNSETTLED if text is None else digest(text))
 
-    def _check_mix(self, run: Run) -> None:
+    def _check_mix(self, run: Execute) -> None:
         """Rows of different moments, as in a copy, are no less than what was spent; answers among them do not count."""
         runs = list(run("SELECT number, name, header, digest FROM knn_runs"))
         answers = list(run("SELECT place, answers, digest FROM knn_answers"))
@@ -144,13 +141,13 @@ class Image:
     def damaged(self, what: str) -> StoreError:
         """What to raise where rows are not what was written."""
         return StoreError(
-            f"{self._base.name}: damaged: {what} are not what was written; accepted: a store, copied by "
+            f"{self._backend.name}: damaged: {what} are not what was written; accepted: a store, copied by "
             "Store.copy_to or while nobody writes to it"
         )
 
     # --- writing ---------------------------------------------------------------------------------------
 
-    def write(self, run: Run) -> None:
+    def write(self, run: Execute) -> None:
         """Rows that have changed, and the head."""
         if self.head == self._written and not self._blocks:
             return
@@ -180,7 +177,7 @@ class Image:
         self.totals[where] += units
         self._blocks.update(np.unique(where // BLOCK).tolist())
 
-    def enter(self, run: Run, names: Sequence[str]) -> None:
+    def enter(self, run: Execute, names: Sequence[str]) -> None:
         """New names, at the positions that follow."""
         if not names:
             return
@@ -191,7 +188,7 @@ class Image:
         self.head = replace(self.head, rows=row, records=len(self.where))
         self._make_room(run)
 
-    def _make_room(self, run: Run) -> None:
+    def _make_room(self, run: Execute) -> None:
         """A total for every name."""
         while len(self.totals) < len(self.where):
             block, text = len(self._digests), bytes(8 * BLOCK)
@@ -212,18 +209,18 @@ class Image:
 
     # --- settings --------------------------------------------------------------------------------------
 
-    def _settings(self, run: Run) -> str | None:
+    def _settings(self, run: Execute) -> str | None:
         rows = [text for (text,) in run("SELECT settings FROM knn_settings")]
         if len(rows) > 1:
             raise self.damaged("the settings")
         return rows[0] if rows else None
 
-    def settings(self, run: Run) -> dict[str, Any] | None:
+    def settings(self, run: Execute) -> dict[str, Any] | None:
         """What the units mean; None before it is fixed."""
         text = self._settings(run)
         return None if text is None else json.loads(text)
 
-    def settle(self, run: Run, settings: dict[str, Any]) -> None:
+    def settle(self, run: Execute, settings: dict[str, Any]) -> None:
         """Fix what the units mean."""
         text = json.dumps(settings)
         run("INSERT INTO knn_settings VALUES (:settings)", settings=text)
@@ -234,19 +231,19 @@ class Image:
         self.head = replace(self.head, mix=mixed(self.head.mix, *digests))
 
 
-def _convert(image: Image, run: Run) -> None:
+def _convert(snapshot: Snapshot, run: Execute) -> None:
     """From the tables of the first version, which are dropped."""
     names = [name for _, text in run("SELECT seq, names FROM knn_records ORDER BY seq") for name in json.loads(text)]
     totals = old_totals(len(names), run("SELECT seq, positions, totals FROM knn_charges ORDER BY seq"))
     if totals is None or len(set(names)) < len(names):
-        raise image.damaged("names")
-    settings = image.settings(run)
-    image.head = image.read_head(run)
+        raise snapshot.damaged("names")
+    settings = snapshot.settings(run)
+    snapshot.head = snapshot.read_head(run)
     if settings is not None:  # identifiers were never made by a store
         run("DELETE FROM knn_settings")
-        image.settle(run, {**settings, "identifiers": "given"})
+        snapshot.settle(run, {**settings, "identifiers": "given"})
     for table in ("knn_charges", "knn_records"):
         run(f"DROP TABLE {table}")
-    image.enter(run, names)
-    image.add(np.arange(len(names)), totals)
-    image.write(run)
+    snapshot.enter(run, names)
+    snapshot.add(np.arange(len(names)), totals)
+    snapshot.write(run)

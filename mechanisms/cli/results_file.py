@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Kept",
+    "OptionError",
     "Output",
-    "UsageError",
     "add_output",
     "check_output",
     "output_of",
@@ -39,7 +39,7 @@ OUTPUTS = (".npz", ".parquet")
 Tick = Callable[[int], None]
 
 
-class UsageError(ac.AccountantError, ValueError):
+class OptionError(ac.AccountantError, ValueError):
     """Options that do not go together, or an output that cannot be written."""
 
 
@@ -64,12 +64,12 @@ def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
 
     Raises
     ------
-    UsageError
+    OptionError
         The file cannot be written; it holds a finished run, and ``--again`` was not given; or it holds something else.
     """
     if not options.out:
         if options.again:
-            raise UsageError("--again was given without --out; accepted: with the file of a finished run")
+            raise OptionError("--again was given without --out; accepted: with the file of a finished run")
         return None
     path = Path(options.out)
     check_output(path)
@@ -79,7 +79,7 @@ def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
     found = _summary_in(path)
     if not options.again:
         accepted = "another file, or --again, which releases and pays again"
-        raise UsageError(f"--out {path}: holds the results of a finished run; accepted: {accepted}")
+        raise OptionError(f"--out {path}: holds the results of a finished run; accepted: {accepted}")
     return found
 
 
@@ -98,7 +98,7 @@ def _summary_in(path: Path) -> dict[str, Any]:
             raise TypeError("no summary")
     except Exception:  # whatever a decoder raises on other files
         accepted = "another file, this one is left as it is"
-        raise UsageError(f"--out {path}: is there and holds no results of a run; accepted: {accepted}") from None
+        raise OptionError(f"--out {path}: is there and holds no results of a run; accepted: {accepted}") from None
     return found
 
 
@@ -132,7 +132,7 @@ class Output:
 
         Raises
         ------
-        UsageError
+        OptionError
             Another process has finished a run into the same file since it was looked at.
         JournalError
             Another process holds the journal, or it cannot be used.
@@ -166,7 +166,7 @@ class Output:
         there = len(_summary_in(self.path).get("earlier", [])) + 1 if self.path.exists() else 0
         if there != len(self.earlier):
             accepted = "one process at a time"
-            raise UsageError(
+            raise OptionError(
                 f"--out {self.path}: another process has just finished a run into it; accepted: {accepted}"
             )
 
@@ -219,7 +219,7 @@ def output_of(options: argparse.Namespace) -> Output:
     """What `--out` and `--again` ask for; errors as for `refuse_finished`."""
     if options.again and options.seed is not None:
         reason = "its noise could repeat that of an earlier release"
-        raise UsageError(f"--again was given with --seed: {reason}; accepted: --again without --seed")
+        raise OptionError(f"--again was given with --seed: {reason}; accepted: --again without --seed")
     found = refuse_finished(options)
     if not options.out:
         return Output(None, [], ac.Composition())
@@ -228,7 +228,7 @@ def output_of(options: argparse.Namespace) -> Output:
         later = sorted(path.parent.glob(f"{glob.escape(path.name)}.again-*.journal"))
         if later:
             accepted = "the results file beside it, or another name"
-            raise UsageError(
+            raise OptionError(
                 f"--out {path}: is not there, but {later[0].name} of a later release is; accepted: {accepted}"
             )
         return Output(path, [], ac.Composition())
@@ -238,7 +238,7 @@ def output_of(options: argparse.Namespace) -> Output:
         composition = sum((composition_of(each["releases"]) for each in earlier), ac.Composition())
     except (ac.AccountantError, KeyError, TypeError) as error:
         what = f"its summary does not tell what was released ({shorten(str(error))})"
-        raise UsageError(f"--out {path}: {what}; accepted: another file") from None
+        raise OptionError(f"--out {path}: {what}; accepted: another file") from None
     return Output(path, earlier, composition)
 
 
@@ -262,9 +262,9 @@ def meant(path: Path) -> Path:
 def check_output(path: Path) -> None:
     """Refuse an output that could not be written, before anything is spent."""
     if path.suffix not in OUTPUTS:
-        raise UsageError(f"--out {path}: accepted: a file ending in {' or '.join(OUTPUTS)}")
+        raise OptionError(f"--out {path}: accepted: a file ending in {' or '.join(OUTPUTS)}")
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--out {path}: accepted: a file in an existing directory that can be written")
+        raise OptionError(f"--out {path}: accepted: a file in an existing directory that can be written")
     if path.suffix == ".parquet":
         from mechanisms.validation import require
 
@@ -290,7 +290,7 @@ def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) 
         os.replace(partial, path)
         _sync(path.parent)  # the name, too, before anything is removed that the results stand for
     except OSError as error:
-        raise UsageError(f"--out {path}: {error.strerror}; accepted: a file that can be written") from None
+        raise OptionError(f"--out {path}: {error.strerror}; accepted: a file that can be written") from None
     finally:
         with suppress(FileNotFoundError):
             os.remove(partial)

@@ -10,7 +10,7 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.cli.data import LEARNT_CLASSES, Given
-from mechanisms.cli.results import Output
+from mechanisms.cli.results_file import Output
 from mechanisms.experiment.written import tables_of
 
 if TYPE_CHECKING:

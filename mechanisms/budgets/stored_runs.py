@@ -6,32 +6,28 @@ import json
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mechanisms.budgets.bases import Run, StoreError
-from mechanisms.budgets.image import Image
-from mechanisms.budgets.rows import ANSWERS, answers_of, digest, packed_answers
+from mechanisms.budgets.backends import Execute, StoreError
+from mechanisms.budgets.snapshot import Snapshot
+from mechanisms.budgets.store_format import ANSWERS, Floats, Integers, answers_of, digest, packed_answers
 
-__all__ = ["Runs"]
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+__all__ = ["StoredRuns"]
 
 
-class Runs:
+class StoredRuns:
     """Runs of a store, in the transaction that is open.
 
     Parameters
     ----------
     name : str
         Of the store.
-    image : Image
+    snapshot : Snapshot
     run : callable
         Runs a statement.
     """
 
-    def __init__(self, name: str, image: Image, run: Run) -> None:
-        self._name, self._image, self._run = name, image, run
+    def __init__(self, name: str, snapshot: Snapshot, run: Execute) -> None:
+        self._name, self._snapshot, self._run = name, snapshot, run
 
     def begin(self, name: str, header: dict[str, Any], size: int) -> None:
         """Make the rows of a run, with no answers yet; if it is there, `header` and `size` have to be the same.
@@ -57,7 +53,7 @@ class Runs:
         ((number,),) = self._run("SELECT coalesce(max(number), 0) + 1 FROM knn_runs")
         texts = json.dumps(name), json.dumps(header)
         check = digest(number, *texts)
-        self._image.mix(check)
+        self._snapshot.mix(check)
         insert = "INSERT INTO knn_runs VALUES (:number, :name, :header, :digest)"
         self._run(insert, number=number, name=texts[0], header=texts[1], digest=check)
         empty = packed_answers(np.full(ANSWERS, -1), np.full(ANSWERS, np.nan))
@@ -65,7 +61,7 @@ class Runs:
         for row in range(-(-header["size"] // ANSWERS)):
             place = (number << 32) + row
             check = digest(place, empty)
-            self._image.mix(check)
+            self._snapshot.mix(check)
             self._run(insert, place=place, answers=empty, digest=check)
 
     def _header(self, name: str) -> tuple[int, dict[str, Any]] | None:
@@ -93,7 +89,7 @@ class Runs:
             packed = packed_answers(*row)
             update = "UPDATE knn_answers SET answers = :answers, digest = :digest WHERE place = :place"
             self._run(update, answers=packed, digest=digest(place, packed), place=place)
-            self._image.mix(check, digest(place, packed))
+            self._snapshot.mix(check, digest(place, packed))
 
     def _rows(self, name: str, first: int, stop: int) -> list[tuple[int, bytes, bytes]]:
         """(place, answers, digest) of the rows that hold those queries."""

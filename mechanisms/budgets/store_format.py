@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ANSWERS", "BLOCK", "COLUMNS", "TABLES", "Head", "answers_of", "digest", "old_totals", "packed_answers"]
+__all__ = ["ANSWERS", "BLOCK", "COLUMNS", "TABLES", "Floats", "Head", "Integers"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.identifiers import check_ids, digest_ids
-from mechanisms.budgets.protocol import BudgetStore
 from mechanisms.neighbours.kernels import Features, Slots, grown
 from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.validation import shorten
 
-__all__ = ["Budgets", "Known", "check_source"]
+__all__ = ["KnownRecords", "RecordBudgets", "check_source"]
 
 
-class Known(NamedTuple):
+class KnownRecords(NamedTuple):
     """Records by name: their positions in the store, and what they have spent, in units."""
 
     names: list[str]
@@ -26,7 +26,7 @@ class Known(NamedTuple):
     spent: Slots
 
 
-class Budgets:
+class RecordBudgets:
     """Identifiers of records in slots, and what they have spent: here, earlier in the same object, or in a store.
 
     Parameters
@@ -36,7 +36,7 @@ class Budgets:
     store : BudgetStore or None
     ids : object
         What `fit` was given: identifiers, "digest" or None.
-    earlier : Budgets or None
+    earlier : RecordBudgets or None
         Those of the `fit` before, if any.
 
     Attributes
@@ -55,7 +55,7 @@ class Budgets:
     """
 
     def __init__(
-        self, filter: ac.IndividualFilter, store: BudgetStore | None, ids: object, earlier: Budgets | None
+        self, filter: ac.IndividualFilter, store: BudgetStore | None, ids: object, earlier: RecordBudgets | None
     ) -> None:
         self.filter, self.store, self.kind = filter, store, _kind(ids)
         if store is not None and ids is None:
@@ -111,20 +111,20 @@ class Budgets:
             numbers = {name: float(each) for name, each in settings.items() if not isinstance(each, str)}
             self.store.settle({**settings, **numbers, "units": self.filter.UNITS, "identifiers": self.kind})
 
-    def known(self, names: list[str]) -> Known:
+    def known(self, names: list[str]) -> KnownRecords:
         """Where records are in the store, which enters new ones, and what they have spent before, in units."""
         if self.store is None:
             spent = np.array([self._gone.get(name, 0) for name in names], np.int64)
-            return Known(names, np.zeros(len(names), np.int64), spent)
+            return KnownRecords(names, np.zeros(len(names), np.int64), spent)
         positions = self.store.positions(names)
-        return Known(names, positions, np.minimum(self.store.spent(positions), self.filter.UNITS))
+        return KnownRecords(names, positions, np.minimum(self.store.spent(positions), self.filter.UNITS))
 
     def make_room(self, slots: Slots) -> None:
         """For records that come into these slots, with nothing to spend meanwhile."""
         self.filter.admit(slots, self.filter.UNITS)
         self._positions = grown(self._positions, len(self.filter.left))
 
-    def enter(self, slots: Slots, known: Known) -> None:
+    def enter(self, slots: Slots, known: KnownRecords) -> None:
         """Records in these slots may spend what they have left."""
         self._positions[slots] = known.positions
         self.slots.update(zip(known.names, slots.tolist(), strict=True))

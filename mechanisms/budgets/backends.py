@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import accountant as ac
-from mechanisms.budgets.rows import TABLES
 from mechanisms.budgets.sqlite import Database
+from mechanisms.budgets.store_format import TABLES
 from mechanisms.validation import require
 
-__all__ = ["Base", "Run", "SQLiteBase", "StoreError", "open_base"]
+__all__ = ["Backend", "Execute", "SQLiteBackend", "StoreError", "open_backend"]
 
 WAIT = 10
 """Seconds that a process waits for its turn."""
@@ -22,7 +22,7 @@ ACCEPTED = "a path, sqlite:///path or postgresql://user:password@host/database"
 MARK = 0x6B6E6E63
 """SQLite's application id of a store, and PostgreSQL's lock: other databases are left alone."""
 
-Run = Callable[..., Iterable[Any]]
+Execute = Callable[..., Iterable[Any]]
 """Runs a statement with named values."""
 
 
@@ -30,7 +30,7 @@ class StoreError(ac.AccountantError, ValueError):
     """A store that cannot be used; the message names the store and what would be accepted."""
 
 
-class Base(Protocol):
+class Backend(Protocol):
     """A database: one transaction at a time among all processes, on disk when it ends."""
 
     name: str
@@ -39,7 +39,7 @@ class Base(Protocol):
         """A context in which statements run, by what it yields."""
         ...
 
-    def has(self, run: Run, table: str) -> bool:
+    def has(self, run: Execute, table: str) -> bool:
         """Whether there is such a table."""
         ...
 
@@ -48,7 +48,7 @@ class Base(Protocol):
         ...
 
 
-def open_base(where: str | Path) -> Base:
+def open_backend(where: str | Path) -> Backend:
     """The database at a path or an address.
 
     Raises
@@ -58,15 +58,15 @@ def open_base(where: str | Path) -> Base:
     """
     scheme, mark, rest = str(where).partition("://")
     if not mark:
-        return SQLiteBase(Path(where))
+        return SQLiteBackend(Path(where))
     if scheme == "sqlite" and len(rest) > 1 and rest[0] == "/":
-        return SQLiteBase(Path(rest[1:]))
+        return SQLiteBackend(Path(rest[1:]))
     if scheme in ("postgresql", "postgresql+psycopg"):
-        return PostgreSQLBase(str(where))
+        return PostgreSQLBackend(str(where))
     raise StoreError(f"a store at {scheme}://...; accepted: {ACCEPTED}")
 
 
-class SQLiteBase:
+class SQLiteBackend:
     """A file, complete by itself after every commit (`mechanisms.budgets.sqlite`)."""
 
     def __init__(self, path: Path) -> None:
@@ -74,11 +74,11 @@ class SQLiteBase:
         self._database = Database(path, MARK, TABLES, self._refused, "a store", wait=WAIT)
 
     @contextmanager
-    def transaction(self) -> Iterator[Run]:
+    def transaction(self) -> Iterator[Execute]:
         with self._database.transaction() as run:
             yield lambda sql, **values: run(sql, values).fetchall()  # a row that is not read would hold the file
 
-    def has(self, run: Run, table: str) -> bool:
+    def has(self, run: Execute, table: str) -> bool:
         return bool(list(run("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table", table=table)))
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class SQLiteBase:
         return StoreError(f"{self.name}: {what}")
 
 
-class PostgreSQLBase:
+class PostgreSQLBackend:
     """A database of a server, through SQLAlchemy; the commit waits for the server's disk."""
 
     def __init__(self, where: str) -> None:
@@ -109,7 +109,7 @@ class PostgreSQLBase:
             raise
 
     @contextmanager
-    def transaction(self) -> Iterator[Run]:
+    def transaction(self) -> Iterator[Execute]:
         begin = (
             f"SET LOCAL lock_timeout = '{WAIT}s'; SET LOCAL synchronous_commit = on; "
             f"SELECT pg_advisory_xact_lock({MARK})"
@@ -126,7 +126,7 @@ class PostgreSQLBase:
                 text = f"{text}; accepted: a store, or a new one at {ACCEPTED}"
             raise StoreError(f"{self.name}: {text}") from None
 
-    def has(self, run: Run, table: str) -> bool:
+    def has(self, run: Execute, table: str) -> bool:
         ((found,),) = run("SELECT to_regclass(:table) IS NOT NULL", table=table)
         return bool(found)
 
