@@ -19,19 +19,29 @@ from accountant.errors import (
     SubsamplingError,
     ToleranceUnreachable,
 )
-from accountant.events.collision import Collision
+from accountant.events import (
+    Collision,
+    DataDependentGNMax,
+    DataDependentLNMax,
+    DataDependentScreening,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    GaussianDP,
+    GNMax,
+    Laplace,
+    LNMax,
+    NoisyScreening,
+    PureDP,
+    RandomizedResponse,
+    Shuffled,
+    ShuffledCounts,
+    ZeroConcentratedDP,
+)
 from accountant.events.composition import Composition
 from accountant.events.curve import Profile
-from accountant.events.discrete_gaussian import DiscreteGaussian
-from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.event import Event
-from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
-from accountant.events.laplace import Laplace
-from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
-from accountant.events.randomized_response import PureDP, RandomizedResponse
-from accountant.events.screening import DataDependentScreening, NoisyScreening
-from accountant.events.shuffled import Shuffled
-from accountant.events.shuffled_counts import ShuffledCounts
+from accountant.events.registry import register as register_event
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.filters import BudgetExceeded, FilterConversion, IndividualFilter
 from accountant.guarantee import Guarantee
@@ -95,6 +105,7 @@ __all__ = [
     "load_plan",
     "local_epsilon_for",
     "plots",
+    "register_event",
     "shuffled_delta",
     "shuffled_epsilon",
     "sweep",

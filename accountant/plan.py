@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
@@ -12,61 +12,21 @@ from typing import Any, TypeVar
 
 from accountant.adjacency import Adjacency
 from accountant.errors import AccountantError, PlanError, real, shown
-from accountant.events.collision import Collision
 from accountant.events.composition import Composition
-from accountant.events.discrete_gaussian import DiscreteGaussian
-from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.event import Event
-from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
-from accountant.events.laplace import Laplace
-from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
-from accountant.events.randomized_response import PureDP, RandomizedResponse
-from accountant.events.screening import DataDependentScreening, NoisyScreening
+from accountant.events.parameters import Parameter, parameters_of
+from accountant.events.registry import registered
 from accountant.events.subsampled import PoissonSubsampled
 
 __all__ = ["EVENTS", "Parameter", "Plan", "Release", "builtin_plans", "load_plan", "parameters_of", "parse_float"]
 
-EVENTS: dict[str, type[Event]] = {
-    "gaussian": Gaussian,
-    "laplace": Laplace,
-    "discrete-gaussian": DiscreteGaussian,
-    "discrete-laplace": DiscreteLaplace,
-    "randomized-response": RandomizedResponse,
-    "noisy-screening": NoisyScreening,
-    "collision": Collision,
-    "gnmax": GNMax,
-    "lnmax": LNMax,
-    "pure-dp": PureDP,
-    "zero-concentrated-dp": ZeroConcentratedDP,
-    "gaussian-dp": GaussianDP,
-    "data-dependent-screening": DataDependentScreening,
-    "data-dependent-gnmax": DataDependentGNMax,
-    "data-dependent-lnmax": DataDependentLNMax,
-}
-"""Names of events in plans."""
+EVENTS = registered()
+"""Event classes by their names in plans."""
 
 T = TypeVar("T")
 
 PLAN_KEYS = ("description", "delta", "adjacency", "release")
 RELEASE_KEYS = ("name", "event", "count", "sampling_rate")
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A key of an event in a plan; `default` is None where it must be given, `type` is how its class declares it."""
-
-    name: str
-    default: object | None
-    type: str
-
-
-def parameters_of(kind: type[Event]) -> tuple[Parameter, ...]:
-    """The parameters of an event class, in order, without adjacency (a plan states that once)."""
-    return tuple(
-        Parameter(field.name, None if field.default is MISSING else field.default, str(field.type))
-        for field in fields(kind)  # type: ignore[arg-type]  # every event is a dataclass
-        if field.init and field.name != "adjacency"
-    )
 
 
 @dataclass(frozen=True)
@@ -161,7 +121,7 @@ class Plan:
     def whole(self, index: int, key: str) -> bool:
         """Whether a key of release number `index` takes whole numbers only."""
         kind = EVENTS[self.tables["release"][index]["event"]]
-        return key == "count" or any(p.name == key and p.type == "int" for p in parameters_of(kind))
+        return key == "count" or any(p.name == key and p.whole for p in parameters_of(kind))
 
     def targets(self, targets: str) -> list[tuple[int, str]]:
         """Positions and keys meant by ``release.key[,release.key...]``; a sole release need not be named."""
@@ -179,11 +139,16 @@ class Plan:
                 raise PlanError(f"{self.name}: no release {release or target!r}{hint}; accepted: NAME.KEY")
             index = names.index(release)
             kind = EVENTS[self.tables["release"][index]["event"]]
-            keys = ["count", "sampling_rate", *(parameter.name for parameter in parameters_of(kind))]
-            if key not in keys or key == "votes":
-                numbers = ", ".join(name for name in keys if name != "votes")
+            keys = [
+                "count",
+                "sampling_rate",
+                *(parameter.name for parameter in parameters_of(kind) if parameter.number),
+            ]
+            if key not in keys:
                 hint = _hint(key, keys)
-                raise PlanError(f"{self.name}: {release!r} has no number {key!r} to vary{hint}; accepted: {numbers}")
+                raise PlanError(
+                    f"{self.name}: {release!r} has no number {key!r} to vary{hint}; accepted: {', '.join(keys)}"
+                )
             found.append((index, key))
         return found
 

@@ -1,1 +1,37 @@
-"""Events: one randomized release each. See `accountant.events.event` for what all of them answer."""
+"""Randomized releases and their compositions: one event, one file.
+
+Importing this package registers all built-in events, in the order in which lists show them.
+"""
+
+# isort: off
+from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
+from accountant.events.laplace import Laplace
+from accountant.events.discrete_gaussian import DiscreteGaussian
+from accountant.events.discrete_laplace import DiscreteLaplace
+from accountant.events.randomized_response import PureDP, RandomizedResponse
+from accountant.events.screening import DataDependentScreening, NoisyScreening
+from accountant.events.collision import Collision
+from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
+from accountant.events.shuffled import Shuffled
+from accountant.events.shuffled_counts import ShuffledCounts
+# isort: on
+
+__all__ = [
+    "Collision",
+    "DataDependentGNMax",
+    "DataDependentLNMax",
+    "DataDependentScreening",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "GNMax",
+    "Gaussian",
+    "GaussianDP",
+    "LNMax",
+    "Laplace",
+    "NoisyScreening",
+    "PureDP",
+    "RandomizedResponse",
+    "Shuffled",
+    "ShuffledCounts",
+    "ZeroConcentratedDP",
+]

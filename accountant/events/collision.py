@@ -6,19 +6,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import integer, real
+from accountant.errors import integer
 from accountant.events.event import Event
+from accountant.events.parameters import Range
+from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
 
 __all__ = ["Collision"]
 
 
+@register("collision")
 @dataclass(frozen=True)
 class Collision(Event):
     """Collision mechanism: one of `buckets` public hash buckets, those hit by the input being likelier.
@@ -45,16 +48,14 @@ class Collision(Event):
 
     family: ClassVar[bool] = True
 
-    epsilon: float
-    nonzeros: int
-    buckets: int
+    epsilon: Annotated[float, Range(0.0, 500.0, noise=True, usual=(1e-6, 20.0))]
+    nonzeros: Annotated[int, Range(1, 256, usual=(1, 4))]
+    buckets: Annotated[int, Range(2, 1e15, usual=(2, 44))]
     adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "epsilon", real("epsilon", self.epsilon, 0.0, 500.0))
-        object.__setattr__(self, "nonzeros", integer("nonzeros", self.nonzeros, 1, 256))
-        object.__setattr__(self, "buckets", integer("buckets", self.buckets, self.nonzeros + 1, 10**15))
+        integer("buckets", self.buckets, self.nonzeros + 1, 10**15)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         curve = np.zeros_like(orders)

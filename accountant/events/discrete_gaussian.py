@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ProfileUnavailable, integer, real
+from accountant.errors import ProfileUnavailable
 from accountant.events.event import BatchedEvent
-from accountant.events.gaussian import SCALES, gaussian_log_profile
+from accountant.events.gaussian import gaussian_log_profile
+from accountant.events.parameters import NoiseScale, Range
 from accountant.events.randomized_response import finite_law_curve
+from accountant.events.registry import register
 from accountant.events.subsampling import generic_subsampled_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import log_mixture_ratio
@@ -25,6 +27,7 @@ SAMPLED_TERMS = 20_000
 """Integers over which sampling is summed exactly, at one order; beyond, the generic bound stands."""
 
 
+@register("discrete-gaussian")
 @dataclass(frozen=True)
 class DiscreteGaussian(BatchedEvent):
     """Discrete Gaussian mechanism: `coordinates` integers that each move by `sensitivity`, plus integer noise on each.
@@ -52,16 +55,10 @@ class DiscreteGaussian(BatchedEvent):
         A parameter is not a number or out of range.
     """
 
-    sigma: float
-    sensitivity: int = 1
-    coordinates: int = 1
+    sigma: NoiseScale
+    sensitivity: Annotated[int, Range(1, 1e12, usual=(1, 5))] = 1
+    coordinates: Annotated[int, Range(1, 1e12)] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "sigma", real("sigma", self.sigma, *SCALES))
-        object.__setattr__(self, "sensitivity", integer("sensitivity", self.sensitivity, 1, 10**12))
-        object.__setattr__(self, "coordinates", integer("coordinates", self.coordinates, 1, 10**12))
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ProfileUnavailable, integer, real
+from accountant.errors import ProfileUnavailable
 from accountant.events.event import BatchedEvent
-from accountant.events.gaussian import SCALES
+from accountant.events.parameters import NoiseScale, Range
 from accountant.events.randomized_response import (
     PROFILE_BITS,
     bernoulli_log_profile,
     finite_law_curve,
     sampled_bits_curve,
 )
+from accountant.events.registry import register
 from accountant.events.subsampling import generic_subsampled_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import log_mixture_ratio
@@ -26,6 +27,7 @@ from accountant.numerics.special import log_mixture_ratio
 __all__ = ["DiscreteLaplace"]
 
 
+@register("discrete-laplace")
 @dataclass(frozen=True)
 class DiscreteLaplace(BatchedEvent):
     """Discrete Laplace mechanism: `coordinates` integers that each move by `sensitivity`, plus integer noise on each.
@@ -52,16 +54,10 @@ class DiscreteLaplace(BatchedEvent):
         A parameter is not a number or out of range.
     """
 
-    scale: float
-    sensitivity: int = 1
-    coordinates: int = 1
+    scale: NoiseScale
+    sensitivity: Annotated[int, Range(1, 1e12, usual=(1, 5))] = 1
+    coordinates: Annotated[int, Range(1, 1e12)] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "scale", real("scale", self.scale, *SCALES))
-        object.__setattr__(self, "sensitivity", integer("sensitivity", self.sensitivity, 1, 10**12))
-        object.__setattr__(self, "coordinates", integer("coordinates", self.coordinates, 1, 10**12))
 
     def _rate(self) -> float:
         """By how much the log-probability of noise falls with every integer."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError
 from accountant.events.curve import Profile, as_reals, evaluate_curve
+from accountant.events.parameters import check_parameters
 from accountant.events.subsampling import generic_subsampled_curve, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
@@ -37,19 +38,39 @@ class Event(ABC):
     data_dependent : bool
         Whether the curve is itself a function of private data.
     family : bool
-        Whether the profile is a supremum over several pairs of laws, so that a Rényi curve integrated
+        Whether the profile is a supremum over several pairs of distributions, so that a Rényi curve integrated
         from it may exceed the event's own.
+    plan_name : str or None
+        Its name in plans, set by `register`; a subclass has none until it is registered itself.
     """
 
     adjacency: Adjacency
     data_dependent: ClassVar[bool] = False
     family: ClassVar[bool] = False
+    plan_name: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
             raise ParameterError(
                 f"adjacency = {self.adjacency!r}; accepted: {' or '.join(str(member) for member in Adjacency)}"
             )
+        check_parameters(self)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.plan_name = None
+
+    # --- what it is of ------------------------------------------------------------------------------
+
+    @property
+    def sampling_rate(self) -> float:
+        """Probability with which a record takes part: 1 unless the event is Poisson-subsampled."""
+        return 1.0
+
+    @property
+    def unsampled(self) -> Event:
+        """The event that a Poisson-subsampled one runs on its sample; any other event itself."""
+        return self
 
     # --- what a subclass answers -------------------------------------------------------------------
 

@@ -6,14 +6,15 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
-from accountant.errors import real
 from accountant.events.event import BatchedEvent, Event
+from accountant.events.parameters import NoiseScale, Range, Scale
+from accountant.events.registry import register
 from accountant.events.subsampled_moments import moments
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import gauss_legendre
@@ -33,9 +34,6 @@ __all__ = [
     "gaussian_log_profile",
     "subsampled_gaussian_curve",
 ]
-
-SCALES = (1e-50, 1e50)
-"""Accepted scales and sensitivities: their squares, times any count, stay far inside the floating-point range."""
 
 
 class GaussianLike(BatchedEvent):
@@ -64,6 +62,7 @@ class GaussianLike(BatchedEvent):
         return subsampled_gaussian_curve(self._mu(), rate, orders)
 
 
+@register("gaussian")
 @dataclass(frozen=True)
 class Gaussian(GaussianLike):
     """Gaussian mechanism: a vector plus N(0, sigma^2) on every entry.
@@ -87,19 +86,15 @@ class Gaussian(GaussianLike):
         A parameter is not a number or out of range.
     """
 
-    sigma: float
-    sensitivity: float = 1.0
+    sigma: NoiseScale
+    sensitivity: Scale = 1.0
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "sigma", real("sigma", self.sigma, *SCALES))
-        object.__setattr__(self, "sensitivity", real("sensitivity", self.sensitivity, *SCALES))
 
     def _mu(self) -> float:
         return self.sensitivity / self.sigma
 
 
+@register("gaussian-dp")
 @dataclass(frozen=True)
 class GaussianDP(GaussianLike):
     """mu-GDP: no easier to tell apart than N(mu, 1) from N(0, 1) (Dong, Roth & Su 2022, Def. 3).
@@ -118,18 +113,14 @@ class GaussianDP(GaussianLike):
         `mu` is not a number or out of range.
     """
 
-    mu: float
+    mu: Annotated[float, Range(1e-50, 1e50, zero=True, noise=True, usual=(1e-4, 10.0))]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.mu != 0:
-            object.__setattr__(self, "mu", real("mu", self.mu, 1e-50, 1e50))
 
     def _mu(self) -> float:
         return self.mu
 
 
+@register("zero-concentrated-dp")
 @dataclass(frozen=True)
 class ZeroConcentratedDP(Event):
     """rho-zCDP: Rényi curve ``rho * a`` (Bun & Steinke 2016, Def. 1.1). It has no privacy profile.
@@ -146,12 +137,8 @@ class ZeroConcentratedDP(Event):
         `rho` is not a number or out of range.
     """
 
-    rho: float
+    rho: Annotated[float, Range(0.0, 1e100, noise=True, usual=(1e-8, 10.0))]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "rho", real("rho", self.rho, 0.0, 1e100))
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.rho * orders if self.rho > 0 else np.zeros_like(orders)

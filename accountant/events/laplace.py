@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ProfileUnavailable, integer, real
+from accountant.errors import ProfileUnavailable
 from accountant.events.event import BatchedEvent
-from accountant.events.gaussian import SCALES
+from accountant.events.parameters import NoiseScale, Range, Scale
+from accountant.events.registry import register
 from accountant.events.subsampling import generic_subsampled_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import gauss_legendre
@@ -27,6 +28,7 @@ PROFILE_COORDINATES = 64
 """Coordinates up to which the profile is computed; its cost grows with their cube."""
 
 
+@register("laplace")
 @dataclass(frozen=True)
 class Laplace(BatchedEvent):
     """Laplace mechanism: `coordinates` entries that each move by `sensitivity`, plus Laplace noise on every one.
@@ -52,16 +54,10 @@ class Laplace(BatchedEvent):
         A parameter is not a number or out of range.
     """
 
-    scale: float
-    sensitivity: float = 1.0
-    coordinates: int = 1
+    scale: NoiseScale
+    sensitivity: Scale = 1.0
+    coordinates: Annotated[int, Range(1, 1e12, usual=(1, 6))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "scale", real("scale", self.scale, *SCALES))
-        object.__setattr__(self, "sensitivity", real("sensitivity", self.sensitivity, *SCALES))
-        object.__setattr__(self, "coordinates", integer("coordinates", self.coordinates, 1, 10**12))
 
     @property
     def shift(self) -> float:

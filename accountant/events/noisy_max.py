@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -13,13 +13,20 @@ from scipy.special import log_ndtr
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
 from accountant.events.event import Event
-from accountant.events.gaussian import SCALES, GaussianLike
+from accountant.events.gaussian import GaussianLike
 from accountant.events.laplace import Laplace
+from accountant.events.parameters import NoiseScale, Range
+from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["DataDependentGNMax", "DataDependentLNMax", "GNMax", "LNMax"]
 
 
+VoteNoise = Annotated[float, Range(1e-6, 1e12, noise=True)]
+"""Scale of noise on the votes that were cast."""
+
+
+@register("gnmax")
 @dataclass(frozen=True)
 class GNMax(GaussianLike):
     """GNMAX: arg max of votes plus N(0, sigma^2) on every count, whatever the votes are.
@@ -40,17 +47,14 @@ class GNMax(GaussianLike):
         `sigma` is not a number or out of range.
     """
 
-    sigma: float
+    sigma: NoiseScale
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "sigma", real("sigma", self.sigma, *SCALES))
 
     def _mu(self) -> float:
         return math.sqrt(2.0) / self.sigma
 
 
+@register("lnmax")
 @dataclass(frozen=True)
 class LNMax(Event):
     """LNMAX: arg max of votes plus Laplace noise on every count, whatever the votes are.
@@ -70,13 +74,12 @@ class LNMax(Event):
         `scale` is not a number or out of range.
     """
 
-    scale: float
+    scale: NoiseScale
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     _counts: Laplace = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "scale", real("scale", self.scale, *SCALES))
         object.__setattr__(self, "_counts", Laplace(self.scale, coordinates=2))
 
     def _curve(self, orders: FloatArray) -> FloatArray:
@@ -107,6 +110,7 @@ def _margins(votes: tuple[float, ...]) -> FloatArray:
     return margins
 
 
+@register("data-dependent-gnmax")
 @dataclass(frozen=True)
 class DataDependentGNMax(Event):
     """GNMAX priced at the votes that were cast. The cost is itself private.
@@ -138,13 +142,12 @@ class DataDependentGNMax(Event):
 
     data_dependent: ClassVar[bool] = True
 
-    sigma: float
+    sigma: VoteNoise
     votes: tuple[float, ...]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "sigma", real("sigma", self.sigma, 1e-6, 1e12))
         object.__setattr__(self, "votes", _checked_votes(self.votes))
 
     @property
@@ -174,6 +177,7 @@ class DataDependentGNMax(Event):
         return np.where(orders <= mu1, np.minimum(dependent, independent), independent)
 
 
+@register("data-dependent-lnmax")
 @dataclass(frozen=True)
 class DataDependentLNMax(Event):
     """LNMAX priced at the votes that were cast. The cost is itself private.
@@ -202,13 +206,12 @@ class DataDependentLNMax(Event):
 
     data_dependent: ClassVar[bool] = True
 
-    scale: float
+    scale: VoteNoise
     votes: tuple[float, ...]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "scale", real("scale", self.scale, 1e-6, 1e12))
         object.__setattr__(self, "votes", _checked_votes(self.votes))
 
     @property

@@ -6,13 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ProfileUnavailable, integer, real
+from accountant.errors import ProfileUnavailable
 from accountant.events.event import BatchedEvent, Event
+from accountant.events.parameters import EpsilonOfNoise, Range
+from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
     deviance,
@@ -24,9 +26,6 @@ from accountant.numerics.special import (
 )
 
 __all__ = ["PureDP", "RandomizedResponse"]
-
-EPSILONS = (0.0, 1e6)
-"""Accepted pure-DP parameters, in nats."""
 
 PROFILE_BITS = 100_000
 """Bits up to which the profile, a finite sum over them, is computed."""
@@ -64,6 +63,7 @@ class _BernoulliLike(BatchedEvent):
         return np.minimum(sampled_bits_curve(self.epsilon, self._bits(), rate, orders), self._curve(orders))
 
 
+@register("randomized-response")
 @dataclass(frozen=True)
 class RandomizedResponse(_BernoulliLike):
     """Randomized response: every bit is told truly with probability ``exp(epsilon)/(1 + exp(epsilon))``.
@@ -86,19 +86,15 @@ class RandomizedResponse(_BernoulliLike):
         A parameter is not a number or out of range.
     """
 
-    epsilon: float
-    bits: int = 1
+    epsilon: EpsilonOfNoise
+    bits: Annotated[int, Range(1, 1e12, usual=(1, 8))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "epsilon", real("epsilon", self.epsilon, *EPSILONS))
-        object.__setattr__(self, "bits", integer("bits", self.bits, 1, 10**12))
 
     def _bits(self) -> int:
         return self.bits
 
 
+@register("pure-dp")
 @dataclass(frozen=True)
 class PureDP(_BernoulliLike):
     """Any epsilon-DP release: priced as randomized response, which dominates all of them.
@@ -118,12 +114,8 @@ class PureDP(_BernoulliLike):
         `epsilon` is not a number or out of range.
     """
 
-    epsilon: float
+    epsilon: EpsilonOfNoise
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "epsilon", real("epsilon", self.epsilon, *EPSILONS))
 
 
 def bernoulli_parameters(event: Event) -> tuple[float, int] | None:

@@ -5,22 +5,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
-from accountant.errors import integer, real
+from accountant.errors import integer
 from accountant.events.event import Event
+from accountant.events.parameters import Range
+from accountant.events.registry import register
 from accountant.events.screening_search import screening_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import log_mixture_ratio, log_ndtr_steps
 
 __all__ = ["DataDependentScreening", "NoisyScreening"]
 
-SIGMAS = (1e-6, 1e12)
-"""Accepted standard deviations, in votes."""
+Sigma = Annotated[float, Range(1e-6, 1e12, noise=True, usual=(0.05, 1e4))]
+"""Standard deviation, in votes."""
+
+Threshold = Annotated[float, Range(-1e12, 1e12, usual=(-50.0, 150.0))]
 
 
 class _Pairs(NamedTuple):
@@ -100,6 +104,7 @@ class _Screening(Event):
         return self._pairs(rate).log_profile(epsilons), self._reversed_pairs(rate).log_profile(epsilons)
 
 
+@register("noisy-screening")
 @dataclass(frozen=True)
 class NoisyScreening(_Screening):
     """Noisy screening: tells only whether ``count + N(0, sigma^2) >= threshold``, count the plurality of votes.
@@ -130,23 +135,21 @@ class NoisyScreening(_Screening):
         A parameter is not a number or out of range.
     """
 
-    sigma: float
-    threshold: float
-    max_votes: int
-    min_votes: int = 0
+    sigma: Sigma
+    threshold: Threshold
+    max_votes: Annotated[int, Range(1, 1e7, usual=(1, 80))]
+    min_votes: Annotated[int, Range(0, 1e7, usual=(0, 20))] = 0
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "sigma", real("sigma", self.sigma, *SIGMAS))
-        object.__setattr__(self, "threshold", real("threshold", self.threshold, -1e12, 1e12))
-        object.__setattr__(self, "max_votes", integer("max_votes", self.max_votes, 1, 10**7))
-        object.__setattr__(self, "min_votes", integer("min_votes", self.min_votes, 0, self.max_votes - 1))
+        integer("min_votes", self.min_votes, 0, self.max_votes - 1)
 
     def _counts(self) -> tuple[int, int]:
         return self.min_votes, self.max_votes
 
 
+@register("data-dependent-screening")
 @dataclass(frozen=True)
 class DataDependentScreening(_Screening):
     """Noisy screening priced at the count that was actually seen. The cost is itself private.
@@ -173,16 +176,10 @@ class DataDependentScreening(_Screening):
 
     data_dependent: ClassVar[bool] = True
 
-    sigma: float
-    threshold: float
-    plurality: int
+    sigma: Sigma
+    threshold: Threshold
+    plurality: Annotated[int, Range(0, 1e12)]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "sigma", real("sigma", self.sigma, *SIGMAS))
-        object.__setattr__(self, "threshold", real("threshold", self.threshold, -1e12, 1e12))
-        object.__setattr__(self, "plurality", integer("plurality", self.plurality, 0, 10**12))
 
     def _counts(self) -> tuple[int, int]:
         return max(self.plurality - 1, 0), self.plurality + 1

@@ -34,16 +34,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.special import betainc
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, integer, real, shown
+from accountant.errors import ParameterError, real, shown
 from accountant.events.collision import Collision
 from accountant.events.event import Event
+from accountant.events.parameters import Range
 from accountant.events.randomized_response import PureDP, RandomizedResponse, bernoulli_log_profile, finite_law_curve
+from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import deviance, log_binomial_pmf
 
@@ -282,6 +284,7 @@ def log_shuffled_delta(pair: Blanket, users: int, epsilon: float) -> float:
     return min(result, math.log(-math.expm1(epsilon - end)) - math.log1p(t) + 1e-14)
 
 
+@register("shuffled")
 @dataclass(frozen=True)
 class Shuffled(Event):
     """One round of the shuffle model: n users' reports of one local randomizer, in random order.
@@ -309,7 +312,7 @@ class Shuffled(Event):
     """
 
     local: float | Event
-    n: int
+    n: Annotated[int, Range(1, USERS)]
     adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -319,7 +322,6 @@ class Shuffled(Event):
             raise ParameterError(f"local = {shown(self.local)} is {end:g}-DP; accepted: at most {NO_GAIN:g}")
         if not isinstance(self.local, Event):
             object.__setattr__(self, "local", end)
-        object.__setattr__(self, "n", integer("n", self.n, 1, USERS))
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         losses, log_masses = grid_pair(self.local, self.n)

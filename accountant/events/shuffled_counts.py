@@ -28,14 +28,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, ProfileUnavailable, integer, real
+from accountant.errors import ParameterError, ProfileUnavailable
 from accountant.events.event import Event
+from accountant.events.parameters import Range
 from accountant.events.randomized_response import finite_law_curve
+from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
 
 __all__ = ["MovedCount", "ShuffledCounts"]
@@ -56,6 +58,7 @@ LEAST = -740.0
 """Log of the smallest probability that is told from 0."""
 
 
+@register("shuffled-counts")
 @dataclass(frozen=True)
 class ShuffledCounts(Event):
     """Counts in shuffled +1 and -1 messages, with discrete Laplace noise and a flood of cancelling pairs.
@@ -88,18 +91,14 @@ class ShuffledCounts(Event):
         A parameter is not a number or out of range, or numbers of messages spread over more than 8e6 values.
     """
 
-    scale: float
-    shape: float
-    ratio: float
-    nonzeros: int = 1
+    scale: Annotated[float, Range(0.01, 1e6, noise=True)]
+    shape: Annotated[float, Range(0.0, 1e7)]
+    ratio: Annotated[float, Range(1e-12, 1 - 1e-7)]
+    nonzeros: Annotated[int, Range(1, 1e12)] = 1
     adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "scale", real("scale", self.scale, 0.01, 1e6))
-        object.__setattr__(self, "shape", real("shape", self.shape, 0.0, 1e7))
-        object.__setattr__(self, "ratio", real("ratio", self.ratio, 1e-12, 1 - 1e-7))
-        object.__setattr__(self, "nonzeros", integer("nonzeros", self.nonzeros, 1, 10**12))
         last, _ = cut(*self._law())
         if last > ATOMS:
             sizes = f"scale = {self.scale:g}, shape = {self.shape:g}, ratio = {self.ratio:g}"

@@ -61,6 +61,14 @@ class PoissonSubsampled(Event):
         object.__setattr__(self, "rate", rate)
 
     @property
+    def sampling_rate(self) -> float:
+        return self.rate
+
+    @property
+    def unsampled(self) -> Event:
+        return self.event
+
+    @property
     def family(self) -> bool:  # type: ignore[override]  # as the event underneath
         return self.event.family
 

@@ -12,10 +12,6 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.events.composition import Composition
-from accountant.events.gaussian import SCALES
-from accountant.events.randomized_response import EPSILONS
-from accountant.events.screening import SIGMAS
-from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
 from accountant.plan import EVENTS, Plan, Release, parameters_of
@@ -23,18 +19,18 @@ from accountant.renyi.conversion import Conversion
 
 __all__ = ["embedded", "script"]
 
-NOISE: dict[str, tuple[str, tuple[float, float]]] = {
-    "gaussian": ("sigma", SCALES),
-    "gnmax": ("sigma", SCALES),
-    "noisy-screening": ("sigma", SIGMAS),
-    "laplace": ("scale", SCALES),
-    "lnmax": ("scale", SCALES),
-    "randomized-response": ("epsilon", EPSILONS),
-    "pure-dp": ("epsilon", EPSILONS),
-    "zero-concentrated-dp": ("rho", (0.0, 1e100)),
-    "gaussian-dp": ("mu", SCALES),
-}
-"""Events whose curves the page computes: the parameter that sets the noise, and its accepted range."""
+COMPUTED = (
+    "gaussian",
+    "gnmax",
+    "noisy-screening",
+    "laplace",
+    "lnmax",
+    "randomized-response",
+    "pure-dp",
+    "zero-concentrated-dp",
+    "gaussian-dp",
+)
+"""Events whose curves the page computes."""
 
 SAMPLED = ("gaussian", "gnmax", "gaussian-dp", "noisy-screening", "randomized-response", "pure-dp")
 """Those that it also computes under Poisson subsampling."""
@@ -93,7 +89,7 @@ def _computed(plan: Plan, number: int) -> bool:
     """Whether the page computes the curve of a release, and does not look it up."""
     release, name = plan.releases[number], _event_name(plan, number)
     event, rate = _inner(release)
-    if name not in NOISE:
+    if name not in COMPUTED:
         return False
     if getattr(event, "max_votes", 0) - getattr(event, "min_votes", 0) > SCREENED:
         return False
@@ -106,8 +102,7 @@ def _event_name(plan: Plan, number: int) -> str:
 
 
 def _inner(release: Release) -> tuple[Any, float]:
-    event = release.event
-    return (event.event, event.rate) if isinstance(event, PoissonSubsampled) else (event, 1.0)
+    return release.event.unsampled, release.event.sampling_rate
 
 
 def _release(plan: Plan, number: int, orders: FloatArray | None) -> dict[str, Any]:
@@ -120,7 +115,9 @@ def _release(plan: Plan, number: int, orders: FloatArray | None) -> dict[str, An
         assert orders is not None
         return {**described, "table": release.event.renyi([*orders.tolist(), math.inf]).tolist()}
     values = {parameter.name: getattr(event, parameter.name) for parameter in parameters_of(EVENTS[name])}
-    key, accepted = NOISE[name]
+    (noise,) = (parameter for parameter in parameters_of(EVENTS[name]) if parameter.noise)
+    assert noise.range is not None
+    key, accepted = noise.name, (noise.range.low, noise.range.high)
     few_bits = getattr(event, "bits", 1) <= SAMPLED_BITS
     may_sample = name in SAMPLED and event.adjacency is Adjacency.ADD_REMOVE and few_bits
     if rate == 1.0 and getattr(event, "min_votes", 0) > 0:

@@ -13,9 +13,9 @@ import pytest
 
 import accountant as ac
 from accountant.guarantee import rounded_up
-from accountant.plan import EVENTS, Plan, builtin_plans, load_plan
+from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.renyi.conversion import CONVERSIONS
-from accountant.report.script import NOISE, SAMPLED, embedded, script
+from accountant.report.script import COMPUTED, SAMPLED, embedded, script
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
@@ -86,7 +86,7 @@ class Draw:
             return {"scale": scale, **sizes}, rate
         if name == "gaussian":
             return {"sigma": scale, "sensitivity": self.log(0.1, 10)}, rate
-        key = NOISE[name][0]
+        (key,) = (parameter.name for parameter in parameters_of(EVENTS[name]) if parameter.noise)
         return {key: {"epsilon": self.log(1e-8, 500), "mu": 1 / scale}.get(key, scale)}, rate
 
     def orders(self) -> list[float]:
@@ -127,7 +127,7 @@ EXTREMES = [
 
 def test_curves_are_the_librarys():
     draw = Draw(0)
-    cases = [case(name, *draw.event(name), draw.orders()) for name in NOISE for _ in range(30)]
+    cases = [case(name, *draw.event(name), draw.orders()) for name in COMPUTED for _ in range(30)]
     cases += [case(*extreme, ORDERS) for extreme in EXTREMES]
     for (asked, expected), answer in zip(cases, node(CURVES, [asked for asked, _ in cases]), strict=True):
         # flat maxima over many counts are found up to 5e-10, on the safe side
@@ -150,7 +150,7 @@ def priced(plan: Plan) -> tuple[dict, list[float]]:
 
 def random_plan(draw: Draw) -> Plan:
     lines = []
-    for name in draw.rng.choice(list(NOISE), size=draw.rng.integers(1, 4)).tolist():
+    for name in draw.rng.choice(list(COMPUTED), size=draw.rng.integers(1, 4)).tolist():
         values, rate = draw.event(name)
         if name == "noisy-screening" and values["sigma"] < 1e-3:
             values["sigma"] = 1.0
@@ -213,8 +213,8 @@ def test_other_counts_of_a_table_are_bounded_from_above():
 
 
 def test_every_event_is_computed_or_looked_up():
-    assert set(SAMPLED) <= set(NOISE) <= set(EVENTS)
-    for name in NOISE:
+    assert set(SAMPLED) <= set(COMPUTED) <= set(EVENTS)
+    for name in COMPUTED:
         assert f'"{name}"' in KERNELS or f"{name}:" in KERNELS
 
 

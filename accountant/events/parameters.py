@@ -1,0 +1,152 @@
+"""Parameters of events: their ranges, stated once in the annotation of a field, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+from accountant.errors import ParameterError, integer, real
+
+__all__ = ["EpsilonOfNoise", "NoiseScale", "Parameter", "Range", "Scale", "check_parameters", "parameters_of"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The accepted values of a number: ``sigma: Annotated[float, Range(0.1, 1e3, noise=True)]``.
+
+    Attributes
+    ----------
+    low, high : float
+        Both are accepted.
+    zero : bool
+        Whether 0 is accepted too, below `low`.
+    noise : bool
+        Whether this parameter sets the noise: the one that reports offer to move. At most one of an event.
+    usual : (float, float), optional
+        Values that people use; random events of the tests are drawn from here.
+    """
+
+    low: float
+    high: float
+    zero: bool = False
+    noise: bool = False
+    usual: tuple[float, float] | None = None
+
+
+NoiseScale = Annotated[float, Range(1e-50, 1e50, noise=True, usual=(0.05, 1e4))]
+"""Scale of noise: its square, times any count, stays far inside the floating-point range."""
+
+Scale = Annotated[float, Range(1e-50, 1e50)]
+"""Sensitivity, in the units of the noise."""
+
+EpsilonOfNoise = Annotated[float, Range(0.0, 1e6, noise=True, usual=(1e-6, 20.0))]
+"""Pure-DP parameter, in nats."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an event, which is a key in plans.
+
+    Attributes
+    ----------
+    name : str
+    default : object or None
+        None where it must be given.
+    type : str
+        "float", "int", or how its class declares it.
+    range : Range or None
+        Accepted values, where the class states them.
+    """
+
+    name: str
+    default: object | None
+    type: str
+    range: Range | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it takes whole numbers only."""
+        return self.type == "int"
+
+    @property
+    def number(self) -> bool:
+        """Whether it is a number, so that it can be varied."""
+        return self.type in ("float", "int")
+
+    @property
+    def noise(self) -> bool:
+        """Whether it sets the noise."""
+        return self.range is not None and self.range.noise
+
+    def __str__(self) -> str:
+        """As lists show it: ``sigma``, or ``sensitivity=1`` where there is a default."""
+        if self.default is None:
+            return self.name
+        return f"{self.name}={self.default:g}" if self.number else f"{self.name}={self.default}"
+
+
+@lru_cache(maxsize=256)
+def parameters_of(kind: Any) -> tuple[Parameter, ...]:
+    """The parameters of an event class, in order, without adjacency (a plan states that once)."""
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except (NameError, TypeError):  # an annotation that only a type checker can resolve
+        hints = {}
+    return tuple(
+        _parameter(field, hints.get(field.name, field.type))
+        for field in fields(kind)
+        if field.init and field.name != "adjacency"
+    )
+
+
+def _parameter(field: Field[Any], hint: Any) -> Parameter:
+    plain, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    ranges = [note for note in notes if isinstance(note, Range)]
+    declared = plain.__name__ if isinstance(plain, type) else str(plain)
+    default = None if field.default is MISSING else field.default
+    return Parameter(field.name, default, declared, ranges[0] if ranges else None)
+
+
+class _Check(NamedTuple):
+    """What `check_parameters` needs of a parameter, with its limits as numbers of its own type."""
+
+    name: str
+    type: type[float] | type[int]
+    low: float
+    high: float
+    zero: bool
+
+    def __call__(self, value: object) -> float:
+        if self.type is int:
+            return integer(self.name, value, int(self.low), int(self.high))
+        if not self.zero:
+            return real(self.name, value, self.low, self.high)
+        number = real(self.name, value, 0.0, self.high)
+        if 0.0 < number < self.low:
+            limits = f"0, or [{self.low:g}, {self.high:g}]"
+            raise ParameterError(f"{self.name} = {number:g} is out of range; accepted: {limits}")
+        return number
+
+
+@lru_cache(maxsize=256)
+def _checks(kind: Any) -> tuple[_Check, ...]:
+    return tuple(
+        _Check(each.name, int if each.whole else float, each.range.low, each.range.high, each.range.zero)
+        for each in parameters_of(kind)
+        if each.range is not None
+    )
+
+
+def check_parameters(event: Any) -> None:
+    """Turn the parameters of an event that have a range into floats and ints.
+
+    Raises
+    ------
+    ParameterError
+        One of them is not a number or out of its range.
+    """
+    for check in _checks(type(event)):  # type: ignore[arg-type]  # classes can be hashed
+        value = getattr(event, check.name)
+        if type(value) is not check.type or not check.low <= value <= check.high:
+            object.__setattr__(event, check.name, check(value))

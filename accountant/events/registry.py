@@ -1,0 +1,52 @@
+"""Events by the names that they have in plans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from accountant.errors import ParameterError, shown
+from accountant.events.event import Event
+
+__all__ = ["register", "registered"]
+
+E = TypeVar("E", bound=type[Event])
+
+_KINDS: dict[str, type[Event]] = {}
+
+
+def register(name: str) -> Callable[[E], E]:
+    """Register an event class under a name of plans: the line above ``@dataclass(frozen=True)``.
+
+    The event then works in plans and in every command. A class of your own is registered as soon as its module is
+    imported.
+
+    Parameters
+    ----------
+    name : str
+        Lower-case words and digits, joined by hyphens.
+
+    Raises
+    ------
+    ParameterError
+        The name is of another form, or that of another class.
+    """
+
+    def add(kind: E) -> E:
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+            raise ParameterError(f"name = {shown(name)}; accepted: lower-case words and digits, joined by hyphens")
+        taken = _KINDS.get(name)
+        if taken is not None and (taken.__module__, taken.__qualname__) != (kind.__module__, kind.__qualname__):
+            raise ParameterError(f"the name {name!r} is that of {taken.__module__}.{taken.__qualname__}")
+        kind.plan_name = name
+        _KINDS[name] = kind
+        return kind
+
+    return add
+
+
+def registered() -> Mapping[str, type[Event]]:
+    """Event classes by name, in the order in which they were registered; it shows later ones too."""
+    return MappingProxyType(_KINDS)
