@@ -1,6 +1,6 @@
-"""One picture of each kind, small and cheap. `python -m tests.pictures` makes the baseline images anew: look at them.
+"""One small plot of each kind. `python -m tests.pictures` writes the baseline images; look at them before you commit.
 
-Text is taken away, so that another version of a font changes nothing.
+Text is removed from the images, so that another version of a font changes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 import accountant as ac
 from accountant import plots
-from accountant.plots import papers as figures
+from accountant.plots import papers
 
 BASELINE = Path(__file__).parent / "baseline"
 
@@ -43,19 +43,19 @@ PICTURES: dict[str, Callable[[Axes | None], Axes]] = {
     "trade-off": lambda ax: plots.trade_off(ac.PoissonSubsampled(ac.Gaussian(0.5), 0.3), ax=ax),
     "shares": lambda ax: plots.shares(5 * ac.Gaussian(5.0) + 7 * ac.Laplace(20.0) + ac.GNMax(6.0), delta=1e-5, ax=ax),
     "budgets": lambda ax: plots.spent_budgets(SPENT, 0.5, ax=ax),
-    "screening-costs": lambda ax: figures.screening_costs(
+    "screening-costs": lambda ax: papers.screening_costs(
         sigma=10, threshold=20, max_votes=30, pluralities=[12, 24], releases=32, tolerance=0.2, ax=ax
     ),
 }
 
 
-def drawn(name: str) -> Axes:
-    """The picture, on axes in a fixed place."""
+def draw(name: str) -> Axes:
+    """Draw a picture on axes at a fixed place."""
     return PICTURES[name](Figure(figsize=(4, 3), dpi=80).add_axes((0.1, 0.1, 0.8, 0.8)))
 
 
 def write_bare(ax: Axes, path: Path) -> None:
-    """The picture without its text, axes and grid."""
+    """Write the picture without its text, axes and grid."""
     for text in list(ax.texts):
         text.remove()
     if ax.get_legend() is not None:
@@ -67,4 +67,4 @@ def write_bare(ax: Axes, path: Path) -> None:
 
 if __name__ == "__main__":
     for name in PICTURES:
-        write_bare(drawn(name), BASELINE / f"{name}.png")
+        write_bare(draw(name), BASELINE / f"{name}.png")

@@ -1,4 +1,4 @@
-"""``accountant plot PLAN --kind KIND -o FILE``: pictures of what a plan costs."""
+"""``accountant plot PLAN --kind KIND -o FILE``: plots of a plan's privacy costs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accountant.errors import DataDependentError, PlanError, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
+from accountant.files import check_output
 from accountant.plan import Plan, Release, load_plan
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.terminal import delta_of, number, number_range, whole
@@ -26,11 +27,11 @@ OPTIONS = {
     "trade-off": ("methods", "tolerance"),
     "shares": ("delta", "conversion"),
 }
-"""Kinds of plots, and the options that each takes."""
+"""Kinds of plots, and the options that apply to each."""
 
 
 def add_plot(commands: Any) -> None:
-    """The subcommand."""
+    """Add the subcommand to a parser's commands."""
     text = "Draw what a plan costs."
     parser = commands.add_parser("plot", help=text, description=text)
     parser.set_defaults(run=_run)
@@ -45,7 +46,7 @@ def add_plot(commands: Any) -> None:
     add("--releases", type=whole, metavar="N", help="releases: draw up to N (default: as many as the plan has)")
     add("--vary", metavar="NAME.KEY", help="parameter: what to vary; A.KEY,B.KEY: one value for both")
     add("--values", metavar="A:B:N", help="parameter: N values from A to B")
-    add("--public-votes", action="store_true", help="votes in the plan are public: draw what depends on them, too")
+    add("--public-votes", action="store_true", help="the votes in the plan are public: draw costs that depend on them")
 
 
 def _names(text: str) -> list[str]:
@@ -53,21 +54,21 @@ def _names(text: str) -> list[str]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from accountant.plots.style import checked_output, need_matplotlib, save
+    from accountant.plots.style import FORMATS, need_matplotlib, save
 
     taken = OPTIONS[options.kind]
     every = dict.fromkeys(option for each in OPTIONS.values() for option in each)
     for option in every:
         if option not in taken and getattr(options, option) is not None:
             kinds = ", ".join(kind for kind, known in OPTIONS.items() if option in known)
-            raise PlanError(f"--{option} says nothing about --kind {options.kind}; accepted with: {kinds}")
-    target = checked_output(options.out)
+            raise PlanError(f"--{option} has no effect on --kind {options.kind}; accepted with: {kinds}")
+    target = check_output(options.out, FORMATS)
     need_matplotlib()
     plan = load_plan(options.plan)
     if plan.composition.data_dependent and not options.public_votes:
         raise DataDependentError(
-            "this plan's cost depends on private data; accepted: other plans, or --public-votes where the votes in it "
-            "are public or made up"
+            "this plan's cost depends on private data; accepted: other plans, or --public-votes if its votes are "
+            "public or made up"
         )
     axes = DRAW[options.kind](plan, options)
     save(axes, target, public_votes=options.public_votes)
@@ -79,15 +80,15 @@ def _tolerance(options: argparse.Namespace) -> float:
     return 0.02 if options.tolerance is None else float(options.tolerance)
 
 
-def _drawn(draw: Callable[[Sequence[str]], Axes], given: Sequence[str] | None, otherwise: Sequence[str]) -> Axes:
-    """Draw by the methods that were given; if none, by `otherwise` and the tight route, where it is to be had."""
+def _draw_by(given: Sequence[str] | None, default: Sequence[str], draw: Callable[[Sequence[str]], Axes]) -> Axes:
+    """Draw by the given methods; if there are none, by `default` and by the tight route if that can price the plan."""
     if given is not None:
         return draw(given)
     try:
-        return draw([*otherwise, "tight"])
+        return draw([*default, "tight"])
     except (ProfileUnavailable, ToleranceUnreachable) as error:
         print(f"accountant: without the tight price: {error}", file=sys.stderr)
-        return draw(otherwise or ["improved"])
+        return draw(default or ["improved"])
 
 
 def _draw_order(plan: Plan, options: argparse.Namespace) -> Axes:
@@ -95,21 +96,21 @@ def _draw_order(plan: Plan, options: argparse.Namespace) -> Axes:
 
     at = plan.delta if options.delta is None else options.delta
     conversion = options.conversion or "improved"
-    runs = {release.name: release.composition for release in _costliest(plan, plan.releases, 6)}
+    runs = {release.name: release.composition for release in _select_costliest(plan, plan.releases, 6)}
     if len(plan.releases) != 1:
-        runs = {_unused("whole plan", runs): plan.composition, **runs}
+        runs = {_make_unique("whole plan", runs): plan.composition, **runs}
     return plots.curve_against_order(runs, delta=at or None, conversion=conversion)
 
 
-def _costliest(plan: Plan, releases: Sequence[Release], most: int) -> list[Release]:
-    """As many releases as a plot can tell apart, in the plan's order; says so if others are left out."""
-    shown = sorted(releases, key=lambda release: -float(release.composition.renyi(2.0)))[:most]
-    if len(shown) < len(releases):
+def _select_costliest(plan: Plan, releases: Sequence[Release], most: int) -> list[Release]:
+    """The costliest releases, in the plan's order; prints a note if some are left out."""
+    kept = sorted(releases, key=lambda release: -float(release.composition.renyi(2.0)))[:most]
+    if len(kept) < len(releases):
         print(f"accountant: {plan.name}: drawn are the {most} costliest of {len(releases)} releases", file=sys.stderr)
-    return [release for release in releases if release in shown]
+    return [release for release in releases if release in kept]
 
 
-def _unused(name: str, taken: dict[str, Composition]) -> str:
+def _make_unique(name: str, taken: dict[str, Composition]) -> str:
     while name in taken:
         name = f"the {name}"
     return name
@@ -126,7 +127,7 @@ def _draw_releases(plan: Plan, options: argparse.Namespace) -> Axes:
     def draw(methods: Sequence[str]) -> Axes:
         return plots.epsilon_against_releases(run, last, delta=at, methods=methods, tolerance=_tolerance(options))
 
-    return _drawn(draw, options.methods, ["classic", "improved"])
+    return _draw_by(options.methods, ["classic", "improved"], draw)
 
 
 def _draw_parameter(plan: Plan, options: argparse.Namespace) -> Axes:
@@ -148,7 +149,7 @@ def _draw_parameter(plan: Plan, options: argparse.Namespace) -> Axes:
             tolerance=_tolerance(options),
         )
 
-    return _drawn(draw, options.methods, ["classic", "improved"])
+    return _draw_by(options.methods, ["classic", "improved"], draw)
 
 
 def _draw_worst_pair(plan: Plan, options: argparse.Namespace) -> Axes:
@@ -157,8 +158,8 @@ def _draw_worst_pair(plan: Plan, options: argparse.Namespace) -> Axes:
 
     releases = [release for release in plan.releases if has_pairs(release.event)]
     if not releases:
-        raise PlanError(f"{plan.name}: no noisy screening to find the worst pair of; accepted: --kind order")
-    return plots.worst_pair({release.name: release.event for release in _costliest(plan, releases, 7)})
+        raise PlanError(f"{plan.name}: no noisy screening, which --kind worst-pair needs; accepted: --kind order")
+    return plots.worst_pair({release.name: release.event for release in _select_costliest(plan, releases, 7)})
 
 
 def _draw_trade_off(plan: Plan, options: argparse.Namespace) -> Axes:
@@ -175,7 +176,7 @@ def _draw_trade_off(plan: Plan, options: argparse.Namespace) -> Axes:
             tolerance=_tolerance(options),
         )
 
-    return _drawn(draw, options.methods, [])
+    return _draw_by(options.methods, [], draw)
 
 
 def _draw_shares(plan: Plan, options: argparse.Namespace) -> Axes:

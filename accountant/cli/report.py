@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from accountant.files import check_output
 from accountant.plan import load_plan
 from accountant.price import METHODS
 from accountant.renyi.conversion import CONVERSIONS
@@ -14,8 +15,8 @@ __all__ = ["add_report"]
 
 
 def add_report(commands: Any) -> None:
-    """The subcommand."""
-    text = "Write a page about what a plan costs and why, with sliders; one HTML file that needs no network."
+    """Add the subcommand to a parser's commands."""
+    text = "Write a page about what a plan costs and why: one HTML file with sliders, which needs no network."
     parser = commands.add_parser("report", help="Write a page about what a plan costs.", description=text)
     parser.set_defaults(run=_run)
     add = parser.add_argument
@@ -28,9 +29,9 @@ def add_report(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from accountant.report.html import checked_page, report, write_page
+    from accountant.report.html import report, write_page
 
-    target = checked_page(options.out)
+    target = check_output(options.out, (".html",))
     plan = load_plan(options.plan)
     page = report(
         plan,

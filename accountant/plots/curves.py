@@ -1,14 +1,14 @@
-"""Pictures of privacy costs. Every function draws on the axes it is given, or on new ones, and returns them.
+"""Plots of privacy costs. Every function draws on the given axes, or on new ones, and returns them.
 
-Titles and labels say the adjacency, delta and conversion for which a number holds; numbers are the library's own,
-rounded away from the truth. Needs matplotlib: ``pip install 'knn-accountant[plots]'``.
+Titles and labels state the adjacency, delta and conversion for which a number holds. Upper bounds are rounded up,
+lower bounds down. Needs matplotlib: ``pip install 'knn-accountant[plots]'``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from accountant.plots.style import (
     GREY,
     adjacency_of,
     canvas,
+    count_lines,
     headline,
     label_lines,
     log_scale,
@@ -32,7 +33,6 @@ from accountant.plots.style import (
     plain,
     save,
     style,
-    taken,
 )
 from accountant.plots.trade_off import envelope, supporting_lines
 from accountant.plots.worst_pairs import worst_pairs
@@ -62,11 +62,11 @@ __all__ = [
 Run: TypeAlias = Event | Composition
 
 BARS = 12
-"""Releases whose shares are shown; the others together."""
+"""Largest number of bars in `shares`; further releases share the last bar."""
 
 
-def _named(run: Run | Mapping[str, Run], name: str) -> dict[str, Composition]:
-    """Runs by name."""
+def _name_runs(run: Run | Mapping[str, Run], name: str) -> dict[str, Composition]:
+    """The runs by name; a single run gets `name`."""
     runs = dict(run) if isinstance(run, Mapping) else {name: run}
     for each in runs.values():
         if not isinstance(each, Event | Composition):
@@ -76,8 +76,8 @@ def _named(run: Run | Mapping[str, Run], name: str) -> dict[str, Composition]:
     return {name: 1 * each if isinstance(each, Event) else each for name, each in runs.items()}
 
 
-def _marked(ax: Axes, name: str, run: Composition, most: int = 36) -> str:
-    """The name, with a star that the axes explain where the run's cost is private."""
+def _mark_label(ax: Axes, name: str, run: Composition, most: int = 36) -> str:
+    """The name, shortened; with a star, explained below the axes, if the run's cost is private."""
     if run.data_dependent:
         mark_private(ax)
     return plain(name, most) + (" *" if run.data_dependent else "")
@@ -94,20 +94,20 @@ def curve_against_order(
     conversion: str = "improved",
     ax: Axes | None = None,
 ) -> Axes:
-    """Rényi curves against the order; with a delta, a mark at the order that sets each epsilon.
+    """Rényi curves against the order; with a delta, each marked at the order that sets its epsilon.
 
     Parameters
     ----------
     run : Event or Composition, or mapping from names to them
     orders : array_like, optional
-        In [1, inf); infinite values of a curve are left out.
+        In [1, inf); infinite values of a curve are not drawn.
     delta : float, optional
         In (0, 1).
     conversion : {"improved", "classic", "optimal"}
-        How the marked order was chosen.
+        Conversion to epsilon for which the marked order is best.
     ax : Axes, optional
     """
-    runs, rule = _named(run, "Rényi curve"), checked_conversion(conversion)
+    runs, rule = _name_runs(run, "Rényi curve"), checked_conversion(conversion)
     prices: dict[str, Guarantee] = {}
     if delta is not None:
         point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
@@ -126,14 +126,14 @@ def curve_against_order(
         axes.set_yscale("log")
         for name, each in runs.items():
             values = each.renyi(at)
-            look = style(taken(axes))
-            label = _marked(axes, name, each)
+            look = style(count_lines(axes))
+            label = _mark_label(axes, name, each)
             price = prices.get(name)
             if price is not None:
                 label += f": epsilon {rounded_up(price.epsilon, 3)}"
                 if price.order is not None and math.isfinite(price.order):
                     axes.plot([price.order], each.renyi([price.order]), **{**look, "linestyle": ""}, markersize=7)
-            # curves that are 0 or infinite have no place on a logarithmic axis
+            # a logarithmic axis cannot show 0 or infinity
             axes.plot(at, np.where((values > 0) & np.isfinite(values), values, np.nan), **{**look, "marker": ""})
             axes.get_lines()[-1].set_label(label)
         axes.margins(x=0.0)
@@ -150,7 +150,7 @@ def worst_pair(
 ) -> Axes:
     """The vote count at which noisy screening costs most, against the Rényi order.
 
-    Of neighbouring counts that cost the same, one is shown.
+    Where several counts cost the same, the smallest is shown.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def worst_pair(
     Raises
     ------
     ParameterError
-        An event is something else.
+        An event is not a noisy screening.
     """
     events = dict(screening) if isinstance(screening, Mapping) else {"worst count": screening}
     at = 1 + np.geomspace(0.01, 1000, 241) if orders is None else np.asarray(orders, dtype=float)
@@ -173,8 +173,8 @@ def worst_pair(
         headline(axes, "Where noisy screening costs most", f"{says}; of all neighbouring counts, either direction")
         axes.set_xscale("log")
         for name, pairs in found.items():
-            label = _marked(axes, name, 1 * events[name])
-            axes.plot(at, pairs.votes, **{**style(taken(axes)), "marker": ""}, drawstyle="steps-mid", label=label)
+            label = _mark_label(axes, name, 1 * events[name])
+            axes.plot(at, pairs.votes, **{**style(count_lines(axes)), "marker": ""}, drawstyle="steps-mid", label=label)
         for threshold in sorted({pairs.threshold for pairs in found.values()}):
             axes.axhline(threshold, color=GREY, linestyle=(0, (1, 2)), linewidth=1.0)
             axes.annotate(f"threshold {threshold:g}", (0.02, threshold), (0, 3), xycoords=("axes fraction", "data"),
@@ -185,6 +185,15 @@ def worst_pair(
         axes.set_ylabel("votes without the individual")
         label_lines(axes)
         return axes
+
+
+class _TradeOffLine(NamedTuple):
+    """Corners of a trade-off function: errors of the first and of the second kind (type I, type II)."""
+
+    name: str
+    first: FloatArray
+    second: FloatArray
+    run: Composition
 
 
 def trade_off(
@@ -198,15 +207,16 @@ def trade_off(
 ) -> Axes:
     """Trade-off functions (f-DP): least type II error of any test of one neighbour against the other, by type I error.
 
-    A lower bound: ``f(a) = max over e of max(0, 1 - delta(e) - exp(e) a, exp(-e) (1 - delta(e) - a))`` (Dong, Roth &
-    Su 2022, Prop. 6), over finitely many epsilons and with an upper bound on delta. The line drawn is that maximum
-    itself, not an interpolation. It holds for both directions; of one release whose directions differ, each is drawn.
+    Lower bound at type I error a: ``f(a) = max over e of max(0, 1 - delta(e) - exp(e) a, exp(-e) (1 - delta(e) - a))``
+    (Dong, Roth & Su 2022, Prop. 6), over finitely many epsilons e and with an upper bound on delta(e). The line is this
+    maximum itself, not an interpolation. It holds for both directions (remove and add); of a single release whose
+    directions differ, each is drawn.
 
     Parameters
     ----------
     run : Event or Composition, or mapping from names to them
     epsilons : array_like, optional
-        At least 0; where delta is computed.
+        At least 0: the points e at which delta is computed.
     method, conversion, tolerance
         As for `curve`.
     ax : Axes, optional
@@ -216,42 +226,41 @@ def trade_off(
     ProfileUnavailable, ToleranceUnreachable
         The tight route cannot price the run; ``method="renyi"`` can.
     """
-    runs = _named(run, "")
+    runs = _name_runs(run, "")
     rule = checked_conversion(conversion)
-    drawn: list[tuple[str, FloatArray, FloatArray, Composition]] = []
+    lines: list[_TradeOffLine] = []
     for name, each in runs.items():
-        at = np.asarray(epsilons, dtype=float) if epsilons is not None else _telling_epsilons(each)
+        at = np.asarray(epsilons, dtype=float) if epsilons is not None else _default_epsilons(each)
         if method == "tight" and len(runs) == 1 and each.releases == 1 and not each.data_dependent:
             profile = each.profile(np.concatenate([-at, at]))
-            # testing "absent" against "present", and the other way round
-            both = {"null hypothesis: absent": profile.remove, "null hypothesis: present": profile.add}
+            directions = {"null hypothesis: absent": profile.remove, "null hypothesis: present": profile.add}
             if not np.allclose(profile.remove, profile.add, rtol=0, atol=1e-6):
-                for direction, deltas in both.items():
-                    slopes, heights = np.concatenate([-at, at]), 1.0 - deltas
-                    drawn.append((direction, *envelope(slopes, heights), each))
+                for direction, deltas in directions.items():
+                    corners = envelope(np.concatenate([-at, at]), 1.0 - deltas)
+                    lines.append(_TradeOffLine(direction, *corners, each))
                 continue
         found = curve(each, at, method=method, conversion=rule, tolerance=tolerance)
-        drawn.append((name, *envelope(*supporting_lines(found.epsilons, found.upper)), each))
+        lines.append(_TradeOffLine(name, *envelope(*supporting_lines(found.epsilons, found.upper)), each))
     how = "tight" if method == "tight" else METHODS[rule] if method == "renyi" else "the cheapest route"
     with canvas(ax, (5.2, 5.0)) as axes:
         says = adjacency_of([each.adjacency for each in runs.values()])
         headline(axes, "Trade-off function", f"{says}; {how}; a lower bound: no test errs less")
         axes.plot([0, 1], [1, 0], color=GREY, linestyle=(0, (1, 2)), linewidth=1.0)
         axes.annotate("no information", (0.62, 0.38), (4, 4), textcoords="offset points", color=GREY)
-        for name, alphas, errors, each in drawn:
-            look = {**style(taken(axes)), "marker": ""}
-            axes.plot(alphas, errors, **look, label=_marked(axes, name or "this run", each))
+        for line in lines:
+            look = {**style(count_lines(axes)), "marker": ""}
+            axes.plot(line.first, line.second, **look, label=_mark_label(axes, line.name or "this run", line.run))
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         axes.set_xlabel("type I error")
         axes.set_ylabel("type II error, at least")
-        if len(drawn) > 1 or drawn[0][3].data_dependent:
+        if len(lines) > 1 or lines[0].run.data_dependent:
             axes.legend(frameon=False, loc="upper right", handlelength=4)
         return axes
 
 
-def _telling_epsilons(run: Composition) -> FloatArray:
-    """Epsilons up to where delta no longer shows, and the pure-DP limit, at which it is 0."""
-    # one release has a closed form, which costs next to nothing
+def _default_epsilons(run: Composition) -> FloatArray:
+    """Epsilons from 0 to where delta is too small to see, and the pure-DP limit, where delta is 0."""
+    # a single release has a closed form, so many points cost little
     points, unseen = (241, 1e-6) if run.releases == 1 else (41, 1e-3)
     pure = float(run.renyi(math.inf))
     found = [*np.linspace(0.0, epsilon(run, unseen).epsilon, points).tolist(), pure]
@@ -268,14 +277,14 @@ def shares(
     conversion: str = "improved",
     ax: Axes | None = None,
 ) -> Axes:
-    """How much each release contributes to the Rényi curve at the order that sets epsilon.
+    """Share of each release in the Rényi curve at the order that sets epsilon.
 
     Parameters
     ----------
     run : Plan, Event or Composition
-        The releases of a plan by name, or events; the costliest twelve, and the others together.
+        Releases of a plan, or events. The twelve costliest have bars of their own, the others share one.
     delta : float, optional
-        In [0, 1); a plan's own where it has one.
+        In [0, 1); default: the plan's.
     conversion : {"improved", "classic", "optimal"}
     ax : Axes, optional
     """
@@ -283,7 +292,7 @@ def shares(
         parts = [(release.name, release.composition) for release in run.releases]
         delta = run.delta if delta is None else delta
     else:
-        parts = [(short(event), count * event) for event, count in _named(run, "")[""]]
+        parts = [(short(event), count * event) for event, count in _name_runs(run, "")[""]]
     if delta is None or not parts:
         raise ParameterError(f"delta = {delta}, {len(parts)} releases; accepted: delta in [0, 1), at least one release")
     whole = sum((part for _, part in parts), Composition())
@@ -305,7 +314,7 @@ def shares(
         bars = axes.barh(places, widths, color=style(0)["color"], height=0.4)
         axes.bar_label(bars, [f"{share:.1%}" for share in widths], padding=4)
         for place, name in zip(places.tolist(), names, strict=True):
-            label = _marked(axes, name, whole, 90)
+            label = _mark_label(axes, name, whole, 90)
             axes.annotate(label, (0.0, place - 0.2), (0, 2), textcoords="offset points", va="bottom")
         axes.set_yticks([])
         axes.set_ylim(-0.65, len(names) - 0.6)
@@ -317,21 +326,21 @@ def shares(
 
 
 def spent_budgets(spent: ArrayLike, budget: float = 1.0, *, bins: int = 20, ax: Axes | None = None) -> Axes:
-    """Histogram of what records have spent of their budgets. Private: `save` refuses unless the data are public.
+    """Histogram of the shares of their budgets that records have spent. Private: `save` refuses it by default.
 
     Parameters
     ----------
     spent : array_like
-        One amount for each record, in [0, budget] and its unit; ``budget - remaining`` where you know what remains.
+        One amount per record, in [0, budget], in the unit of the budget.
     budget : float
-        Every record's, above 0.
+        Budget of every record, above 0.
     bins : int
     ax : Axes, optional
 
     Raises
     ------
     ParameterError
-        An amount lies outside.
+        An amount is outside [0, budget].
     """
     whole = real("budget", budget, 0.0, math.inf, open_low=True, open_high=True)
     amounts = np.asarray(spent, dtype=float).ravel()

@@ -1,4 +1,4 @@
-"""Figures of the papers behind these events, drawn again with what they cost by other routes."""
+"""Figures of papers, drawn again with prices by further routes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["MADE_UP_VOTES", "screening_costs"]
 
 MADE_UP_VOTES = (210, 150, 300, 180, 120, 240, 150, 270, 180, 210, 90, 240, 150, 270, 180, 120)
-"""Pluralities of 16 queries, of up to 300 votes: public, because they are made up."""
+"""Largest vote counts of 16 queries with up to 300 votes; made up, hence public."""
 
 
 def screening_costs(
@@ -34,10 +34,10 @@ def screening_costs(
     tolerance: float = 0.02,
     ax: Axes | None = None,
 ) -> Axes:
-    """Six prices of the same noisy screenings against their number: Figure 5 of private-knn, and the tight price.
+    """Six prices of noisy screenings against their number: the five of Zhu et al. 2020, Fig. 5, and the tight price.
 
-    Five by the Rényi route with the classic conversion, as printed there (Zhu et al. 2020, Fig. 5): as the Gaussian
-    mechanism, as screening, as screening priced at the votes that were cast, and the first two Poisson-subsampled.
+    The five are by the Rényi route with the classic conversion, as printed there: as the Gaussian mechanism, as
+    screening, both of them Poisson-subsampled, and as screening priced at the votes that were cast.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def screening_costs(
     releases : int
     delta : float
     pluralities : sequence of int
-        The votes that were cast, in order; begun again when they end. The paper's are not known.
+        The votes that were cast, in order, repeated as needed. Those of the paper are not published.
     tolerance : float
         Width of tight intervals.
     ax : Axes, optional

@@ -16,13 +16,13 @@ from accountant.guarantee import Guarantee, rounded_down, rounded_up
 from accountant.plots.style import (
     adjacency_of,
     canvas,
+    count_lines,
     headline,
     label_lines,
     log_scale,
     mark_private,
     plain,
     style,
-    taken,
 )
 from accountant.price import epsilon
 from accountant.renyi.conversion import checked_conversion
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["METHODS", "Line", "epsilon_against_parameter", "epsilon_against_releases"]
 
 Run: TypeAlias = Event | Composition
-Made: TypeAlias = Callable[[float], Run]
+Maker: TypeAlias = Callable[[float], Run]
 
 METHODS = {
     "classic": "Rényi, classic conversion",
@@ -41,10 +41,10 @@ METHODS = {
     "optimal": "Rényi, optimal conversion",
     "tight": "tight",
 }
-"""Methods that lines of epsilon may be drawn by: conversions of the Rényi route, and the tight route's interval."""
+"""Methods by which lines of epsilon are drawn: conversions of the Rényi route, and intervals of the tight route."""
 
 POINTS = {"tight": 8}
-"""Points of a line whose places are not given; 32 for the others, which are cheaper."""
+"""Number of points of a line where the caller gives only the last one; 32 for methods not named here."""
 
 
 class Line(NamedTuple):
@@ -53,20 +53,20 @@ class Line(NamedTuple):
     Attributes
     ----------
     label : str
-        Its name; empty for the method's.
+        Name of the line; empty: the method's name.
     run : Event, Composition or callable
-        What is priced: see `epsilon_against_releases`.
+        The run that is priced: see `epsilon_against_releases`.
     method : str
         One of `METHODS`.
     """
 
     label: str
-    run: Run | Made
+    run: Run | Maker
     method: str = "improved"
 
 
 def epsilon_against_releases(
-    run: Run | Made | Sequence[Line],
+    run: Run | Maker | Sequence[Line],
     releases: int | Sequence[int],
     *,
     delta: float,
@@ -75,9 +75,9 @@ def epsilon_against_releases(
     title: str = "Privacy cost against the number of releases",
     ax: Axes | None = None,
 ) -> Axes:
-    """Epsilon at a delta as the number of releases grows, by several methods or of several runs.
+    """Epsilon at a delta against the number of releases, by several methods or of several runs.
 
-    Markers are where the tight interval was computed; between points, lines are drawn to guide the eye.
+    Markers show where tight intervals were computed; between points the lines only guide the eye.
 
     Parameters
     ----------
@@ -105,17 +105,17 @@ def epsilon_against_releases(
     if not given:
         raise ParameterError(f"releases = {shown(releases)}; accepted: one or more whole numbers, each at least 1")
 
-    def places(method: str) -> list[float]:
+    def points_of(method: str) -> list[float]:
         if many:
             return sorted({float(n) for n in given})
-        # epsilon grows like the square root of n: equal steps in it
+        # epsilon grows about as the square root of n, so the points are equally spaced in that
         parts = np.linspace(0.0, 1.0, POINTS.get(method, 32) + 1)[1:] ** 2
         return sorted({float(max(math.ceil(given[0] * part), 1)) for part in parts.tolist()})
 
     lines = _lines(run, methods)
-    made = [line._replace(run=_growing(line.run)) for line in lines]
+    makers = [line._replace(run=_repeat(line.run)) for line in lines]
     with canvas(ax) as axes:
-        _draw_prices(axes, made, places, delta, tolerance, title, ends=True)
+        _draw_prices(axes, _price_lines(makers, points_of, delta, tolerance), title, delta, ends=True)
         axes.set_xlim(left=0.0)
         axes.set_ylim(bottom=0.0)
         axes.set_xlabel("releases")
@@ -125,7 +125,7 @@ def epsilon_against_releases(
 
 
 def epsilon_against_parameter(
-    make: Made | Sequence[Line],
+    make: Maker | Sequence[Line],
     values: ArrayLike,
     *,
     delta: float,
@@ -134,16 +134,16 @@ def epsilon_against_parameter(
     tolerance: float = 0.02,
     ax: Axes | None = None,
 ) -> Axes:
-    """Epsilon at a delta as one parameter of a run moves.
+    """Epsilon at a delta against one parameter of a run.
 
     Parameters
     ----------
     make : callable, or sequence of Line
         From a value to a run, as for `calibrate`.
     values : array_like
-        Values of the parameter; on a logarithmic axis where the largest is over 30 times the smallest.
+        Values of the parameter; the axis is logarithmic if the largest is over 30 times the smallest.
     name : str
-        What the parameter is called.
+        Name of the parameter.
     delta, methods, tolerance, ax
         As for `epsilon_against_releases`; so are the errors.
     """
@@ -155,7 +155,8 @@ def epsilon_against_parameter(
         if not callable(line.run):
             raise ParameterError(f"make = {shown(line.run)}; accepted: a function from a value of {name} to a run")
     with canvas(ax) as axes:
-        _draw_prices(axes, lines, lambda method: points.tolist(), delta, tolerance, f"Privacy cost against {name}")
+        priced = _price_lines(lines, lambda method: points.tolist(), delta, tolerance)
+        _draw_prices(axes, priced, f"Privacy cost against {name}", delta)
         axes.set_xlabel(plain(name))
         axes.set_ylim(bottom=0.0)
         if 0 < 30 * points[0] < points[-1]:
@@ -170,7 +171,7 @@ def epsilon_against_parameter(
         return axes
 
 
-def _lines(run: Run | Made | Sequence[Line], methods: Sequence[str]) -> list[Line]:
+def _lines(run: Run | Maker | Sequence[Line], methods: Sequence[str]) -> list[Line]:
     lines = list(run) if isinstance(run, Sequence) else [Line("", run, method) for method in methods]
     if not lines or not all(isinstance(line, Line) for line in lines):
         raise ParameterError(f"lines = {shown(run)}, methods = {shown(methods)}; accepted: one or more")
@@ -180,8 +181,8 @@ def _lines(run: Run | Made | Sequence[Line], methods: Sequence[str]) -> list[Lin
     return lines
 
 
-def _growing(run: Run | Made) -> Made:
-    """The run of n releases, as a function of n."""
+def _repeat(run: Run | Maker) -> Maker:
+    """A function from n to the run of n releases."""
     if isinstance(run, Event):
         return lambda n: int(n) * run
     if isinstance(run, Composition):
@@ -192,30 +193,38 @@ def _growing(run: Run | Made) -> Made:
     raise ParameterError(f"run = {shown(run)}; accepted: an event, a composition, or a function of n")
 
 
-def _draw_prices(
-    ax: Axes,
-    lines: Sequence[Line],
-    places: Callable[[str], list[float]],
-    delta: float,
-    tolerance: float,
-    title: str,
-    *,
-    ends: bool = False,
-) -> None:
-    """Draw lines of epsilon at `places`; `ends`: their names say the last value."""
+class _PricedLine(NamedTuple):
+    """A line and the prices at its points."""
+
+    line: Line
+    points: list[float]
+    prices: list[Guarantee]
+
+
+def _price_lines(
+    lines: Sequence[Line], points_of: Callable[[str], list[float]], delta: float, tolerance: float
+) -> list[_PricedLine]:
+    """Price every line at the points of its method."""
     priced = []
     for line in lines:
-        xs, make = places(line.method), line.run
+        points, make = points_of(line.method), line.run
         if not callable(make):
             raise ParameterError(f"run = {shown(make)}; accepted: a function")
-        priced.append((line, xs, [_price(make(x), delta, line.method, tolerance) for x in xs]))
-    every = [price for _, _, prices in priced for price in prices]
+        prices = [_price(make(point), delta, line.method, tolerance) for point in points]
+        priced.append(_PricedLine(line, points, prices))
+    return priced
+
+
+def _draw_prices(ax: Axes, priced: Sequence[_PricedLine], title: str, delta: float, *, ends: bool = False) -> None:
+    """Draw epsilon at `delta` against the points; with `ends`, labels contain the last value of their line."""
+    lines = [each.line for each in priced]
     common = lines[0].method if all(line.label for line in lines) else None
     how = "" if common is None else f"; {METHODS[common]}"
     how += " unless marked" if any(line.method != common for line in lines) and common else ""
-    headline(ax, title, f"{adjacency_of([price.adjacency for price in every])}; delta = {rounded_up(delta)}{how}")
-    for line, xs, prices in priced:
-        look = style(taken(ax))
+    adjacency = adjacency_of([price.adjacency for each in priced for price in each.prices])
+    headline(ax, title, f"{adjacency}; delta = {rounded_up(delta)}{how}")
+    for line, points, prices in priced:
+        look = style(count_lines(ax))
         label = plain(line.label or METHODS[line.method])
         label += f", {METHODS[line.method]}" if line.label and line.method != common else ""
         if any(price.data_dependent for price in prices):
@@ -226,10 +235,11 @@ def _draw_prices(
         if ends:
             low = f"{rounded_down(prices[-1].lower or 0.0, 4)} to " if tight else ""
             label += f": {low}{rounded_up(upper[-1], 4)}"
-        marker = look["marker"] if tight or len(xs) == 1 else ""
-        ax.plot(xs, upper, **{**look, "marker": marker}, label=label)
+        marker = look["marker"] if tight or len(points) == 1 else ""
+        ax.plot(points, upper, **{**look, "marker": marker}, label=label)
         if tight:
-            ax.fill_between(xs, [price.lower or 0.0 for price in prices], upper, color=look["color"], alpha=0.25, lw=0)
+            lower = [price.lower or 0.0 for price in prices]
+            ax.fill_between(points, lower, upper, color=look["color"], alpha=0.25, lw=0)
     ax.margins(x=0.0)
     ax.set_ylabel("epsilon, at most")
 

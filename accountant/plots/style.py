@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import AdjacencyMismatch, DataDependentError, MissingExtra, ParameterError
+from accountant.files import check_output, open_whole
 from accountant.numerics.kernel import FloatArray
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ __all__ = [
     "GREY",
     "adjacency_of",
     "canvas",
-    "checked_output",
+    "count_lines",
+    "darken",
     "headline",
+    "house_style",
     "label_lines",
     "log_scale",
     "mark_private",
@@ -34,7 +36,6 @@ __all__ = [
     "plain",
     "save",
     "style",
-    "taken",
 ]
 
 FORMATS = (".svg", ".png", ".pdf")
@@ -51,7 +52,7 @@ LINES: tuple[tuple[str, Any, str], ...] = (
     ("#E69F00", (0, (10, 2)), "P"),
     ("#56B4E9", (0, (6, 1.6, 1.2, 1.6, 1.2, 1.6)), "X"),
 )
-"""Colours that the colour-blind tell apart (Okabe & Ito 2008), each with dashes and a marker that tell it in grey."""
+"""Colours that remain distinct in colour blindness (Okabe & Ito 2008), each with its own dashes and marker."""
 
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -63,7 +64,7 @@ STYLE: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "axes.titlesize": 12,
     "axes.titleweight": "bold",
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that a file is the same everywhere
+    "font.family": "DejaVu Sans",  # is part of matplotlib, so files are the same on every machine
     "font.size": 9.5,
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.6,
@@ -86,7 +87,7 @@ PRIVATE_NOTE = "* computed from private data, so private itself: not to be publi
 
 @contextmanager
 def canvas(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> Iterator[Axes]:
-    """The given axes, or new ones of a figure that size in inches, in the house style; no display is needed.
+    """The given axes, or new axes in the style of this package; `size` is in inches, and no display is needed.
 
     Raises
     ------
@@ -96,7 +97,7 @@ def canvas(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> Iterator[
     if ax is not None:
         yield ax
         return
-    with _house_style():
+    with house_style():
         from matplotlib.figure import Figure
 
         yield Figure(figsize=size, layout="constrained").subplots()
@@ -111,8 +112,8 @@ def need_matplotlib() -> None:
 
 
 @contextmanager
-def _house_style() -> Iterator[None]:
-    """Settings of ours alone, whatever the user's are; theirs come back afterwards."""
+def house_style() -> Iterator[None]:
+    """matplotlib's defaults with `STYLE`; the user's own settings are restored afterwards."""
     need_matplotlib()
     import matplotlib
 
@@ -123,39 +124,39 @@ def _house_style() -> Iterator[None]:
 
 
 def style(index: int) -> dict[str, Any]:
-    """Colour, dashes and marker of line number `index`, no two of which share any.
+    """Colour, dashes and marker of line number `index`; no two lines share any of the three.
 
     Raises
     ------
     ParameterError
-        There are not so many.
+        `index` is not below the number of styles.
     """
     if index >= len(LINES):
-        raise ParameterError(f"line {index + 1} of a plot; accepted: at most {len(LINES)}, more are not told apart")
+        raise ParameterError(f"line {index + 1} of a plot; accepted: at most {len(LINES)}, which can be told apart")
     color, dashes, marker = LINES[index]
     return {"color": color, "linestyle": dashes, "marker": marker}
 
 
-def taken(ax: Axes) -> int:
-    """Number of named lines that the axes hold."""
+def count_lines(ax: Axes) -> int:
+    """Number of lines with a label in the axes."""
     return sum(not str(line.get_label()).startswith("_") for line in ax.get_lines())
 
 
-def adjacency_of(all_of: Sequence[Adjacency | None]) -> str:
-    """What kind of neighbours everything in the plot is about."""
-    found = sorted({str(each) for each in all_of if each is not None})
+def adjacency_of(adjacencies: Sequence[Adjacency | None]) -> str:
+    """The one adjacency of all runs in a plot, in words; AdjacencyMismatch if they have several."""
+    found = sorted({str(each) for each in adjacencies if each is not None})
     if len(found) > 1:
         raise AdjacencyMismatch(f"cannot show {' and '.join(found)} in one plot: they protect different things")
     return f"{found[0] if found else 'any'} adjacency"
 
 
 def headline(ax: Axes, title: str, says: str) -> None:
-    """Title, and below it what the numbers hold for.
+    """Write the title, and below it the conditions under which the numbers hold (`says`).
 
     Raises
     ------
     ParameterError
-        The axes already hold lines for which something else was said.
+        The axes already have another subtitle.
     """
     for text in ax.texts:
         if text.get_gid() == SUBTITLE:
@@ -170,14 +171,14 @@ def headline(ax: Axes, title: str, says: str) -> None:
 
 
 def plain(text: str, most: int = 36) -> str:
-    """The text as it is where matplotlib would read dollars as mathematics; a long one without its middle."""
+    """The text with dollars escaped, which matplotlib would read as mathematics; a long text loses its middle."""
     if len(text) > most:
         text = f"{text[: most - most // 3 - 1]}…{text[len(text) - most // 3 :]}"
     return text.replace("$", r"\$")
 
 
 def log_scale(axis: Axis) -> None:
-    """A logarithmic axis with plain numbers on it, and enough of them."""
+    """Label a logarithmic axis with plain numbers: at 1, 2, 5 per decade if it spans few decades."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     ends = axis.get_view_interval()
@@ -188,13 +189,13 @@ def log_scale(axis: Axis) -> None:
 
 
 def mark_private(ax: Axes) -> None:
-    """Say below the axes that they show private numbers; `save` looks for it."""
+    """Note below the axes that they show private numbers; `save` looks for this note."""
     if not is_private(ax):
         _note(ax, PRIVATE_NOTE, (0.0, 0.0), (0.0, -46.0), PRIVATE, "#9c3d00")
 
 
 def is_private(ax: Axes) -> bool:
-    """Whether the axes show private numbers."""
+    """Whether the axes have the note of `mark_private`."""
     return any(text.get_gid() == PRIVATE for text in ax.texts)
 
 
@@ -206,11 +207,11 @@ def _note(ax: Axes, text: str, place: tuple[float, float], moved: tuple[float, f
 
 
 def label_lines(ax: Axes) -> None:
-    """Write every named line's name beside its right end, apart from each other; again after more lines came."""
+    """Write the label of every line beside its right end, without overlaps; call it again after adding lines."""
     for text in list(ax.texts):
         if text.get_gid() == DIRECT_LABEL:
             text.remove()
-    ax.get_xlim(), ax.get_ylim()  # limits are found when asked for
+    ax.get_xlim(), ax.get_ylim()  # makes matplotlib compute the limits, which transLimits needs
     ends = []
     for line in ax.get_lines():
         x, y = (np.asarray(values, dtype=float) for values in line.get_data())
@@ -219,7 +220,7 @@ def label_lines(ax: Axes) -> None:
             ends.append((line, (ax.transScale + ax.transLimits).transform((x[seen[-1]], y[seen[-1]]))))
     ends.sort(key=lambda end: float(end[1][1]))
     gap = 14.0 / (ax.bbox.height * 72 / ax.figure.dpi)
-    heights = _apart(np.array([float(place[1]) for _, place in ends]), gap)
+    heights = _spread(np.array([float(place[1]) for _, place in ends]), gap)
     for (line, place), height in zip(ends, heights.tolist(), strict=True):
         leader = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.7, "shrinkA": 0, "shrinkB": 0}
         text = ax.annotate(
@@ -228,15 +229,18 @@ def label_lines(ax: Axes) -> None:
             (1.03, height),
             xycoords="axes fraction",
             textcoords="axes fraction",
-            color=_darker(line.get_color()),
+            color=darken(line.get_color()),
             va="center",
             arrowprops={**leader, "relpos": (0.0, 0.5)},
         )
         text.set(annotation_clip=False, gid=DIRECT_LABEL)
 
 
-def _apart(heights: FloatArray, gap: float) -> FloatArray:
-    """Rising heights moved as little as possible to be a gap apart: isotonic regression by pooling neighbours."""
+def _spread(heights: FloatArray, gap: float) -> FloatArray:
+    """Move increasing heights as little as possible (least squares) so that neighbours are at least `gap` apart.
+
+    That is isotonic regression of ``heights[i] - i * gap``, by pooling adjacent violators.
+    """
     steps = gap * np.arange(heights.size)
     pools: list[list[float]] = []  # sum and number of members
     for value in (heights - steps).tolist():
@@ -249,8 +253,8 @@ def _apart(heights: FloatArray, gap: float) -> FloatArray:
     return pooled + steps
 
 
-def _darker(color: Any) -> tuple[float, ...]:
-    """The colour, dark enough to be read as small text on white."""
+def darken(color: Any) -> tuple[float, ...]:
+    """The colour, dark enough for small text on white."""
     from matplotlib.colors import to_rgb
 
     return tuple(0.62 * part for part in to_rgb(color))
@@ -259,18 +263,8 @@ def _darker(color: Any) -> tuple[float, ...]:
 # --- files ---------------------------------------------------------------------------------------------
 
 
-def checked_output(path: str | Path) -> Path:
-    """The path of a picture that can be written, or ParameterError."""
-    target = Path(path)
-    if target.suffix not in FORMATS:
-        raise ParameterError(f"output {str(path)!r}; accepted: a file ending in {', '.join(FORMATS)}")
-    if target.is_dir() or not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
-        raise ParameterError(f"output {str(path)!r}; accepted: a file in an existing directory that can be written")
-    return target
-
-
 def save(ax: Axes, path: str | Path, *, public_votes: bool = False) -> None:
-    """Write the figure that the axes belong to: the whole picture, or nothing.
+    """Write the figure that the axes belong to, wholly or not at all.
 
     The same plot gives the same bytes with the same version of matplotlib.
 
@@ -280,7 +274,7 @@ def save(ax: Axes, path: str | Path, *, public_votes: bool = False) -> None:
     path : path
         Ends in .svg, .png or .pdf.
     public_votes : bool
-        The data that a data-dependent cost was computed from are public or made up: write it nevertheless.
+        The votes behind a data-dependent cost are public or made up: write the file nevertheless.
 
     Raises
     ------
@@ -289,26 +283,16 @@ def save(ax: Axes, path: str | Path, *, public_votes: bool = False) -> None:
     ParameterError
         The file cannot be written, or its ending is none of these.
     """
-    target = checked_output(path)
-    figure = ax.figure.figure  # the whole one, where ax is in a part
+    target = check_output(path, FORMATS)
+    figure = ax.figure.figure  # the whole figure, also if the axes are in a subfigure
     if any(is_private(each) for each in figure.axes) and not public_votes:
         raise DataDependentError(
-            "this plot shows costs that depend on private data; accepted: data-independent ones, or public votes, "
-            "said so with public_votes=True (--public-votes)"
+            "this plot shows costs that depend on private data; accepted: data-independent costs, or public votes "
+            "with public_votes=True (--public-votes)"
         )
     kind = target.suffix[1:]
     about: dict[str, Any] = {"Title": ax.get_title(loc="left")}
     about |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        with _house_style(), open(partial, "wb") as stream, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # boxes stand for them
-            figure.savefig(stream, format=kind, dpi=160, facecolor="white", metadata=about)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, target)
-    except OSError as error:
-        raise ParameterError(f"output {str(path)!r}: {error.strerror}; accepted: a file that can be written") from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
+    with open_whole(target) as stream, house_style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # matplotlib draws a box for an unknown character
+        figure.savefig(stream, format=kind, dpi=160, facecolor="white", metadata=about)

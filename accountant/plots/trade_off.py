@@ -9,21 +9,21 @@ from accountant.numerics.kernel import FloatArray
 __all__ = ["envelope", "supporting_lines"]
 
 STEEPEST = 700.0
-"""Logs of slopes beyond which a line is left out, which only lowers the bound."""
+"""Lines with a larger log-slope are ignored, against overflow; this only lowers the bound."""
 
 
 def supporting_lines(epsilons: FloatArray, deltas: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Lines below every trade-off function that is (epsilon, delta)-DP in both directions, epsilons >= 0.
+    """Lines below the trade-off function of every run that is (epsilon, delta)-DP in both directions, epsilon >= 0.
 
-    Wasserman & Zhou 2010; Dong, Roth & Su 2022, Prop. 6: ``1 - delta - e^eps a`` and its mirror image
-    ``e^-eps (1 - delta - a)``. Returned as `envelope` takes them.
+    At type I error a: ``1 - delta - e^eps a`` and ``e^-eps (1 - delta - a)`` (Wasserman & Zhou 2010; Dong, Roth & Su
+    2022, Prop. 6). Returned as the arguments of `envelope`: logs of negated slopes, and heights at a = 0.
     """
     heights = 1.0 - deltas
     return np.concatenate([epsilons, -epsilons]), np.concatenate([heights, np.exp(-epsilons) * heights])
 
 
 def envelope(log_slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Corners (a, f(a)) of ``f(a) = max(0, max_i heights[i] - exp(log_slopes[i]) a)`` on [0, 1], from left to right.
+    """Corners (a, f(a)) of ``f(a) = max(0, max_i heights[i] - exp(log_slopes[i]) a)`` on [0, 1], by increasing a.
 
     f is convex and piecewise linear, so the polyline through its corners is f itself.
     """
@@ -32,7 +32,7 @@ def envelope(log_slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, F
     levels = np.append(heights[kept], 0.0)
     order = np.lexsort((levels, slopes))
     lines: list[tuple[float, float]] = []
-    corners: list[float] = []  # where each line takes over from the one before
+    corners: list[float] = []  # corners[i]: from this a on lines[i] is the largest
     for slope, level in zip(slopes[order].tolist(), levels[order].tolist(), strict=True):
         begin = 0.0
         while lines:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from accountant import plots
 from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable
 from accountant.plan import Plan
-from accountant.plots.style import GREY, LINES, STYLE, SUBTITLE, _darker, _house_style
+from accountant.plots.style import GREY, LINES, STYLE, SUBTITLE, darken, house_style
 from accountant.plots.worst_pairs import has_pairs
 from accountant.renyi.conversion import Conversion
 
@@ -107,7 +107,7 @@ def _svg(ax: Axes, prefix: str) -> str:
     figure = ax.figure.figure
     figure.patch.set_visible(False)
     stream = io.StringIO()
-    with _house_style(), matplotlib.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
+    with house_style(), matplotlib.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the reader's fonts have it
         figure.savefig(stream, format="svg", metadata={"Date": None})
     root = ElementTree.fromstring(stream.getvalue())
@@ -153,7 +153,7 @@ def _variables() -> dict[str, str]:
 
     found = {"#ffffff": "var(--paper)", GREY: "var(--faint)", STYLE["grid.color"]: "var(--rule)"}
     for number, (color, _, _) in enumerate(LINES):
-        red, green, blue = _darker(color)
+        red, green, blue = darken(color)
         found[to_hex((red, green, blue))] = f"var(--label-{number})"
         found[to_hex(color)] = f"var(--line-{number})"
     # black is the text's as well

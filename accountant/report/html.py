@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import os
-from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from string import Template
 
-from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable, real
+from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable, real
+from accountant.files import check_output, write_text
 from accountant.guarantee import Guarantee, rounded_down, rounded_up
 from accountant.plan import RELEASE_KEYS, Plan, builtin_plans
 from accountant.plots.style import need_matplotlib
@@ -22,7 +21,7 @@ from accountant.report.script import embedded, script
 from accountant.report.sources import ROUTES, items, references, sources
 from accountant.summary import assumptions, shares
 
-__all__ = ["checked_page", "report", "write_page"]
+__all__ = ["report", "write_page"]
 
 
 def report(
@@ -159,28 +158,6 @@ def _figures(figures: list[Figure]) -> str:
 # --- files -----------------------------------------------------------------------------------------------
 
 
-def checked_page(path: str | Path) -> Path:
-    """The path of a page that can be written, or ParameterError."""
-    target = Path(path)
-    if target.suffix != ".html":
-        raise ParameterError(f"output {str(path)!r}; accepted: a file ending in .html")
-    if target.is_dir() or not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
-        raise ParameterError(f"output {str(path)!r}; accepted: a file in an existing directory that can be written")
-    return target
-
-
 def write_page(page: str, path: str | Path) -> None:
-    """Write the whole page, or nothing."""
-    target = checked_page(path)
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(page)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, target)
-    except OSError as error:
-        raise ParameterError(f"output {str(path)!r}: {error.strerror}; accepted: a file that can be written") from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
+    """Write the page to a file ending in .html, wholly or not at all."""
+    write_text(check_output(path, (".html",)), page)

@@ -20,8 +20,8 @@ import accountant as ac
 from accountant import plots
 from accountant.guarantee import rounded_up
 from accountant.plots.papers import MADE_UP_VOTES, screening_costs
-from accountant.plots.style import LINES, _apart, is_private, style
-from tests.pictures import BASELINE, PICTURES, SAMPLED, SCREENING, SPENT, drawn, write_bare
+from accountant.plots.style import LINES, _spread, is_private, style
+from tests.pictures import BASELINE, PICTURES, SAMPLED, SCREENING, SPENT, draw, write_bare
 
 GAUSSIAN = ac.Gaussian(3.0)
 
@@ -56,7 +56,7 @@ def words(ax) -> str:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_as_they_were_and_the_comparison_sees_whatever_is_missing(name, tmp_path):
-    ax = drawn(name)
+    ax = draw(name)
     assert as_before(ax, name, tmp_path)
     for artist in artists(ax):
         if name == "screening-costs" and artist in ax.collections:
@@ -68,7 +68,7 @@ def test_pictures_are_as_they_were_and_the_comparison_sees_whatever_is_missing(n
 
 @pytest.mark.parametrize("name", ["order", "parameter", "releases", "trade-off"])
 def test_comparison_sees_a_line_that_moved(name, tmp_path):
-    ax = drawn(name)
+    ax = draw(name)
     line = named(ax)[0]
     line.set_ydata(0.93 * np.asarray(line.get_ydata()))
     assert not as_before(ax, name, tmp_path)
@@ -91,7 +91,7 @@ def test_pictures_are_labelled(name):
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_can_be_read_in_grey_and_by_the_colour_blind(name):
-    ax = drawn(name)
+    ax = draw(name)
     colors = [to_hex(line.get_color()) for line in named(ax)]
     assert set(colors) <= OKABE_ITO
     # every colour stands for dashes of its own
@@ -395,7 +395,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 @given(st.lists(st.floats(-2, 3), min_size=1, max_size=12), st.floats(0.01, 0.3))
 def test_labels_are_apart_in_order_and_move_no_more_than_they_must(heights, gap):
     wanted = np.sort(np.array(heights))
-    found = _apart(wanted, gap)
+    found = _spread(wanted, gap)
     assert (np.diff(found) >= gap - 1e-12).all()
     if (np.diff(wanted) >= gap).all():
         np.testing.assert_allclose(found, wanted, atol=1e-12)
@@ -403,7 +403,7 @@ def test_labels_are_apart_in_order_and_move_no_more_than_they_must(heights, gap)
 
 
 def test_labels_stand_beside_the_ends_of_their_lines():
-    ax = drawn("parameter")
+    ax = draw("parameter")
     labels = {text.get_text(): text for text in ax.texts if text.get_gid() == "direct-label"}
     for line in named(ax):
         end = ax.transAxes.inverted().transform(ax.transData.transform(line.get_xydata()[-1]))

@@ -15,7 +15,7 @@ import accountant as ac
 from accountant.cli import main
 from accountant.guarantee import rounded_down, rounded_up
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan
-from accountant.plots.style import LINES, STYLE, _darker
+from accountant.plots.style import LINES, STYLE, darken
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.report.figures import _variables
 from accountant.report.html import report, write_page
@@ -178,7 +178,7 @@ def test_colours_of_plots_are_the_pages():
     style = (Path(ac.__file__).parent / "report" / "page" / "report.css").read_text("utf-8")
     for color, _, _ in LINES:
         assert color.lower() in names
-    assert len({tuple(_darker(color)) for color, _, _ in LINES}) == len(LINES)
+    assert len({tuple(darken(color)) for color, _, _ in LINES}) == len(LINES)
     for variable in {value for value in names.values() if value.startswith("var")}:
         # once for light, once for dark; lines for paper, too
         assert style.count(variable[4:-1] + ":") >= 2
