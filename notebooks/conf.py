@@ -23,6 +23,7 @@ nb_execution_raise_on_error = True
 nb_output_stderr = "error"
 nb_merge_streams = True
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
 
 html_theme = "furo"
 html_title = "knn-accountant"

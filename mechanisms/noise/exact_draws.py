@@ -104,7 +104,8 @@ def poisson(rate: Decimal) -> Iterator[Decimal]:
 
 
 def logarithmic_series(ratio: Decimal) -> Iterator[Decimal]:
-    """P(1), P(2), ... of the logarithmic series law: P(j) = -ratio^j / (j log(1 - ratio)) (Fisher 1943), likewise."""
+    """P(1), P(2), ... of the logarithmic series law: P(j) = -ratio^j / (j log(1 - ratio)) (Fisher, Corbet & Williams
+    1943), likewise."""
     power, value = -ratio / (1 - ratio).ln(), 1
     while True:
         yield power / value
