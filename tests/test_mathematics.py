@@ -61,15 +61,15 @@ def test_tests_that_the_page_names_exist():
 
 
 def test_every_erratum_names_a_test():
-    rows = [line for part in ("papers", "published code") for line in errata(part)]
-    assert len(rows) > 40
-    assert [row for row in rows if "`tests/" not in row] == []
+    found = [entry for part in ("the papers", "published code") for entry in errata(part)]
+    assert len(found) > 40
+    assert [entry for entry in found if not re.search(r"\n  Tests?: `tests/", entry)] == []
 
 
 def errata(part: str) -> list[str]:
-    """Rows of one table."""
-    table = TEXT.partition(f"\n## Errata of {'the ' if part == 'papers' else ''}{part}\n")[2].partition("\n## ")[0]
-    return [line for line in table.splitlines() if line.startswith("| ")][1:]
+    """Entries of one list."""
+    section = TEXT.partition(f"\n## Errata of {part}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\* .*(?:\n  .*)*", section, re.MULTILINE)
 
 
 @pytest.mark.parametrize("row", re.findall(r"^\| `([^`]+)`[^|]*\| ([\d.e+-]+) \|$", TEXT, re.MULTILINE))
