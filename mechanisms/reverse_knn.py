@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -14,8 +15,8 @@ from mechanisms.budgets.journal import Journal, Part
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.federation.client import MODELS, label_sets
+from mechanisms.federation.reverse_rounds import ReverseLabelling, Round, RoundLoop, simplex_rows
 from mechanisms.federation.round_setup import RoundSetup
-from mechanisms.federation.rounds import Course, ReverseLabelling, Round, simplex_rows
 from mechanisms.federation.server import ReleasedCounts
 from mechanisms.federation.simulation import Federation, check_holders
 from mechanisms.federation.trust_models import NOISES, RoundRelease, release_for
@@ -196,14 +197,14 @@ class ReverseKNN(Exclusive, Parameters):
         holders = check_holders(clients, len(records))
         source = as_randomness(self.rng)
         release = self.planned(len(records), classes, labels.shape[1])
-        course = self.course(release)
+        loop = self.round_loop(release)
         # what cannot be added up is not released
         getattr(self, "spent_", ac.Composition()) + release.event
         federation = Federation(release, records, np.asarray(y), holders, source)
         part = Part()
         if journal is not None:
-            part = journal.part(self._header(course, points, source, journal.keyed_digest(records, labels)))
-        planned, before = self._promise(part.identity, release)
+            part = journal.part(self._header(loop, points, source, journal.keyed_digest(records, labels)))
+        before = self._promise(part.identity, release)
 
         def ask(number: int, setup: RoundSetup) -> ReleasedCounts:
             part.charge(number, "counts")
@@ -218,30 +219,22 @@ class ReverseKNN(Exclusive, Parameters):
             part.answer(number, answer, source.state())
             return found
 
-        rounds, sets = course.run(points, ask)
-        return ReverseLabelling(
-            labels=sets if np.asarray(y).ndim == 2 else sets.argmax(axis=1),
-            answered=np.ones(len(points), bool),
-            composition=release.rounds * release.event,
-            planned=planned,
-            before=before,
-            soft=np.mean([each.soft[each.centre] for each in rounds], axis=0),
-            rounds=rounds,
-            bytes_per_client=federation.bytes_per_client,
-            release=release,
-        )
+        labelling = loop.run(points, ask)
+        sets = labelling.labels
+        labelled = sets if np.asarray(y).ndim == 2 else sets.argmax(axis=1)
+        return replace(labelling, labels=labelled, before=before, bytes_per_client=federation.bytes_per_client)
 
-    def _promise(self, run: str | None, release: RoundRelease) -> tuple[ac.Composition, ac.Composition]:
-        """The plan of a run, counted whole when it begins, and all that was promised beside it."""
+    def _promise(self, run: str | None, release: RoundRelease) -> ac.Composition:
+        """Count the whole plan of a run when it begins; returns what was promised besides."""
         planned: ac.Composition = release.rounds * release.event
         total = getattr(self, "_promised", ac.Composition())
         begun: set[str] = self.__dict__.setdefault("_begun", set())
         if run in begun:
-            return planned, difference(total, planned)
+            return difference(total, planned)
         self._promised = total + planned
         if run is not None:
             begun.add(run)
-        return planned, total
+        return total
 
     def _charge(self, run: str | None, number: int, release: RoundRelease) -> None:
         """A round of a run in a journal is charged once, however often this object takes the run up."""
@@ -250,8 +243,8 @@ class ReverseKNN(Exclusive, Parameters):
             self.spent_ = getattr(self, "spent_", ac.Composition()) + release.event
             charged.add((run, number))
 
-    def course(self, release: RoundRelease) -> Course:
-        """The parameters that a run with this release will go by, whatever is changed while it runs.
+    def round_loop(self, release: RoundRelease) -> RoundLoop:
+        """The loop over the rounds of a run with this release; later changes of parameters do not reach it.
 
         Raises
         ------
@@ -260,11 +253,11 @@ class ReverseKNN(Exclusive, Parameters):
         """
         strength = check_real("balance", float(self.balance), "[0, 1]", lambda value: 0 <= value <= 1)
         n_queries = check_count("n_queries", self.n_queries, 1)
-        return Course(release, n_queries, bool(self.soft_labels), strength, self.make_student)
+        return RoundLoop(release, n_queries, bool(self.soft_labels), strength, self.make_student)
 
-    def _header(self, course: Course, points: NDArray[np.float32], source: Randomness, private: str) -> dict[str, Any]:
-        """What a run that goes on must have in common with the one that was interrupted."""
-        release = course.release
+    def _header(self, loop: RoundLoop, points: NDArray[np.float32], source: Randomness, private: str) -> dict[str, Any]:
+        """What a resumed run must have in common with the interrupted one."""
+        release = loop.release
         return {
             "mechanism": type(self).__name__,
             "protocol": [release.protocol, *release.parameters],
@@ -272,11 +265,11 @@ class ReverseKNN(Exclusive, Parameters):
             "public": [*points.shape, sha256(points.tobytes()).hexdigest()],
             "private": private,
             "classes": release.n_classes,
-            "n_queries": course.n_queries,
+            "n_queries": loop.n_queries,
             "n_neighbors": release.n_neighbors,
             "rounds": release.rounds,
-            "soft_labels": course.soft_labels,
-            "balance": course.balance,
+            "soft_labels": loop.soft_labels,
+            "balance": loop.balance,
             "seed": source.state(),
         }
 

@@ -8,7 +8,7 @@ import math
 import os
 import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ import accountant as ac
 from mechanisms.cli.data import SEED_WARNING, check_output, write_results
 from mechanisms.datasets import load
 from mechanisms.federation.messages import Message, MessageError, UnsuitableMessage
+from mechanisms.federation.reverse_rounds import ReverseLabelling
 from mechanisms.federation.round_setup import RoundSetup
-from mechanisms.federation.rounds import ReverseLabelling
 from mechanisms.federation.server import ReleasedCounts, Server
 from mechanisms.flower.options import RunOptions
 from mechanisms.flower.parcels import parcel, unwrapped
@@ -134,16 +134,13 @@ def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[
     # before anything is sent: what cannot be priced is not released
     release.guarantee(options.delta)
     rounds = FlowerRounds(grid, Server(release.model, release.event, as_randomness(knn.rng)), options)
-    done, sets = knn.course(release).run(points, lambda _, setup: rounds.run(setup))
-    labelling = ReverseLabelling(
-        labels=sets.argmax(axis=1),
-        answered=np.ones(len(points), bool),
+    labelling = knn.round_loop(release).run(points, lambda _, setup: rounds.run(setup))
+    bytes_per_client = rounds.sent / sum(rounds.answers) * release.rounds
+    labelling = replace(
+        labelling,
+        labels=labelling.labels.argmax(axis=1),
         composition=rounds.server.spent_,
-        planned=release.rounds * release.event,
-        soft=np.mean([each.soft[each.centre] for each in done], axis=0),
-        rounds=done,
-        bytes_per_client=rounds.sent / sum(rounds.answers) * release.rounds,
-        release=release,
+        bytes_per_client=bytes_per_client,
     )
     return labelling, rounds
 

@@ -12,7 +12,7 @@ import mechanisms as mx
 from mechanisms import labelling, noisy_sgd
 from mechanisms.audit import canaries
 from mechanisms.audit.likelihood import individual_score, label_score, number_score
-from mechanisms.federation import rounds as reverse_rounds
+from mechanisms.federation import reverse_rounds
 from mechanisms.federation import server as federation
 from mechanisms.federation import trust_models as releases
 from tests.mechanisms.audit.broken_lines import replaced, with_lines

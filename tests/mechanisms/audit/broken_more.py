@@ -5,7 +5,7 @@ import numpy as np
 import mechanisms as mx
 from mechanisms import labelling, private_knn
 from mechanisms.audit import canaries
-from mechanisms.federation import rounds as reverse_rounds
+from mechanisms.federation import reverse_rounds
 from mechanisms.noise import source as noise
 from tests.mechanisms.audit.broken import (
     INDIVIDUAL,

@@ -11,7 +11,7 @@ from scipy import stats
 import accountant as ac
 import mechanisms as mx
 from mechanisms.audit import one_run_tail
-from mechanisms.federation import rounds as reverse_rounds
+from mechanisms.federation import reverse_rounds
 from tests.mechanisms.audit.broken_lines import with_lines
 
 

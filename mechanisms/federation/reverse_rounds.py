@@ -1,4 +1,7 @@
-"""Rounds of reverse k-NN: where they ask, what comes back, and the labels that public points get from it."""
+"""The loop over the rounds of one reverse k-NN run: where each round asks, its counts, and the labels of public points.
+
+`mechanisms.rounds` is about something else: rounds of the labellers that answer query by query.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from mechanisms.labelling import Labelling
 from mechanisms.queries import cluster_centres
 from mechanisms.students.network import NetworkStudent
 
-__all__ = ["Course", "ReverseLabelling", "Round", "simplex_rows", "winners"]
+__all__ = ["ReverseLabelling", "Round", "RoundLoop", "simplex_rows", "winners"]
 
-FLOOR = 0.2
-"""Importance of a public point of which the student is certain, where 1 is that of one it knows nothing of."""
+LEAST_IMPORTANCE = 0.2
+"""Importance of a public point whose label the student is sure of; 1 is that of a point it knows nothing about."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +105,10 @@ class ReverseLabelling(Labelling):
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
-    """How a run asks and what it makes of the answers: fixed before the first release, and read from nowhere else.
+class RoundLoop:
+    """All rounds of one run of reverse k-NN, in one process or over a network (Wang et al. 2022, Alg. 1).
+
+    It holds every setting of the run, so that changes of a `ReverseKNN` meanwhile have no effect.
 
     Parameters
     ----------
@@ -122,40 +127,64 @@ class Course:
     balance: float
     make_student: Callable[[], Any] | None = None
 
-    def run(
-        self, points: NDArray[np.float32], ask: Callable[[int, RoundSetup], ReleasedCounts]
-    ) -> tuple[tuple[Round, ...], NDArray[np.int64]]:
-        """All rounds, and the labels (m, c) of the public points as ones and zeros.
+    def run(self, points: NDArray[np.float32], ask: Callable[[int, RoundSetup], ReleasedCounts]) -> ReverseLabelling:
+        """Ask all rounds and label the public points.
 
         Parameters
         ----------
         points : array of shape (m, d)
         ask : callable
             ``ask(number, setup)`` releases the counts of one round, numbered from 0.
+
+        Returns
+        -------
+        ReverseLabelling
+            Its labels are zeros and ones, of shape (m, c); `before` and `bytes_per_client` are left to the caller.
         """
         release = self.release
         votes = np.zeros((len(points), release.n_classes))
-        done: list[Round] = []
+        rounds: list[Round] = []
         for number in range(release.rounds):
-            importance = self._importance(points, votes) if number else None
-            queries = cluster_centres(points, self.n_queries, importance)
-            prices = self.balance * balanced_prices(points, queries) if self.balance else np.zeros(len(queries))
-            setup = release.setup(queries, prices)
-            found = ask(number, setup)
-            centre = setup.connections.best(points)
-            soft = simplex_rows(found.counts, found.variance)
-            done.append(Round(queries, prices, centre, found.counts, found.variance, soft))
-            votes += soft[centre] if self.soft_labels else winners(found.counts, release.n_labels)[centre]
-        only = winners(found.counts, release.n_labels)[centre]
-        return tuple(done), only if release.rounds == 1 else winners(votes, release.n_labels)
+            setup = self._set_up(points, votes if number else None)
+            rounds.append(_estimate(setup, points, ask(number, setup)))
+            last = rounds[-1]
+            votes += (last.soft if self.soft_labels else winners(last.counts, release.n_labels))[last.centre]
+        labels = winners(votes, release.n_labels)
+        if release.rounds == 1:  # shares of the simplex can tie where counts do not
+            labels = winners(rounds[0].counts, release.n_labels)[rounds[0].centre]
+        planned: ac.Composition = release.rounds * release.event
+        return ReverseLabelling(
+            labels=labels,
+            answered=np.ones(len(points), bool),
+            composition=planned,
+            planned=planned,
+            soft=np.mean([each.soft[each.centre] for each in rounds], axis=0),
+            rounds=tuple(rounds),
+            release=release,
+        )
 
-    def _importance(self, points: NDArray[np.float32], votes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How uncertain a student is at each public point; it sees released labels alone."""
+    def _set_up(self, points: NDArray[np.float32], votes: NDArray[np.float64] | None) -> RoundSetup:
+        """The setup of the next round, from public points and the votes (m, c) of earlier rounds."""
+        importance = None if votes is None else self._weigh(points, votes)
+        queries = cluster_centres(points, self.n_queries, importance)
+        prices = self.balance * balanced_prices(points, queries) if self.balance else np.zeros(len(queries))
+        return self.release.setup(queries, prices)
+
+    def _weigh(self, points: NDArray[np.float32], votes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Importance (m,) of public points: how uncertain a student is there that learns from released labels only."""
         student = (self.make_student or NetworkStudent)().fit(points, votes.argmax(axis=1))
         chances = np.clip(student.predict_proba(points), 1e-12, 1.0)
         entropy = -(chances * np.log(chances)).sum(axis=1) / np.log(max(chances.shape[1], 2))
-        importance: NDArray[np.float64] = FLOOR + (1 - FLOOR) * entropy
+        importance: NDArray[np.float64] = LEAST_IMPORTANCE + (1 - LEAST_IMPORTANCE) * entropy
         return importance
+
+
+def _estimate(setup: RoundSetup, points: NDArray[np.float32], found: ReleasedCounts) -> Round:
+    """One round, from its setup and its released counts."""
+    connections = setup.connections
+    soft = simplex_rows(found.counts, found.variance)
+    centre = connections.best(points)
+    return Round(connections.queries, connections.prices, centre, found.counts, found.variance, soft)
 
 
 def winners(counts: NDArray[np.float64], size: int) -> NDArray[np.int64]:
@@ -167,15 +196,15 @@ def winners(counts: NDArray[np.float64], size: int) -> NDArray[np.int64]:
 
 
 def simplex_rows(counts: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Counts as shares of their row: divided by their sum, then moved to the nearest point of the simplex.
+    """ReleasedCounts as shares of their row: divided by their sum, then projected to the simplex (Duchi et al. 2008).
 
-    The sum is taken as at least the standard deviation of its noise: rows of noise alone come out near uniform.
-    Projection: Duchi et al. 2008.
+    The divisor is at least the standard deviation of the sum's noise, so that rows of pure noise come out nearly
+    uniform.
     """
     sizes = np.maximum(counts.sum(axis=1), np.sqrt(variance.sum(axis=1)))
     shares = counts / np.maximum(sizes, 1e-300)[:, None]
     shares = np.where(sizes[:, None] > 0, shares, 0.0)
-    # what is added to all of a row moves nothing; without it sums of huge shares lose the 1
+    # the projection does not change with a shift of the row; without it the 1 is lost in sums of huge shares
     shares = shares - shares.max(axis=1, keepdims=True)
     ordered = -np.sort(-shares, axis=1)
     ranks = np.arange(1, shares.shape[1] + 1)
