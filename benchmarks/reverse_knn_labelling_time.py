@@ -97,7 +97,7 @@ def check(records: NDArray[np.float32], queries: NDArray[np.float32], k: int) ->
     some = records[:: max(len(records) // 200, 1)]
     distances = ((some[:, None].astype(float) - queries.astype(float)) ** 2).sum(axis=2)
     expected = np.sort(np.argsort(distances, axis=1, kind="stable")[:, :k], axis=1)
-    if not np.array_equal(Connections(queries, k).nearest(records)[:: max(len(records) // 200, 1)], expected):
+    if not np.array_equal(Connections(queries, k).find_nearest(records)[:: max(len(records) // 200, 1)], expected):
         raise RuntimeError("votes differ from those of the definition")
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn's contract for parameters: stored as they were given, listed, changed and shown by name."""
+"""Parameters as scikit-learn has them: stored as they were given, and read, changed and printed by name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ __all__ = ["Parameters"]
 
 
 class Parameters:
-    """Estimators whose parameters are those of their constructor; `sklearn.base.clone` works on them."""
+    """Base of estimators whose parameters are their constructor's arguments, as `sklearn.base.clone` needs."""
 
     @classmethod
     def _names(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
+    def _keep(self, arguments: dict[str, Any]) -> None:
+        """Store the constructor's arguments, given as its ``locals()``."""
+        vars(self).update({name: arguments[name] for name in self._names()})
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; `deep` is there for scikit-learn, none of them holds parameters of its own."""
+        """Parameters by name; `deep`, which scikit-learn passes, has no effect, as no parameter has parameters."""
         return {name: getattr(self, name) for name in self._names()}
 
     def set_params(self, **parameters: Any) -> Self:
@@ -36,7 +40,7 @@ class Parameters:
         return self
 
     def __repr__(self) -> str:
-        """What differs from the defaults; not the source of randomness."""
+        """Parameters that differ from their defaults, other than `rng`."""
         defaults = inspect.signature(type(self).__init__).parameters
         given = {name: value for name, value in self.get_params().items() if name != "rng"}
         changed = [f"{name}={value!r}" for name, value in given.items() if value != defaults[name].default]

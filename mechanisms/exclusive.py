@@ -1,6 +1,6 @@
-"""Objects that remember what they spent belong to one process, are used by one thread at a time, and are not copied.
+"""Objects that remember what they spent: one process, one thread at a time, no copies.
 
-A fork, a pickle or a copy would be a second object that does not know what the first one spends; two threads in one
+A fork, a pickle or a copy would be a second object that does not know what the first one spends, and two threads in one
 method could charge once for two draws.
 """
 
@@ -21,7 +21,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class UsageError(ac.AccountantError, RuntimeError):
-    """An object was used where what it spends could be forgotten: in another process, inside itself, or as a copy."""
+    """An object was used in another process, from within one of its own methods, or as a copy.
+
+    What it spends could then be forgotten.
+    """
 
 
 class Exclusive:
@@ -43,13 +46,13 @@ class Exclusive:
         return super().__getstate__()
 
     def _claim(self) -> None:
-        """Belong to this process from now on, as if used."""
+        """Bind the object to this process, as its first use does."""
         with self._turn("claim"):
             pass
 
     @contextmanager
     def _turn(self, name: str) -> Iterator[None]:
-        """This thread's turn; other threads wait until it is over."""
+        """Let this thread use the object; other threads wait until it is done."""
         owner: _Owner = self.__dict__.setdefault("_owner", _Owner())
         if owner.process != os.getpid():
             raise UsageError(
@@ -75,7 +78,7 @@ class _Owner:
 
 
 def exclusive(method: Method) -> Method:
-    """Let one thread at a time into a method of an `Exclusive`, and no process but the one that first used it."""
+    """Decorate a method of an `Exclusive`: one thread at a time, and only in the process that first used the object."""
 
     @wraps(method)
     def turn(self: Exclusive, *arguments: Any, **named: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Feature maps for nearest neighbours. None may depend on private records: it would release something of them."""
+"""Feature maps for nearest neighbours. None may depend on private records, or it would release part of them."""
 
 from __future__ import annotations
 
@@ -8,46 +8,45 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Singles
 from mechanisms.validation import check_features, require
 
-__all__ = ["FEATURES", "FeatureMap", "feature_map", "hog", "standardised"]
+__all__ = ["FEATURES", "FeatureMap", "feature_map", "hog", "standardise"]
 
-Matrix: TypeAlias = NDArray[np.float32]
-FeatureMap: TypeAlias = Callable[[Matrix], Matrix]
+FeatureMap: TypeAlias = Callable[[Singles], Singles]
 """From records (n, d) to features (n, d'), row by row."""
 
 FEATURES = ("raw", "standardised", "hog")
 
 
 def feature_map(
-    features: str | Callable[[Matrix], object], public: object, images: tuple[int, ...] | None = None
+    features: str | Callable[[Singles], object], public: object, images: tuple[int, ...] | None = None
 ) -> FeatureMap:
     """A checked feature map by name, or from any callable.
 
     Parameters
     ----------
     features : {"raw", "standardised", "hog"} or callable
-        A callable takes records (n, d) and returns features (n, d'). It must not have seen private records.
+        A callable takes records (n, d) and returns features (n, d'). It must not depend on private records.
     public : array of shape (m, d)
-        Public records, which "standardised" learns from.
+        Public records, from which "standardised" takes means and deviations.
     images : tuple of int, optional
         Shape of one record as an image, for "hog".
 
     Raises
     ------
     accountant.ParameterError
-        The name is unknown, or there are no images for "hog"; later, if a callable returns anything but finite
-        features, one row for each record.
+        The name is unknown, or `images` is missing for "hog". The map itself raises it if a callable does not return
+        finite features, one row for each record.
     """
     if callable(features):
-        return partial(_checked, features)
+        return partial(_apply, features)
     if features == "raw":
         return check_features
     if features == "standardised":
-        return standardised(public)
+        return standardise(public)
     if features == "hog":
         if images is None:
             raise ac.ParameterError("features = 'hog' needs images; accepted: 'raw', 'standardised' or a callable")
@@ -55,19 +54,19 @@ def feature_map(
     raise ac.ParameterError(f"features = {features!r}; accepted: {', '.join(map(repr, FEATURES))} or a callable")
 
 
-def standardised(public: object) -> FeatureMap:
-    """Every column less its public mean, over its public standard deviation (over 1 where that is 0)."""
+def standardise(public: object) -> FeatureMap:
+    """Subtract the public mean of each column and divide by its public standard deviation, unless that is 0."""
     table = check_features(public, "public").astype(float)
     if len(table) == 0:
         raise ac.ParameterError("public holds no points; accepted: at least one")
     centre, spread = table.mean(axis=0), table.std(axis=0)
     spread[spread == 0] = 1.0
 
-    def apply(records: Matrix) -> Matrix:
-        scaled: Matrix = ((records - centre) / spread).astype(np.float32)
+    def transform(records: Singles) -> Singles:
+        scaled: Singles = ((records - centre) / spread).astype(np.float32)
         return scaled
 
-    return partial(_checked, apply)
+    return partial(_apply, transform)
 
 
 def hog(images: tuple[int, ...], orientations: int = 9) -> FeatureMap:
@@ -78,7 +77,7 @@ def hog(images: tuple[int, ...], orientations: int = 9) -> FeatureMap:
     images : tuple of int
         Shape of one record: (height, width) or (height, width, channels), at least 8 by 8.
     orientations : int
-        Directions that a cell tells apart.
+        Number of bins for the direction of a gradient.
     """
     describe = require("skimage.feature").hog
     if len(images) not in (2, 3) or min(images[:2]) < 8:
@@ -91,17 +90,17 @@ def hog(images: tuple[int, ...], orientations: int = 9) -> FeatureMap:
         "channel_axis": -1 if len(images) == 3 else None,
     }
 
-    def apply(records: Matrix) -> Matrix:
+    def transform(records: Singles) -> Singles:
         if records.shape[1] != math.prod(images):
             raise ac.ParameterError(f"images = {images}; accepted: a shape of the {records.shape[1]} columns")
         return np.stack([describe(record.reshape(images), **options) for record in records]).astype(np.float32)
 
-    return partial(_checked, apply)
+    return partial(_apply, transform)
 
 
-def _checked(apply: Callable[[Matrix], object], records: Matrix) -> Matrix:
-    """What a map returned, refused if it is not finite features of these records."""
-    features = check_features(apply(records), "features")
+def _apply(transform: Callable[[Singles], object], records: Singles) -> Singles:
+    """Features of records, checked: finite, one row for each record."""
+    features = check_features(transform(records), "features")
     if len(features) != len(records):
         raise ac.ParameterError(f"features have {len(features)} rows; accepted: {len(records)}, one for each record")
     return features

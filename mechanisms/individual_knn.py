@@ -1,4 +1,4 @@
-"""Ind-KNN: private prediction in which every record pays for the answers it took part in (ind-knn, Alg. 3 and 4)."""
+"""Ind-KNN: private prediction in which each record pays only for the answers it took part in (Zhu et al. 2023)."""
 
 from __future__ import annotations
 
@@ -7,53 +7,60 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Booleans, Floats, Integers, Singles
 from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.identifiers import check_ids
 from mechanisms.budgets.prediction_run import PredictionRun
 from mechanisms.budgets.record_budgets import KnownRecords, RecordBudgets, check_source
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
-from mechanisms.neighbours.hashing import as_hashing
-from mechanisms.neighbours.kernels import Answered, Features, Floats, Records, Slots, as_kernel, grown
+from mechanisms.neighbours.hashing import hashing_of
+from mechanisms.neighbours.kernels import similarity_of
+from mechanisms.neighbours.records import Answered, Records, grow
 from mechanisms.noise.source import noise_of
-from mechanisms.validation import check_count, check_features, check_labels, check_positive, check_queries
+from mechanisms.validation import check_count, check_features, check_fitted, check_labels, check_positive, check_queries
 
 __all__ = ["BudgetStore", "IndividualKNN"]
 
 VOTE = ac.Gaussian(1.0)
-"""The release of votes, which are in units of its noise."""
+"""Release of the votes, which are in units of their noise."""
 
-GRAIN = 2.0**-36
-"""Parts are multiples of it: sums below 2^17 are exact in any order, those of up to 10^10 s2^2 selected records."""
+VOTE_GRAIN = 2.0**-36
+"""Votes of a record are rounded down to multiples of it, so that sums below 2^17 are exact in any order.
 
-ROUNDING = 2.0**-50
-"""Relative error allowed for in a part that takes all that a record has left."""
+That is enough for 10^10 s2^2 selected records, s2 being the noise of the votes.
+"""
 
-HAIR = 2.0**-44
-"""By so much more noise than planned, a charge rounded up still fits into the budget as often as planned."""
+PART_MARGIN = 2.0**-50
+"""Relative rounding error allowed for in the vote of a record that spends all it has left."""
 
-SETTLED = ("kernel", "budget", "threshold", "count_sigma", "vote_sigma", "bandwidth", "min_count")
-"""What processes that share a store must have in common."""
+NOISE_MARGIN = 2.0**-44
+"""Relative margin of the counts' noise, so that charges, which are rounded up, fit the planned number of queries."""
 
-TOGETHER = 128
-"""Most queries whose charges are committed together."""
+SHARED_PARAMETERS = ("kernel", "budget", "threshold", "count_sigma", "vote_sigma", "bandwidth", "min_count")
+"""Parameters that all processes that share a store must have in common."""
+
+COMMIT_BATCH = 128
+"""Most queries whose charges are committed to the store together."""
 
 
 class IndividualKNN(Exclusive, Parameters):
-    """Answers label queries by the noisy, kernel-weighted votes of similar private records.
+    """Answers label queries by the noisy, kernel-weighted votes of similar private records (Zhu et al. 2023, Alg. 3).
 
-    A record is active while its budget covers another count, ``z >= 1/(2 s1^2)``, and selected if it is active and
-    its kernel with the query reaches the threshold. Released are the number of selected records,
-    ``K = max(count + N(0, s1^2), K_min)``, and ``argmax(votes + N(0, s2^2 K))``, a record's vote for its label being
-    ``f = min(kernel, s2 sqrt(2 K z))``. They cost a selected record ``1/(2 s1^2)`` and ``f^2/(2 s2^2 K)``, taken
-    before anything is drawn; a record that was not selected pays nothing. The whole interaction is (a, B a)-RDP and
-    mu-GDP with mu^2/2 = B (`accountant.IndividualFilter`) under add-remove adjacency, however many queries there are.
+    Let s1 be `count_sigma`, s2 `vote_sigma`, B `budget`, and z what a record has left of its budget. A record is active
+    while z covers another count, ``z >= 1/(2 s1^2)``. It is selected if it is active and its kernel with the query
+    reaches `threshold`. Two values are released for a query: the noisy number of selected records,
+    ``K = max(count + N(0, s1^2), min_count)``, and the label ``argmax(votes + N(0, s2^2 K))``, where a selected record
+    gives its label the vote ``f = min(kernel, s2 sqrt(2 K z))``. They cost it ``1/(2 s1^2)`` and ``f^2/(2 s2^2 K)``,
+    charged before anything is drawn. A record that is not selected pays nothing.
 
-    What an object has answered is spent for good: `fit` it again, and an identifier goes on with what it had left.
-    Threads take turns; another process, a copy or a pickle of an object that was fitted is refused (`UsageError`).
+    However many queries there are, the whole interaction is (a, B a)-RDP for every order a, and mu-GDP with
+    mu^2/2 = B (`accountant.IndividualFilter`), under add-remove adjacency.
+
+    What an object has spent stays spent: after another `fit` an identifier goes on with what it had left.
+    Threads take turns. Another process, a copy or a pickle of a fitted object is refused (`UsageError`).
 
     Parameters
     ----------
@@ -62,41 +69,40 @@ class IndividualKNN(Exclusive, Parameters):
     threshold : float
         Least kernel at which a record is selected; [0, 1].
     count_sigma, vote_sigma : float
-        s1, the noise of the number of neighbours, and s2, the noise of the votes in units of sqrt(K).
+        s1, the noise of the number of selected records, and s2, the noise of the votes in units of sqrt(K).
     kernel : {"cosine", "rbf"}
         Inner product of directions, or ``exp(-|x - q|^2 / bandwidth^2)``. Do not centre features by a private mean.
     bandwidth : float
-        nu, for "rbf". The paper's e^1.5 on features of unit length, as by then everything lies within 2 of
-        everything else, gives kernels above 0.82: a threshold up to that selects every record.
+        For "rbf"; the default is that of the paper. On features of unit length, which are at most 2 apart, it gives
+        kernels above 0.82, so that a threshold up to that selects every record.
     min_count : float
-        K_min.
+        Least value of K.
     n_classes : int or None
         Number of classes; None takes it from the labels at `fit`, which tells the largest label that occurs.
     hashing : (int, int) or None
-        L tables and b bits: only records that share a bucket with the query in some table are looked at.
+        L tables and b bits: only records that share a bucket with the query in some table can be selected.
     reuse : bool or int
         Whether answered queries join the records, with the labels they got. They are public and pay nothing. A number
-        is the most that are kept, the latest.
+        keeps only that many, the latest.
     store : BudgetStore or None
-        Makes spent budgets durable, and shared between processes: charges are committed before an answer is
+        Makes spent budgets durable and shares them between processes: charges are committed before an answer is
         returned. Records need identifiers, and noise comes from the system.
     rng : Generator, int or None
-        None draws from the operating system's cryptographic source: use it for real releases. With a store nothing
-        else is accepted, since noise that is drawn again after a restart hides nothing.
+        None draws from the operating system's cryptographic source: use it for real releases. With a store only None is
+        accepted, since noise that is repeated after a restart protects nothing.
 
     Attributes
     ----------
     labels_ : int array
-        Labels of the last `predict`, -1 for queries that it has not come to: after an error too, what was answered
-        and paid for is here.
+        Labels of the last `predict`, also after an error; -1 for queries that it did not reach.
     counts_ : float array
-        K for each of them, or nan; released, like the labels.
+        K for each of these queries, or nan; released, like the labels.
     kept_ : int
-        How many of them were kept in the store by an earlier start of the same run.
+        How many of the labels an earlier start of the same run had left in the store.
     ids_ : list of str
-        Identifiers of the records. For the operator's eyes only.
+        Identifiers of the records. Private: never publish them.
     budgets_ : float array
-        What each of them has left, in the same order. It depends on private data: for the operator's eyes only.
+        What each record has left, in the same order. It depends on private data: never publish it.
     """
 
     def __init__(
@@ -139,20 +145,20 @@ class IndividualKNN(Exclusive, Parameters):
         count_share: float = 3.0,
         **parameters: Any,
     ) -> Self:
-        """The estimator whose whole interaction is (epsilon, delta)-DP, its counts' noise fit for so many queries.
+        """The estimator whose whole interaction is (epsilon, delta)-DP, with the counts' noise chosen for `n_queries`.
 
         Parameters
         ----------
         epsilon, delta : float
         n_queries : int
-            T, how many queries are planned; more may be asked.
+            T, the planned number of queries; more may be asked.
         conversion : {"gdp", "renyi"}
-            How the target becomes a budget.
+            How the target becomes a budget B.
         count_share : float
-            Share of the budget that T counts would take from a record that every query selects:
-            ``s1 = sqrt(T / (2 B count_share))``. The default is the paper's sqrt(T/(6 B)): such a record is gone after
-            T/3 queries, and one that every 30th query selects spends a tenth on counts. Smaller where the same
-            records are selected over and over.
+            Counts of T queries would take this multiple of the budget from a record that all of them select:
+            ``s1 = sqrt(T / (2 B count_share))``. The default 3 is that of the paper, sqrt(T/(6 B)): such a record
+            retires after T/3 queries, and a record that every 30th query selects spends a tenth of its budget on
+            counts. Choose it smaller where the same records are selected again and again.
         **parameters
             As for the constructor.
 
@@ -164,11 +170,11 @@ class IndividualKNN(Exclusive, Parameters):
         queries = check_count("n_queries", n_queries, 1)
         share = check_positive("count_share", count_share)
         budget = ac.IndividualFilter.budget_for(epsilon, delta, conversion)
-        sigma = math.sqrt(queries / (2 * budget * share)) * (1 + HAIR)
+        sigma = math.sqrt(queries / (2 * budget * share)) * (1 + NOISE_MARGIN)
         return cls(budget, threshold, count_sigma=sigma, vote_sigma=vote_sigma, **parameters)
 
     def guarantee(self, delta: float, conversion: ac.FilterConversion = "gdp") -> ac.Guarantee:
-        """The guarantee for the whole interaction, whatever is asked; as for `accountant.IndividualFilter`."""
+        """The guarantee for the whole interaction, whatever is asked; see `accountant.IndividualFilter`."""
         return ac.IndividualFilter(getattr(self, "_filter", self).budget).guarantee(delta, conversion)
 
     # --- records ---------------------------------------------------------------------------------------
@@ -182,21 +188,21 @@ class IndividualKNN(Exclusive, Parameters):
         X : array of shape (n, d)
         y : array of shape (n,), labels 0..c-1
         ids : iterable of str or int, "digest" or None
-            What the records are called, once each: they resume what they have spent under that name, in the store or
-            in this object. "digest" calls every record by a keyed digest of its features and label; equal records are
-            told apart by their number. The order does not matter, but whoever changes in one bit has a new budget, and
-            of records that equal one another the guarantee covers those that come and go together. None numbers the
-            records from 0; it is refused with a store, and once the object has answered queries.
+            One identifier for each record, all different. A record resumes what it has spent under its identifier, in
+            the store or in this object. "digest" makes a keyed digest of features and label the identifier, and numbers
+            equal records. Then the order of records does not matter; but a record that changes in one bit gets a new
+            budget, and the guarantee covers equal records that come and go together as one. None numbers the records
+            from 0; it is refused with a store, and once the object has answered queries.
 
         Raises
         ------
         accountant.ParameterError
-            An array or a parameter is not as described; or the object has answered queries, and there are no
-            identifiers, or others of budget, store and kind of identifiers than before.
+            An array or a parameter is not as described; or the object has answered queries, and identifiers are
+            missing, or budget, store or kind of identifiers are not those of before.
         """
         features = check_features(X)
         labels, classes = check_labels(y, len(features), self.n_classes)
-        kernel = as_kernel(self.kernel, self.threshold, self.bandwidth)
+        kernel = similarity_of(self.kernel, self.threshold, self.bandwidth)
         budgets = ac.IndividualFilter(self.budget)
         count_event, vote_sigma = ac.Gaussian(self.count_sigma), check_positive("vote_sigma", self.vote_sigma)
         min_count = check_positive("min_count", self.min_count)
@@ -204,13 +210,13 @@ class IndividualKNN(Exclusive, Parameters):
         source = check_source(self.rng, self.store)
         people = RecordBudgets(budgets, self.store, ids, getattr(self, "_people", None))
         names = people.names(ids, features, labels)
-        hashing = as_hashing(self.hashing, features.shape[1], source)
-        people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SETTLED}})
+        hashing = hashing_of(self.hashing, features.shape[1], source)
+        people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SHARED_PARAMETERS}})
         known = people.known(names)
         self._source, self._filter, self._people = source, budgets, people
         self._count_event, self._vote_sigma, self._min_count = count_event, vote_sigma, min_count
         self._count_units = int(budgets.units(1 / (2 * count_event.sigma**2)))
-        rows = kernel.prepared(features)
+        rows = kernel.prepare(features)
         self._records, self._hashing, self._answered = Records(kernel, rows), hashing, answered
         self._labels = np.empty(0, np.int64)
         self._entered: dict[str, int] = {}
@@ -222,54 +228,54 @@ class IndividualKNN(Exclusive, Parameters):
 
     @exclusive
     def add(self, ids: Iterable[object] | str, X: object, y: object) -> Self:
-        """More private records, called as at `fit`. One that was there before resumes the budget it had left.
+        """Add private records, with identifiers as at `fit`. A record that was removed resumes the budget it had left.
 
         Raises
         ------
         accountant.ParameterError
-            An array is not as described, or an identifier is there already or of another kind than at `fit`; nothing
-            was added.
+            An array is not as described, or an identifier is in use or of another kind than at `fit`; nothing was
+            added.
         """
-        self._check_fitted("add")
+        check_fitted(hasattr(self, "_filter"), "add(ids, X, y)")
         features = check_features(X)
         if features.shape[1] != self._records.width:
             raise ac.ParameterError(f"X has {features.shape[1]} columns; accepted: {self._records.width}, as at fit")
         labels, _ = check_labels(y, len(features), self.n_classes_)
         names = self._people.names(ids, features, labels)
         known = self._people.known(names)
-        rows = self._records.kernel.prepared(features)
+        rows = self._records.kernel.prepare(features)
         self._enter(self._records.insert(rows), rows, labels, known)
         return self
 
     @exclusive
     def remove(self, ids: Iterable[object]) -> Self:
-        """Forget the features and labels of records; what they have spent stays known for ever.
+        """Forget the features and labels of records; what they have spent is remembered for ever.
 
         Raises
         ------
         accountant.ParameterError
-            An identifier is not there; nothing was removed.
+            There is no record of an identifier; nothing was removed.
         """
-        self._check_fitted("remove")
+        check_fitted(hasattr(self, "_filter"), "remove(ids)")
         self._records.free(self._people.leave(check_ids(ids)))
         return self
 
     @property
     def ids_(self) -> list[str]:
-        self._check_fitted("ids_")
+        check_fitted(hasattr(self, "_filter"), "ids_")
         return list(self._people.slots)
 
     @property
     def budgets_(self) -> Floats:
-        self._check_fitted("budgets_")
+        check_fitted(hasattr(self, "_filter"), "budgets_")
         return self._filter.remaining[list(self._people.slots.values())]
 
-    def _enter(self, slots: Slots, rows: Features, labels: NDArray[np.int64], known: KnownRecords) -> None:
-        """Records that are in these slots, with what they have spent before."""
+    def _enter(self, slots: Integers, rows: Singles, labels: Integers, known: KnownRecords) -> None:
+        """Enter the records of these slots, with what they have spent before."""
         self._people.make_room(slots)
         if self._hashing is not None:
             self._hashing.insert(slots, rows)
-        self._labels = grown(self._labels, self._records.size)
+        self._labels = grow(self._labels, self._records.size)
         self._labels[slots] = labels
         self._people.enter(slots, known)
 
@@ -278,8 +284,8 @@ class IndividualKNN(Exclusive, Parameters):
     @exclusive
     def predict(
         self, queries: object, progress: Callable[[int], object] | None = None, run: str | None = None
-    ) -> NDArray[np.int64]:
-        """Labels for public queries, one after the other, each with what the ones before it have left.
+    ) -> Integers:
+        """Labels for public queries, in order, each with the budgets that the queries before it have left.
 
         Parameters
         ----------
@@ -287,8 +293,8 @@ class IndividualKNN(Exclusive, Parameters):
         progress : callable, optional
             Called with the number of queries done, after each.
         run : str, optional
-            Name under which the store keeps the answers, in the transaction that charges for them. The same run again,
-            after the process was killed or in another one, returns them at no cost, and goes on with the rest.
+            Name under which the store keeps the answers, in the transaction that charges for them. Calling the same run
+            again, in this process or another, returns these answers at no cost and goes on with the rest.
 
         Raises
         ------
@@ -297,10 +303,10 @@ class IndividualKNN(Exclusive, Parameters):
         StoreError
             The run was begun with other queries, classes, hashing or reuse; nothing has been spent.
         UsageError
-            The object belongs to another process, or `progress` called it.
+            The object belongs to another process, or `progress` called one of its methods.
         """
-        self._check_fitted("predict")
-        points = self._records.kernel.prepared(check_queries(queries, self._records.width))
+        check_fitted(hasattr(self, "_filter"), "predict(queries)")
+        points = self._records.kernel.prepare(check_queries(queries, self._records.width))
         if self._behind:  # a commit failed
             self._people.read_again()
             self._behind = False
@@ -309,24 +315,24 @@ class IndividualKNN(Exclusive, Parameters):
         durable = PredictionRun(self._people.store, run, points, about)
         self.kept_ = durable.kept
         self.labels_, self.counts_ = np.full(len(points), -1), np.full(len(points), np.nan)
-        for first in range(0, len(points), TOGETHER):
-            some = slice(first, first + TOGETHER)
-            self.labels_[some], self.counts_[some], error = self._together(points[some], first, durable, progress)
+        for first in range(0, len(points), COMMIT_BATCH):
+            some = slice(first, first + COMMIT_BATCH)
+            self.labels_[some], self.counts_[some], error = self._predict_batch(points[some], first, durable, progress)
             if error is not None:
                 raise error
         return self.labels_.copy()
 
-    def _together(
-        self, points: Features, first: int, run: PredictionRun, progress: Callable[[int], object] | None
-    ) -> tuple[NDArray[np.int64], Floats, BaseException | None]:
-        """Labels and counts of some queries, committed together; with an error, those that came before it."""
+    def _predict_batch(
+        self, points: Singles, first: int, run: PredictionRun, progress: Callable[[int], object] | None
+    ) -> tuple[Integers, Floats, BaseException | None]:
+        """Labels and counts of some queries, committed together, and the error that stopped the batch, if any."""
         stopped = None
         try:
             with run.batch():
                 labels, counts = run.known(first, first + len(points))
                 known = labels >= 0
                 try:
-                    for i in self._asked(points, labels, counts, self._entered.get(run.name, 0) - first):
+                    for i in self._answer_missing(points, labels, counts, self._entered.get(run.name, 0) - first):
                         self._entered[run.name] = max(first + i + 1, self._entered.get(run.name, 0))
                         if progress is not None:
                             progress(first + i + 1)
@@ -335,15 +341,15 @@ class IndividualKNN(Exclusive, Parameters):
                 if not known.all():
                     run.keep(first, labels, counts)
         except BaseException:
-            # these answers are not paid for, perhaps, and must not enter later ones
+            # the commit may have failed: answers that are not paid for must not influence later ones
             self._answered.clear()
             self._entered, self._behind = {}, True
             raise
         return labels, counts, stopped
 
-    def _asked(self, points: Features, labels: NDArray[np.int64], counts: Floats, entered: int) -> Iterator[int]:
-        """Every query, once its label and count are there; those that have a label already are not asked."""
-        near = self._near(points[labels < 0])
+    def _answer_missing(self, points: Singles, labels: Integers, counts: Floats, entered: int) -> Iterator[int]:
+        """Answer queries without a label; yields the position of every query once its label and count are there."""
+        near = self._find_near(points[labels < 0])
         for i in range(len(points)):
             if labels[i] < 0:
                 self._people.released = True
@@ -352,49 +358,43 @@ class IndividualKNN(Exclusive, Parameters):
                 self._answered.remember(points[i], int(labels[i]))
             yield i
 
-    def _near(self, points: Features) -> Iterator[tuple[Features, Slots]]:
-        """(query, slots in which it may find records to select), in order."""
+    def _find_near(self, points: Singles) -> Iterator[tuple[Singles, Integers]]:
+        """Pairs (query, slots of records that it may select), in order."""
         if self._hashing is None:
             for query, products in self._records.batches(points):
-                yield query, self._records.near(query, products)
+                yield query, self._records.find_near(query, products)
         else:
             for query, codes in zip(points, self._hashing.codes(points), strict=True):
                 yield query, self._hashing.candidates(codes)
 
-    def _answer(self, query: Features, near: Slots) -> tuple[int, float]:
-        """The label and K; whatever is drawn has been paid for."""
+    def _answer(self, query: Singles, near: Integers) -> tuple[int, float]:
+        """Label and K of one query; every draw is charged first."""
         active = near[self._filter.left[near] >= self._count_units]
-        slots, kernels = self._records.selected(query, active)
-        counted = self._paid(slots, np.full(len(slots), self._count_units))
+        slots, kernels = self._records.select(query, active)
+        counted = self._charge(slots, np.full(len(slots), self._count_units))
         slots, kernels = slots[counted], kernels[counted]
-        known, similar = self._answered.similar(query)
+        known, similar = self._answered.find_similar(query)
         noise = noise_of(self._count_event, self._source, 1)[0]
         count = max(float(len(slots) + len(known) + noise), self._min_count)
 
-        # votes in units of their noise: then the noise is always the same, and a part f costs f^2/2
+        # votes in units of their noise, which then has scale 1: a vote f costs f^2/2
         scale = self._vote_sigma * math.sqrt(count)
         left = self._filter.left[slots]
-        with np.errstate(over="ignore"):  # a warning would tell that some record is near
+        with np.errstate(over="ignore"):  # a warning would reveal that some record is near
             parts, price = kernels / scale, self._filter.units((kernels / scale) ** 2 / 2)
-        most = np.sqrt(2 * self._filter.nats(left)) * (1 - ROUNDING)
+        most = np.sqrt(2 * self._filter.nats(left)) * (1 - PART_MARGIN)
         parts = np.where(price <= left, parts, most)
-        voting = self._paid(slots, np.minimum(price, left))
+        voting = self._charge(slots, np.minimum(price, left))
         parts = np.concatenate([parts[voting], similar / scale])
         voters = np.concatenate([self._labels[slots[voting]], known])
-        # exact whatever the order: no record changes by its presence how the others' parts round
-        votes = np.bincount(voters, np.floor(parts / GRAIN) * GRAIN, self.n_classes_)
-        label = int(np.argmax(votes + noise_of(VOTE, self._source, self.n_classes_, GRAIN)))
+        # exact sums: the presence of a record must not change how the votes of others are rounded
+        votes = np.bincount(voters, np.floor(parts / VOTE_GRAIN) * VOTE_GRAIN, self.n_classes_)
+        label = int(np.argmax(votes + noise_of(VOTE, self._source, self.n_classes_, VOTE_GRAIN)))
         self._answered.remember(query, label)
         return label, count
 
-    def _paid(self, slots: Slots, units: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Charge records, first in the store; which of them have paid."""
+    def _charge(self, slots: Integers, units: Integers) -> Booleans:
+        """Charge records, in the store first, and return which of them could pay."""
         granted = self._people.granted(slots, units)
         self._filter.spend(slots[granted], units[granted])
         return granted
-
-    # --- checks ----------------------------------------------------------------------------------------
-
-    def _check_fitted(self, name: str) -> None:
-        if not hasattr(self, "_filter"):
-            raise ac.ParameterError(f"{name} before fit; accepted: fit(X, y) first")

@@ -1,4 +1,7 @@
-"""A labelling run, which all mechanisms share, and its named result."""
+"""One run of a labeller that answers query by query, and its result; shared by Private-kNN and PATE.
+
+`mechanisms.rounds` makes several such runs; `mechanisms.labelling_plan` says what a run may spend.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Booleans, Integers
 from mechanisms.budgets.journal import Journal, Part
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive
-from mechanisms.labelling_plan import LabellingPlan, PlanExceeded, Promises, difference
+from mechanisms.labelling_plan import LabellingPlan, PlanExceeded, Promises, subtract
 from mechanisms.noise.source import Randomness
 from mechanisms.voting import noisy_argmax, passes_screening
 
@@ -35,16 +39,16 @@ class Labelling:
     composition : accountant.Composition
         What the run actually spent.
     planned : accountant.Composition or None
-        What could be spent at most, fixed before the run began; None if nothing was fixed. Where the mechanism has a
-        plan for a number of queries, that plan: all runs share it.
+        The most that could be spent, fixed before the run began; None if nothing was fixed. If the mechanism has a plan
+        for a number of queries, that plan, which all its runs share.
     before : accountant.Composition
-        What the same object had promised before, under other plans or in other runs.
+        What the same object promised besides, under other plans or in other runs.
     odometer_before : bool
-        Whether some of that was counted afterwards.
+        Whether the price of some of `before` was known only afterwards.
     """
 
-    labels: NDArray[np.int64]
-    answered: NDArray[np.bool_]
+    labels: Integers
+    answered: Booleans
     composition: ac.Composition
     planned: ac.Composition | None = None
     before: ac.Composition = field(default_factory=ac.Composition)
@@ -52,18 +56,18 @@ class Labelling:
 
     @property
     def odometer(self) -> bool:
-        """Whether the price can only be read afterwards, from how many answers there happened to be."""
+        """Whether the price is known only afterwards, because it depends on the number of answers."""
         return self.planned is None or self.odometer_before
 
     @property
     def promised(self) -> ac.Composition:
-        """What the guarantee prices: the plan, or what was spent where there is none, and all that came before."""
+        """What the guarantee prices: the plan, or what was spent if there is none, and all that came before."""
         return self.before + (self.composition if self.planned is None else self.planned)
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
-        """The guarantee for this run and all that its object had released before it; fixed before the run began.
+        """The guarantee for this run and all that its object had released before; fixed before the run began.
 
-        Without a plan it is an odometer reading, and marked as one. Parameters and errors as for `accountant.epsilon`.
+        Without a plan it is an odometer reading and marked as one. Parameters and errors as for `accountant.epsilon`.
         """
         return replace(ac.epsilon(self.promised, delta, conversion=conversion), odometer=self.odometer)
 
@@ -75,7 +79,7 @@ def least_noise(
     start: float = 1.0,
     **route: Any,
 ) -> float:
-    """The least noise at which what `make` plans stays within (epsilon, delta); `route` as for `accountant.epsilon`.
+    """The least noise for which the run ``make(noise)`` keeps (epsilon, delta); `route` as for `accountant.epsilon`.
 
     Raises
     ------
@@ -85,19 +89,19 @@ def least_noise(
 
     def run(noise: float) -> ac.Composition:
         planned = make(noise)
-        assert planned is not None  # a run to be calibrated limits its labels
+        assert planned is not None  # a calibrated run has `max_labels`
         return planned
 
     return ac.calibrate(run, epsilon, delta, bounds=(1e-3, 1e9), start=start, **route)
 
 
 class Labeller(Parameters, Exclusive, ABC):
-    """What labelling mechanisms share: a plan that `fit` fixes, and runs that charge before they draw.
+    """Base of mechanisms that answer query by query: `fit` fixes a plan, and runs charge before they draw.
 
     Attributes
     ----------
     spent_ : accountant.Composition
-        All that this object has ever released, recorded before each release; another `fit` forgets nothing.
+        All that this object has ever released, recorded before each release; another `fit` does not reset it.
     """
 
     max_labels: int | None
@@ -109,40 +113,40 @@ class Labeller(Parameters, Exclusive, ABC):
     _source: Randomness
     _fitted = False
     _begun: ac.Composition | None = None
-    """What was spent when the run began that goes on without a plan; None if there is none."""
+    """What was spent before the present run without a plan; None while there is no such run."""
 
     @property
     @abstractmethod
     def screening_event(self) -> ac.Event | None:
-        """The screening of one query, by the parameters as they are now; None where it is off."""
+        """The screening of one query under the present parameters; None if it is off."""
 
     @property
     @abstractmethod
     def vote_event(self) -> ac.Event:
-        """The release of one label, or of one label set, by the parameters as they are now."""
+        """The release of one label, or of one label set, under the present parameters."""
 
     def planned(self, n_queries: int) -> ac.Composition | None:
-        """The most that `n_queries` queries can spend, by the parameters as they are now; None without `max_labels`."""
+        """The most that `n_queries` queries can spend under the present parameters; None without `max_labels`."""
         return self._plan_of().most(n_queries)
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
-        """The guarantee for all that this object has released; an odometer reading where no plan fixed it.
+        """The guarantee for all that this object has released; an odometer reading if no plan fixed it.
 
-        While a run without a plan goes on, what it has spent so far counts. Parameters and errors as for
+        During a run without a plan, what it has spent so far counts. Parameters and errors as for
         `accountant.epsilon`.
         """
         promises = self._promises if hasattr(self, "_promises") else Promises()
         total, odometer = promises.total, promises.odometer
         if self._begun is not None:
-            total, odometer = total + difference(self.spent_, self._begun), True
+            total, odometer = total + subtract(self.spent_, self._begun), True
         return replace(ac.epsilon(total, delta, conversion=conversion), odometer=odometer)
 
     @property
     def asked(self) -> int:
-        """Queries that were asked under the plan of the last `fit`."""
+        """Number of queries that were asked under the plan of the last `fit`."""
         return self._promises.asked if hasattr(self, "_promises") else 0
 
-    def unused(self) -> Self:
+    def make_twin(self) -> Self:
         """Another object with the same parameters, which has released nothing."""
         twin = object.__new__(type(self))
         own = {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
@@ -150,12 +154,11 @@ class Labeller(Parameters, Exclusive, ABC):
         return twin
 
     @contextmanager
-    def _lent(self) -> Iterator[Self]:
-        """A twin to work with, whose releases count as this object's; nobody else can use this one meanwhile."""
+    def _lend(self) -> Iterator[Self]:
+        """Lend a twin whose releases count as this object's; this object cannot be used meanwhile."""
         with self._turn("label_in_rounds"):
-            twin = self.unused()
-            if not hasattr(self, "_promises"):
-                self.spent_, self._promises = ac.Composition(), Promises()
+            twin = self.make_twin()
+            self._start_ledger()
             twin.spent_, twin._promises = self.spent_, self._promises
             try:
                 yield twin
@@ -166,13 +169,17 @@ class Labeller(Parameters, Exclusive, ABC):
         events = self.screening_event, self.vote_event
         return LabellingPlan(type(self).__name__, *events, self.max_labels, self.n_queries, tuple(details.items()))
 
-    def _begin(self, plan: LabellingPlan, source: Randomness, *private: NDArray[Any]) -> None:
-        """Fix what will be drawn and priced, and from which records; `fit` sets `_fitted` when the rest is there.
-
-        A `fit` that is interrupted in between leaves nothing to draw from: records of one plan, perhaps, under another.
-        """
+    def _start_ledger(self) -> None:
+        """Nothing is spent or promised, if this is the first use."""
         if not hasattr(self, "_promises"):
             self.spent_, self._promises = ac.Composition(), Promises()
+
+    def _begin(self, plan: LabellingPlan, source: Randomness, *private: NDArray[Any]) -> None:
+        """Fix what will be drawn and priced, and from which records; `fit` sets `_fitted` when it is complete.
+
+        After an interrupted `fit` nothing can be drawn: records and plan could be from different calls.
+        """
+        self._start_ledger()
         self._fitted = False
         self._promises.begin(plan)
         self._plan, self._source, self._private = plan, source, private
@@ -180,20 +187,20 @@ class Labeller(Parameters, Exclusive, ABC):
     def _run(
         self,
         asks: Iterable[Callable[[ac.Event], Any]],
-        labels: NDArray[np.int64],
+        labels: Integers,
         queries: NDArray[Any],
         journal: Journal | None,
         progress: Callable[[int], object] | None,
     ) -> Labelling:
-        """Answer queries in order into `labels`; each is asked for its votes, once for either event."""
-        part = self._opened(journal, queries, labels.shape)
+        """Answer queries in order, into `labels`; ``asks[i](event)`` draws the votes of query i for an event."""
+        part = self._open(journal, queries, labels.shape)
         promise = self._promises.admit(len(labels), part.identity, part.charges)
         counted = ac.Composition() if promise.earlier is None else promise.earlier.spent
-        begun = difference(self.spent_, counted)
+        begun = subtract(self.spent_, counted)
         answered = np.zeros(len(labels), bool)
-        # in one step: whenever this is interrupted, nothing that was spent is missing
+        # one assignment, so that an interruption here loses nothing that was spent
         self._begun = begun if promise.planned is None else None
-        self.spent_ = begun + self._charged_before(part)
+        self.spent_ = begun + self._sum_charges(part)
         try:
             for i, ask in enumerate(asks):
                 if promise.votes >= promise.cap:
@@ -206,12 +213,12 @@ class Labeller(Parameters, Exclusive, ABC):
                 if progress is not None:
                     progress(i + 1)
         finally:
-            spent = difference(self.spent_, begun)
+            spent = subtract(self.spent_, begun)
             self._promises.settle(promise, spent, part.charges)
             self._begun = None
         return Labelling(labels, answered, spent, promise.planned, promise.before, promise.odometer_before)
 
-    def _charged_before(self, part: Part) -> ac.Composition:
+    def _sum_charges(self, part: Part) -> ac.Composition:
         """What the run spent before it was interrupted."""
         screened = sum(release == "screening" for _, release in part.charges)
         votes = (len(part.charges) - screened) * self._plan.vote
@@ -225,21 +232,21 @@ class Labeller(Parameters, Exclusive, ABC):
             self._source.restore(state)
             return answer
         if i in part.charged_queries and not self._source.repeatable:
-            return None  # drawn, perhaps, and lost with the process: to draw again would have to be paid for again
+            return None  # it may have been drawn before the process died: another draw would cost again
         answer = None
-        if screening is None or self._passes(screening, self._charged(i, "screening", screening, ask, part)):
-            answer = self._release(vote, self._charged(i, "vote", vote, ask, part))
+        if screening is None or self._passes(screening, self._charge_and_ask(i, "screening", screening, ask, part)):
+            answer = self._release(vote, self._charge_and_ask(i, "vote", vote, ask, part))
         part.answer(i, answer, self._source.state())
         return answer
 
-    def _charged(self, i: int, release: str, event: ac.Event, ask: Callable[[ac.Event], Any], part: Part) -> Any:
-        """The votes for a release, charged before anything is drawn."""
+    def _charge_and_ask(self, i: int, release: str, event: ac.Event, ask: Callable[[ac.Event], Any], part: Part) -> Any:
+        """Charge a release, then draw the votes for it."""
         if part.charge(i, release):
             self.spent_ = self.spent_ + event
         return ask(event)
 
-    def _opened(self, journal: Journal | None, queries: NDArray[Any], shape: tuple[int, ...]) -> Part:
-        """This run in the journal."""
+    def _open(self, journal: Journal | None, queries: NDArray[Any], shape: tuple[int, ...]) -> Part:
+        """The part of the journal that holds this run; without a journal, an empty part."""
         if journal is None:
             return Part()
         digest = sha256(np.ascontiguousarray(queries).tobytes()).hexdigest()

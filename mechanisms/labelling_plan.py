@@ -1,4 +1,4 @@
-"""What a labelling mechanism has fixed before it draws: its plan, and what all its runs together promise."""
+"""What a labeller fixes before it draws: the plan of its releases, and what all its runs together promise."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any
 import accountant as ac
 from mechanisms.validation import check_count
 
-__all__ = ["LabellingPlan", "PlanExceeded", "Promise", "Promises", "difference"]
+__all__ = ["LabellingPlan", "PlanExceeded", "Promise", "Promises", "subtract"]
 
-Charge = tuple[int, str]
-"""A query and the name of a release."""
+ChargedRelease = tuple[int, str]
+"""Number of a query, and "screening" or "vote"."""
 
 
 class PlanExceeded(ac.ParameterError):
-    """More queries than the plan that fixed the guarantee; nothing was spent."""
+    """There are more queries than the plan allows that fixed the guarantee; nothing was spent."""
 
 
 @dataclass(frozen=True)
 class LabellingPlan:
-    """All that a fitted mechanism draws and pays for its queries; fixed by `fit`, whatever becomes of its parameters.
+    """All that a fitted mechanism draws and pays for its queries; `fit` fixes it, later parameters do not change it.
 
     Attributes
     ----------
     mechanism : str
     screening : accountant.Event or None
-        The screening of one query; None where it is off.
+        The screening of one query; None if it is off.
     vote : accountant.Event
         The release of one label, or of one label set.
     max_labels : int or None
-        Most queries that are answered: over all runs if `n_queries` is given, else in one run.
+        Most queries that are answered: in all runs together if `n_queries` is given, else in each run.
     n_queries : int or None
-        Most queries that are asked, over all runs; None sets no limit.
+        Most queries that are asked in all runs together; None sets no limit.
     details : tuple of (str, value)
-        What else decides how votes become a label: neighbours, teachers, classes, clip.
+        Other parameters that decide how votes become a label: neighbours, teachers, classes, clip.
     """
 
     mechanism: str
@@ -52,7 +52,7 @@ class LabellingPlan:
             check_count("n_queries", self.n_queries, 1)
 
     def most(self, n_queries: int) -> ac.Composition | None:
-        """The most that so many queries can spend; None without `max_labels`."""
+        """The most that `n_queries` queries can spend in one run; None without `max_labels`."""
         if self.max_labels is None:
             return None
         answers = min(self.max_labels, n_queries) * self.vote
@@ -60,7 +60,7 @@ class LabellingPlan:
 
     @property
     def whole(self) -> ac.Composition | None:
-        """The most that all runs can spend; None without `n_queries`."""
+        """The most that all runs together can spend; None without `n_queries`."""
         if self.n_queries is None:
             return None
         answers = self.n_queries if self.max_labels is None else min(self.max_labels, self.n_queries)
@@ -76,28 +76,28 @@ class LabellingPlan:
 
 @dataclass
 class Promise:
-    """What one run may spend, and how far it has come.
+    """What one run may spend, and what it has spent so far.
 
     Attributes
     ----------
     identity : str or None
-        Of its part in a journal.
+        Identity of the run's part of a journal.
     odometer_before : bool
-        Whether some of what is promised beside the plan was counted afterwards.
+        Whether the price of some of `before` was known only afterwards.
     planned : accountant.Composition or None
         The plan that covers the run, fixed before it.
     before : accountant.Composition
-        All that is promised beside that plan.
+        All that is promised besides that plan.
     earlier : Promise or None
-        What the object has counted already for that part of the journal: this run counts it, too, in its place.
+        What the object counted before for the same part of the journal; this run counts it again and replaces it.
     added, spent : accountant.Composition
-        What the run adds to what is promised, and what it spent.
+        What the run adds to the object's promises, and what it spent.
     charges : set of (int, str)
-        Query and release of all that it spent.
+        Query and release of everything that it spent.
     cap : int
         Most answers of this run.
     asked, votes : int
-        Queries looked at, and answers paid for, so far.
+        Number of queries asked and answers paid for so far.
     """
 
     identity: str | None = None
@@ -107,7 +107,7 @@ class Promise:
     earlier: Promise | None = None
     added: ac.Composition = field(default_factory=ac.Composition)
     spent: ac.Composition = field(default_factory=ac.Composition)
-    charges: frozenset[Charge] = frozenset()
+    charges: frozenset[ChargedRelease] = frozenset()
     cap: int = 0
     asked: int = 0
     votes: int = 0
@@ -119,9 +119,9 @@ class Promises:
     Attributes
     ----------
     total : accountant.Composition
-        Plans of all runs, whole plans once, and what was spent where there was no plan.
+        The plans of all runs, a plan that several runs share once, and what runs without a plan spent.
     odometer : bool
-        Whether some of it was counted afterwards.
+        Whether some of it was known only afterwards.
     """
 
     def __init__(self) -> None:
@@ -130,32 +130,32 @@ class Promises:
         self._forget()
 
     def _forget(self) -> None:
-        """Under a new plan nothing has been asked."""
+        """Reset what was asked: under a new plan it is nothing."""
         self._asked = self._voted = 0
         self._outside: ac.Composition | None = None
         self._parts: dict[str, Promise] = {}
 
     @property
     def asked(self) -> int:
-        """Queries that were asked under the plan as it is."""
+        """Number of queries that were asked under the present plan."""
         return self._asked
 
     def begin(self, plan: LabellingPlan) -> None:
-        """The plan of the runs that follow; the same one goes on where it was."""
+        """Set the plan of the runs that follow; an equal plan continues."""
         if plan != self._plan:
             self._plan = plan
             self._forget()
 
-    def admit(self, n_queries: int, identity: str | None = None, charges: Set[Charge] = frozenset()) -> Promise:
-        """A run of so many queries.
+    def admit(self, n_queries: int, identity: str | None = None, charges: Set[ChargedRelease] = frozenset()) -> Promise:
+        """Begin a run of `n_queries` queries.
 
         Parameters
         ----------
         n_queries : int
         identity : str, optional
-            Of its part in a journal.
+            Identity of its part of a journal.
         charges : set
-            What the part holds.
+            The charges that this part holds.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class Promises:
         """
         plan = self._plan
         assert plan is not None
-        # a part that this object has run before, if the journal lost nothing of it: all of it will be counted again
+        # if this object ran the part before and the journal kept all its charges, they are counted again, not twice
         earlier = self._parts.get(identity or "", Promise(identity))
         earlier = earlier if earlier.charges <= charges else Promise(identity)
         voted, left = self._voted - earlier.votes, (plan.n_queries or 0) - (self._asked - earlier.asked)
@@ -173,7 +173,7 @@ class Promises:
                 f"{n_queries} queries; accepted: at most the {left} that are left of n_queries = "
                 f"{plan.n_queries}, for which the guarantee was fixed"
             )
-        before = difference(self.total, earlier.added)
+        before = subtract(self.total, earlier.added)
         promise = Promise(identity, self.odometer, plan.most(n_queries), before, earlier)
         promise.cap = n_queries if plan.max_labels is None else plan.max_labels
         if plan.whole is None:
@@ -187,9 +187,9 @@ class Promises:
         promise.planned, promise.before = plan.whole, self._outside
         return promise
 
-    def settle(self, promise: Promise, spent: ac.Composition, charges: Set[Charge]) -> None:
-        """Count what a run asked and spent, when it has ended or was interrupted."""
-        # all that was charged, also where a run that goes on was stopped before it came to where it had been
+    def settle(self, promise: Promise, spent: ac.Composition, charges: Set[ChargedRelease]) -> None:
+        """Count what a run asked and spent, after it ended or was interrupted."""
+        # everything charged counts, also if a resumed run stopped again before it reached its earlier end
         promise.spent, promise.charges = spent, frozenset(charges)
         promise.asked = max([promise.asked, *(query + 1 for query, _ in charges)])
         promise.votes = sum(release == "vote" for _, release in charges)
@@ -198,13 +198,13 @@ class Promises:
         self._voted += promise.votes - earlier.votes
         if promise.planned is None:
             promise.added, self.odometer = spent, True
-            self.total = difference(self.total, earlier.added) + spent
+            self.total = subtract(self.total, earlier.added) + spent
         promise.earlier = None
         if promise.identity is not None:
             self._parts[promise.identity] = promise
 
 
-def difference(run: ac.Composition, part: ac.Composition) -> ac.Composition:
-    """What is left of a composition without a part of it."""
+def subtract(run: ac.Composition, part: ac.Composition) -> ac.Composition:
+    """A composition less a part of it."""
     counts = part.entries
     return ac.Composition((event, count - counts.get(event, 0)) for event, count in run)

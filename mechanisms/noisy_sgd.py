@@ -1,4 +1,4 @@
-"""Linear NoisySGD: softmax regression by noisy gradients of Poisson batches (the baseline of ind-knn)."""
+"""Linear NoisySGD: softmax regression by noisy gradients of Poisson batches (the baseline of Zhu et al. 2023)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.noise.sampling import poisson_sample, rate_of
-from mechanisms.noise.source import Floats, as_randomness, noise_of
+from mechanisms.noise.source import as_randomness, noise_of
 from mechanisms.validation import (
     check_count,
     check_features,
+    check_fitted,
     check_labels,
     check_positive,
     check_queries,
@@ -25,13 +26,13 @@ from mechanisms.validation import (
 
 __all__ = ["LinearNoisySGD"]
 
-GRAIN = 2.0**-30
-"""Unit of gradients, as a share of the clip: what is released is a multiple of it, so that exact noise hides it."""
+GRADIENT_GRAIN = 2.0**-30
+"""Gradients, in units of the clip, are multiples of it, as exact noise on a lattice needs."""
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """All that a training draws and pays for; fixed before its first step, whatever becomes of the parameters."""
+    """All that a training draws and pays for; fixed before its first step, later parameters do not change it."""
 
     event: ac.Event
     steps: int
@@ -45,7 +46,7 @@ class TrainingPlan:
 
     @property
     def composition(self) -> ac.Composition:
-        """What the whole training spends."""
+        """What the whole training will spend."""
         return self.steps * self.event
 
 
@@ -65,9 +66,10 @@ class LinearNoisySGD(Parameters, Exclusive):
     clip : float
         Largest L2 norm of a record's gradient.
     learning_rate : float
-        Step size on the noisy sum of gradients in units of `clip`. A sum, not a mean: the size of a batch is private.
+        Step size for the noisy sum of gradients in units of `clip`; not for their mean, as the size of a batch is
+        private.
     n_classes : int or None
-        Number of classes; None takes it from the labels, which tells the largest label that occurs.
+        Number of classes; None takes it from the labels, which reveals the largest label that occurs.
     rng : Generator, int or None
         None draws from the operating system's cryptographic source.
 
@@ -76,7 +78,7 @@ class LinearNoisySGD(Parameters, Exclusive):
     weights_ : array of shape (d + 1, c)
         The last row is the intercept.
     spent_ : accountant.Composition
-        Steps that this object has ever taken, each recorded before it is taken; another `fit` forgets none.
+        All steps that this object has ever taken, each recorded beforehand; another `fit` does not reset it.
     """
 
     def __init__(
@@ -127,7 +129,7 @@ class LinearNoisySGD(Parameters, Exclusive):
 
     @property
     def planned(self) -> ac.Composition:
-        """What a training with the parameters as they are now spends, fixed before it."""
+        """What a training under the present parameters will spend."""
         return self._plan().composition
 
     def _plan(self) -> TrainingPlan:
@@ -135,7 +137,7 @@ class LinearNoisySGD(Parameters, Exclusive):
 
     @exclusive
     def fit(self, X: object, y: object) -> Self:
-        """Train on private records, from the beginning; what earlier trainings released stays released.
+        """Train on private records from zero weights; what earlier trainings spent stays spent.
 
         Parameters
         ----------
@@ -162,11 +164,11 @@ class LinearNoisySGD(Parameters, Exclusive):
             batch = poisson_sample(len(records), rate_of(plan.event), source)
             gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, plan.clip)
             self.spent_ = self.spent_ + plan.event
-            noise = noise_of(plan.event, source, gradient.size, GRAIN).reshape(gradient.shape)
+            noise = noise_of(plan.event, source, gradient.size, GRADIENT_GRAIN).reshape(gradient.shape)
             self.weights_ = self.weights_ - plan.learning_rate * (gradient + noise)
         return self
 
-    def predict(self, queries: object) -> NDArray[np.int64]:
+    def predict(self, queries: object) -> Integers:
         """Labels of public queries, at no further cost.
 
         Raises
@@ -174,14 +176,13 @@ class LinearNoisySGD(Parameters, Exclusive):
         accountant.ParameterError
             `fit` was not called, or `queries` is not as described.
         """
-        if not hasattr(self, "weights_"):
-            raise ac.ParameterError("predict was called before fit; accepted: fit(X, y).predict(queries)")
+        check_fitted(hasattr(self, "weights_"), "predict(queries)")
         points = check_queries(queries, len(self.weights_) - 1)
-        labels: NDArray[np.int64] = np.argmax(_scores(points, self.weights_), axis=1)
+        labels: Integers = np.argmax(_scores(points, self.weights_), axis=1)
         return labels
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
-        """The guarantee of all trainings that were begun, fixed before each; before the first, of the one planned.
+        """The guarantee for all trainings so far, each fixed before it began; before the first, for the planned one.
 
         Parameters and errors as for `accountant.epsilon`.
         """
@@ -189,19 +190,20 @@ class LinearNoisySGD(Parameters, Exclusive):
         return ac.epsilon(promised, delta, conversion=conversion)
 
 
-def _scores(points: NDArray[np.float32], weights: Floats) -> Floats:
+def _scores(points: Singles, weights: Floats) -> Floats:
     scores: Floats = points.astype(float) @ weights[:-1] + weights[-1]
     return scores
 
 
-def _clipped_gradient(points: NDArray[np.float32], labels: NDArray[np.int64], weights: Floats, clip: float) -> Floats:
+def _clipped_gradient(points: Singles, labels: Integers, weights: Floats, clip: float) -> Floats:
     """Sum of the records' cross-entropy gradients in units of `clip`, each at most 1 in L2 norm.
 
-    The result is a multiple of GRAIN, exactly. A record's gradient is the outer product of (x, 1) and (softmax -
-    one-hot), so its norm is a product of two. Both factors are rounded towards zero to multiples of sqrt(GRAIN), by
-    which no norm grows; their products then add up without rounding, in whatever order: 2^23 records fit into 53 bits.
+    The result is an exact multiple of GRADIENT_GRAIN. A record's gradient is the outer product of (x, 1) and (softmax -
+    one-hot), so its norm is the product of their norms. Both factors are rounded towards zero to multiples of
+    sqrt(GRADIENT_GRAIN), which increases no norm. Their products then add up without rounding, in any order: sums of
+    2^23 records fit into 53 bits.
     """
-    # weights may be so large that scores overflow: nothing but noise may come of it, and no warning
+    # large weights may overflow the scores: a warning would reveal something of the records
     with np.errstate(over="ignore", invalid="ignore"):
         scores = np.nan_to_num(_scores(points, weights), nan=0.0, posinf=1e300, neginf=-1e300)
     scores -= scores.max(axis=1, keepdims=True, initial=-math.inf)
@@ -215,10 +217,10 @@ def _clipped_gradient(points: NDArray[np.float32], labels: NDArray[np.int64], we
     inside = 1 - 1e-12
     wide *= (inside / lengths)[:, None]
     residuals *= (inside * lengths * np.minimum(1 / np.maximum(norms, 1e-300), 1 / clip))[:, None]
-    gradient: Floats = _rounded_down(wide).T @ _rounded_down(residuals) * GRAIN
+    gradient: Floats = _round_down(wide).T @ _round_down(residuals) * GRADIENT_GRAIN
     return gradient
 
 
-def _rounded_down(values: Floats) -> Floats:
-    """Values in units of sqrt(GRAIN), rounded towards zero: whole numbers."""
-    return np.trunc(values / math.sqrt(GRAIN))
+def _round_down(values: Floats) -> Floats:
+    """Values in units of sqrt(GRADIENT_GRAIN), rounded towards zero to whole numbers."""
+    return np.trunc(values / math.sqrt(GRADIENT_GRAIN))

@@ -1,4 +1,4 @@
-"""Private-kNN: noisy votes of the nearest neighbours within Poisson samples (private-knn, section 3)."""
+"""Private-kNN: noisy votes of the nearest neighbours within Poisson samples (Zhu et al. 2020, section 3)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Integers, Singles
 from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
 from mechanisms.labelling import Labeller, Labelling, least_noise
@@ -19,12 +20,13 @@ from mechanisms.noise.source import as_randomness
 from mechanisms.validation import (
     check_count,
     check_features,
+    check_fitted,
     check_labels,
     check_positive,
     check_queries,
     check_rate,
 )
-from mechanisms.voting import clipped_sensitivity, clipped_votes, noisy_label_set, tally
+from mechanisms.voting import clip_votes, clipped_sensitivity, noisy_label_set, tally
 
 __all__ = ["PrivateKNN"]
 
@@ -32,9 +34,10 @@ __all__ = ["PrivateKNN"]
 class PrivateKNN(Labeller):
     """Labels public queries by the noisy votes of private nearest neighbours.
 
-    For each query: a fresh Poisson sample of the private records, its k nearest neighbours, their votes; the query
-    is screened (does the noisy plurality reach the threshold?), and if it passes, a second fresh sample votes
-    for the released label. Protects each private record under add-remove adjacency.
+    Each query takes two steps. Screening: the k nearest neighbours in a fresh Poisson sample of the private records
+    vote, and the query passes if the noisy plurality reaches the threshold. Answer: if it passes, the neighbours in a
+    second fresh sample vote, and the class of the largest noisy count is released. The guarantee is for each private
+    record, under add-remove adjacency.
 
     Parameters
     ----------
@@ -49,23 +52,23 @@ class PrivateKNN(Labeller):
     vote_sigma : float
         Noise on every class's count, in votes.
     max_labels : int or None
-        Most queries that will be answered. It fixes the guarantee before a run, which stops there. None
-        answers all that pass; then the price is an odometer reading.
+        Most queries that will be answered. The run stops there, which fixes the guarantee beforehand. None answers all
+        queries that pass; then the price is known only afterwards (an odometer reading).
     clip : float or None
         For label sets (y of shape (n, c), zeros and ones; no screening): the L1 norm to which a vote is clipped.
     n_classes : int or None
-        Number of classes; None takes it from the labels, which tells the largest label that occurs.
+        Number of classes; None takes it from the labels, which reveals the largest label that occurs.
     rng : Generator, int or None
         None draws from the operating system's cryptographic source: use it for real releases.
     n_queries : int or None
-        Most queries that will be asked, over all calls of `label`; more are refused. `max_labels` then counts over all
-        calls, too, and one guarantee, fixed before the first, covers them all. None sets no limit: every call adds its
-        own price.
+        Most queries that will be asked, over all calls of `label`; more are refused. `max_labels` then holds for all
+        calls together, too, and one guarantee, fixed before the first call, covers them all. None sets no limit: every
+        call adds its own price.
 
     Attributes
     ----------
     spent_ : accountant.Composition
-        All that this object has ever released, recorded before each release; another `fit` forgets nothing.
+        All that this object has ever released, recorded before each release; another `fit` does not reset it.
     """
 
     def __init__(
@@ -112,9 +115,9 @@ class PrivateKNN(Labeller):
         epsilon, delta : float
             The guarantee, fixed before the first query.
         n_queries, max_labels : int
-            Queries that will be asked, and answered at most, over all calls of `label`: more are refused.
+            Most queries that will be asked, and answered, over all calls of `label`; more are refused.
         screening_ratio : float or None
-            Screening noise over vote noise (the papers use 3 to 4); None switches screening off.
+            Screening noise over vote noise (3 to 4 in the papers); None switches screening off.
         **parameters
             As for the constructor.
 
@@ -143,7 +146,7 @@ class PrivateKNN(Labeller):
         calibrated: Self = at(sigma)
         return calibrated
 
-    # --- what is released, as events -------------------------------------------------------------------
+    # --- events of the releases ------------------------------------------------------------------------
 
     @property
     def screening_event(self) -> ac.Event | None:
@@ -177,7 +180,10 @@ class PrivateKNN(Labeller):
         accountant.ParameterError
             An array or a parameter is not as described.
         """
-        records, now = check_features(X), self.unused()  # what another thread sets meanwhile is for the next `fit`
+        records, now = (
+            check_features(X),
+            self.make_twin(),
+        )  # a twin: no other thread changes its parameters
         k = check_count("n_neighbors", now.n_neighbors, 1)
         if k > len(records):
             raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")
@@ -189,7 +195,7 @@ class PrivateKNN(Labeller):
             classes = votes.shape[1]
         neighbours = Neighbours(records)
         plan = now._plan_of(n_neighbors=k, n_classes=classes, clip=now.clip)
-        labels: NDArray[Any] = votes if now.clip is None else clipped_votes(votes, now.clip)
+        labels: NDArray[Any] = votes if now.clip is None else clip_votes(votes, now.clip)
         self._begin(plan, as_randomness(now.rng), records, votes)
         self._labels, self._sets = labels, now.clip is not None
         self._k, self._neighbours, self.n_classes_ = k, neighbours, classes
@@ -202,16 +208,15 @@ class PrivateKNN(Labeller):
     ) -> Labelling:
         """Label public queries, in order.
 
-        Every charge is added to `spent_` before the draw that it pays for, so that an interrupted run has never
-        released more than that.
+        Every charge is added to `spent_` before its draw, so that an interrupted run has never released more.
 
         Parameters
         ----------
         queries : array of shape (m, d)
         journal : Journal, optional
-            Makes the run durable: charges are on disk before their draws. An interrupted run goes on where it was; one
-            that had ended gives its labels again, at no cost. A query whose draw was lost with the process stays
-            unanswered, unless a seed can repeat it.
+            Makes the run durable: charges are on disk before their draws. An interrupted run continues where it
+            stopped; a finished run returns its labels again, at no cost. A query whose draw was lost with the process
+            stays unanswered, unless a seed can repeat the draw.
         progress : callable, optional
             Called with the number of queries done, after each.
 
@@ -222,20 +227,19 @@ class PrivateKNN(Labeller):
         Raises
         ------
         accountant.ParameterError
-            `queries` is not as described, there are more than the plan allows (`PlanExceeded`), or `fit` was not
-            called; nothing has been spent.
+            `queries` is not as described, there are more of them than the plan allows (`PlanExceeded`), or `fit` was
+            not called; nothing has been spent.
         """
-        if not self._fitted:
-            raise ac.ParameterError("label was called before fit; accepted: fit(X, y).label(queries)")
+        check_fitted(self._fitted, "label(queries)")
         points = check_queries(queries, self._neighbours.records.shape[1])
         shape = (len(points), self.n_classes_) if self._sets else (len(points),)
-        asks = (partial(self._votes_for, points[i], row) for i, row in self._neighbours.batches(points))
+        asks = (partial(self._count_votes, points[i], row) for i, row in self._neighbours.batches(points))
         return self._run(asks, np.full(shape, -1, np.int64), points, journal, progress)
 
-    def _votes_for(self, query: NDArray[np.float32], products: NDArray[np.float32], event: ac.Event) -> Any:
+    def _count_votes(self, query: Singles, products: Singles, event: ac.Event) -> Any:
         """Votes of the nearest neighbours in a fresh sample, drawn at the rate that the event prices."""
         sample = poisson_sample(len(products), rate_of(event), self._source)
-        labels = self._labels[self._neighbours.nearest(query, products, sample, self._k)]
+        labels = self._labels[self._neighbours.find_nearest(query, products, sample, self._k)]
         return labels.sum(axis=0) if self._sets else tally(labels, self.n_classes_)
 
     def _release(self, vote: ac.Event, votes: Any) -> Any:
@@ -244,12 +248,12 @@ class PrivateKNN(Labeller):
         return super()._release(vote, votes)
 
 
-def _check_sets(y: object, n: int, clip: float) -> NDArray[np.int64]:
+def _check_sets(y: object, n: int, clip: float) -> Integers:
     sets = np.asarray(y)
     if sets.ndim != 2 or len(sets) != n or sets.shape[1] == 0:
         raise ac.ParameterError(f"y has shape {sets.shape}; accepted with clip: ({n}, c)")
     if not np.isin(sets, (0, 1)).all():
-        # private-knn, Thm 13, needs votes of zeros and ones: for others the clipped difference can be larger
+        # Zhu et al. 2020, Thm 13, needs votes of zeros and ones: for others the clipped difference can be larger
         raise ac.ParameterError("y holds values other than 0 and 1; accepted with clip: binary label sets")
     check_positive("clip", clip)
     return sets.astype(np.int64)

@@ -20,7 +20,7 @@ from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.server import ReleasedCounts
 from mechanisms.federation.simulation import Federation, check_holders
 from mechanisms.federation.trust_models import NOISES, RoundRelease, release_for
-from mechanisms.labelling_plan import difference
+from mechanisms.labelling_plan import subtract
 from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.validation import check_count, check_features, check_positive, check_real
 
@@ -230,7 +230,7 @@ class ReverseKNN(Exclusive, Parameters):
         total = getattr(self, "_promised", ac.Composition())
         begun: set[str] = self.__dict__.setdefault("_begun", set())
         if run in begun:
-            return difference(total, planned)
+            return subtract(total, planned)
         self._promised = total + planned
         if run is not None:
             begun.add(run)

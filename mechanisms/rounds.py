@@ -1,4 +1,7 @@
-"""Rounds of labelling: features, released labels, a student, and its last hidden layer as the next features."""
+"""Several rounds of a labeller that answers query by query; a student's hidden layer gives the next round's features.
+
+`mechanisms.federation.reverse_rounds` is about something else: the rounds of reverse k-NN.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Booleans, Integers, Singles
 from mechanisms.budgets.journal import Journal
-from mechanisms.features import FeatureMap, Matrix, feature_map
+from mechanisms.features import FeatureMap, feature_map
 from mechanisms.labelling import Labelling
 from mechanisms.noise.source import as_randomness
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.queries import central_points
 from mechanisms.students.network import NetworkStudent, Student
-from mechanisms.validation import LARGEST, check_count, check_features
+from mechanisms.validation import LARGEST_FEATURE, check_count, check_features
 
 __all__ = ["Rounds", "label_in_rounds"]
 
@@ -32,19 +35,19 @@ class Rounds:
     labels : int array of shape (m,)
         The latest released label of every public point; -1 where none was asked for or answered.
     asked : bool array of shape (m,)
-        Public points that were queries in some round.
+        Public points that were queries in at least one round.
     rounds : tuple of Labelling
     student : Student
         Trained on the public points and `labels`, at no further cost.
     """
 
-    labels: NDArray[np.int64]
-    asked: NDArray[np.bool_]
+    labels: Integers
+    asked: Booleans
     rounds: tuple[Labelling, ...]
     student: Student
 
     @property
-    def answered(self) -> NDArray[np.bool_]:
+    def answered(self) -> Booleans:
         """Public points with a label."""
         return self.labels >= 0
 
@@ -71,36 +74,36 @@ def label_in_rounds(
     *,
     queries: int | None = None,
     rounds: int = 1,
-    features: str | Callable[[Matrix], object] = "raw",
+    features: str | Callable[[Singles], object] = "raw",
     images: tuple[int, ...] | None = None,
     make_student: Callable[[], Student] = NetworkStudent,
     journal: Journal | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Rounds:
-    """Label public points by private records, round after round (private-knn, section 3).
+    """Label public points by private records, round after round (Zhu et al. 2020, section 3).
 
-    Private records pass through the student's layers, which learnt from released labels alone: later rounds cost what
-    their own queries cost.
+    Later rounds compare records in the student's last hidden layer. The student has learnt from released labels only,
+    so a round costs no more than its own queries.
 
     Parameters
     ----------
     labeller : PrivateKNN, GNMax or LNMax
-        Used with its parameters in every round. What is released counts as its own, within its plan if it has one, and
-        what it released before is in the price.
+        Answers every round with its own parameters. All releases count as its own, within its plan if it has one, and
+        what it released before is part of the price.
     X : array of shape (n, d)
         Private records.
     y : array of shape (n,), labels 0..c-1
     public : array of shape (m, d)
         Public points. They must not depend on private records.
     queries : int or None
-        Points to ask about in each round, those in the middle of clusters first; None asks about all.
+        Points to ask about in each round, those in the middle of clusters; None asks about all.
     rounds : int
     features : {"raw", "standardised", "hog"} or callable
         Features of the first round; see `mechanisms.features`.
     images : tuple of int, optional
         Shape of one record as an image, for "hog".
     make_student : callable
-        Makes a student; it gets the public points as they are.
+        Makes a student; it learns from the public points themselves, not their features.
     journal : Journal, optional
         Makes all rounds durable, as for `PrivateKNN.label`.
     progress : callable, optional
@@ -121,14 +124,14 @@ def label_in_rounds(
         raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
     if isinstance(labeller, PrivateKNN) and labeller.clip is not None:
         raise ac.ParameterError(f"clip = {labeller.clip}; accepted: None, students learn one label for each point")
-    # a run that goes on counts once what it asked before: only what is new is held against the plan, round by round
-    goes_on = journal is not None and journal.held()[0] > 0
-    limit, before = labeller.n_queries, 0 if goes_on else labeller.asked
+    # a resumed run has asked some of these queries already; what is new is held against the plan in each round
+    resumed = journal is not None and journal.held()[0] > 0
+    limit, before = labeller.n_queries, 0 if resumed else labeller.asked
     if limit is not None and rounds * asked > limit - before:
         accepted = f"at most {limit - before}, what is left of n_queries = {limit}"
         raise ac.ParameterError(f"{rounds} rounds of {asked} queries; accepted: {accepted}")
-    with labeller._lent() as own:
-        # one source for all rounds: a seed of its own for each would draw the same noise again
+    with labeller._lend() as own:
+        # one source for all rounds: starting from the seed again would repeat the noise
         own.rng = as_randomness(own.rng)
         describe: FeatureMap = feature_map(features, points, images)
         labels = np.full(len(points), -1, np.int64)
@@ -140,7 +143,7 @@ def label_in_rounds(
         for _ in range(rounds):
             described = describe(points)
             chosen = central_points(described, asked)
-            tick = None if progress is None else _later(progress, len(done) * asked)
+            tick = None if progress is None else _shift(progress, len(done) * asked)
             out = own.fit(describe(records), y).label(described[chosen], journal, tick)
             done.append(out)
             labels[chosen[out.answered]] = out.labels[out.answered]
@@ -148,20 +151,21 @@ def label_in_rounds(
             if not (labels >= 0).any():
                 raise ac.ParameterError(f"none of {asked} queries was answered, which cost {out.composition}")
             student = make_student().fit(points, labels)
-            describe = feature_map(partial(_bounded, student), points)
+            describe = feature_map(partial(_transform, student), points)
         return Rounds(labels, seen, tuple(done), student)
 
 
-def _bounded(student: Student, records: Matrix) -> Matrix:
-    """A student's last layer, cut off where no mechanism would take it.
+def _transform(student: Student, records: Singles) -> Singles:
+    """A student's last hidden layer, clipped to the features that mechanisms accept.
 
-    To refuse it, after earlier rounds were released, would tell of a private record that is far from all others.
+    An error would come after earlier rounds were released, and reveal a private record that is far from all others.
     """
     with np.errstate(all="ignore"):
         hidden = np.nan_to_num(np.asarray(student.transform(records)), nan=0.0)
-    cut: Matrix = np.clip(hidden, -LARGEST, LARGEST).astype(np.float32)
+    cut: Singles = np.clip(hidden, -LARGEST_FEATURE, LARGEST_FEATURE).astype(np.float32)
     return cut
 
 
-def _later(progress: Callable[[int], object], before: int) -> Callable[[int], object]:
+def _shift(progress: Callable[[int], object], before: int) -> Callable[[int], object]:
+    """`progress` for a round that follows `before` queries."""
     return lambda done: progress(before + done)

@@ -1,4 +1,4 @@
-"""Checks that come before any budget is spent; every failure is one line with the value and what is accepted."""
+"""Checks of arguments, made before any budget is spent; a failure is one line with the value and what is accepted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Integers, Singles
 
 __all__ = [
     "check_count",
     "check_features",
+    "check_fitted",
     "check_labels",
     "check_positive",
     "check_queries",
@@ -30,11 +31,11 @@ __all__ = [
 
 INSTALL = "pip install 'knn-accountant[{}]'"
 
-LARGEST = 1e15
-"""Largest feature in size; products of two still fit into single precision."""
+LARGEST_FEATURE = 1e15
+"""Largest absolute value of a feature; products of two such values still fit into single precision."""
 
 
-def check_features(X: object, name: str = "X") -> NDArray[np.float32]:
+def check_features(X: object, name: str = "X") -> Singles:
     """A finite matrix of floats with at least one column, in single precision and row order."""
     try:
         with np.errstate(over="ignore"):
@@ -43,14 +44,16 @@ def check_features(X: object, name: str = "X") -> NDArray[np.float32]:
         raise ac.ParameterError(f"{name} is not a matrix of numbers ({error}); accepted: shape (n, d)") from None
     if features.ndim != 2 or features.shape[1] == 0:
         raise ac.ParameterError(f"{name} has shape {features.shape}; accepted: (n, d) with d >= 1")
-    finite = (np.abs(features) <= LARGEST).all(axis=1)
+    finite = (np.abs(features) <= LARGEST_FEATURE).all(axis=1)
     if not finite.all():
-        raise ac.ParameterError(f"{name}[{int(np.argmin(finite))}] is not all numbers in [-1e+15, 1e+15]")
+        raise ac.ParameterError(
+            f"{name}[{int(np.argmin(finite))}] is not all in range; accepted: numbers in [-1e+15, 1e+15]"
+        )
     return features
 
 
-def check_queries(queries: object, width: int) -> NDArray[np.float32]:
-    """Like features, of the width that the mechanism was fitted with; none at all is fine."""
+def check_queries(queries: object, width: int) -> Singles:
+    """Like features, with the columns that the mechanism was fitted with; no queries at all are accepted."""
     if np.size(queries if isinstance(queries, np.ndarray) else np.asarray(queries, dtype=object)) == 0:
         return np.empty((0, width), np.float32)
     features = check_features(queries, "queries")
@@ -59,10 +62,10 @@ def check_queries(queries: object, width: int) -> NDArray[np.float32]:
     return features
 
 
-def check_labels(y: object, n: int, n_classes: int | None) -> tuple[NDArray[np.int64], int]:
+def check_labels(y: object, n: int, n_classes: int | None) -> tuple[Integers, int]:
     """Integer labels in 0..c-1, one for each record, and c.
 
-    Without `n_classes` the largest label decides, which is private: give it where the classes are public.
+    c is `n_classes`; None takes it from the largest label, which is private.
     """
     labels = np.asarray(y)
     if labels.shape != (n,):
@@ -86,7 +89,7 @@ def check_count(name: str, value: object, low: int, high: int = 10**12) -> int:
 
 
 def check_real(name: str, value: object, accepted: str, inside: Callable[[Any], bool]) -> float:
-    """A real number inside what is accepted."""
+    """A real number for which `inside` is true; `accepted` says in words which these are."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not inside(value):
         raise ac.ParameterError(f"{name} = {shorten(value)}; accepted: {accepted}")
     return float(value)
@@ -103,21 +106,34 @@ def check_rate(value: object) -> float:
 
 
 def nominal_count(n: int) -> int:
-    """`n` rounded to two significant digits: the public stand-in for a number of records, which may be private.
+    """`n` rounded to two significant digits, to stand for a number of records that may be private.
 
-    Defaults that fit noise or votes to the size of the data look at it alone. It still tells n to within 5 %.
+    Defaults of noise and votes that depend on the size of the data use this number. It still reveals n to within 5 %.
     """
     return round(float(f"{n:.1e}"))
 
 
+def check_fitted(fitted: bool, use: str) -> None:
+    """Refuse a use, such as "label(queries)", before `fit`."""
+    if not fitted:
+        name, _, _ = use.partition("(")
+        raise ac.ParameterError(f"{name} was called before fit; accepted: fit(X, y).{use}")
+
+
 def shorten(value: object) -> str:
-    """`value` on one line and not too long."""
+    """`value` on one line, in at most 60 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def require(module: str, extra: str = "mechanisms") -> Any:
-    """An optional package, imported when it is first used; MissingExtra says how to install it."""
+    """Import an optional package when it is first used.
+
+    Raises
+    ------
+    accountant.MissingExtra
+        It is not installed; the message says how to install it.
+    """
     try:
         return import_module(module)
     except ImportError:
@@ -125,7 +141,7 @@ def require(module: str, extra: str = "mechanisms") -> Any:
 
 
 def few_threads(values: int) -> AbstractContextManager[Any]:
-    """One thread for linear algebra on few values, where handing out work takes longer than doing it."""
+    """Linear algebra in one thread if there are few values, for which starting threads takes longer than the work."""
     if values > 10**7:
         return nullcontext()
     limited: AbstractContextManager[Any] = require("threadpoolctl").threadpool_limits(1)

@@ -25,7 +25,7 @@ FLOORS = {
         {"cli", "__main__"},
     ],
     "mechanisms": [
-        {"estimator", "exclusive", "validation"},
+        {"arrays", "estimator", "exclusive", "validation"},
         {"audit", "datasets", "features", "labelling_plan", "noise", "students"},
         {"local_reports", "neighbours", "voting"},
         {"budgets", "queries"},

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.neighbours.kernels import Slots
+from mechanisms.arrays import Integers
 
 __all__ = ["BudgetStore"]
 
@@ -24,14 +24,14 @@ class BudgetStore(Protocol):
         """Fix the settings for ever, or refuse others than those that were fixed."""
         ...
 
-    def positions(self, ids: Sequence[object]) -> Slots:
+    def positions(self, ids: Sequence[object]) -> Integers:
         """Where each identifier is, for good; new ones are entered."""
         ...
 
-    def spent(self, positions: Slots) -> Slots:
+    def spent(self, positions: Integers) -> Integers:
         """Units that have been spent so far."""
         ...
 
-    def charge(self, positions: Slots, units: Slots, cap: int) -> NDArray[np.bool_]:
+    def charge(self, positions: Integers, units: Integers, cap: int) -> NDArray[np.bool_]:
         """Add units, durably, where the total stays within the cap; tells where."""
         ...

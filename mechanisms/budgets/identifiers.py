@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.neighbours.kernels import Features
+from mechanisms.arrays import Singles
 from mechanisms.validation import shorten
 
 __all__ = ["check_ids", "digest_ids"]
@@ -40,7 +40,7 @@ def check_ids(ids: object, n: int | None = None) -> list[str]:
     return names
 
 
-def digest_ids(key: bytes, features: Features, labels: NDArray[np.int64], taken: Collection[str] = ()) -> list[str]:
+def digest_ids(key: bytes, features: Singles, labels: NDArray[np.int64], taken: Collection[str] = ()) -> list[str]:
     """HMAC-SHA256 of every record's features and label, in hexadecimal.
 
     Of equal records the second has "#2" in addition, the third "#3", and so on, whatever their order; names that are

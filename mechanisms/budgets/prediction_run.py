@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Floats, Singles
 from mechanisms.budgets.budget_store import BudgetStore
-from mechanisms.neighbours.kernels import Features, Floats
 from mechanisms.validation import shorten
 
 __all__ = ["PredictionRun"]
@@ -43,7 +43,7 @@ class PredictionRun:
         The run was begun with other queries or something else about it.
     """
 
-    def __init__(self, store: BudgetStore | None, name: object, points: Features, about: dict[str, Any]) -> None:
+    def __init__(self, store: BudgetStore | None, name: object, points: Singles, about: dict[str, Any]) -> None:
         self._store = cast(Any, store)
         self.name, self.kept = "", 0
         if name is None:

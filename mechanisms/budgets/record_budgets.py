@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Integers, Singles
 from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.identifiers import check_ids, digest_ids
-from mechanisms.neighbours.kernels import Features, Slots, grown
+from mechanisms.neighbours.records import grow
 from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.validation import shorten
 
@@ -22,8 +23,8 @@ class KnownRecords(NamedTuple):
     """Records by name: their positions in the store, and what they have spent, in units."""
 
     names: list[str]
-    positions: Slots
-    spent: Slots
+    positions: Integers
+    spent: Integers
 
 
 class RecordBudgets:
@@ -79,7 +80,7 @@ class RecordBudgets:
             )
         self._gone, self._key = earlier._all_spent(), earlier._key
 
-    def names(self, ids: object, features: Features, labels: NDArray[np.int64]) -> list[str]:
+    def names(self, ids: object, features: Singles, labels: NDArray[np.int64]) -> list[str]:
         """What new records are called; None numbers the first ones.
 
         Raises
@@ -119,18 +120,18 @@ class RecordBudgets:
         positions = self.store.positions(names)
         return KnownRecords(names, positions, np.minimum(self.store.spent(positions), self.filter.UNITS))
 
-    def make_room(self, slots: Slots) -> None:
+    def make_room(self, slots: Integers) -> None:
         """For records that come into these slots, with nothing to spend meanwhile."""
         self.filter.admit(slots, self.filter.UNITS)
-        self._positions = grown(self._positions, len(self.filter.left))
+        self._positions = grow(self._positions, len(self.filter.left))
 
-    def enter(self, slots: Slots, known: KnownRecords) -> None:
+    def enter(self, slots: Integers, known: KnownRecords) -> None:
         """Records in these slots may spend what they have left."""
         self._positions[slots] = known.positions
         self.slots.update(zip(known.names, slots.tolist(), strict=True))
         self.filter.admit(slots, known.spent)
 
-    def leave(self, names: list[str]) -> Slots:
+    def leave(self, names: list[str]) -> Integers:
         """Slots of records that are there no more; what they spent stays known.
 
         Raises
@@ -148,7 +149,7 @@ class RecordBudgets:
             del self.slots[name]
         return slots
 
-    def granted(self, slots: Slots, units: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def granted(self, slots: Integers, units: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Charge records in the store; which of them it let pay."""
         if self.store is None or not len(slots):
             return np.ones(len(slots), bool)
@@ -161,12 +162,12 @@ class RecordBudgets:
         """Budgets as they are in the store."""
         self._read_again(np.array(list(self.slots.values()), np.int64))
 
-    def _read_again(self, slots: Slots) -> None:
+    def _read_again(self, slots: Integers) -> None:
         if self.store is not None:
             spent = self.store.spent(self._positions[slots])
             self.filter.admit(slots, np.minimum(spent, self.filter.UNITS))
 
-    def _spent(self, slots: Slots) -> list[int]:
+    def _spent(self, slots: Integers) -> list[int]:
         spent: list[int] = (self.filter.UNITS - self.filter.left[slots]).tolist()
         return spent
 

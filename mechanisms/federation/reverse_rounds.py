@@ -183,7 +183,7 @@ def _estimate(setup: RoundSetup, points: NDArray[np.float32], found: ReleasedCou
     """One round, from its setup and its released counts."""
     connections = setup.connections
     soft = simplex_rows(found.counts, found.variance)
-    centre = connections.best(points)
+    centre = connections.find_best(points)
     return Round(connections.queries, connections.prices, centre, found.counts, found.variance, soft)
 
 

@@ -111,7 +111,7 @@ class RoundSetup:
 
     def entries(self, records: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """Entries (n, k r) of the flattened table that each record adds one to; labels of shape (n, r)."""
-        return votes_of(self.connections.nearest(records), labels, self.n_classes)
+        return votes_of(self.connections.find_nearest(records), labels, self.n_classes)
 
     def pack(self, round: int, session: bytes) -> bytes:
         """The message that opens a round."""

@@ -1,4 +1,4 @@
-"""Random hyperplanes: which records may be similar to a query, without looking at their features."""
+"""Locality-sensitive hashing by random hyperplanes: which records may be similar to a query."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 import accountant as ac
-from mechanisms.neighbours.kernels import Features, Slots, dots, rounding, squares
+from mechanisms.arrays import Integers, Singles
+from mechanisms.neighbours.kernels import LENGTH_ERROR, dots, squares
+from mechanisms.neighbours.rounding import product_error
 from mechanisms.noise.source import Randomness
 from mechanisms.validation import check_count, shorten
 
-__all__ = ["Hashing", "as_hashing"]
+__all__ = ["Hashing", "hashing_of"]
 
 Codes = NDArray[np.uint32]
+"""Bucket numbers of b bits, b <= 32."""
 
 
 class Hashing:
-    """L tables; in each a record's bucket is told by on which sides of b random hyperplanes it lies.
+    """L tables of buckets; a record's bucket in a table says on which sides of b random hyperplanes it lies.
 
-    Candidates for a query share its bucket in at least one table (ind-knn, Alg. 4; Gionis, Indyk & Motwani 1999): two
-    vectors at an angle t do with probability ``1 - (1 - (1 - t/pi)^b)^L``. The hyperplanes go through the origin and
-    know nothing of the data, so they cost no privacy; a record's buckets depend on that record alone.
+    Candidates for a query share its bucket in at least one table (Zhu et al. 2023, Alg. 4; Gionis, Indyk & Motwani
+    1999): two vectors at an angle t do with probability ``1 - (1 - (1 - t/pi)^b)^L``. The hyperplanes go through the
+    origin and do not depend on data, so they cost no privacy; a record's buckets depend on that record alone.
 
-    Buckets are not lists: every slot keeps its L codes, which a query reads through, a byte or so each. Adding and
-    removing records touches nothing else.
+    There are no lists of records for each bucket. Every slot keeps its L codes, of one to four bytes each, and a query
+    scans them all; so adding and removing records changes nothing else.
 
     Parameters
     ----------
@@ -33,7 +36,7 @@ class Hashing:
     width : int
         Number of features.
     source : Randomness
-        Where the hyperplanes come from.
+        Draws the hyperplanes.
 
     Raises
     ------
@@ -45,16 +48,16 @@ class Hashing:
         self.tables = check_count("tables", tables, 1, 1000)
         self.bits = check_count("bits", bits, 1, 32)
         normals = ndtri(source.uniform(tables * bits * width)).reshape(-1, width)
-        self.hyperplanes: Features = (normals / np.linalg.norm(normals, axis=1, keepdims=True)).astype(np.float32)
+        self.hyperplanes: Singles = (normals / np.linalg.norm(normals, axis=1, keepdims=True)).astype(np.float32)
         self._word = np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32
         self._codes = np.empty((self.tables, 0), self._word)
 
-    def codes(self, rows: Features) -> Codes:
+    def codes(self, rows: Singles) -> Codes:
         """Buckets of each row, shape (n, L)."""
         heights = rows @ self.hyperplanes.T
-        slack = rounding(rows.shape[1], np.sqrt(squares(rows)) * (1 + 1e-6))[:, None]
+        slack = product_error(rows.shape[1], np.sqrt(squares(rows)) * (1 + LENGTH_ERROR))[:, None]
         above = heights >= 0
-        doubtful = np.abs(heights) <= slack  # the sign is rounding's, perhaps, and that of a product of many rows
+        doubtful = np.abs(heights) <= slack  # the sign may be due to rounding, which depends on the other rows
         for i in np.flatnonzero(doubtful.any(axis=1)):
             which = np.flatnonzero(doubtful[i])
             above[i, which] = dots(self.hyperplanes, which, rows[i]) >= 0
@@ -62,8 +65,8 @@ class Hashing:
         codes: Codes = (bits << np.arange(self.bits, dtype=np.uint32)).sum(axis=2, dtype=np.uint32)
         return codes
 
-    def insert(self, slots: Slots, rows: Features) -> None:
-        """Give slots, new ones too, to prepared rows."""
+    def insert(self, slots: Integers, rows: Singles) -> None:
+        """Store the codes of prepared rows at these slots, which may be new."""
         size = 1 + int(slots.max(initial=self._codes.shape[1] - 1))
         if size > self._codes.shape[1]:
             new = np.zeros((self.tables, size - self._codes.shape[1]), self._word)
@@ -72,21 +75,21 @@ class Hashing:
             some = slice(start, start + 4096)
             self._codes[:, slots[some]] = self.codes(rows[some]).T
 
-    def candidates(self, codes: NDArray[np.uint32]) -> Slots:
-        """Slots, in order, that share a bucket with a query of those codes."""
+    def candidates(self, codes: NDArray[np.uint32]) -> Integers:
+        """Slots, in order, that share a bucket with a query of these codes."""
         shared = np.zeros(self._codes.shape[1], bool)
         for table, code in zip(self._codes, codes.astype(self._word), strict=True):
             shared |= table == code
         return np.flatnonzero(shared)
 
 
-def as_hashing(tables_and_bits: object, width: int, source: Randomness) -> Hashing | None:
+def hashing_of(tables_and_bits: object, width: int, source: Randomness) -> Hashing | None:
     """Hashing with (L, b) tables and bits; None for None.
 
     Raises
     ------
     accountant.ParameterError
-        It is something else, or a value is out of range.
+        It is not a pair, or a value is out of range.
     """
     if tables_and_bits is None:
         return None

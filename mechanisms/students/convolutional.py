@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.students.network import check_answers
-from mechanisms.validation import check_count, check_features, check_positive, check_real, require
+from mechanisms.validation import check_count, check_features, check_fitted, check_positive, check_real, require
 
 __all__ = ["ConvStudent"]
 
@@ -156,8 +156,7 @@ class ConvStudent:
     def _outputs(
         self, features: NDArray[np.float32], name: str, layers: int | None, batch: int = BATCH
     ) -> NDArray[np.float32]:
-        if not hasattr(self, "network_"):
-            raise ac.ParameterError(f"{name} was called before fit; accepted: fit(X, y).{name}(X)")
+        check_fitted(hasattr(self, "network_"), f"{name}(X)")
         part = self.network_[:layers]
         with _torch().no_grad():
             pieces = (features[i : i + batch] for i in range(0, max(len(features), 1), batch))

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.estimator import Parameters
-from mechanisms.validation import check_count, check_features, check_queries, check_real, few_threads, require
+from mechanisms.validation import (
+    check_count,
+    check_features,
+    check_fitted,
+    check_queries,
+    check_real,
+    few_threads,
+    require,
+)
 
 __all__ = ["NetworkStudent", "Student", "check_answers"]
 
@@ -127,8 +135,7 @@ class NetworkStudent(Parameters):
 
     def _points(self, X: object, use: str) -> NDArray[np.float32]:
         """As the network saw them."""
-        if not hasattr(self, "network_"):
-            raise ac.ParameterError(f"{use} was called before fit; accepted: fit(X, y).{use}(X)")
+        check_fitted(hasattr(self, "network_"), f"{use}(X)")
         return self._scaled(check_queries(X, self.width_))
 
     def _scaled(self, points: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -5,7 +5,7 @@ import pytest
 from skimage.feature import hog as scikit_hog
 
 import accountant as ac
-from mechanisms.features import FEATURES, feature_map, hog, standardised
+from mechanisms.features import FEATURES, feature_map, hog, standardise
 
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(3.0, 5.0, size=(50, 4)).astype(np.float32)
@@ -25,7 +25,7 @@ def test_standardised_public_columns():
 
 def test_standardising_is_the_same_for_all_records():
     """A row is treated by itself, whichever rows are beside it."""
-    describe = standardised(PUBLIC)
+    describe = standardise(PUBLIC)
     expected = (RECORDS - PUBLIC.mean(axis=0, dtype=float)) / PUBLIC.std(axis=0, dtype=float)
     np.testing.assert_allclose(describe(RECORDS), expected, rtol=1e-6)
     assert np.array_equal(describe(RECORDS[:1]), describe(RECORDS)[:1])
@@ -36,13 +36,13 @@ def test_standardising_is_the_same_for_all_records():
 def test_a_constant_public_column_is_only_centred(value, rows):
     public = np.full((rows, 2), value, np.float32)
     private = public[:1] + np.float32([[0.0, 0.5]])
-    np.testing.assert_allclose(standardised(public)(private), private - public[:1], atol=1e-12)
+    np.testing.assert_allclose(standardise(public)(private), private - public[:1], atol=1e-12)
 
 
 def test_a_column_that_is_hardly_spread_is_refused_where_it_would_overflow():
     public = np.float32([[0.0], [1e-30]])
-    with pytest.raises(ac.ParameterError, match=r"features\[0\] is not all numbers"):
-        standardised(public)(np.float32([[1.0]]))
+    with pytest.raises(ac.ParameterError, match=r"features\[0\] is out of range"):
+        standardise(public)(np.float32([[1.0]]))
 
 
 def test_no_public_points():
@@ -101,8 +101,8 @@ def test_a_callable_gets_the_records_and_is_converted():
         (lambda records: records[1:], "features have 19 rows; accepted: 20, one for each record"),
         (lambda records: records[:, 0], r"features has shape \(20,\)"),
         (lambda records: records[:, :0], r"features has shape \(20, 0\)"),
-        (lambda records: np.where(records == records[7], np.nan, records), r"features\[7\] is not all numbers"),
-        (lambda records: records * np.inf, r"features\[0\] is not all numbers"),
+        (lambda records: np.where(records == records[7], np.nan, records), r"features\[7\] is out of range"),
+        (lambda records: records * np.inf, r"features\[0\] is out of range"),
         (lambda records: None, "features"),
         (lambda records: [["a"]] * 20, "features is not a matrix of numbers"),
     ],

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.neighbours.kernels import BATCH, Cosine
+from mechanisms.neighbours.kernels import Cosine
+from mechanisms.neighbours.records import LARGEST_BATCH
 from mechanisms.noise.source import as_randomness
 
 RNG = np.random.default_rng(0)
@@ -147,7 +148,7 @@ def test_no_record_pays_more_than_its_budget_whatever_the_batches(budget, sigmas
 
 @pytest.mark.parametrize("changes", [{}, {"reuse": True}, {"reuse": 7}, {"hashing": (6, 3)}, {"kernel": "rbf"}])
 def test_a_batch_is_as_many_single_queries(changes):
-    queries = RNG.normal(size=(BATCH + 30, 6))
+    queries = RNG.normal(size=(LARGEST_BATCH + 30, 6))
     one, many = ind(**changes).fit(X, Y), ind(**changes).fit(X, Y)
     singles = [int(many.predict(query[None])[0]) for query in queries]
     assert one.predict(queries).tolist() == singles
@@ -161,7 +162,7 @@ def test_removing_a_record_changes_nothing_for_the_others():
         whole._count_event = fewer._count_event
         for query in QUERIES:
             whole._source.count = fewer._source.count = 0.0
-            was = whole._records.selected(Cosine(0).prepared(query[None])[0], np.array([gone]))[0].size
+            was = whole._records.select(Cosine(0).prepare(query[None])[0], np.array([gone]))[0].size
             was = was and whole._filter.left[gone] >= whole._count_units
             whole._source.count = -1.0 if was else 0.0
             whole.predict(query[None])
@@ -227,9 +228,9 @@ def test_guarantee_is_of_what_was_fitted():
 
 
 def test_the_rbf_width_of_the_paper_selects_everything():
-    unit = Cosine(0).prepared(X)
+    unit = Cosine(0).prepare(X)
     model = silenced(ind(kernel="rbf", threshold=0.82).fit(unit, Y))
-    model.predict(Cosine(0).prepared(QUERIES[:1]))
+    model.predict(Cosine(0).prepare(QUERIES[:1]))
     assert model.counts_.tolist() == [300.0]
 
 

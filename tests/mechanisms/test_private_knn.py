@@ -85,13 +85,13 @@ def test_ties_go_to_the_lower_index_whatever_else_is_there(n, k, values, distinc
     everyone = np.arange(n)
     squared = np.array([float(np.dot(row, row)) for row in records.astype(float) - query.astype(float)])
     expected = sorted(np.lexsort((everyone, squared))[:k].tolist())
-    found = Neighbours(records).nearest(query, records @ query, everyone, k)
+    found = Neighbours(records).find_nearest(query, records @ query, everyone, k)
     assert found.tolist() == expected
     if n > 1:
         gone = int(rng.integers(n))
         left = np.delete(everyone, gone)
         fewer = Neighbours(np.delete(records, gone, axis=0))
-        others = left[fewer.nearest(query, fewer.records @ query, np.arange(n - 1), k)]
+        others = left[fewer.find_nearest(query, fewer.records @ query, np.arange(n - 1), k)]
         assert len(set(found.tolist()) - {gone} - set(others.tolist())) == 0
         assert len(set(others.tolist()) - set(found.tolist())) <= 1
 
@@ -101,12 +101,12 @@ def test_removing_a_record_moves_one_vote_although_the_matrix_product_changes():
     records, query = rng.normal(size=(999, 64)).astype(np.float32), rng.normal(size=64).astype(np.float32)
     whole = Neighbours(records)
     (_, row), *_ = whole.batches(query[None])
-    before = set(whole.nearest(query, row, np.arange(999), 100).tolist())
+    before = set(whole.find_nearest(query, row, np.arange(999), 100).tolist())
     for gone in range(0, 999, 37):
         left = np.delete(np.arange(999), gone)
         fewer = Neighbours(records[left])
         (_, row), *_ = fewer.batches(query[None])
-        after = set(left[fewer.nearest(query, row, np.arange(998), 100)].tolist())
+        after = set(left[fewer.find_nearest(query, row, np.arange(998), 100)].tolist())
         assert len(before - after - {gone}) == 0
         assert len(after - before) == (1 if gone in before else 0)
 
@@ -224,7 +224,7 @@ def test_no_answers_are_allowed():
 @pytest.mark.parametrize(
     ("features", "labels", "words"),
     [
-        (np.where(np.arange(1000).reshape(200, 5) == 7, np.nan, X), Y, r"X\[1\] is not all numbers"),
+        (np.where(np.arange(1000).reshape(200, 5) == 7, np.nan, X), Y, r"X\[1\] is out of range"),
         (np.full((200, 5), 1e300), Y, "not all numbers in"),
         (X, Y + 1, r"label 3; accepted: 0\.\.2"),
         (X, -Y, "label -"),

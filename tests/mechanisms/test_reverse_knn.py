@@ -83,7 +83,7 @@ def test_the_guarantee_is_met_and_every_public_point_answered(name):
 def test_public_points_take_the_label_of_their_query():
     out = knn().label(X, Y, PUBLIC)
     (only,) = out.rounds
-    np.testing.assert_array_equal(only.centre, Connections(only.queries).best(PUBLIC.astype(np.float32)))
+    np.testing.assert_array_equal(only.centre, Connections(only.queries).find_best(PUBLIC.astype(np.float32)))
     np.testing.assert_array_equal(out.labels, only.counts.argmax(axis=1)[only.centre])
     np.testing.assert_array_equal(out.soft, only.soft[only.centre])
     np.testing.assert_array_equal((out.queries, out.queries), (only.queries, only.queries))

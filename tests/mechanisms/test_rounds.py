@@ -247,7 +247,7 @@ def test_nothing_was_answered():
         ({"features": "hog", "images": (9, 9)}, r"images = \(9, 9\); accepted: a shape of the 64 columns"),
         ({"features": "pixels"}, "features = 'pixels'; accepted: "),
         ({"features": lambda records: records[1:]}, "features have 79 rows; accepted: 80"),
-        ({"features": lambda records: records * np.nan}, r"features\[0\] is not all numbers"),
+        ({"features": lambda records: records * np.nan}, r"features\[0\] is out of range"),
         ({"make_student": lambda: NetworkStudent(hidden=0)}, "hidden = 0"),
     ],
 )

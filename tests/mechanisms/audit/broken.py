@@ -98,7 +98,7 @@ def half_the_noise(broken, seed):
 def twice_the_rate(broken, seed):
     parameters = {"n_neighbors": 1, "sampling_rate": 0.05, "screening_sigma": None, "vote_sigma": 0.2}
     canary, queries, delta = canaries.near_tie(1, rate=0.05, crowd=100), 4, 0.25
-    make = with_lines(mx.PrivateKNN, "_votes_for", ("rate_of(event)", "2 * rate_of(event)"))
+    make = with_lines(mx.PrivateKNN, "_count_votes", ("rate_of(event)", "2 * rate_of(event)"))
     found = knn_run(
         make if broken else mx.PrivateKNN,
         canary,
@@ -131,7 +131,7 @@ def one_sample_for_both(broken, seed):
         "max_labels": 1,
     }
     canary, queries, delta = canaries.near_tie(1, rate=0.02, n_classes=20), 49, 0.1
-    make = with_lines(mx.PrivateKNN, "_votes_for", SAME_SAMPLE) if broken else mx.PrivateKNN
+    make = with_lines(mx.PrivateKNN, "_count_votes", SAME_SAMPLE) if broken else mx.PrivateKNN
 
     def mechanism(data, rng):
         model = make(**parameters, n_classes=20, rng=rng).fit(*data)
@@ -152,7 +152,7 @@ def uncharged_votes(broken, seed):
     }
     canary, queries, delta = canaries.near_tie(3), 8, 0.05
     line = ("part.charge(i, release)", "part.charge(i, release) and release == 'screening'")
-    make = with_lines(mx.PrivateKNN, "_charged", line) if broken else mx.PrivateKNN
+    make = with_lines(mx.PrivateKNN, "_charge_and_ask", line) if broken else mx.PrivateKNN
     found = knn_run(
         make,
         canary,
@@ -246,7 +246,7 @@ def one_unit(broken, seed):
         "self._filter.spend(slots[granted], units[granted])",
         "self._filter.spend(slots[granted], np.ones_like(units[granted]))",
     )
-    make = with_lines(mx.IndividualKNN, "_paid", line) if broken else mx.IndividualKNN
+    make = with_lines(mx.IndividualKNN, "_charge", line) if broken else mx.IndividualKNN
     return individual(make, canaries.nobody_near(), parameters, 10, runs=800, delta=0.05, seed=seed)
 
 

@@ -68,7 +68,7 @@ def seed_reset(broken, seed):
         "return ask(event)",
         "self._source.restore(vars(self).setdefault('_first', self._source.state())); return ask(event)",
     )
-    return same_draws(with_lines(mx.PrivateKNN, "_charged", again) if broken else mx.PrivateKNN, seed)
+    return same_draws(with_lines(mx.PrivateKNN, "_charge_and_ask", again) if broken else mx.PrivateKNN, seed)
 
 
 def inverted_scale(broken, seed):
@@ -141,10 +141,10 @@ def rounded_votes(broken, seed):
 def votes_twice(broken, seed):
     parameters = {"n_neighbors": 3, "sampling_rate": 1.0, "screening_sigma": None, "vote_sigma": 4.0}
     twice = (
-        "self._labels[self._neighbours.nearest(query, products, sample, self._k)]",
-        "self._labels[np.repeat(self._neighbours.nearest(query, products, sample, self._k), 2)]",
+        "self._labels[self._neighbours.find_nearest(query, products, sample, self._k)]",
+        "self._labels[np.repeat(self._neighbours.find_nearest(query, products, sample, self._k), 2)]",
     )
-    make = with_lines(mx.PrivateKNN, "_votes_for", twice) if broken else mx.PrivateKNN
+    make = with_lines(mx.PrivateKNN, "_count_votes", twice) if broken else mx.PrivateKNN
     return knn_case(parameters, canaries.near_tie(3), 8, 0.05, seed, make)
 
 
@@ -158,7 +158,7 @@ def no_label_clipping(broken, seed):
         labels = mx.PrivateKNN(**parameters, rng=rng).fit(*data).label(np.zeros((count * queries, 1))).labels
         return labels.reshape(count, -1).sum(axis=1)
 
-    with lines(broken, (private_knn, "clipped_votes", [("np.minimum(clip / sizes, 1.0)", "1.0")])):
+    with lines(broken, (private_knn, "clip_votes", [("np.minimum(clip / sizes, 1.0)", "1.0")])):
         found = audited(mechanism, ((X[:1], sets[:1]), (X, sets)), runs=4000, delta=delta, seed=seed, batched=True)
     promise = knn_promise(parameters, queries)
     return promise, price(promise, delta), found
@@ -208,7 +208,7 @@ def late_check(broken, seed):
             make, "_answer", ("self._filter.left[near] >= self._count_units", "self._filter.left[near] > 0")
         )
         least = ("units[granted])", "np.minimum(units[granted], self._filter.left[slots[granted]]))")
-        make = with_lines(make, "_paid", least)
+        make = with_lines(make, "_charge", least)
     return individual(make, canaries.nobody_near(), parameters, 2, runs=6000, delta=0.1, seed=seed)
 
 
@@ -228,7 +228,9 @@ def charged_after(broken, seed):
     parameters = {"n_neighbors": 3, "sampling_rate": 1.0, "screening_sigma": None, "vote_sigma": 4.0}
     late = ("if part.charge(i, release):", "votes = ask(event)\n    if part.charge(i, release):")
     make = (
-        with_lines(mx.PrivateKNN, "_charged", late, ("return ask(event)", "return votes")) if broken else mx.PrivateKNN
+        with_lines(mx.PrivateKNN, "_charge_and_ask", late, ("return ask(event)", "return votes"))
+        if broken
+        else mx.PrivateKNN
     )
     return knn_case(parameters, canaries.near_tie(3), 8, 0.05, seed, make)
 

@@ -50,10 +50,10 @@ def test_at_least_nine_and_ten():
 
 
 def test_a_line_that_is_not_there_fails_aloud():
-    with pytest.raises(AssertionError, match="_votes_for holds 'no such line' 0 times"):
-        with_lines(mx.PrivateKNN, "_votes_for", ("no such line", ""))
+    with pytest.raises(AssertionError, match="_count_votes holds 'no such line' 0 times"):
+        with_lines(mx.PrivateKNN, "_count_votes", ("no such line", ""))
     with pytest.raises(AssertionError, match="times"):
-        exchanged(mx.PrivateKNN._votes_for, ("self", "other"))
+        exchanged(mx.PrivateKNN._count_votes, ("self", "other"))
 
 
 def test_functions_are_put_back():

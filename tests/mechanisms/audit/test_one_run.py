@@ -145,7 +145,7 @@ def test_individual_knn_in_one_run(broken):
     m, queries = 300, 24
     parameters = {"budget": 0.5, "count_sigma": 1.5, "vote_sigma": 1e3, "min_count": 0.01, "threshold": 0.5}
     line = ("units[granted])", "np.ones_like(units[granted]))")
-    make = with_lines(mx.IndividualKNN, "_paid", line) if broken else mx.IndividualKNN
+    make = with_lines(mx.IndividualKNN, "_charge", line) if broken else mx.IndividualKNN
     directions = np.eye(m + 1, dtype=np.float32)
 
     def mechanism(included, rng):

@@ -14,7 +14,7 @@ QUERIES = CROWDED[RNG.choice(1000, 20, replace=False)]
 
 
 def loads(points, prices=None):
-    return np.bincount(Connections(QUERIES, 1, prices).best(points), minlength=20)
+    return np.bincount(Connections(QUERIES, 1, prices).find_best(points), minlength=20)
 
 
 def test_prices_even_out_public_points():

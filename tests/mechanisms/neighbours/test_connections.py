@@ -31,7 +31,7 @@ def test_the_definition_with_many_ties(data):
     queries = (rng.integers(-2, 3, (s, d)) + far).astype(np.float32)
     prices = rng.integers(-3, 4, s).astype(float)
     np.testing.assert_array_equal(
-        Connections(queries, k, prices).nearest(records), by_definition(records, queries, k, prices)
+        Connections(queries, k, prices).find_nearest(records), by_definition(records, queries, k, prices)
     )
 
 
@@ -45,14 +45,14 @@ def test_a_record_votes_the_same_whatever_it_is_batched_with(scale, k, monkeypat
     queries = np.clip(queries, -1e15, 1e15)
     records = np.clip(scale * rng.normal(size=(97, 64)), -1e15, 1e15).astype(np.float32)
     voting = Connections(queries, k)
-    together = voting.nearest(records)
-    alone = np.concatenate([voting.nearest(record[None]) for record in records])
+    together = voting.find_nearest(records)
+    alone = np.concatenate([voting.find_nearest(record[None]) for record in records])
     np.testing.assert_array_equal(together, alone)
     order = rng.permutation(97)
-    np.testing.assert_array_equal(voting.nearest(records[order]), together[order])
-    monkeypatch.setattr(connections, "BLOCK", 20 * 7)
+    np.testing.assert_array_equal(voting.find_nearest(records[order]), together[order])
+    monkeypatch.setattr(connections, "SCORES", 20 * 7)
     monkeypatch.setattr(connections, "PAIRS", 64 * 5)
-    np.testing.assert_array_equal(voting.nearest(records), together)
+    np.testing.assert_array_equal(voting.find_nearest(records), together)
     exact = np.array(
         [
             [sum((x - q) ** 2 for x, q in zip(r, c, strict=True)) for c in queries.astype(float)]
@@ -70,18 +70,18 @@ def test_single_precision_alone_would_get_it_wrong():
     queries = (centre + 1e-7 * rng.normal(size=(20, 64))).astype(np.float32)
     records = rng.normal(size=(97, 64)).astype(np.float32)
     plain = ((queries**2).sum(axis=1) - 2 * records @ queries.T).argmin(axis=1)
-    assert (plain != Connections(queries).nearest(records)[:, 0]).any()
+    assert (plain != Connections(queries).find_nearest(records)[:, 0]).any()
 
 
 def test_prices_turn_records_away():
     queries, records = np.float32([[0.0], [1.0]]), np.float32([[0.0], [0.4], [1.0]])
-    assert Connections(queries).nearest(records)[:, 0].tolist() == [0, 0, 1]
-    assert Connections(queries, 1, [0.3, 0.0]).nearest(records)[:, 0].tolist() == [0, 1, 1]
-    assert Connections(queries, 1, [2.0, 0.0]).nearest(records)[:, 0].tolist() == [1, 1, 1]
+    assert Connections(queries).find_nearest(records)[:, 0].tolist() == [0, 0, 1]
+    assert Connections(queries, 1, [0.3, 0.0]).find_nearest(records)[:, 0].tolist() == [0, 1, 1]
+    assert Connections(queries, 1, [2.0, 0.0]).find_nearest(records)[:, 0].tolist() == [1, 1, 1]
     # however large: what is common to all decides nothing
-    assert Connections(queries, 1, [1e9, 1e9]).nearest(records)[:, 0].tolist() == [0, 0, 1]
-    assert Connections(queries, 2).nearest(records).tolist() == [[0, 1]] * 3
-    assert Connections(queries, 2).best(records).tolist() == [0, 0, 1]
+    assert Connections(queries, 1, [1e9, 1e9]).find_nearest(records)[:, 0].tolist() == [0, 0, 1]
+    assert Connections(queries, 2).find_nearest(records).tolist() == [[0, 1]] * 3
+    assert Connections(queries, 2).find_best(records).tolist() == [0, 0, 1]
 
 
 def test_a_vote_is_one_in_every_label_of_every_query():

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from mechanisms.neighbours.hashing import Hashing
-from mechanisms.neighbours.kernels import Cosine, RadialBasis, Records
+from mechanisms.neighbours.kernels import Cosine, RadialBasis
+from mechanisms.neighbours.records import Records
 from mechanisms.noise.source import as_randomness
 
 X = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
-ROWS = Cosine(0.0).prepared(X)
+ROWS = Cosine(0.0).prepare(X)
 
 
 @pytest.mark.parametrize("kernel", [Cosine(0.2), RadialBasis(0.2, 4.0), RadialBasis(0.0, 1.0), Cosine(0.0)])
@@ -18,7 +19,7 @@ def test_a_kernel_depends_on_its_record_alone(kernel):
     rows, query = rng.normal(size=(500, 67)).astype(np.float32), rng.normal(size=67).astype(np.float32)
     if isinstance(kernel, RadialBasis):
         rows, query = rows / 3, query / 3
-    rows, query = kernel.prepared(rows), kernel.prepared(query[None])[0]
+    rows, query = kernel.prepare(rows), kernel.prepare(query[None])[0]
     everyone = kernel.values(rows, np.arange(500), query)
     exact = [float(np.dot(row.astype(float), query.astype(float))) for row in rows]
     if isinstance(kernel, Cosine):
@@ -27,7 +28,7 @@ def test_a_kernel_depends_on_its_record_alone(kernel):
         keep = np.sort(rng.choice(500, size, replace=False))
         records = Records(kernel, np.ascontiguousarray(rows[keep]))
         ((_, products),) = records.batches(query[None])
-        slots, values = records.selected(query, records.near(query, products))
+        slots, values = records.select(query, records.find_near(query, products))
         assert slots.tolist() == np.flatnonzero(everyone[keep] >= kernel.threshold).tolist()
         assert values.tolist() == everyone[keep][slots].tolist()
 
