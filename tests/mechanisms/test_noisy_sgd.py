@@ -7,7 +7,7 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.noisy_sgd import GRAIN, _clipped_gradient
+from mechanisms.noisy_sgd import GRADIENT_GRAIN, _clipped_gradient
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(3, 4)) * 2
@@ -46,7 +46,9 @@ def test_one_record_moves_the_gradient_by_at_most_the_clip(clip):
         left = np.delete(np.arange(900), gone)
         share = whole - _clipped_gradient(points[left], Y[left], weights, clip)
         largest = max(largest, float(np.linalg.norm(share)))
-        assert np.array_equal(share, np.round(share / GRAIN) * GRAIN)  # on the lattice of the exact noise
+        assert np.array_equal(
+            share, np.round(share / GRADIENT_GRAIN) * GRADIENT_GRAIN
+        )  # on the lattice of the exact noise
     assert 0.99 < largest <= 1
 
 

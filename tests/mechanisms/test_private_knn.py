@@ -285,10 +285,10 @@ def test_label_sets():
 
 @pytest.mark.parametrize("clip", [1.0, 2.5, 10.0])
 def test_clipped_votes_keep_their_sensitivity(clip):
-    from mechanisms.voting import clipped_votes
+    from mechanisms.voting import clip_votes
 
     sets = (RNG.random((300, 12)) < RNG.random((300, 1))).astype(int)
-    votes = clipped_votes(sets, clip)
+    votes = clip_votes(sets, clip)
     gaps = np.linalg.norm(votes[:, None] - votes[None], axis=2)
     assert gaps.max() <= math.sqrt(2 * clip) * (1 + 1e-12)
     assert votes.sum(axis=1).max() <= clip * (1 + 1e-12)

@@ -18,7 +18,7 @@ CLUSTERS = np.concatenate([c + RNG.normal(size=(n, 2)) for c, n in zip(CENTRES, 
 def passes(request, monkeypatch):
     """Small data, and data so large that centres are not refined."""
     if request.param == "as drawn":
-        monkeypatch.setattr(queries, "LARGEST", 0)
+        monkeypatch.setattr(queries, "LARGEST_PASS", 0)
     return request.param
 
 
@@ -85,9 +85,9 @@ def test_bad_points():
 def k_means(request, monkeypatch):
     """k-means begun often; over many points; over a choice of them."""
     if request.param != "often":
-        monkeypatch.setattr(queries, "SMALL", 0)
+        monkeypatch.setattr(queries, "SMALL_PASS", 0)
     if request.param == "of some points":
-        monkeypatch.setattr(queries, "LARGEST", 160)  # 80 points ... of 2 columns, for 4 centres, halved
+        monkeypatch.setattr(queries, "LARGEST_PASS", 160)  # 80 points ... of 2 columns, for 4 centres, halved
     return request.param
 
 

@@ -11,7 +11,7 @@ import accountant as ac
 import mechanisms as mx
 from mechanisms.noise import source as noise
 from mechanisms.noise.source import Seeded, System, as_randomness, noise_of
-from mechanisms.noisy_sgd import GRAIN
+from mechanisms.noisy_sgd import GRADIENT_GRAIN
 
 SOURCES = {"system": System(), "seeded": as_randomness(0)}
 
@@ -52,7 +52,7 @@ def test_quantiles(name, scale):
 
 
 @pytest.mark.parametrize("scale", [1e-9, 0.7, 25.0, 3e6, 1e15])
-@pytest.mark.parametrize("grain", [1.0, GRAIN])
+@pytest.mark.parametrize("grain", [1.0, GRADIENT_GRAIN])
 def test_exact_noise_lies_on_a_lattice_finer_than_its_scale_and_than_the_grain(scale, grain):
     source = SOURCES["system"]
     if scale / grain > 2.0**56:
