@@ -12,7 +12,7 @@ import accountant as ac
 from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
-from mechanisms.noise.sampling import poisson_sample, rate_of
+from mechanisms.noise.sampling import poisson_sample
 from mechanisms.noise.source import as_randomness, noise_of
 from mechanisms.validation import (
     check_count,
@@ -161,7 +161,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         self._promised = self._promised + plan.composition
         self.weights_ = np.zeros((records.shape[1] + 1, classes))
         for _ in range(plan.steps):
-            batch = poisson_sample(len(records), rate_of(plan.event), source)
+            batch = poisson_sample(len(records), plan.event.sampling_rate, source)
             gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, plan.clip)
             self.spent_ = self.spent_ + plan.event
             noise = noise_of(plan.event, source, gradient.size, GRADIENT_GRAIN).reshape(gradient.shape)

@@ -15,7 +15,7 @@ from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
 from mechanisms.labelling import Labeller, Labelling, least_noise
 from mechanisms.neighbours.euclidean import Neighbours
-from mechanisms.noise.sampling import poisson_sample, rate_of
+from mechanisms.noise.sampling import poisson_sample
 from mechanisms.noise.source import as_randomness
 from mechanisms.validation import (
     check_count,
@@ -238,7 +238,7 @@ class PrivateKNN(Labeller):
 
     def _count_votes(self, query: Singles, products: Singles, event: ac.Event) -> Any:
         """Votes of the nearest neighbours in a fresh sample, drawn at the rate that the event prices."""
-        sample = poisson_sample(len(products), rate_of(event), self._source)
+        sample = poisson_sample(len(products), event.sampling_rate, self._source)
         labels = self._labels[self._neighbours.find_nearest(query, products, sample, self._k)]
         return labels.sum(axis=0) if self._sets else tally(labels, self.n_classes_)
 

@@ -46,9 +46,8 @@ def check_features(X: object, name: str = "X") -> Singles:
         raise ac.ParameterError(f"{name} has shape {features.shape}; accepted: (n, d) with d >= 1")
     finite = (np.abs(features) <= LARGEST_FEATURE).all(axis=1)
     if not finite.all():
-        raise ac.ParameterError(
-            f"{name}[{int(np.argmin(finite))}] is not all in range; accepted: numbers in [-1e+15, 1e+15]"
-        )
+        row = int(np.argmin(finite))
+        raise ac.ParameterError(f"{name}[{row}] is out of range; accepted: numbers in [-1e+15, 1e+15]")
     return features
 
 

@@ -20,7 +20,7 @@ def tally(labels: Integers, n_classes: int) -> Integers:
 
 def passes_screening(event: ac.Event, counts: Integers, source: Randomness) -> bool:
     """One bit: whether the plurality plus noise reaches the threshold; noise and threshold are those of `event`."""
-    screening = event.event if isinstance(event, ac.PoissonSubsampled) else event
+    screening = event.unsampled
     if not isinstance(screening, ac.NoisyScreening):
         raise ac.ParameterError(f"event = {event!r}; accepted: NoisyScreening, sampled or not")
     return bool(counts.max(initial=0) + noise_of(event, source, 1)[0] >= screening.threshold)

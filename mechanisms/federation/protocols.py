@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.federation.messages import CorruptMessage, Reports, UnsuitableMessage
 from mechanisms.federation.round_setup import RoundSetup
-from mechanisms.local_reports.by_name import Estimate, LocalRandomizer, MalformedReport, local_randomizer
+from mechanisms.local_reports import CollisionReports, Estimate, LocalRandomizer, MalformedReport, local_randomizer
 from mechanisms.local_reports.flooding import Flood
 from mechanisms.local_reports.noise_shares import MESSAGE_BYTES, NoiseShares
 from mechanisms.noise.source import Randomness
@@ -124,7 +124,7 @@ class SharesProtocol:
             raise UnsuitableMessage(f"a message above {2 * self.shares.domain - 1}; accepted: those of the entries")
 
     def estimate(self, reports: Reports) -> Estimate:
-        return self.shares.estimate(self.shares.counted(self._values(reports)), reports.records)
+        return self.shares.estimate(self.shares.count(self._values(reports)), reports.records)
 
     @staticmethod
     def _values(reports: Reports) -> NDArray[np.uint32]:
@@ -164,11 +164,13 @@ def protocol_for(
     if len(parameters) != expected:
         raise CorruptMessage(f"{len(parameters)} parameters of {name}; accepted: {expected}")
     first, *rest = parameters
+    domain, nonzeros = shape[0] * shape[1], n_neighbors * n_labels
     try:
         if name == "shares":
             least, *flood = rest
-            domain, nonzeros = shape[0] * shape[1], n_neighbors * n_labels
             return SharesProtocol(NoiseShares(domain, nonzeros, int(least), first, Flood(*flood)))
+        if name == "collision":
+            return LocalProtocol(CollisionReports(domain, nonzeros, first, int(rest[0])))
         return LocalProtocol(
             local_randomizer(
                 name,
@@ -177,7 +179,6 @@ def protocol_for(
                 epsilon=first,
                 neighbours=n_neighbors,
                 label_ones=n_labels,
-                buckets=int(rest[0]) if rest else None,
             )
         )
     except ac.ParameterError as error:

@@ -13,7 +13,7 @@ import accountant as ac
 from mechanisms.federation.messages import MessageError, UnsuitableMessage
 from mechanisms.federation.protocols import SharesProtocol, as_one_event, protocol_for
 from mechanisms.federation.round_setup import RoundSetup
-from mechanisms.local_reports.noise_shares import ROUTE as SHARES_ROUTE
+from mechanisms.local_reports.noise_shares import SHARES_ROUTE
 from mechanisms.validation import check_real
 
 __all__ = ["ROUTE", "Charge", "Target", "route_of", "total_price"]

@@ -17,7 +17,7 @@ from mechanisms.federation.protocols import as_one_event, central_event
 from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.targets import ROUTE, Target, route_of, total_price
 from mechanisms.labelling import least_noise
-from mechanisms.local_reports.by_name import CollisionReports, LocalRandomizer, RandomizedBits, local_randomizer
+from mechanisms.local_reports import CollisionReports, LocalRandomizer, RandomizedBits, local_randomizer
 from mechanisms.local_reports.noise_shares import shares_for
 
 __all__ = ["NOISES", "RANDOMIZERS", "RoundRelease", "release_for"]
@@ -197,7 +197,7 @@ def _shuffled(
 def _made_like(like: LocalRandomizer, make: Callable[..., LocalRandomizer]) -> Callable[[float], LocalRandomizer]:
     """Randomizers of one kind, and of one number of buckets, at any epsilon."""
     if isinstance(like, CollisionReports):
-        return lambda epsilon: make("collision", epsilon=epsilon, buckets=like.buckets)
+        return lambda epsilon: CollisionReports(like.domain, like.nonzeros, epsilon, like.buckets)
     name = "randomized-response" if isinstance(like, RandomizedBits) else "separation"
     return lambda epsilon: make(name, epsilon=epsilon)
 

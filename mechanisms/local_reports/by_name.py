@@ -5,21 +5,13 @@ from __future__ import annotations
 import accountant as ac
 from mechanisms.local_reports.collision import CollisionReports
 from mechanisms.local_reports.randomized_response import RandomizedBits
-from mechanisms.local_reports.randomizer import Estimate, LocalRandomizer, MalformedReport
+from mechanisms.local_reports.randomizer import LocalRandomizer
 from mechanisms.local_reports.separation import SeparationReports
 from mechanisms.validation import check_count
 
-__all__ = [
-    "CollisionReports",
-    "Estimate",
-    "LocalRandomizer",
-    "MalformedReport",
-    "RandomizedBits",
-    "SeparationReports",
-    "local_randomizer",
-]
+__all__ = ["local_randomizer"]
 
-NAMES = ("randomized-response", "collision", "separation", "best")
+RANDOMIZER_NAMES = ("randomized-response", "collision", "separation", "best")
 
 
 def local_randomizer(
@@ -30,23 +22,20 @@ def local_randomizer(
     epsilon: float,
     neighbours: int = 1,
     label_ones: int = 1,
-    buckets: int | None = None,
 ) -> LocalRandomizer:
-    """The randomizer of that name for records that give their label to their nearest queries.
+    """The randomizer of that name for records that report their label for their nearest queries.
 
     Parameters
     ----------
     name : str
-        "randomized-response", "collision", "separation", or "best": whichever of the three has the smallest variance,
-        averaged over the entries, which depends on no data.
+        "randomized-response", "collision", "separation", or "best": the one of the three with the smallest
+        variance averaged over the entries, which depends on no data.
     queries, classes : int
         s and the number of classes; an entry is ``query * classes + class``.
     epsilon : float
         Pure-DP parameter of one report, in nats.
     neighbours, label_ones : int
         k and r: how many queries a record answers, and how many ones its label has; exactly, not at most.
-    buckets : int, optional
-        For "collision" only: the number of buckets instead of the one of smallest variance.
 
     Raises
     ------
@@ -59,24 +48,22 @@ def local_randomizer(
     domain, nonzeros = queries * classes, neighbours * label_ones
     if name == "concatenation":
         raise ac.ParameterError(
-            f"mechanism = 'concatenation'; accepted: {', '.join(NAMES)}. One report on queries and labels side by side "
-            "carries no information on their product: where both are true, the product of its two estimates has mean "
-            "-(1/l)/(p-1/l), not 1"
+            f"mechanism = 'concatenation'; accepted: {', '.join(RANDOMIZER_NAMES)}. One report on queries and labels "
+            "side by side carries no information on their product: if both are true, the product of its two estimates "
+            "has mean -(1/l)/(p-1/l) instead of 1"
         )
-    if name not in NAMES:
-        raise ac.ParameterError(f"mechanism = {name!r}; accepted: {', '.join(NAMES)}")
-    if buckets is not None and name != "collision":
-        raise ac.ParameterError(f"buckets = {buckets} with mechanism = {name!r}; accepted: None, or 'collision'")
+    if name not in RANDOMIZER_NAMES:
+        raise ac.ParameterError(f"mechanism = {name!r}; accepted: {', '.join(RANDOMIZER_NAMES)}")
     if name == "randomized-response":
         return RandomizedBits(domain, nonzeros, epsilon)
     if name == "collision":
-        return CollisionReports(domain, nonzeros, epsilon, buckets)
+        return CollisionReports(domain, nonzeros, epsilon)
     separation = SeparationReports(queries, classes, neighbours, label_ones, epsilon)
     if name == "separation":
         return separation
-    flat: list[LocalRandomizer] = [
+    choices: list[LocalRandomizer] = [
         RandomizedBits(domain, nonzeros, epsilon),
         CollisionReports(domain, nonzeros, epsilon),
         separation,
     ]
-    return min(flat, key=lambda randomizer: randomizer.mean_variance)
+    return min(choices, key=lambda randomizer: randomizer.mean_variance)

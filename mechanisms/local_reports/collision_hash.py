@@ -1,10 +1,11 @@
 """The public hash functions of Collision reports: one for each 64-bit seed, from entries to buckets.
 
-``H(v) = floor(l * g(v) / 2^64)``, g(v) being output v + 1 of SplitMix64 started at the seed (Steele, Lea & Flood 2014).
-Over a uniform seed g(v) is uniform on 64 bits exactly, since the finaliser is a bijection, so a bucket has probability
-1/l to within 2^-64. Estimates are unbiased if an entry's bucket is independent of those of the c entries of the input,
-that is for a (c+1)-wise independent family; of SplitMix64 this holds as far as tests of randomness can tell, and ours
-measure it. Privacy needs nothing of the hash: seeds are public and drawn without looking at the input.
+The bucket of entry v, out of l, is ``H(v) = floor(l * g(v) / 2^64)``, where g(v) is output v + 1 of SplitMix64 started
+at the seed (Steele, Lea & Flood 2014). Over a uniform seed g(v) is exactly uniform on 64 bits, since the finaliser is a
+bijection; so a bucket has probability 1/l to within 2^-64. Estimates are unbiased if an entry's bucket is independent
+of the buckets of the c entries of the input, that is for a (c+1)-wise independent family. For SplitMix64 no statistical
+test contradicts this, and our tests measure it. Privacy needs no property of the hash: seeds are public and do not
+depend on the input.
 """
 
 from __future__ import annotations
@@ -13,48 +14,47 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mechanisms.noise.exact_draws import scaled
+from mechanisms.arrays import Bytes, Integers, Words
+from mechanisms.noise.exact_draws import scale_words
 from mechanisms.validation import require
 
-__all__ = ["LARGEST_BUCKETS", "buckets_of", "falls_of", "hits_of"]
+__all__ = ["LARGEST_BUCKETS", "buckets_of", "hits_of", "rows_of_hits"]
 
-Counts = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 LARGEST_BUCKETS = 2**24
-"""Most buckets: a probability is right to buckets * 2^-64, which is 1e-12."""
+"""Most buckets: probabilities are right to buckets * 2^-64, which is 1e-12."""
 
-STEP = np.uint64(0x9E3779B97F4A7C15)
-FIRST = np.uint64(0xBF58476D1CE4E5B9)
-SECOND = np.uint64(0x94D049BB133111EB)
-
-
-def buckets_of(seeds: Words, entries: Counts, buckets: int) -> Counts:
-    """Buckets of the entries under each seed; shape of `entries`, (n, c), from n seeds."""
-    words = seeds[:, None] + STEP * (entries.astype(np.uint64) + np.uint64(1))
-    words = (words ^ (words >> np.uint64(30))) * FIRST
-    words = (words ^ (words >> np.uint64(27))) * SECOND
-    return scaled(words ^ (words >> np.uint64(31)), buckets).astype(np.int64)
+INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
+SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
+"""Constants of SplitMix64."""
 
 
-def hits_of(seeds: Words, reported: Counts, buckets: int, domain: int) -> Counts:
-    """For how many reports each entry falls into the reported bucket; shape (domain,)."""
+def buckets_of(seeds: Words, entries: Integers, buckets: int) -> Integers:
+    """Buckets of entries (n, c) under n seeds, one seed for each row."""
+    words = seeds[:, None] + INCREMENT * (entries.astype(np.uint64) + np.uint64(1))
+    words = (words ^ (words >> np.uint64(30))) * FIRST_FACTOR
+    words = (words ^ (words >> np.uint64(27))) * SECOND_FACTOR
+    return scale_words(words ^ (words >> np.uint64(31)), buckets).astype(np.int64)
+
+
+def hits_of(seeds: Words, reported: Integers, buckets: int, domain: int) -> Integers:
+    """For how many reports each entry hashes to the reported bucket; shape (domain,)."""
     hits = np.zeros(domain, np.int64)
-    _compiled()(seeds, *_cells(reported, buckets), hits, np.empty((1, domain), np.uint8))
+    _compile()(seeds, *_cells(reported, buckets), hits, np.empty((1, domain), np.uint8))
     return hits
 
 
-def falls_of(seeds: Words, reported: Counts, buckets: int, domain: int) -> NDArray[np.uint8]:
-    """Whether each entry falls into the reported bucket, as 0 and 1; shape (n, domain)."""
+def rows_of_hits(seeds: Words, reported: Integers, buckets: int, domain: int) -> Bytes:
+    """Whether each entry hashes to the reported bucket of each report, as 0 and 1; shape (n, domain)."""
     falls = np.empty((len(seeds), domain), np.uint8)
-    _compiled()(seeds, *_cells(reported, buckets), np.zeros(domain, np.int64), falls)
+    _compile()(seeds, *_cells(reported, buckets), np.zeros(domain, np.int64), falls)
     return falls
 
 
-def _cells(reported: Counts, buckets: int) -> tuple[Words, Words]:
-    """First word that is mapped to each reported bucket, and how far the last is from it."""
+def _cells(reported: Integers, buckets: int) -> tuple[Words, Words]:
+    """For each report the first word that maps to its bucket, and the distance to the last such word."""
     values, which = np.unique(reported, return_inverse=True)
     edges = [[-(-(z << 64) // buckets), -(-((z + 1) << 64) // buckets) - 1] for z in values.tolist()]
     first, last = np.array(edges, dtype=np.uint64).reshape(-1, 2).T
@@ -62,19 +62,19 @@ def _cells(reported: Counts, buckets: int) -> tuple[Words, Words]:
 
 
 @cache
-def _compiled() -> Any:
-    return require("numba").njit(cache=True, nogil=True)(_fall)
+def _compile() -> Any:
+    return require("numba").njit(cache=True, nogil=True)(_mark)
 
 
-def _fall(seeds: Words, first: Words, span: Words, hits: Counts, falls: NDArray[np.uint8]) -> None:
-    """Add up hits, and keep them apart where `falls` has a row for every report."""
+def _mark(seeds: Words, first: Words, span: Words, hits: Integers, falls: Bytes) -> None:
+    """Count the hits of each entry; where `falls` has a row for every report, also mark them there."""
     apart = 1 if falls.shape[0] == seeds.size else 0
     for i in range(seeds.size):
         row = falls[i * apart]
         for v in range(hits.size):
-            word = seeds[i] + STEP * np.uint64(v + 1)
-            word = (word ^ (word >> np.uint64(30))) * FIRST
-            word = (word ^ (word >> np.uint64(27))) * SECOND
+            word = seeds[i] + INCREMENT * np.uint64(v + 1)
+            word = (word ^ (word >> np.uint64(30))) * FIRST_FACTOR
+            word = (word ^ (word >> np.uint64(27))) * SECOND_FACTOR
             word = word ^ (word >> np.uint64(31))
             row[v] = word - first[i] <= span[i]
             hits[v] += row[v]

@@ -1,9 +1,9 @@
-"""Flooding: pairs of a +1 and a -1 that cancel, so that a shuffler's output hides how many there are of either.
+"""Flooding: pairs of a +1 and a -1, which cancel, hide how many messages of either sign a shuffler passes on.
 
-Messages that are only shuffled show, for every count, how many say +1 and how many say -1. Noise that is a difference
-of two geometric variables hides their difference alone: without a single +1 the true count is 0 for certain. So users
-also send pairs, a negative binomial number of them in all for each count (Ghazi et al. 2020). What it costs to see
-noise and pairs is the price of `accountant.ShuffledCounts`.
+Shuffled messages show, for every count, how many say +1 and how many say -1. Noise that is the difference of two
+geometric variables hides only the difference of these numbers: if no message says +1, the true count is certainly 0.
+So users also send cancelling pairs, for each count a negative binomial number of them in all (Ghazi et al. 2020). The
+price of seeing noise and pairs is that of `accountant.ShuffledCounts`.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from mechanisms.validation import check_real
 __all__ = ["LARGEST_SCALE", "Flood", "flood_for"]
 
 LARGEST_SCALE = 2e4
-"""Largest 1/log(1/ratio) of negative binomials whose parts are tabulated."""
+"""Largest 1/log(1/ratio) of a negative binomial distribution whose terms are tabulated."""
 
 LEAST_RATIO = 1e-9
 
 LARGEST_SHAPE = 1e7
 
-DECAY = 0.25
-"""log(1/ratio) of a flood relative to that of the noise, where the search begins: about the best for one round."""
+START_DECAY = 0.25
+"""Start of the search for log(1/ratio) of a flood over that of the noise; near the best value for one round."""
 
-TURNS = 6
-"""How often the search may turn to another ratio."""
+MOST_SEARCHES = 6
+"""Most alternations between the search for the ratio and that for the mean."""
 
-FINE = 1.002
-"""Ratio of shapes that are told apart."""
+RESOLUTION = 1.002
+"""The mean is found to this factor."""
 
 
 @dataclass(frozen=True)
 class Flood:
-    """Pairs for each count, over all users that must take part: negative binomial, ``P(z) = C(z+r-1, z) (1-x)^r x^z``.
+    """Number z of pairs for each count, over all users that must take part: ``P(z) = C(z+r-1, z) (1-x)^r x^z``.
 
     Parameters
     ----------
     shape : float
-        r; (0, 1e7].
+        r in (0, 1e7].
     ratio : float
-        x; [1e-9, exp(-1/2e4)].
+        x in [1e-9, exp(-1/2e4)].
     """
 
     shape: float
@@ -66,23 +66,23 @@ class Flood:
 def flood_for(
     scale: float, nonzeros: int, epsilon: float, delta: float, *, rounds: int = 1, **route: Any
 ) -> Flood | None:
-    """The flood with about the fewest pairs with which noise of that scale keeps (epsilon, delta); None if none does.
+    """A flood with nearly the fewest pairs for which noise of that scale keeps (epsilon, delta); None if none does.
 
     Parameters
     ----------
     scale : float
-        Of the discrete Laplace noise on a count.
+        Scale of the discrete Laplace noise on a count.
     nonzeros : int
         Entries of a record.
     epsilon, delta : float
         The target, over all rounds.
     rounds : int
     **route
-        Passed to `accountant.epsilon`, which must not be asked for the Rényi route alone.
+        Options of `accountant.epsilon`; its Rényi route alone finds no finite price.
     """
 
     def excess(decay: float, mean: float) -> float:
-        """Of the price over the target, where the noise has a decay of 1."""
+        """How far the price exceeds the target; `decay` is in units of the noise's 1/scale."""
         try:
             flood = _flood(decay / scale, mean)
             event = ac.ShuffledCounts(scale, flood.shape, flood.ratio, nonzeros)
@@ -93,21 +93,21 @@ def flood_for(
     sums = ac.DiscreteLaplace(scale, 1, 2 * nonzeros, ac.Adjacency.REPLACE)
     if (ac.epsilon(rounds * sums, delta, **route).lower or 0.0) > epsilon:
         return None
-    decay, mean = DECAY, 10.0 + scale
-    for _ in range(TURNS):
-        least = _least(partial(excess, decay), mean, 1.1)
+    decay, mean = START_DECAY, 10.0 + scale
+    for _ in range(MOST_SEARCHES):
+        least = _find_least(partial(excess, decay), mean, 1.1)
         if least is None:
             return None
         mean, before = least, decay
-        decay = _better_decay(partial(excess, mean=mean), before)
+        decay = _improve_decay(partial(excess, mean=mean), before)
         if decay == before:
             break
-    least = _least(partial(excess, decay), mean, FINE)
+    least = _find_least(partial(excess, decay), mean, RESOLUTION)
     return None if least is None else _flood(decay / scale, least)
 
 
-def _better_decay(excess: Callable[[float], float], decay: float) -> float:
-    """Downhill from there, in steps of a factor 2, which is near enough."""
+def _improve_decay(excess: Callable[[float], float], decay: float) -> float:
+    """Descend from `decay` in steps of a factor 2."""
     value = excess(decay)
     for step in (2.0, 0.5):
         best = decay
@@ -119,12 +119,13 @@ def _better_decay(excess: Callable[[float], float], decay: float) -> float:
 
 
 def _flood(decay: float, mean: float) -> Flood:
+    """The flood with this log(1/ratio), kept in range, and this mean."""
     ratio = math.exp(-max(min(decay, -math.log(LEAST_RATIO) * (1 - 1e-9)), 1 / LARGEST_SCALE))
     return Flood(mean * (1 - ratio) / ratio, ratio)
 
 
-def _least(excess: Callable[[float], float], start: float, fine: float) -> float | None:
-    """The smallest mean whose excess is not above 0, from the side where it is not, to the ratio `fine`."""
+def _find_least(excess: Callable[[float], float], start: float, fine: float) -> float | None:
+    """A mean with an excess of at most 0, within the factor `fine` of the smallest; None if there is none."""
     high, step = start, 1.5
     while excess(high) > 0:
         if high > 1e9:

@@ -1,4 +1,4 @@
-"""Randomized response on every entry: the report is the whole vector of bits, each flipped now and then."""
+"""Randomized response on every entry: a report is the whole vector of bits, each flipped at random."""
 
 from __future__ import annotations
 
@@ -8,26 +8,24 @@ from decimal import Decimal, localcontext
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Bytes, Floats, Integers
 from mechanisms.local_reports.randomizer import (
     Estimate,
     MalformedReport,
     Responses,
     check_entries,
-    check_local,
-    stacked,
+    check_parameters,
+    stack_reports,
 )
 from mechanisms.noise.exact_draws import DIGITS, coins
 from mechanisms.noise.source import Randomness
 
 __all__ = ["RandomizedBits"]
 
-Bytes = NDArray[np.uint8]
-Counts = NDArray[np.int64]
 
-BLOCK = 2**22
+BITS_AT_ONCE = 2**22
 """Most bits held at once."""
 
 
@@ -36,7 +34,7 @@ class RandomizedBits:
     """Randomized response on all entries of the domain, at ``epsilon / (2 nonzeros)`` per bit.
 
     Two inputs differ in at most 2c bits, c = `nonzeros`, so each is flipped with probability
-    ``1/(exp(epsilon/(2c)) + 1)`` (reverse-knn, after Duchi, Jordan & Wainwright 2013), rounded up to a multiple of
+    ``1/(exp(epsilon/(2c)) + 1)`` (Wang et al. 2022, after Duchi, Jordan & Wainwright 2013), rounded up to a multiple of
     2^-64.
 
     Parameters
@@ -59,7 +57,7 @@ class RandomizedBits:
     epsilon: float
 
     def __post_init__(self) -> None:
-        for name, value in check_local(self.domain, self.nonzeros, self.epsilon).items():
+        for name, value in check_parameters(self.domain, self.nonzeros, self.epsilon).items():
             object.__setattr__(self, name, value)
 
     @property
@@ -69,7 +67,7 @@ class RandomizedBits:
 
     @property
     def report_bytes(self) -> int:
-        """Bits in order of the entries, the first lowest; the last byte is filled up with zeros."""
+        """One bit for each entry, the first in the lowest bit; unused bits of the last byte are zero."""
         return -(-self.domain // 8)
 
     @property
@@ -82,28 +80,28 @@ class RandomizedBits:
         """Variance of any count for one user: ``e/(e-1)^2``, e = exp(epsilon/(2c))."""
         return float(self.responses.count_variance(0.0, 1))
 
-    def count_variance(self, counts: Counts, n: int) -> NDArray[np.float64]:
-        """Variance of estimated counts, from the true ones, which do not matter here."""
+    def count_variance(self, counts: Integers, n: int) -> Floats:
+        """Variance of estimated counts, which here is the same for all true counts."""
         return self.responses.count_variance(counts, n)
 
     @cached_property
     def _threshold(self) -> int:
-        """Words, of 2^64, that flip a bit."""
+        """How many of the 2^64 words flip a bit."""
         with localcontext() as context:
             context.prec = DIGITS
             return int(2**64 / (Decimal(self.event.epsilon).exp() + 1)) + 1
 
     @cached_property
     def responses(self) -> Responses:
-        """How a bit of the report depends on the true one."""
+        """Probabilities that a bit of the report is 1."""
         flipped = self._threshold
         return Responses((2**64 - flipped) / 2**64, flipped / 2**64, (2**64 - 2 * flipped) / 2**64)
 
-    def randomize(self, entries: Counts, source: Randomness) -> bytes:
+    def randomize(self, entries: Integers, source: Randomness) -> bytes:
         row = check_entries(entries, self.nonzeros, self.domain)
         return self.randomize_many(row[None], source).tobytes()
 
-    def randomize_many(self, entries: Counts, source: Randomness) -> Bytes:
+    def randomize_many(self, entries: Integers, source: Randomness) -> Bytes:
         rows = check_entries(entries, self.nonzeros, self.domain, many=True)
         reports = np.empty((len(rows), self.report_bytes), np.uint8)
         for some in self._blocks(len(rows)):
@@ -114,21 +112,21 @@ class RandomizedBits:
         return reports
 
     def check(self, report: bytes) -> None:
-        self.check_many(stacked([report], self.report_bytes))
+        self.check_many(stack_reports([report], self.report_bytes))
 
     def check_many(self, reports: Bytes) -> None:
-        self._filling(stacked(reports, self.report_bytes))
+        self._check_padding(stack_reports(reports, self.report_bytes))
 
     def estimate(self, reports: Sequence[bytes] | Bytes) -> Estimate:
-        rows = stacked(reports, self.report_bytes)
-        self._filling(rows)
+        rows = stack_reports(reports, self.report_bytes)
+        self._check_padding(rows)
         ones = np.zeros(self.domain, np.int64)
         for some in self._blocks(len(rows)):
             bits = np.unpackbits(rows[some], axis=1, count=self.domain, bitorder="little")
             ones += bits.sum(axis=0, dtype=np.int64)
         return self.responses.estimate(ones, len(rows))
 
-    def _filling(self, rows: Bytes) -> None:
+    def _check_padding(self, rows: Bytes) -> None:
         """Reject reports with a one after the last bit."""
         used = self.domain % 8
         bad = np.flatnonzero(rows[:, -1] >> used) if used else np.empty(0, np.int64)
@@ -139,5 +137,5 @@ class RandomizedBits:
             )
 
     def _blocks(self, n: int) -> Iterator[slice]:
-        step = max(1, BLOCK // self.domain)
+        step = max(1, BITS_AT_ONCE // self.domain)
         return (slice(start, start + step) for start in range(0, n, step))

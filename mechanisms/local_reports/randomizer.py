@@ -1,4 +1,4 @@
-"""What a local randomizer answers: one user's report, and unbiased counts from many."""
+"""The interface of local randomizers: one user's report, and unbiased counts from many reports."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Bytes, Floats, Integers
 from mechanisms.noise.source import Randomness
 from mechanisms.validation import check_count, check_real, shorten
 
-__all__ = ["Estimate", "LocalRandomizer", "MalformedReport", "Responses", "check_entries", "check_local", "stacked"]
-
-Bytes = NDArray[np.uint8]
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
+__all__ = [
+    "Estimate",
+    "LocalRandomizer",
+    "MalformedReport",
+    "Responses",
+    "check_entries",
+    "check_parameters",
+    "stack_reports",
+]
 
 
 class MalformedReport(ac.ParameterError):
@@ -30,9 +34,9 @@ class Estimate(NamedTuple):
     Attributes
     ----------
     counts : ndarray of float
-        Unbiased estimate of how many users have each entry; shape (domain,). Not clipped: it can be negative.
+        Unbiased estimate of how many users have each entry; shape (domain,). It can be negative.
     variance : ndarray of float
-        Estimate of the variance of each of `counts`, for the users' inputs held fixed; never negative, and unbiased for
+        Estimate of the variance of each of `counts`, given the users' inputs; never negative, and unbiased for
         randomized response and Collision.
     """
 
@@ -43,8 +47,8 @@ class Estimate(NamedTuple):
 class LocalRandomizer(Protocol):
     """Turns the entries of one user into a report that is differentially private by itself.
 
-    An input is a set of exactly `nonzeros` out of `domain` entries. All that is random in a report comes from 64-bit
-    words, and probabilities are multiples of 2^-64 rounded so that `event` prices them exactly, never below.
+    An input is a set of exactly `nonzeros` out of `domain` entries. All randomness of a report comes from 64-bit words.
+    Probabilities are multiples of 2^-64, rounded so that a report costs no more than `event`.
 
     Attributes
     ----------
@@ -54,17 +58,17 @@ class LocalRandomizer(Protocol):
 
     @property
     def domain(self) -> int:
-        """Number of entries, (queries times classes; entry = query * classes + class)."""
+        """Number of entries: queries times classes, with entry = query * classes + class."""
         ...
 
     @property
     def nonzeros(self) -> int:
-        """Number of entries that every input has (reverse-knn, Def. 4: neighbours times ones of a label)."""
+        """Number of entries that every input has (Wang et al. 2022, Def. 4: neighbours times ones of a label)."""
         ...
 
     @property
     def event(self) -> ac.Event | ac.Composition:
-        """What one report costs, under replacement of the user's input."""
+        """Price of one report, when the user's input is replaced."""
         ...
 
     @property
@@ -75,7 +79,7 @@ class LocalRandomizer(Protocol):
     @property
     def mean_variance(self) -> float: ...
 
-    def randomize(self, entries: Counts, source: Randomness) -> bytes:
+    def randomize(self, entries: Integers, source: Randomness) -> bytes:
         """Serialised report of one user.
 
         Parameters
@@ -91,7 +95,7 @@ class LocalRandomizer(Protocol):
         """
         ...
 
-    def randomize_many(self, entries: Counts, source: Randomness) -> Bytes:
+    def randomize_many(self, entries: Integers, source: Randomness) -> Bytes:
         """Serialised reports of many users, shape (n, report_bytes), from entries of shape (n, nonzeros)."""
         ...
 
@@ -100,7 +104,7 @@ class LocalRandomizer(Protocol):
         ...
 
     def check_many(self, reports: Bytes) -> None:
-        """The same for many, shape (n, report_bytes)."""
+        """As `check`, for reports of shape (n, report_bytes)."""
         ...
 
     def estimate(self, reports: Sequence[bytes] | Bytes) -> Estimate:
@@ -109,46 +113,47 @@ class LocalRandomizer(Protocol):
         Raises
         ------
         MalformedReport
-            A report is of another length, or holds what is never written.
+            A report has another length, or no randomizer of these parameters writes it.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Responses:
-    """Counts from n independent bits per entry: 1 with probability `p` for users who have it, `q` for the others.
+    """Counts from independent bits for each entry: 1 with probability `p` from users who have it, else `q`.
 
     Parameters
     ----------
     p, q : float
     gap : float
-        p - q > 0, without cancellation.
+        p - q > 0, computed without cancellation.
     """
 
     p: float
     q: float
     gap: float
 
-    def estimate(self, ones: Counts, n: int) -> Estimate:
-        """From the number of ones among n reports.
+    def estimate(self, ones: Integers, n: int) -> Estimate:
+        """Counts from the number of ones among n reports.
 
-        The variance given the true count t is ``t p(1-p) + (n-t) q(1-q)`` over gap^2, linear in t: t estimated gives an
-        unbiased estimate of it, ``ones (1-p-q) + n p q`` over gap^2, which lies in n [p q, (1-p)(1-q)] / gap^2.
+        Given the true count t, the variance is ``(t p(1-p) + (n-t) q(1-q)) / gap^2``, which is linear in t. So the
+        estimate of t gives an unbiased one of the variance, ``(ones (1-p-q) + n p q) / gap^2``, which lies in
+        n [p q, (1-p)(1-q)] / gap^2.
         """
-        fallen, missed = ones.astype(np.float64), (n - ones).astype(np.float64)
-        counts = (fallen - n * self.q) / self.gap
-        variance = (fallen * ((1 - self.p) * (1 - self.q)) + missed * (self.p * self.q)) / self.gap**2
+        hits, misses = ones.astype(np.float64), (n - ones).astype(np.float64)
+        counts = (hits - n * self.q) / self.gap
+        variance = (hits * ((1 - self.p) * (1 - self.q)) + misses * (self.p * self.q)) / self.gap**2
         return Estimate(counts, variance)
 
-    def count_variance(self, counts: Counts | Floats | float, n: int) -> Floats:
-        """Variance of an estimated count, from the true ones."""
+    def count_variance(self, counts: Integers | Floats | float, n: int) -> Floats:
+        """Variance of estimated counts, from the true counts of n users."""
         ones, zeros = np.asarray(counts, dtype=float), n - np.asarray(counts, dtype=float)
         variance: Floats = (ones * self.p * (1 - self.p) + zeros * self.q * (1 - self.q)) / self.gap**2
         return variance
 
 
-def check_local(domain: object, nonzeros: object, epsilon: object) -> dict[str, int | float]:
-    """Parameters of a randomizer, in the types that it keeps."""
+def check_parameters(domain: object, nonzeros: object, epsilon: object) -> dict[str, int | float]:
+    """Parameters of a randomizer, checked and converted."""
     entries = check_count("domain", domain, 1, 10**9)
     return {
         "domain": entries,
@@ -157,8 +162,8 @@ def check_local(domain: object, nonzeros: object, epsilon: object) -> dict[str, 
     }
 
 
-def check_entries(entries: object, nonzeros: int, domain: int, many: bool = False) -> Counts:
-    """Entries of one user, or of many as rows, each row sorted: exactly `nonzeros` different ones."""
+def check_entries(entries: object, nonzeros: int, domain: int, many: bool = False) -> Integers:
+    """Entries of one user, or of many as rows: exactly `nonzeros` different entries, sorted in each row."""
     rows = np.asarray(entries)
     wanted = "(n, {0})" if many else "({0},)"
     if rows.ndim != 1 + many or rows.shape[-1] != nonzeros or rows.dtype.kind not in "iu":
@@ -171,12 +176,12 @@ def check_entries(entries: object, nonzeros: int, domain: int, many: bool = Fals
         bad = ordered.min() if ordered.min() < 0 else ordered.max()
         raise ac.ParameterError(f"entries hold {bad}; accepted: 0..{domain - 1}")
     if (ordered[..., 1:] == ordered[..., :-1]).any():
-        raise ac.ParameterError("entries hold one twice; accepted: every entry once")
+        raise ac.ParameterError("entries hold an entry twice; accepted: every entry once")
     return ordered.astype(np.int64)
 
 
-def stacked(reports: Sequence[bytes] | Bytes, width: int) -> Bytes:
-    """Reports as rows of bytes."""
+def stack_reports(reports: Sequence[bytes] | Bytes, width: int) -> Bytes:
+    """Reports as rows of an array of bytes."""
     if isinstance(reports, np.ndarray):
         if reports.ndim != 2 or reports.shape[1] != width or reports.dtype != np.uint8:
             raise MalformedReport(

@@ -1,4 +1,4 @@
-"""Separation: nearest queries and label in two Collision reports, each with a part of the budget, for comparison."""
+"""Separation: two Collision reports, on the nearest queries and on the label, each at half of epsilon."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Bytes, Integers
 from mechanisms.local_reports.collision import CollisionReports
-from mechanisms.local_reports.collision_hash import falls_of
-from mechanisms.local_reports.randomizer import Estimate, Responses, check_entries, stacked
+from mechanisms.local_reports.collision_hash import rows_of_hits
+from mechanisms.local_reports.randomizer import Estimate, Responses, check_entries, stack_reports
 from mechanisms.noise.source import Randomness
 from mechanisms.validation import check_count, check_real
 
 __all__ = ["SeparationReports"]
 
-Bytes = NDArray[np.uint8]
-Counts = NDArray[np.int64]
 
-BLOCK = 2**22
-"""Most entries of one half whose falls are held at once."""
+ENTRIES_AT_ONCE = 2**22
+"""Most entries of both reports whose hits are held at once."""
 
 
 @dataclass(frozen=True)
 class SeparationReports:
-    """Separation (reverse-knn, App. B): the set of queries and the label reported apart, at half of epsilon each.
+    """Separation (Wang et al. 2022, App. B): queries and label are reported separately, at half of epsilon each.
 
     An input is the product of k queries and r classes. The two reports are independent, so the product of the unbiased
-    estimates of "this query" and "this class" is an unbiased one of the entry.
+    estimates for the query and for the class of an entry is an unbiased estimate for the entry.
 
     Parameters
     ----------
@@ -61,12 +59,12 @@ class SeparationReports:
 
     @cached_property
     def query_part(self) -> CollisionReports:
-        """What reports the nearest queries."""
+        """Randomizer of the nearest queries."""
         return CollisionReports(self.queries, self.neighbours, self.epsilon / 2)
 
     @cached_property
     def label_part(self) -> CollisionReports:
-        """What reports the label."""
+        """Randomizer of the label."""
         return CollisionReports(self.classes, self.label_ones, self.epsilon / 2)
 
     @property
@@ -87,18 +85,18 @@ class SeparationReports:
 
     @property
     def mean_variance(self) -> float:
-        """Variance of a count for one user, averaged over the entries: the halves' second moments multiply."""
+        """Variance of a count for one user, averaged over the entries: second moments of the two reports multiply."""
         query, label = self.query_part, self.label_part
         moments = (query.domain * query.mean_variance + query.nonzeros) * (
             label.domain * label.mean_variance + label.nonzeros
         )
         return (moments - self.nonzeros) / self.domain
 
-    def randomize(self, entries: Counts, source: Randomness) -> bytes:
+    def randomize(self, entries: Integers, source: Randomness) -> bytes:
         row = check_entries(entries, self.nonzeros, self.domain)
         return self.randomize_many(row[None], source).tobytes()
 
-    def randomize_many(self, entries: Counts, source: Randomness) -> Bytes:
+    def randomize_many(self, entries: Integers, source: Randomness) -> Bytes:
         rows = check_entries(entries, self.nonzeros, self.domain, many=True)
         grid = rows.reshape(-1, self.neighbours, self.label_ones)
         queries, classes = grid[:, :, 0] // self.classes, grid[:, 0] % self.classes
@@ -112,47 +110,48 @@ class SeparationReports:
         return np.hstack(halves)
 
     def check(self, report: bytes) -> None:
-        self.check_many(stacked([report], self.report_bytes))
+        self.check_many(stack_reports([report], self.report_bytes))
 
     def check_many(self, reports: Bytes) -> None:
-        rows, cut = stacked(reports, self.report_bytes), self.query_part.report_bytes
+        rows, cut = stack_reports(reports, self.report_bytes), self.query_part.report_bytes
         self.query_part.check_many(rows[:, :cut])
         self.label_part.check_many(rows[:, cut:])
 
     def estimate(self, reports: Sequence[bytes] | Bytes) -> Estimate:
-        rows = stacked(reports, self.report_bytes)
+        rows = stack_reports(reports, self.report_bytes)
         halves = np.split(rows, [self.query_part.report_bytes], axis=1)
-        query, label = self.query_part._parsed(halves[0]), self.label_part._parsed(halves[1])
+        query, label = self.query_part._parse(halves[0]), self.label_part._parse(halves[1])
         first, second = np.zeros((self.queries, 1), np.int64), np.zeros(self.classes, np.int64)
         both = np.zeros((self.queries, self.classes), np.int64)
-        step = max(1, BLOCK // (self.queries + self.classes))
+        step = max(1, ENTRIES_AT_ONCE // (self.queries + self.classes))
         for start in range(0, len(rows), step):
             some = slice(start, start + step)
-            one = falls_of(query[0][some], query[1][some], self.query_part.event.buckets, self.queries)
-            other = falls_of(label[0][some], label[1][some], self.label_part.event.buckets, self.classes)
+            one = rows_of_hits(query[0][some], query[1][some], self.query_part.event.buckets, self.queries)
+            other = rows_of_hits(label[0][some], label[1][some], self.label_part.event.buckets, self.classes)
             first[:, 0] += one.sum(axis=0, dtype=np.int64)
             second += other.sum(axis=0, dtype=np.int64)
-            # at most 2^22 rows, so single precision counts exactly
+            # fewer than 2^24 rows, so that sums in single precision are exact
             both += (one.T.astype(np.float32) @ other.astype(np.float32)).astype(np.int64)
         return self._products(both, first, second, len(rows))
 
-    def _products(self, both: Counts, first: Counts, second: Counts, n: int) -> Estimate:
-        """Sums over the reports of x y, x and y being the estimates of the halves, and the variance of such a sum.
+    def _products(self, both: Integers, first: Integers, second: Integers, n: int) -> Estimate:
+        """Sums over the reports of x y, where x and y are the estimates for query and class, and their variances.
 
-        A user adds ``E[x^2] E[y^2] - E[x y]``, which depends on whether he has the query and the class. How many users
-        have which is estimated, and moved to what n users can have: variances of few reports are not unbiased.
+        A user adds ``E[x^2] E[y^2] - E[x y]^2`` to the variance, which depends on whether the user has the query and
+        the class. The numbers of such users are estimates, clipped to what is possible for n users, so the variance is
+        biased for few reports.
         """
         a, b = self.query_part.responses, self.label_part.responses
         counts = (both - b.q * first - a.q * second + n * a.q * b.q) / (a.gap * b.gap)
         of_query, of_class = (np.clip(r.estimate(ones, n).counts, 0, n) for r, ones in ((a, first), (b, second)))
         of_both = np.clip(counts, np.maximum(of_query + of_class - n, 0), np.minimum(of_query, of_class))
-        (a0, a1), (b0, b1) = _squares(a), _squares(b)
+        (a0, a1), (b0, b1) = _second_moments(a), _second_moments(b)
         variance = of_both * (a1 * b1 - 1) + (of_query - of_both) * a1 * b0 + (of_class - of_both) * a0 * b1
         variance += (n - of_query - of_class + of_both) * a0 * b0
         return Estimate(counts.ravel(), variance.ravel())
 
 
-def _squares(responses: Responses) -> tuple[float, float]:
-    """Second moments of one user's estimate, where the truth is 0 and where it is 1."""
+def _second_moments(responses: Responses) -> tuple[float, float]:
+    """Second moments of one user's estimate if the true value is 0, and if it is 1."""
     zero, one = responses.count_variance(np.array([0.0, 1.0]), 1)
     return float(zero), float(one) + 1.0

@@ -1,4 +1,4 @@
-"""Where draws come from, and how the noise of an event is drawn from it."""
+"""Sources of random draws, and the noise of an event drawn from them."""
 
 from mechanisms.noise.source import Randomness, Seeded, System, as_randomness, noise_of
 

@@ -1,4 +1,4 @@
-"""Draws from laws on the integers by 64-bit words, exactly or to within 2^-100 in total variation."""
+"""Draws of integers from 64-bit words, exactly or to within 2^-100 in total variation."""
 
 from __future__ import annotations
 
@@ -8,57 +8,55 @@ from decimal import Decimal, localcontext
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mechanisms.arrays import Booleans, Integers, Words
 from mechanisms.noise.source import Randomness
 
-__all__ = ["LawTable", "below", "coins", "logarithmic_series", "poisson"]
-
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
+__all__ = ["DistributionTable", "below", "coins", "logarithmic_series", "poisson"]
 
 DIGITS = 60
-"""Decimal digits in which laws are computed: relative error 1e-58 per operation, 2^-128 is 3e-39."""
+"""Decimal digits of computed probabilities: the relative error of an operation is 1e-58, and 2^-128 is 3e-39."""
 
 LARGEST_TABLE = 2**21
-"""Most values of a tabulated law."""
+"""Most values of a tabulated distribution."""
 
 
 def below(source: Randomness, size: int, bound: int) -> Words:
-    """Uniform on 0..bound-1, exactly, for bound < 2^32: words of an incomplete cell are drawn again (Lemire 2019)."""
+    """Exactly uniform on 0..bound-1, for bound < 2^32: words of an incomplete cell are drawn again (Lemire 2019)."""
     words, short = source.words(size), np.uint64(2**64 % bound)
     while (again := np.flatnonzero(words * np.uint64(bound) < short)).size:
         words = words.copy()
         words[again] = source.words(again.size)
-    return scaled(words, bound)
+    return scale_words(words, bound)
 
 
-def scaled(words: Words, bound: int) -> Words:
+def scale_words(words: Words, bound: int) -> Words:
     """floor(word * bound / 2^64) for bound < 2^32, in 64-bit arithmetic (Lemire 2019)."""
     half, low = np.uint64(32), np.uint64(2**32 - 1)
     factor = np.uint64(bound)
     return ((words >> half) * factor + (((words & low) * factor) >> half)) >> half
 
 
-def coins(source: Randomness, size: int, threshold: int) -> NDArray[np.bool_]:
+def coins(source: Randomness, size: int, threshold: int) -> Booleans:
     """True with probability exactly threshold / 2^64.
 
-    A word makes four coins of 16 bits; a coin that ties with the threshold's first 16 bits gets 48 more.
+    A word makes four coins of 16 bits. A coin that equals the first 16 bits of the threshold draws 48 more bits.
     """
     first, rest = np.uint16(threshold >> 48), np.uint64(threshold & (2**48 - 1))
     quarters = source.words(-(-size // 4)).view(np.uint16)[:size]
-    heads: NDArray[np.bool_] = quarters < first
+    heads: Booleans = quarters < first
     ties = np.flatnonzero(quarters == first)
     heads[ties] = (source.words(ties.size) >> np.uint64(16)) < rest
     return heads
 
 
 @dataclass(frozen=True, eq=False)
-class LawTable:
-    """A law on first, first + 1, ..., by inversion: cumulative probabilities in units of 2^-128, as two words.
+class DistributionTable:
+    """A distribution on first, first + 1, ..., drawn by inversion.
 
-    The law drawn differs from the one tabulated by at most its number of values times 2^-128 in total variation, what
-    lies beyond the table (less than 2^-128) included.
+    The table holds cumulative probabilities in units of 2^-128, as two words each. What is drawn differs from the
+    tabulated distribution by at most its number of values times 2^-128 in total variation, including what is beyond
+    the table (less than 2^-128).
     """
 
     first: int
@@ -66,8 +64,8 @@ class LawTable:
     low: Words
 
     @classmethod
-    def of(cls, probabilities: Iterator[Decimal], first: int) -> LawTable:
-        """Tabulate until what is left is below 2^-128; the last value gets it."""
+    def of(cls, probabilities: Iterator[Decimal], first: int) -> DistributionTable:
+        """Tabulate until less than 2^-128 is left, which the last value gets."""
         cumulative: list[int] = []
         with localcontext() as context:
             context.prec = DIGITS
@@ -76,17 +74,17 @@ class LawTable:
                 if cumulative[-1] >= 2**128 - 1 or len(cumulative) >= LARGEST_TABLE:
                     break
         if cumulative[-1] < 2**128 - 1:
-            raise OverflowError(f"{len(cumulative)} values hold too little of the law")
+            raise OverflowError(f"{len(cumulative)} values do not cover the distribution")
         cumulative.pop()
         words = [(value >> 64, value & (2**64 - 1)) for value in cumulative]
         high, low = np.array(words, dtype=np.uint64).reshape(-1, 2).T
         return cls(first, np.ascontiguousarray(high), np.ascontiguousarray(low))
 
     def draw(self, source: Randomness, size: int) -> Integers:
-        """Independent draws: the number of cumulative values that a 128-bit word is not below."""
+        """Independent draws: how many cumulative values a uniform 128-bit word reaches."""
         words = source.words(size)
         values = np.searchsorted(self.high, words, side="left")
-        # only a word equal to a first word needs its second one, and that happens once in 2^64 / values
+        # second words matter only if the first words are equal, which has probability len(high) / 2^64
         last = np.searchsorted(self.high, words, side="right")
         for i in np.flatnonzero(values != last):
             second = source.words(1)[0]
@@ -95,7 +93,7 @@ class LawTable:
 
 
 def poisson(rate: Decimal) -> Iterator[Decimal]:
-    """P(0), P(1), ... of a Poisson law, in the caller's precision."""
+    """P(0), P(1), ... of the Poisson distribution, in the decimal precision of the caller's context."""
     probability, value = (-rate).exp(), 0
     while True:
         yield probability
@@ -104,8 +102,10 @@ def poisson(rate: Decimal) -> Iterator[Decimal]:
 
 
 def logarithmic_series(ratio: Decimal) -> Iterator[Decimal]:
-    """P(1), P(2), ... of the logarithmic series law: P(j) = -ratio^j / (j log(1 - ratio)) (Fisher, Corbet & Williams
-    1943), likewise."""
+    """P(1), P(2), ... of the logarithmic series, P(j) = -ratio^j / (j log(1 - ratio)); precision as for `poisson`.
+
+    Fisher, Corbet & Williams 1943.
+    """
     power, value = -ratio / (1 - ratio).ln(), 1
     while True:
         yield power / value

@@ -1,27 +1,21 @@
-"""Poisson sampling: every record takes part independently."""
+"""Poisson sampling: every record joins a sample independently."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-import accountant as ac
+from mechanisms.arrays import Integers
 from mechanisms.noise.source import Randomness
 
-__all__ = ["poisson_sample", "rate_of"]
+__all__ = ["poisson_sample"]
 
 
-def rate_of(event: ac.Event) -> float:
-    """The sampling rate that an event prices."""
-    return event.rate if isinstance(event, ac.PoissonSubsampled) else 1.0
-
-
-def poisson_sample(n: int, rate: float, source: Randomness) -> NDArray[np.int64]:
+def poisson_sample(n: int, rate: float, source: Randomness) -> Integers:
     """Sorted indices out of range(n), each included independently with probability `rate`.
 
-    Draws only the gaps between included records, which are geometric: P[gap > j] = (1 - rate)^j.
+    Only the gaps between included indices are drawn, which are geometric: P[gap > j] = (1 - rate)^j.
     """
     if rate >= 1.0:
         return np.arange(n)
@@ -32,7 +26,7 @@ def poisson_sample(n: int, rate: float, source: Randomness) -> NDArray[np.int64]
     while last < n:
         expected = rate * (n - last)
         size = int(expected + 4 * math.sqrt(expected) + 8)
-        # the smallest g >= 1 with (1 - rate)^g < u; capped before it overflows an integer
+        # the smallest g >= 1 with (1 - rate)^g < u, capped before the conversion to integers overflows
         gaps = np.minimum(np.floor(np.log(source.uniform(size)) / math.log1p(-rate)) + 1, n + 1.0)
         positions = last + np.cumsum(gaps.astype(np.int64))
         parts.append(positions)

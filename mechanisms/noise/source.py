@@ -1,14 +1,16 @@
-"""Where draws come from: a seeded generator for experiments, exact noise from system entropy for real releases.
+"""Sources of randomness: a seeded generator for experiments, exact noise from system entropy for real releases.
 
-Exact noise is discrete (Canonne, Kamath & Steinke 2020), on a lattice 2^-41 to 2^-40 of its scale apart that contains
-what it is added to. What that costs is what the accountant says, which prices continuous noise:
+Exact noise is discrete (Canonne, Kamath & Steinke 2020). It lies on a lattice of spacing h, 2^-41 to 2^-40 of its
+scale s, that contains the values to which it is added. The accountant prices continuous noise instead, which changes
+nothing that doubles can represent (notebooks/mathematics.md, Lattice noise):
 
-* not sampled, discrete Gaussian noise has at most the continuous Rényi curve (their Prop. 5);
-* Poisson-sampled, its exp((a-1) D_a) is the trapezoidal rule with step h for the continuous integral over
-  (1-g + g e^{(2z-1)/(2 s^2)})^a, which is analytic for |Im z| < pi s^2, so the two differ by a factor of
-  1 + O(e^{-2 pi^2 s^2/h}) (Trefethen & Weideman 2014, Thm 5.1): with s/h >= 2^40, by nothing that exists;
-* for discrete Laplace noise the corners lie on the lattice, and the difference is O(a^2 h^2/s^2), below 1e-24 a^2;
-* a threshold or an arg max that is taken of it has its probability right to h/s, below 1e-12.
+* discrete Gaussian noise that is not sampled has at most the continuous Rényi curve (their Prop. 5);
+* with Poisson sampling at rate g, exp((a-1) D_a) at order a is the trapezoidal rule of step h for the integral of
+  (1-g + g e^{(2z-1)/(2 s^2)})^a, which is analytic for |Im z| < pi s^2; so the two differ by a factor of
+  1 + O(e^{-2 pi^2 s^2/h}) (Trefethen & Weideman 2014, Thm 5.1), with s/h >= 2^40 below any representable difference;
+* for discrete Laplace noise the corners of the density lie on the lattice, and the difference is O(a^2 h^2/s^2), below
+  1e-24 a^2;
+* the probability that a noisy value reaches a threshold, or is the largest, is right to h/s, below 1e-12.
 """
 
 from __future__ import annotations
@@ -19,21 +21,19 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 import accountant as ac
+from mechanisms.arrays import Floats, Words
 from mechanisms.validation import require
 
 __all__ = ["Randomness", "Seeded", "System", "as_randomness", "noise_of"]
 
-Floats = NDArray[np.float64]
-
 FINENESS = 41
-"""Binary digits of exact noise below its scale."""
+"""Binary digits of exact noise below its scale, which set the spacing of the lattice."""
 
 LONGEST = 56
-"""Most binary digits of a scale in lattice units, so that draws fit into 64 bits: 2^7 scales are never passed."""
+"""Most binary digits of a scale in lattice units, so that draws fit into 64 bits: none exceeds 2^7 scales."""
 
 
 class Randomness(Protocol):
@@ -42,48 +42,48 @@ class Randomness(Protocol):
     Attributes
     ----------
     repeatable : bool
-        Whether it can go back to an earlier state, and draw the same again.
+        Whether `restore` can repeat draws.
     """
 
     repeatable: bool
 
     def state(self) -> Any:
-        """What `restore` takes; None if it is not repeatable."""
+        """The present state, for `restore`; None if the source is not repeatable."""
         ...
 
     def restore(self, state: Any) -> None:
-        """Go back to that state."""
+        """Return to an earlier state."""
         ...
 
-    def words(self, size: int) -> NDArray[np.uint64]:
-        """`size` draws, uniform on the integers of 64 bits."""
+    def words(self, size: int) -> Words:
+        """Uniform draws of 64-bit integers."""
         ...
 
     def uniform(self, size: int) -> Floats:
-        """`size` draws, uniform on the open interval (0, 1), with 53 bits each."""
+        """Uniform draws on the open interval (0, 1), with 53 bits each."""
         ...
 
     def gaussian(self, sigma: float, size: int, grain: float) -> Floats:
-        """N(0, sigma^2), for values that are multiples of `grain`, a power of two."""
+        """Draws of N(0, sigma^2), to be added to multiples of `grain`, a power of two."""
         ...
 
     def laplace(self, scale: float, size: int, grain: float) -> Floats:
-        """Laplace noise, likewise."""
+        """Draws of Laplace noise, to be added to multiples of `grain`."""
         ...
 
     def discrete_gaussian(self, sigma: float, size: int) -> Floats:
-        """Whole numbers n with probability proportional to exp(-n^2/(2 sigma^2))."""
+        """Integers n with probability proportional to exp(-n^2/(2 sigma^2))."""
         ...
 
     def discrete_laplace(self, scale: float, size: int) -> Floats:
-        """Whole numbers n with probability proportional to exp(-|n|/scale)."""
+        """Integers n with probability proportional to exp(-|n|/scale)."""
         ...
 
 
 class System:
-    """Cryptographic randomness of the operating system; it cannot be seeded, by accident or otherwise.
+    """Cryptographic randomness of the operating system, which cannot be seeded.
 
-    Noise comes from OpenDP's exact samplers of integers, which draw from the same source.
+    Noise comes from OpenDP's exact samplers of integers, which use the same entropy.
 
     Raises
     ------
@@ -102,30 +102,30 @@ class System:
     def restore(self, state: None) -> None:
         return None
 
-    def words(self, size: int) -> NDArray[np.uint64]:
+    def words(self, size: int) -> Words:
         return np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
 
     def uniform(self, size: int) -> Floats:
-        return _open_interval(self.words(size))
+        return _to_unit_interval(self.words(size))
 
     def gaussian(self, sigma: float, size: int, grain: float) -> Floats:
-        return _exact("make_gaussian", sigma, size, grain)
+        return _draw_on_lattice("make_gaussian", sigma, size, grain)
 
     def laplace(self, scale: float, size: int, grain: float) -> Floats:
-        return _exact("make_laplace", scale, size, grain)
+        return _draw_on_lattice("make_laplace", scale, size, grain)
 
     def discrete_gaussian(self, sigma: float, size: int) -> Floats:
-        return _integers("make_gaussian", sigma, size)
+        return _draw_integers("make_gaussian", sigma, size)
 
     def discrete_laplace(self, scale: float, size: int) -> Floats:
-        return _integers("make_laplace", scale, size)
+        return _draw_integers("make_laplace", scale, size)
 
 
 class Seeded:
-    """Reproducible randomness for experiments; never for a real release.
+    """Reproducible randomness for experiments; never use it for a real release.
 
-    Noise by inversion: an arg max or a bit made from it has its probability right to 1e-15, but the low bits of a
-    noisy number are not those of a Gaussian, whatever the seed.
+    Noise is drawn by inversion. The probability of an arg max or of a bit is right to 1e-15, but the low bits of a
+    noisy number are not distributed as those of exact noise.
     """
 
     repeatable = True
@@ -139,11 +139,11 @@ class Seeded:
     def restore(self, state: Any) -> None:
         self.generator.bit_generator.state = state
 
-    def words(self, size: int) -> NDArray[np.uint64]:
+    def words(self, size: int) -> Words:
         return self.generator.integers(0, 2**64, size, dtype=np.uint64)
 
     def uniform(self, size: int) -> Floats:
-        return _open_interval(self.words(size))
+        return _to_unit_interval(self.words(size))
 
     def gaussian(self, sigma: float, size: int, grain: float) -> Floats:
         draws: Floats = sigma * ndtri(self.uniform(size))
@@ -171,13 +171,16 @@ class Seeded:
         return draws
 
 
-def _open_interval(words: NDArray[np.uint64]) -> Floats:
-    """The middles of 2^53 equal cells: neither 0 nor, by rounding of the last one, 1; symmetric about 1/2."""
+def _to_unit_interval(words: Words) -> Floats:
+    """Midpoints of 2^53 equal cells of (0, 1), symmetric about 1/2; the last is kept from rounding to 1."""
     return np.minimum(((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53, 1 - 2.0**-53)
 
 
-def _exact(maker: str, scale: float, size: int, grain: float) -> Floats:
-    """Exact discrete noise; the sum of a value and a draw, rounded to a float, is a function of the exact sum."""
+def _draw_on_lattice(maker: str, scale: float, size: int, grain: float) -> Floats:
+    """Exact noise on a lattice that contains the multiples of `grain`.
+
+    Rounding the sum of a value and a draw to a double is post-processing of the exact sum.
+    """
     spacing = min(2.0 ** (math.frexp(scale)[1] - FINENESS), grain)
     if scale / spacing > 2.0**LONGEST:
         raise ac.ParameterError(f"noise of scale {scale:g}; accepted: at most {spacing * 2.0**LONGEST:g}")
@@ -186,7 +189,7 @@ def _exact(maker: str, scale: float, size: int, grain: float) -> Floats:
     return noise
 
 
-def _integers(maker: str, scale: float, size: int) -> Floats:
+def _draw_integers(maker: str, scale: float, size: int) -> Floats:
     """Exact discrete noise on the integers."""
     if scale > 2.0**45:
         raise ac.ParameterError(f"discrete noise of scale {scale:g}; accepted: at most {2.0**45:g}")
@@ -209,7 +212,7 @@ def as_randomness(rng: object) -> Randomness:
     Raises
     ------
     accountant.ParameterError
-        `rng` is something else.
+        `rng` is none of these.
     accountant.MissingExtra
         `rng` is None, and the exact sampler is not installed.
     """
@@ -225,7 +228,7 @@ def as_randomness(rng: object) -> Randomness:
 
 
 def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0) -> Floats:
-    """The noise that an event prices: what is drawn and what is priced come from one object.
+    """Draw the noise that an event prices, so that draw and price come from one object.
 
     Parameters
     ----------
@@ -237,7 +240,7 @@ def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0)
     accountant.ParameterError
         The event has no additive noise.
     """
-    inner: Any = event.event if isinstance(event, ac.PoissonSubsampled) else event
+    inner: Any = event.unsampled
     if isinstance(inner, ac.Gaussian | ac.GNMax | ac.NoisyScreening):
         return source.gaussian(inner.sigma, size, grain)
     if isinstance(inner, ac.Laplace | ac.LNMax):

@@ -29,7 +29,7 @@ from rich.table import Table
 import accountant as ac
 import mechanisms as mx
 from mechanisms.datasets import digits, private_public_test_split
-from mechanisms.local_reports.by_name import local_randomizer
+from mechanisms.local_reports import local_randomizer
 from mechanisms.noise.source import as_randomness
 
 DELTA = 1e-5

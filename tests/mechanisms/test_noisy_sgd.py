@@ -46,9 +46,7 @@ def test_one_record_moves_the_gradient_by_at_most_the_clip(clip):
         left = np.delete(np.arange(900), gone)
         share = whole - _clipped_gradient(points[left], Y[left], weights, clip)
         largest = max(largest, float(np.linalg.norm(share)))
-        assert np.array_equal(
-            share, np.round(share / GRADIENT_GRAIN) * GRADIENT_GRAIN
-        )  # on the lattice of the exact noise
+        assert np.array_equal(share, np.round(share / GRADIENT_GRAIN) * GRADIENT_GRAIN)  # a lattice
     assert 0.99 < largest <= 1
 
 

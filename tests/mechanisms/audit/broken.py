@@ -98,7 +98,7 @@ def half_the_noise(broken, seed):
 def twice_the_rate(broken, seed):
     parameters = {"n_neighbors": 1, "sampling_rate": 0.05, "screening_sigma": None, "vote_sigma": 0.2}
     canary, queries, delta = canaries.near_tie(1, rate=0.05, crowd=100), 4, 0.25
-    make = with_lines(mx.PrivateKNN, "_count_votes", ("rate_of(event)", "2 * rate_of(event)"))
+    make = with_lines(mx.PrivateKNN, "_count_votes", ("event.sampling_rate", "2 * event.sampling_rate"))
     found = knn_run(
         make if broken else mx.PrivateKNN,
         canary,
@@ -114,9 +114,9 @@ def twice_the_rate(broken, seed):
 
 
 SAME_SAMPLE = (
-    "sample = poisson_sample(len(products), rate_of(event), self._source)",
+    "sample = poisson_sample(len(products), event.sampling_rate, self._source)",
     "sample = self._kept if isinstance(event.event, ac.GNMax) else "
-    "poisson_sample(len(products), rate_of(event), self._source); self._kept = sample",
+    "poisson_sample(len(products), event.sampling_rate, self._source); self._kept = sample",
 )
 
 

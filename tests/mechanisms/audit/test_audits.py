@@ -5,7 +5,7 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.local_reports.by_name import local_randomizer
+from mechanisms.local_reports import local_randomizer
 from mechanisms.noise.source import Seeded, noise_of
 
 QUERY = 0.0

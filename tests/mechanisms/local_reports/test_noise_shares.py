@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from mechanisms.local_reports.flooding import LARGEST_SCALE, Flood, flood_for
-from mechanisms.local_reports.noise_shares import NoiseShares, shares_for
+from mechanisms.local_reports.noise_shares import NoiseShares, flood_shares, shares_for, shares_of_sums
 from mechanisms.local_reports.randomizer import MalformedReport
-from mechanisms.noise.exact_draws import DIGITS, LawTable, logarithmic_series
+from mechanisms.noise.exact_draws import DIGITS, DistributionTable, logarithmic_series
 from mechanisms.noise.source import System, as_randomness
 
 EMPTY = np.empty((0, 1), np.int64)
@@ -38,7 +38,7 @@ def negative_binomial(table, shape, rate, values):
 def test_shares_of_all_participants_add_up_to_a_geometric_law(scale, participants):
     with localcontext() as context:
         context.prec = DIGITS
-        table = LawTable.of(logarithmic_series((-Decimal(1 / scale)).exp()), 1)
+        table = DistributionTable.of(logarithmic_series((-Decimal(1 / scale)).exp()), 1)
     with mpmath.workdps(60):
         rate = mpmath.mpf(1 / scale)
         share = mpmath.mpf(1) / participants
@@ -119,7 +119,7 @@ def test_messages_are_what_was_counted_and_in_no_order_of_their_own(domain, reco
     tally = shares.tally(entries, as_randomness(seed))
     assert messages.dtype == np.uint32
     assert (np.diff(messages.astype(np.int64)) >= 0).all()
-    counted = shares.counted(np.random.default_rng(1).permutation(messages))
+    counted = shares.count(np.random.default_rng(1).permutation(messages))
     assert np.array_equal(counted.plus, tally.plus)
     assert np.array_equal(counted.minus, tally.minus)
     assert messages.max(initial=0) < 2**shares.message_bits
@@ -130,10 +130,10 @@ def test_messages_are_what_was_counted_and_in_no_order_of_their_own(domain, reco
 def test_malformed_messages():
     shares = NoiseShares(10, 1, 3, 2.0)
     with pytest.raises(MalformedReport, match=r"messages\[1\] = 20; accepted: 0..19"):
-        shares.counted(np.array([3, 20], np.uint32))
+        shares.count(np.array([3, 20], np.uint32))
     for wrong in (np.array([3]), np.array([[3]], np.uint32), b"\0\0\0\0"):
         with pytest.raises(MalformedReport, match="accepted: uint32"):
-            shares.counted(wrong)
+            shares.count(wrong)
     with pytest.raises(ac.ParameterError, match=r"entries hold 10; accepted: 0\.\.9"):
         shares.tally(np.array([[10]]), as_randomness(0))
     assert shares.message_bits == 5
@@ -220,13 +220,13 @@ def test_without_flooding_shuffled_messages_would_tell():
     [(1.0, 1e-6, 1, 1, 0.1), (0.5, 1e-8, 4, 1, 0.3), (4.0, 1e-5, 5, 3, 0.1), (1.0, 1e-6, 4, 1, 1.0)],
 )
 def test_calibrated_shares_keep_their_target_and_do_not_waste_it(epsilon, delta, nonzeros, rounds, excess):
-    shares = shares_for(5000, nonzeros, 1000, epsilon, delta, rounds=rounds, excess=excess)
+    sums = shares_of_sums(5000, nonzeros, 1000, epsilon, delta, rounds=rounds)
+    shares = flood_shares(sums, epsilon, delta, rounds=rounds, excess=excess)
     guarantee = shares.guarantee(delta, rounds)
     assert guarantee.delta == delta
     assert 0.997 * epsilon < guarantee.epsilon <= epsilon
     assert guarantee.adjacency is ac.Adjacency.REPLACE
     assert ac.epsilon(rounds * shares.event, delta, method="tight").epsilon == guarantee.epsilon
-    sums = shares_for(5000, nonzeros, 1000, epsilon, delta, rounds=rounds, flooded=False)
     assert shares.scale == pytest.approx(sums.scale * (1 + excess))
     # a flood a tenth smaller, of this ratio or one twice as steep or flat, is not enough
     for ratio in (shares.flood.ratio, shares.flood.ratio**2, shares.flood.ratio**0.5):
@@ -239,7 +239,8 @@ def test_calibrated_shares_keep_their_target_and_do_not_waste_it(epsilon, delta,
 
 
 def test_less_noise_takes_more_messages():
-    found = [shares_for(5000, 1, 540_000, 1.0, 1e-6, excess=excess) for excess in (0.1, 1.0)]
+    sums = shares_of_sums(5000, 1, 540_000, 1.0, 1e-6)
+    found = [shares_for(5000, 1, 540_000, 1.0, 1e-6), flood_shares(sums, 1.0, 1e-6, excess=1.0)]
     messages = [shares.messages_per_record for shares in found]
     # at twice the scale of sums alone, which pure DP at equal parts would have, few pairs are left
     assert messages[0] < 7.0
@@ -260,7 +261,7 @@ def test_no_flood_is_enough_where_the_noise_is_not():
 
 
 def test_sums_alone_need_no_flood():
-    shares = shares_for(5000, 4, 1000, 1.0, 1e-6, flooded=False)
+    shares = shares_of_sums(5000, 4, 1000, 1.0, 1e-6)
     assert shares.flood is None
     assert shares.event == ac.DiscreteLaplace(shares.scale, 1, 8, adjacency=ac.Adjacency.REPLACE)
     assert 0.999 < shares.guarantee(1e-6).epsilon <= 1.0
@@ -279,7 +280,10 @@ def test_sums_alone_need_no_flood():
         (lambda: Flood(math.inf, 0.5), "shape = inf; accepted"),
         (lambda: Flood(1.0, 1.0), r"ratio = 1.0; accepted: \[1e-09"),
         (lambda: shares_for(10, 1, 10, 1.0, 0.0), r"delta = 0.0; accepted: \(0, 1\)"),
-        (lambda: shares_for(10, 1, 10, 1.0, 1e-6, excess=0.0), r"excess = 0.0; accepted: \[0.001, 100\]"),
+        (
+            lambda: flood_shares(NoiseShares(10, 1, 10, 1.0), 1.0, 1e-6, excess=0.0),
+            r"excess = 0.0; accepted: \[0.001, 100\]",
+        ),
     ],
 )
 def test_parameters_out_of_range(make, message):

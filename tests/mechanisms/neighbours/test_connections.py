@@ -90,7 +90,7 @@ def test_a_vote_is_one_in_every_label_of_every_query():
 
 
 def test_no_records_have_no_votes():
-    assert Connections(np.ones((3, 2)), 2).nearest(np.empty((0, 2), np.float32)).shape == (0, 2)
+    assert Connections(np.ones((3, 2)), 2).find_nearest(np.empty((0, 2), np.float32)).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from mechanisms.noise.exact_draws import DIGITS, LawTable, below, coins, logarithmic_series, poisson, scaled
+from mechanisms.noise.exact_draws import (
+    DIGITS,
+    DistributionTable,
+    below,
+    coins,
+    logarithmic_series,
+    poisson,
+    scale_words,
+)
 from mechanisms.noise.source import System, as_randomness
 
 TOP = 2**64 - 1
@@ -41,7 +49,7 @@ def test_scaled_is_the_floor_of_the_exact_product(bound):
         0, 2**64, 500, dtype=np.uint64
     ).tolist()
     expected = [word * bound >> 64 for word in words]
-    assert scaled(np.array(words, dtype=np.uint64), bound).tolist() == expected
+    assert scale_words(np.array(words, dtype=np.uint64), bound).tolist() == expected
 
 
 def test_below_draws_again_what_would_make_it_uneven():
@@ -75,28 +83,28 @@ def masses(table):
 
 @pytest.mark.parametrize("mean", ["1e-30", "0.003", "1.7", "999.5"])
 def test_poisson_table(mean):
-    law = masses(LawTable.of(poisson(Decimal(mean)), 0))
+    table = masses(DistributionTable.of(poisson(Decimal(mean)), 0))
     with mpmath.workdps(60):
         m = mpmath.mpf(mean)
-        exact = [mpmath.exp(-m) * m**k / mpmath.factorial(k) for k in range(len(law))]
-        assert sum(abs(a - b) for a, b in zip(law, exact, strict=True)) < len(law) * mpmath.mpf(2) ** -127
+        exact = [mpmath.exp(-m) * m**k / mpmath.factorial(k) for k in range(len(table))]
+        assert sum(abs(a - b) for a, b in zip(table, exact, strict=True)) < len(table) * mpmath.mpf(2) ** -127
 
 
 @pytest.mark.parametrize("rate", [20.0, 1.0, 1 / 40, 1 / 100])
 def test_logarithmic_series_table(rate):
     with localcontext() as context:
         context.prec = DIGITS
-        law = masses(LawTable.of(logarithmic_series((-Decimal(rate)).exp()), 1))
+        table = masses(DistributionTable.of(logarithmic_series((-Decimal(rate)).exp()), 1))
     with mpmath.workdps(60):
         x = mpmath.exp(-mpmath.mpf(rate))
-        exact = [-(x**j) / (j * mpmath.log1p(-x)) for j in range(1, len(law) + 1)]
-        assert sum(abs(a - b) for a, b in zip(law, exact, strict=True)) < len(law) * mpmath.mpf(2) ** -127
+        exact = [-(x**j) / (j * mpmath.log1p(-x)) for j in range(1, len(table) + 1)]
+        assert sum(abs(a - b) for a, b in zip(table, exact, strict=True)) < len(table) * mpmath.mpf(2) ** -127
 
 
 def test_a_word_that_does_not_decide_is_followed_by_another():
     # cumulative 2^64/8 + 3, 2^64/8 + 3 + ... : two values end inside the cell of the same first word
     cell = 1 << 61
-    table = LawTable(10, np.array([cell, cell, TOP], dtype=np.uint64), np.array([3, 9, 0], dtype=np.uint64))
+    table = DistributionTable(10, np.array([cell, cell, TOP], dtype=np.uint64), np.array([3, 9, 0], dtype=np.uint64))
     for second, value in ((2, 10), (3, 11), (8, 11), (9, 12), (TOP, 12)):
         assert table.draw(Given(cell, second), 1).tolist() == [value]
     assert table.draw(Given(cell - 1, cell + 1, TOP - 1), 3).tolist() == [10, 12, 12]
@@ -104,5 +112,5 @@ def test_a_word_that_does_not_decide_is_followed_by_another():
 
 
 def test_a_law_that_does_not_fit_into_a_table_is_refused():
-    with pytest.raises(OverflowError, match="hold too little of the law"):
-        LawTable.of(iter([Decimal("0.5"), Decimal("0.25")]), 0)
+    with pytest.raises(OverflowError, match="values do not cover the distribution"):
+        DistributionTable.of(iter([Decimal("0.5"), Decimal("0.25")]), 0)
