@@ -1,8 +1,8 @@
 """Lower confidence bounds on the epsilon of any mechanism, found by running it.
 
 `audit` runs a mechanism many times on two neighbouring data sets; `audit_one_run` runs it once, with many records that
-are each there or not. `likelihood` makes scores of what a mechanism promises, `canaries` data sets on which it would
-tell most.
+are each included or not. `likelihood` makes scores from what a mechanism promises, and `canaries` data sets on which
+it reveals most.
 """
 
 from mechanisms.audit.one_run import OneRunAudit, audit_one_run, one_run_tail

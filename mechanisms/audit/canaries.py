@@ -1,7 +1,7 @@
-"""Neighbouring data sets on which a mechanism would tell most: canaries for audits.
+"""Neighbouring data sets on which a mechanism reveals most: canaries for audits.
 
-Every helper returns a `Canary`: two data sets that differ in one record, queries, and what a query's answer is made of
-on either, for a score of `mechanisms.audit.likelihood`. A bound is about its pair; other pairs may be worse.
+Every function returns a `Canary`: two data sets that differ in one record, queries, and the values of a query on each
+data set, for a score of `mechanisms.audit.likelihood`. A bound holds for its pair; other pairs may be worse.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Integers, Singles
 from mechanisms.audit.likelihood import View, sampled_view
 from mechanisms.validation import check_count, check_positive
 
@@ -26,46 +26,48 @@ __all__ = [
     "replaced_record",
 ]
 
-DataSet = tuple[NDArray[np.float32], NDArray[np.int64]]
+DataSet = tuple[Singles, Integers]
 
 
 @dataclass(frozen=True, eq=False)
 class Canary:
-    """Two neighbouring data sets, and what is asked about them.
+    """Two neighbouring data sets, a query, and its values.
 
     Attributes
     ----------
     neighbours : pair of (X, y)
-        Without and with the canary, which is the last record; or before and after it was replaced.
+        Without and with the canary, which is the last record; or before and after its replacement.
     query : float array of shape (1, d), or (s, d) where public points are labelled
     views : pair of View
-        What an answer is made of on either, before noise.
+        Values of the query on each data set before noise.
     """
 
     neighbours: tuple[DataSet, DataSet]
-    query: NDArray[np.float32]
+    query: Singles
     views: tuple[View, View]
 
-    def queries(self, n: int) -> NDArray[np.float32]:
+    def queries(self, n: int) -> Singles:
         """The query, n times."""
         return np.repeat(self.query, n, axis=0)
 
 
 def near_tie(n_neighbors: int, lead: int = 1, rate: float = 1.0, n_classes: int = 2, crowd: int = 0) -> Canary:
-    """Votes of which one decides who wins: class 0 leads class 1 by `lead`; the canary takes one away and adds one.
+    """Votes of which one decides: class 0 leads class 1 by `lead`; the canary takes one vote away and adds one.
 
-    The canary, of class 1, is nearest to the query, and takes the place of the farthest neighbour, of class 0.
+    The canary, of class 1, is nearest to the query and takes the place of the farthest neighbour, which is of class 0.
 
     Parameters
     ----------
     n_neighbors : int
-        k; of its parity is `lead`, the larger the rarer is what the canary brings about. 1 flips the winner, 0 breaks
-        a tie. ``lead = k`` gives a unanimous vote.
+        k, which has the parity of `lead`.
+    lead : int
+        With 1 the canary changes the winner, with 0 it breaks a tie, and with k the vote is unanimous. The larger the
+        lead, the rarer the outcomes that the canary makes likelier.
     rate : float
-        Sampling rate, of which the views take account.
+        Sampling rate, which the views take into account.
     n_classes : int
     crowd : int
-        Records of class 0 farther off, from which a sample is filled up.
+        Number of farther records of class 0, which fill up a sample.
     """
     k, more = check_count("n_neighbors", n_neighbors, 1), check_count("crowd", crowd, 0)
     if isinstance(lead, bool) or not isinstance(lead, int) or abs(lead) > k or (k - lead) % 2:
@@ -75,15 +77,16 @@ def near_tie(n_neighbors: int, lead: int = 1, rate: float = 1.0, n_classes: int 
 
 
 def at_threshold(n_neighbors: int, threshold: float, rate: float = 1.0, n_classes: int = 2) -> Canary:
-    """A plurality just below the bar of a screening, which the canary lifts to it.
+    """A plurality just below the threshold of a screening, which the canary raises to it.
 
-    The canary, of class 0, takes the place of a neighbour of another class; where all of the sample votes, of nobody.
+    The canary, of class 0, takes the place of a neighbour of another class, or of none if fewer than k are sampled.
 
     Parameters
     ----------
     n_neighbors : int
     threshold : float
-        Where it is not between the least plurality, of evenly spread votes, and `n_neighbors`: the nearest inside.
+        Outside the range from the least plurality, that of evenly spread votes, to `n_neighbors`, the nearest value
+        inside is taken.
     rate, n_classes
         As for `near_tie`.
     """
@@ -94,7 +97,7 @@ def at_threshold(n_neighbors: int, threshold: float, rate: float = 1.0, n_classe
 
 
 def _voters(labels: list[int], canary: int, k: int, rate: float, n_classes: int) -> Canary:
-    """Records at distances 1, 2, ... with these labels, and a canary at the query itself."""
+    """Records at distances 1, 2, ... with these labels, and a canary at the query."""
     X = np.arange(1.0, len(labels) + 1, dtype=np.float32)[:, None]
     y = np.array(labels, np.int64)
     joined = np.concatenate([X, np.zeros((1, 1), np.float32)]), np.append(y, canary)
@@ -103,23 +106,24 @@ def _voters(labels: list[int], canary: int, k: int, rate: float, n_classes: int)
 
 
 def nobody_near(n_classes: int = 2) -> Canary:
-    """Ind-KNN with nobody near the query: the canary is the only record that is ever selected.
+    """Ind-KNN with no other record near the query: only the canary is ever selected.
 
-    The one other record is at a right angle: its kernel with the query is 0.
+    The other record is orthogonal to the query: its kernel is 0.
     """
-    return _selected([], n_classes)
+    return _individual_canary([], n_classes)
 
 
 def about_to_retire(others: int, n_classes: int = 2) -> Canary:
-    """Ind-KNN with so many others near the query, which all have the same budget, and retire together.
+    """Ind-KNN with `others` further records near the query, which have the same budget and retire together.
 
-    With a budget for one count and part of a vote, and two queries or more, the canary votes with all that is left and
-    must not be seen again: parts that are not cut, charges that are forgotten and late checks all show.
+    With a budget for one count and part of a vote, and two queries or more, the canary votes with all that it has left
+    and must not be selected again: votes that are not clipped, missing charges and late checks all show.
     """
-    return _selected([0] * check_count("others", others, 0), n_classes)
+    return _individual_canary([0] * check_count("others", others, 0), n_classes)
 
 
-def _selected(others: list[int], n_classes: int) -> Canary:
+def _individual_canary(others: list[int], n_classes: int) -> Canary:
+    """Records with these labels at the query, one far from it, and a canary of class 1 at the query."""
     near, far = [1.0, 0.0], [0.0, 1.0]
     X = np.array([far] + [near] * len(others), np.float32)
     y = np.array([0, *others], np.int64)
@@ -130,16 +134,16 @@ def _selected(others: list[int], n_classes: int) -> Canary:
 
 
 def replaced_record(n_neighbors: int, others: int = 1) -> Canary:
-    """Reverse k-NN with one record replaced: its k votes leave k queries, and k arrive elsewhere, for another class.
+    """Reverse k-NN with one record replaced: its k votes leave k queries and go to k others, for another class.
 
-    The query is all 2k public points, at 0, 1, .., k - 1 and as many beyond 1000: every point is a query. The views
-    are the counts (2k, 2), flattened.
+    The query holds all 2k public points, at 0, 1, .., k - 1 and at 1000, .., 1000 + k - 1; each point is a query of
+    reverse k-NN. The views are the counts of shape (2k, 2), flattened.
 
     Parameters
     ----------
     n_neighbors : int
     others : int
-        Records at either end that stay.
+        Number of records at each end that stay.
     """
     k = check_count("n_neighbors", n_neighbors, 1)
     check_count("others", others, 0)
@@ -157,10 +161,10 @@ def replaced_record(n_neighbors: int, others: int = 1) -> Canary:
 
 
 def largest_gradient(length: float, others: int = 1) -> Canary:
-    """NoisySGD with a record whose gradient is far above any clip: its feature is `length`, the others' are 0.
+    """NoisySGD with a record whose gradient is far above any clip: its feature is `length`, that of others is 0.
 
-    The views are the gradients, in units of the clip, of the first step from zero weights with two classes: for each of
-    the two rows, feature and intercept, as in `weights_`. What they are before the step is drawn, the score may ignore.
+    The views are the sums of gradients, in units of the clip, in the first step from zero weights with two classes;
+    rows are feature and intercept, as in `weights_`.
     """
     length = check_positive("length", length)
     X, y = np.zeros((check_count("others", others, 1), 1), np.float32), np.zeros(others, np.int64)

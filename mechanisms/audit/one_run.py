@@ -1,4 +1,4 @@
-"""One-run audits: many records, each there or not, and how many of them the outputs of a single run give away."""
+"""Audits by one run (`audit_one_run`): many records, each included or not, are guessed from the outputs."""
 
 from __future__ import annotations
 
@@ -6,46 +6,44 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, gammaln
 
 import accountant as ac
-from mechanisms.audit.paired import generator_of
+from mechanisms.arrays import Booleans, Floats, Integers
+from mechanisms.audit.bound import LowerBound, generator_of
 from mechanisms.audit.profile_tail import profile_tail
 from mechanisms.validation import check_count, check_real, shorten
 
 __all__ = ["OneRunAudit", "audit_one_run", "one_run_tail"]
 
-FloatArray: TypeAlias = NDArray[np.float64]
+LARGEST_EPSILON = 60.0
+"""End of the search: no number of guesses that fits into memory proves a larger epsilon."""
 
-LARGEST = 60.0
-"""Largest epsilon looked at: no number of guesses that fits into memory shows more."""
-
-STEP = 1e-6
-"""Least step of the search for the bound, which is too low by at most so much."""
+LEAST_STEP = 1e-6
+"""Least step of the search for the bound, which is at most this much too low."""
 
 GRID = tuple(0.05 * 1.1**step for step in range(56))
-"""Values of epsilon at which a whole profile is held against the guesses: 0.05 to 9.5."""
+"""Values of epsilon, 0.05 to 9.5, at which a whole profile is compared with the guesses."""
 
 MOST_TOGETHER = 20_000
-"""Most guesses that are held against all points of a profile together: the time grows with their number."""
+"""Most guesses that are compared with all points of a profile together, since the time grows with their number."""
 
 
 @dataclass(frozen=True)
-class OneRunAudit:
-    """A lower bound on epsilon from one run and the evidence for it; ``float(audit)`` is the bound.
+class OneRunAudit(LowerBound):
+    """A lower bound on epsilon from one run, and its evidence; ``float(audit)`` is the bound.
 
     Attributes
     ----------
     epsilon_lower : float
         With probability at least `confidence` over records and run, no (epsilon, delta)-DP guarantee below it is true.
     correct, guesses : int
-        Guesses that were right, and how many were made.
+        Number of correct guesses, and of all guesses.
     records : int
-        Canaries, each of which was there with probability 1/2.
+        Number of canaries, each of which was included with probability 1/2.
     delta, confidence : float
     """
 
@@ -56,33 +54,29 @@ class OneRunAudit:
     delta: float
     confidence: float
 
-    def __float__(self) -> float:
-        return self.epsilon_lower
-
-    def __str__(self) -> str:
-        return (
-            f"epsilon >= {math.floor(self.epsilon_lower * 1e4) / 1e4:g} at delta {self.delta:g}, confidence "
-            f"{self.confidence:g} ({self.correct} of {self.guesses} guesses correct, {self.records} records, one run)"
-        )
+    def _describe_evidence(self) -> str:
+        return f"{self.correct} of {self.guesses} guesses correct, {self.records} records, one run"
 
     def p_value(self, promise: ac.Event | ac.Composition) -> float:
-        """How probable so many correct guesses are at most, if a whole promise is true; below 0.05 it is refuted.
+        """Bound on the probability of at least this many correct guesses if a promise is true.
 
-        A promise with a privacy profile is (epsilon, delta(epsilon))-DP for every epsilon at once: the tail has all
-        those bounds (`one_run_tail`), and one that uses all of them together (`profile_tail`), so the least of them is
-        one. With v the least number of correct guesses at which it is at most alpha, it is so with probability at most
-        P[at least v correct] <= alpha. Which bound is best may therefore be chosen afterwards, at no cost in
-        confidence; epsilons from 0.05 to 9.5 are tried, all together for up to 20 000 guesses, which takes a second.
+        A small value, below 0.05 say, refutes the promise. A promise with a privacy profile is (epsilon,
+        delta(epsilon))-DP for every epsilon at once. So the tail of the number of correct guesses is below
+        `one_run_tail` for every epsilon, below `profile_tail`, which uses all of them together, and below the least of
+        these bounds. If v is the least number of correct guesses for which the least bound is at most alpha, then it is
+        at most alpha with probability at most P[at least v correct] <= alpha. So choosing the best bound afterwards
+        costs no confidence. Values of epsilon from 0.05 to 9.5 are tried, all together for up to 20 000 guesses, which
+        takes a second.
 
         Parameters
         ----------
         promise : Event or Composition
-            What is said that one record costs under the adjacency of the audit.
+            The promised price of one record under the adjacency of the audit.
         """
         deltas = [ac.delta(promise, epsilon).delta for epsilon in GRID]
         counts = self.correct, self.guesses, self.records
         tails = [one_run_tail(*counts, epsilon, delta) for epsilon, delta in zip(GRID, deltas, strict=True)]
-        # H_-e(P||Q) = 1 - e^-e + e^-e H_e(Q||P): the profile at the other side of 0
+        # the profile H at negative epsilons: H_-e(P||Q) = 1 - e^-e + e^-e H_e(Q||P)
         epsilons = np.array([-each for each in GRID[::-1]] + list(GRID))
         others = [-math.expm1(-e) + math.exp(-e) * delta for e, delta in zip(GRID, deltas, strict=True)]
         if self.guesses > MOST_TOGETHER:
@@ -91,7 +85,7 @@ class OneRunAudit:
 
 
 def audit_one_run(
-    mechanism: Callable[[NDArray[np.bool_], np.random.Generator], Any],
+    mechanism: Callable[[Booleans, np.random.Generator], Any],
     *,
     records: int,
     guesses: int,
@@ -101,21 +95,21 @@ def audit_one_run(
 ) -> OneRunAudit:
     """Lower confidence bound on the epsilon of a mechanism at a given delta, from a single run.
 
-    For mechanisms that take many records: each canary is put in or left out by a coin of its own, the mechanism runs
-    once, and its outputs are asked which canaries were there (Steinke, Nasr & Jagielski 2023).
+    For mechanisms that take many records: a fair coin decides for each canary whether it is included, the mechanism
+    runs once, and the auditor guesses from its outputs which canaries were included (Steinke, Nasr & Jagielski 2023).
 
     Parameters
     ----------
     mechanism : callable
-        ``mechanism(included, rng) -> scores``: runs once with the canaries that are marked, besides whatever records
-        are always there, and returns a number for each canary: positive where its outputs say that it was there,
-        negative where not, and the farther from 0 the surer; best a log likelihood ratio (see
-        `mechanisms.audit.likelihood`). Scores may use the outputs alone, and must not look at `included`.
+        ``mechanism(included, rng) -> scores``: runs once with the marked canaries, besides any records that are always
+        included, and returns a number for each canary: positive if the outputs say that it was included, negative if
+        not, and farther from 0 the more certain; best a log likelihood ratio (see `mechanisms.audit.likelihood`).
+        Scores may depend on `included` only through the outputs.
     records : int
-        m, canaries.
+        m, the number of canaries.
     guesses : int
-        r, in [1, m]: the scores farthest from 0 become guesses, from all others the auditor abstains. It is fixed
-        before the run.
+        r in [1, m], fixed before the run: the r scores farthest from 0 become guesses, and the auditor abstains from
+        the others.
     delta : float
         In [0, 1).
     confidence : float
@@ -130,33 +124,34 @@ def audit_one_run(
 
     Notes
     -----
-    Assumptions: the coins S_1..S_m are fair and independent of each other and of whatever the mechanism draws; the
+    Assumptions: the coins S_1..S_m are fair and independent of each other and of the mechanism's randomness; the
     outputs O are (epsilon, delta)-DP for one canary more or less; guesses are a function of O. Records that are always
-    there may be anything. Under replacement, a canary that is left out is replaced by a record fixed beforehand.
+    included may be anything. Under replacement, an excluded canary is replaced by a record fixed beforehand.
 
-    The bound. Let x_i be the probability that guess i is correct given O and S_1..S_{i-1}. Let p and q be the
-    densities of O given S_1..S_{i-1} and S_i = 1 or 0; averaged over the later coins they are (epsilon, delta)-close,
-    too (joint convexity). By Bayes, the guess S_i = 1 has ``x_i = p/(p + q)``, and with ``c = e^eps/(1 + e^eps)``
+    The bound (notebooks/mathematics.md, Audits). Let x_i be the probability that guess i is correct given O and
+    S_1..S_{i-1}. Let p and q be the densities of O given S_1..S_{i-1} and S_i = 1 or 0; averaged over the later coins
+    they are also (epsilon, delta)-close (joint convexity). By Bayes, the guess S_i = 1 has ``x_i = p/(p + q)``, and
+    with ``c = e^eps/(1 + e^eps)``
 
         E[max(x_i - c, 0)] <= 1/2 int max(p - c (p + q), 0) + 1/2 int max(q - c (p + q), 0)
         = (int max(p - e^eps q, 0) + int max(q - e^eps p, 0)) / (2 (1 + e^eps))
         <= delta / (1 + e^eps),
 
-    where every output is in one of the two integrals only, as only one guess is made of it. Draw U_i uniform and
-    independent, and let guess i be correct where U_i <= x_i, B_i = [U_i <= c], N_i = [c < U_i <= x_i]. Then the number
-    of correct guesses is ``W <= B + N``: B, the sum of B_i over the r guesses, is Binomial(r, c) whatever O is, as r is
-    fixed, and N is a number in 0, 1, .. with ``E[N] <= eta = m delta / (1 + e^eps)``. Whatever the two have to do with
-    each other,
+    where every output is in only one of the two integrals, since it leads to one guess. Draw U_i uniform and
+    independent, and let guess i be correct if U_i <= x_i, B_i = [U_i <= c], N_i = [c < U_i <= x_i]. Then the number
+    of correct guesses is ``W <= B + N``. B, the sum of B_i over the r guesses, is Binomial(r, c) for every O, as r is
+    fixed, and N is a number in 0, 1, .. with ``E[N] <= eta = m delta / (1 + e^eps)``. For any joint distribution of B
+    and N,
 
         P[W >= v] <= P[B >= v] + sum_i P[B = v - i and N >= i],   sum_i i P[B = v - i and N >= i] <= eta,
 
-    which is largest where eta is spent on the smallest i first (a fractional knapsack): `one_run_tail`. For delta = 0
-    it is the binomial tail. Steinke, Nasr & Jagielski (2023, Thm 5.2) bound the same tail; this bound is the one that
-    is derived here, and does not rest on theirs.
+    which is largest if eta is spent on the smallest i first (a fractional knapsack): `one_run_tail`. For delta = 0 it
+    is the binomial tail. Steinke, Nasr & Jagielski (2023, Thm 5.2) bound the same tail; the bound here has its own
+    proof, above.
 
     The search. The bound is the least epsilon whose tail is above ``1 - confidence``: if the true epsilon were below
-    it, an event of probability at most ``1 - confidence`` would have happened. A step from a to b refutes all between
-    where the tail with c of b and eta of a, which is at least as large as theirs, does.
+    it, an event of probability at most ``1 - confidence`` would have happened. A step from a to b refutes every epsilon
+    in between if the tail with c at b and eta at a, which is at least as large as any of theirs, is small enough.
     """
     if not callable(mechanism):
         raise ac.ParameterError(f"mechanism = {shorten(mechanism)}; accepted: a callable")
@@ -167,14 +162,14 @@ def audit_one_run(
     generator = generator_of(rng)
     included = generator.random(m) < 0.5
     scores = _check_scores(mechanism(included.copy(), generator), m)
-    # scores that are equal are ranked by a coin: their order must not depend on what was included
+    # equal scores are ranked at random: their order must not depend on what was included
     ranked = np.lexsort((generator.random(m), -np.abs(scores)))[:r]
     correct = int(np.count_nonzero((scores[ranked] > 0) == included[ranked]))
-    return OneRunAudit(_bound(correct, r, m, delta, confidence), correct, r, m, delta, confidence)
+    return OneRunAudit(_search_bound(correct, r, m, delta, confidence), correct, r, m, delta, confidence)
 
 
 def one_run_tail(correct: int, guesses: int, records: int, epsilon: float, delta: float) -> float:
-    """The most that P[at least so many correct guesses] can be under (epsilon, delta)-DP; proof in `audit_one_run`.
+    """Largest P[at least `correct` correct guesses] under (epsilon, delta)-DP; proof in `audit_one_run`.
 
     Parameters
     ----------
@@ -182,7 +177,7 @@ def one_run_tail(correct: int, guesses: int, records: int, epsilon: float, delta
         v, r and m.
     epsilon, delta : float
     """
-    return _tail(correct, guesses, _share(epsilon), records * delta / (1 + math.exp(epsilon)))
+    return _bound_tail(correct, guesses, _share(epsilon), records * delta / (1 + math.exp(epsilon)))
 
 
 def _share(epsilon: float) -> float:
@@ -190,8 +185,8 @@ def _share(epsilon: float) -> float:
     return 1 / (1 + math.exp(-epsilon))
 
 
-def _tail(correct: int, guesses: int, share: float, excess: float) -> float:
-    """P[B >= v], and what `excess` correct guesses beyond B, on average, can add."""
+def _bound_tail(correct: int, guesses: int, share: float, excess: float) -> float:
+    """P[B >= v] for the binomial B, plus what `excess` further correct guesses on average can add."""
     if correct <= 0:
         return 1.0
     tail = float(betainc(correct, guesses - correct + 1, share))
@@ -207,33 +202,33 @@ def _tail(correct: int, guesses: int, share: float, excess: float) -> float:
     return min(tail, 1.0)
 
 
-def _binomial(hits: NDArray[np.int64], trials: int, share: float) -> FloatArray:
+def _binomial(hits: Integers, trials: int, share: float) -> Floats:
     """P[Binomial(trials, share) = hits]."""
     ways = gammaln(trials + 1) - gammaln(hits + 1) - gammaln(trials - hits + 1)
-    chances: FloatArray = np.exp(ways + hits * math.log(share) + (trials - hits) * math.log1p(-share))
+    chances: Floats = np.exp(ways + hits * math.log(share) + (trials - hits) * math.log1p(-share))
     return chances
 
 
 @lru_cache(maxsize=1024)
-def _bound(correct: int, guesses: int, records: int, delta: float, confidence: float) -> float:
-    """The least epsilon that is not refuted, to within STEP and from below."""
+def _search_bound(correct: int, guesses: int, records: int, delta: float, confidence: float) -> float:
+    """The least epsilon that is not refuted, to within LEAST_STEP and from below."""
     alpha = 1 - confidence
 
     def excess(epsilon: float) -> float:
         return records * delta / (1 + math.exp(epsilon))
 
-    if _tail(correct, guesses, 0.5, excess(0.0)) > alpha:
+    if _bound_tail(correct, guesses, 0.5, excess(0.0)) > alpha:
         return 0.0
     low, step = 0.0, 1.0
-    while step > STEP and low < LARGEST - 1:
-        if _tail(correct, guesses, _share(low + step), excess(low)) <= alpha:
+    while step > LEAST_STEP and low < LARGEST_EPSILON - 1:
+        if _bound_tail(correct, guesses, _share(low + step), excess(low)) <= alpha:
             low += step
         else:
             step /= 2
     return low
 
 
-def _check_scores(scores: Any, m: int) -> FloatArray:
+def _check_scores(scores: Any, m: int) -> Floats:
     try:
         checked = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):

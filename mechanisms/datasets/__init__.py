@@ -1,6 +1,6 @@
-"""Labelled data as users have it: bundled digits, published image formats, plain tables, OpenML by name.
+"""Labelled data: bundled digits, published image formats, tables in files, and OpenML by name.
 
-Every reader is strict: what is not the format, whole and finite, is refused in one line. Nothing is ever unpickled.
+Every reader is strict: input that is damaged, incomplete or not finite is refused in one line. Nothing is unpickled.
 """
 
 from mechanisms.datasets.dataset import DataError, Dataset, Split, private_public_test_split

@@ -1,4 +1,4 @@
-"""Labelled records, checked on construction, and the parts that they are cut into."""
+"""The data set of labelled records, checked on construction, and its random parts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,22 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.validation import shorten
 
-__all__ = ["DataError", "Dataset", "Split", "decoding", "numbered", "private_public_test_split", "whole_labels"]
+__all__ = [
+    "DataError",
+    "Dataset",
+    "Split",
+    "check_labels_in",
+    "name_errors",
+    "number_labels",
+    "private_public_test_split",
+]
 
 MAX_CLASSES = 2**15
-"""Larger labels are taken for a mistake, such as a column of identifiers."""
+"""Most classes: larger labels are probably a mistake, such as a column of identifiers."""
 
 
 class DataError(ac.AccountantError, ValueError):
-    """Data that cannot be used; the message names the source and what would be accepted."""
+    """Data that cannot be used; the message says the source and what is accepted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,18 +40,18 @@ class Dataset:
     Parameters
     ----------
     name : str
-        Where the records came from; errors begin with it.
+        Source of the records; error messages begin with it.
     features : array, shape (n, d)
         Finite numbers, kept in single precision. Pixels of images lie in [0, 1].
     labels : array, shape (n,) or (n, c), or None
-        Classes 0, 1, ..., or 0/1 for each of c >= 2 labels that a record may carry together; None if unlabelled.
+        Classes 0, 1, ..., or 0/1 for each of c >= 2 labels of which a record may have several; None if unlabelled.
     images : tuple of int, optional
         Shape of one record as an image: (height, width) or (height, width, channels).
     ids : sequence of str or int, shape (n,), optional
-        Who each record is of, for budgets that outlive a run; kept as text. All different, none empty.
+        Identifier of each record, for budgets that outlast a run; kept as text. All different, none empty.
     classes : int or None
-        Number of classes where the format fixes it, which makes it public: 10 for digits, MNIST, CIFAR-10 and SVHN.
-        None where only the labels would tell.
+        Number of classes if the format fixes it, so that it is public: 10 for digits, MNIST, CIFAR-10 and SVHN. None if
+        only the labels show it.
     """
 
     name: str
@@ -72,7 +80,7 @@ class Dataset:
             labels = np.asarray(self.labels)
             several = labels.ndim == 2 and labels.shape[1] > 1
             shape = (len(features), *labels.shape[1:]) if several else (len(features),)
-            labels = whole_labels(self.name, labels, shape, 0, 1 if several else MAX_CLASSES - 1)
+            labels = check_labels_in(self.name, labels, shape, 0, 1 if several else MAX_CLASSES - 1)
             object.__setattr__(self, "labels", labels)
         if self.ids is not None:
             object.__setattr__(self, "ids", _check_ids(self.name, self.ids, len(features)))
@@ -118,8 +126,8 @@ def private_public_test_split(
     return Split(dataset.take(private), dataset.take(public), dataset.take(test))
 
 
-def whole_labels(source: str | Path, labels: NDArray[Any], shape: tuple[int, ...], low: int, high: int) -> Any:
-    """Labels as integers, all in low..high."""
+def check_labels_in(source: str | Path, labels: NDArray[Any], shape: tuple[int, ...], low: int, high: int) -> Any:
+    """Labels as integers, refused unless all are in low..high."""
     if labels.shape != shape or labels.dtype.kind not in "biuf":
         found = f"{labels.dtype} values of shape {labels.shape}"
         raise DataError(f"{source}: labels hold {found}; accepted: whole numbers of shape {shape}, one for each record")
@@ -131,23 +139,23 @@ def whole_labels(source: str | Path, labels: NDArray[Any], shape: tuple[int, ...
     return labels.astype(np.int64)
 
 
-def numbered(source: str | Path, labels: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Position in `classes` of every label, matched by its text: the number 3 is "3"."""
+def number_labels(source: str | Path, labels: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
+    """Position in `classes` of every label, compared as text: the number 3 matches "3"."""
     if labels.ndim != 1:
-        sets = f"labels of shape {labels.shape}"
-        raise DataError(f"{source}: {sets}; accepted: one label for each record, where classes are named")
+        found = f"labels of shape {labels.shape}"
+        raise DataError(f"{source}: {found}; accepted: one label for each record, if classes have names")
     position = {name: number for number, name in enumerate(classes)}
     values = labels.tolist()
-    found = [position.get(_text(value) or "", -1) for value in values]
-    if -1 in found:
-        row, names = found.index(-1), ", ".join(classes)
+    numbers = [position.get(_text(value) or "", -1) for value in values]
+    if -1 in numbers:
+        row, names = numbers.index(-1), ", ".join(classes)
         names = names if len(names) <= 100 else f"one of {len(classes)} classes"
         raise DataError(f"{source}: record {row} has label {shorten(values[row])}; accepted: {names}")
-    return np.array(found, np.int64)
+    return np.array(numbers, np.int64)
 
 
 def _text(value: object) -> str | None:
-    """What a label or an identifier is called; None where it is missing or a number that is not whole."""
+    """A label or an identifier as text; None if it is missing or a number that is not whole."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | int) or (isinstance(value, float) and value.is_integer()):
@@ -167,14 +175,14 @@ def _check_ids(source: str, given: Sequence[object], n: int) -> tuple[str, ...]:
             raise DataError(f"{source}: record {row} has identifier {shorten(plain)}; accepted: text or whole numbers")
         if text in ids:
             both = f"records {ids[text]} and {row} have the same identifier {shorten(text)}"
-            raise DataError(f"{source}: {both}; accepted: one of its own for each record")
+            raise DataError(f"{source}: {both}; accepted: all different")
         ids[text] = row
     return tuple(ids)
 
 
 @contextmanager
-def decoding(source: str | Path, accepted: str) -> Iterator[None]:
-    """Turn whatever a decoder raises on damaged input into one line that names the source."""
+def name_errors(source: str | Path, accepted: str) -> Iterator[None]:
+    """Turn any error that a decoder raises on damaged input into one line that names the source."""
     try:
         yield
     except DataError:

@@ -1,4 +1,4 @@
-"""Published image formats, whose number of classes is fixed: bundled digits, MNIST's IDX, SVHN, CIFAR-10's binary."""
+"""Readers of published image formats: bundled digits, MNIST's IDX, SVHN, and CIFAR-10's binary version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.datasets.dataset import DataError, Dataset, decoding, whole_labels
+from mechanisms.datasets.dataset import DataError, Dataset, check_labels_in, name_errors
 from mechanisms.datasets.matlab import matlab_arrays
 from mechanisms.validation import require
 
@@ -41,12 +41,12 @@ def digits() -> Dataset:
 
 
 def idx(directory: str | Path, *, classes: int = 10) -> Dataset:
-    """Images in MNIST's IDX format: what a directory holds of the train and the t10k files, in this order.
+    """Images in MNIST's IDX format: the train files of a directory, then its t10k files, where they exist.
 
     Parameters
     ----------
     directory : str or Path
-        Holds ``train-images-idx3-ubyte`` and ``train-labels-idx1-ubyte``, or the same of ``t10k``, or both; plain or
+        Holds ``train-images-idx3-ubyte`` and ``train-labels-idx1-ubyte``, the same for ``t10k``, or both; plain or
         ``.gz``.
     classes : int
         Labels are 0..classes - 1.
@@ -60,23 +60,23 @@ def idx(directory: str | Path, *, classes: int = 10) -> Dataset:
             raise DataError(f"{lone}: has no partner; accepted: {part}-images and {part}-labels together")
         for pictures, answers in zip(images, labels, strict=True):
             pixels = _read_idx(pictures, 3)
-            parts.append((pixels, whole_labels(answers, _read_idx(answers, 1), pixels.shape[:1], 0, classes - 1)))
+            parts.append((pixels, check_labels_in(answers, _read_idx(answers, 1), pixels.shape[:1], 0, classes - 1)))
     return of_images(
         directory, parts, "train-images-idx3-ubyte[.gz] and train-labels-idx1-ubyte[.gz], or t10k", classes
     )
 
 
 def svhn(path: str | Path) -> Dataset:
-    """SVHN's cropped digits (format 2): a ``.mat`` file, or train and test of a directory; the label 10 means 0."""
+    """SVHN's cropped digits (format 2): a ``.mat`` file, or those of a directory; the label 10 means 0."""
     parts = []
     for file in files_of(path, SVHN_NAMES):
-        with decoding(file, "SVHN's cropped digits in MATLAB's format 5 (not 7.3)"):
+        with name_errors(file, "SVHN's cropped digits in MATLAB's format 5 (not 7.3)"):
             images, labels = pick(matlab_arrays(memoryview(file.read_bytes())), "X", "y")
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != (32, 32, 3):
             shape = f"{images.dtype} values of shape {images.shape}"
             raise DataError(f"{file}: X holds {shape}; accepted: bytes of shape (32, 32, 3, n)")
         labels = labels.ravel() if labels.shape == (labels.size, 1) else labels
-        classes = whole_labels(file, labels, images.shape[3:], 1, 10)
+        classes = check_labels_in(file, labels, images.shape[3:], 1, 10)
         parts.append((np.moveaxis(images, 3, 0), classes % 10))
     return of_images(path, parts, " and ".join(SVHN_NAMES), 10)
 
@@ -85,18 +85,18 @@ def cifar10_binary(path: str | Path) -> Dataset:
     """CIFAR-10's binary version: one ``.bin`` file, or the data and test batches of a directory, in this order."""
     parts = []
     for file in files_of(path, CIFAR_NAMES):
-        with decoding(file, "CIFAR-10's binary version"):
+        with name_errors(file, "CIFAR-10's binary version"):
             raw = np.frombuffer(file.read_bytes(), np.uint8)
         if len(raw) == 0 or len(raw) % 3073:
             raise DataError(f"{file}: {len(raw)} bytes; accepted: 3073 for each record of CIFAR-10's binary version")
         records = raw.reshape(-1, 3073)
-        labels = whole_labels(file, records[:, 0], (len(records),), 0, 9)
+        labels = check_labels_in(file, records[:, 0], (len(records),), 0, 9)
         parts.append((records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels))
     return of_images(path, parts, "data_batch_1.bin, ..., test_batch.bin", 10)
 
 
 def files_of(path: str | Path, patterns: Iterable[str]) -> list[Path]:
-    """The file itself, or what a directory holds of these names."""
+    """The file itself, or the files of a directory whose names match."""
     path = Path(path)
     found = [file for pattern in patterns for file in sorted(path.glob(pattern)) if file.is_file()]
     return found if path.is_dir() else [path]
@@ -104,7 +104,7 @@ def files_of(path: str | Path, patterns: Iterable[str]) -> list[Path]:
 
 def _read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """The unsigned bytes of an IDX file: magic number, big-endian sizes, values."""
-    with decoding(path, "MNIST's IDX format"):
+    with name_errors(path, "MNIST's IDX format"):
         raw = path.read_bytes()
         raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
     magic, start = bytes((0, 0, 8, dimensions)), 4 + 4 * dimensions
@@ -119,7 +119,7 @@ def _read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 
 
 def pick(arrays: Mapping[str, NDArray[Any]], *names: str) -> tuple[NDArray[Any], ...]:
-    """The arrays of these names."""
+    """The arrays with these names."""
     for name in names:
         if name not in arrays:
             raise ValueError(f"no array {name!r} among {list(arrays)}")
@@ -133,7 +133,7 @@ def of_images(
     classes: int | None = None,
     ids: Any = None,
 ) -> Dataset:
-    """Parts of images and labels as one data set, bytes scaled to [0, 1]."""
+    """Join parts of images and labels to one data set; bytes are scaled to [0, 1]."""
     shapes = sorted({pixels.shape[1:] for pixels, _ in parts})
     if len(shapes) != 1:
         found = f"images of different shapes {shapes}" if shapes else "none of its files found"

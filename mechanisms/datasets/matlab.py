@@ -1,4 +1,4 @@
-"""Numeric arrays of MATLAB 5 files."""
+"""Reader of the numeric arrays in MATLAB 5 files; scipy's reader can crash Python on damaged files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = {1: "<i1", 2: "<u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 
 
 
 def matlab_arrays(raw: memoryview) -> dict[str, NDArray[Any]]:
-    """Real numeric arrays of a MATLAB 5 file, all else is skipped; scipy's reader can crash Python on damaged files."""
+    """Real numeric arrays of a MATLAB 5 file by name; other elements are skipped."""
     if bytes(raw[124:128]) != b"\x00\x01IM":
         raise ValueError("no header of a little-endian MATLAB 5 file")
     arrays = {}
@@ -35,7 +35,7 @@ def matlab_arrays(raw: memoryview) -> dict[str, NDArray[Any]]:
 
 
 def _elements(raw: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Type and bytes of each element; a short one keeps its size in the upper half of its type."""
+    """Type and bytes of each element; a short element has its size in the upper half of its type."""
     start = 0
     while start < len(raw):
         kind, size = struct.unpack_from("<II", raw, start)

@@ -1,6 +1,6 @@
-"""Tables of one's own: numpy archives, Parquet, CSV; and OpenML by name.
+"""Readers of tables: numpy archives, Parquet, CSV, and OpenML by name.
 
-They may hold a column of identifiers, which is never a feature, and labels by name, which a list of classes numbers.
+A table may have a column of identifiers, which is never a feature, and labels by name, which a list of classes numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.datasets.dataset import DataError, Dataset, decoding, numbered
+from mechanisms.datasets.dataset import DataError, Dataset, name_errors, number_labels
 from mechanisms.datasets.formats import of_images, pick
 from mechanisms.validation import INSTALL, require, shorten
 
@@ -27,20 +27,24 @@ __all__ = ["csv", "npz", "openml", "parquet"]
 _Array = NDArray[Any]
 
 LABEL = "label"
+"""Name of the column of labels."""
 
-UNNAMED = " (labels by name need a list of the classes)"
+CLASSES_HINT = " (labels by name need a list of the classes)"
 
 
 def npz(
     path: str | Path, *, ids: str | None = None, leave_out: str | None = None, classes: Sequence[str] | None = None
 ) -> Dataset:
-    """A numpy archive of the arrays ``features`` and, if labelled, ``labels``; features of 3 or 4 axes are images.
+    """A numpy archive with an array ``features`` and, if labelled, ``labels``; features of 3 or 4 axes are images.
 
-    Images of bytes are scaled to [0, 1]; all other numbers stay as they are. Parameters as for `load`; `ids` names
+    Images of bytes are scaled to [0, 1]; other numbers are not changed. Parameters as for `load`; `ids` names
     another array, of text or whole numbers.
     """
-    del leave_out  # features are one array: other arrays never are
-    with decoding(path, "a .npz file, nothing pickled, of the array features, and labels"), open(path, "rb") as stream:
+    del leave_out  # other arrays are never features
+    with (
+        name_errors(path, "a .npz file, nothing pickled, of the array features, and labels"),
+        open(path, "rb") as stream,
+    ):
         archive = np.load(stream, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("one array, not an archive")
@@ -48,7 +52,7 @@ def npz(
         labels = archive.get("labels")
         named = None if ids is None else _npz_ids(pick(archive, ids)[0], ids)
     if labels is not None and classes is not None:
-        labels = numbered(path, labels, classes)
+        labels = number_labels(path, labels, classes)
     if features.ndim in (3, 4):
         return of_images(path, [(features, labels)], "images", ids=named)
     return Dataset(str(path), features, labels, ids=named)
@@ -63,16 +67,16 @@ def _npz_ids(values: _Array, name: str) -> Any:
 def parquet(
     path: str | Path, *, ids: str | None = None, leave_out: str | None = None, classes: Sequence[str] | None = None
 ) -> Dataset:
-    """A Parquet file: if labelled, a column ``label``; one column of lists ``features`` or any number of plain numbers.
+    """A Parquet file with a column of lists ``features`` or columns of numbers, and, if labelled, a column ``label``.
 
-    Without ``features`` every other column of numbers or booleans is a feature, in the file's order; columns of text,
-    dates and the like, and pandas' index, are left out. A list of 0/1 as label means several labels. Parameters as for
-    `load`.
+    Without ``features`` every other column of numbers or booleans is a feature, in the order of the file; columns of
+    other types, such as text or dates, and pandas' index are left out. A list of 0/1 as label means several labels.
+    Parameters as for `load`.
     """
     reader, expected = require("pyarrow.parquet"), "a .parquet file with a column label, and features"
     if int(import_module("pyarrow").__version__.split(".")[0]) < 15:  # CVE-2023-47248: older ones unpickle
         raise ac.MissingExtra(f"pyarrow is older than 15; accepted: {INSTALL.format('mechanisms')}")
-    with decoding(path, expected), open(path, "rb") as stream:
+    with name_errors(path, expected), open(path, "rb") as stream:
         table = reader.ParquetFile(stream, page_checksum_verification=True).read()
         for field in table.schema:
             if hasattr(field.type, "extension_name") or b"ARROW:extension:name" in (field.metadata or {}):
@@ -91,21 +95,21 @@ def parquet(
         labels = read(table, LABEL) if LABEL in names else None
         named = None if ids is None else _words(table, ids).tolist()
     if labels is not None and classes is not None:
-        labels = numbered(path, labels, classes)
+        labels = number_labels(path, labels, classes)
     return Dataset(str(path), features, labels, ids=named)
 
 
 def csv(
     path: str | Path, *, ids: str | None = None, leave_out: str | None = None, classes: Sequence[str] | None = None
 ) -> Dataset:
-    """A table in text with a header, separated by commas (``.csv``) or tabs (``.tsv``), UTF-8.
+    """A text table with a header, separated by commas (``.csv``) or tabs (``.tsv``), in UTF-8.
 
-    If labelled, a column ``label``; every other column is a feature and holds numbers. Anything else is refused by
-    name: no column and no row is left out unasked. Parameters as for `load`.
+    If labelled, it has a column ``label``; every other column is a feature and holds numbers. Anything else is refused
+    with its name: no column and no row is left out silently. Parameters as for `load`.
     """
     reader = require("pyarrow.csv")
     separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
-    with decoding(path, "a table with a header, of a column label and columns of numbers"):
+    with name_errors(path, "a table with a header, of a column label and columns of numbers"):
         names = _header(path, separator)
         words = {name for name in (ids, leave_out, LABEL if classes is not None else None) if name is not None}
         if ids is not None and ids not in names:
@@ -115,13 +119,13 @@ def csv(
         try:
             table = reader.read_csv(
                 path,
-                # one thread, so that errors tell the row
+                # with one thread, errors name the row
                 reader.ReadOptions(use_threads=False),
                 reader.ParseOptions(delimiter=separator, newlines_in_values=True, ignore_empty_lines=False),
                 reader.ConvertOptions(column_types=kinds, check_utf8=True),
             )
         except arrow.ArrowInvalid as error:
-            raise ValueError(_reworded(str(error), names)) from None
+            raise ValueError(_reword(str(error), names)) from None
         chosen = [name for name in names if name not in (LABEL, ids, leave_out)]
         if not chosen:
             raise ValueError(f"no column of numbers beside 'label' among {names}")
@@ -130,18 +134,18 @@ def csv(
         labels = table.column(LABEL).to_numpy() if LABEL in names else None
         named = None if ids is None else table.column(ids).to_pylist()
     if labels is not None and classes is not None:
-        labels = numbered(path, labels, classes)
+        labels = number_labels(path, labels, classes)
     return Dataset(str(path), features, labels, ids=named)
 
 
 def _header(path: str | Path, separator: str) -> list[str]:
-    """Names of the columns; a first row of numbers is none."""
+    """Names of the columns; a first row of numbers is refused."""
     with open(path, encoding="utf-8-sig", newline="") as stream:
         names = next(text_rows.reader(stream, delimiter=separator), [])
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{names.count(name)} columns {name!r}")
-    # a first record in its place would be lost; text among numbers is refused where it is no name of a column
+    # without a header the first record would be lost; rows that mix text and numbers fail later as values
     if names and all(_is_number(name) for name in names):
         found = f"the first row holds the number {shorten(names[0])}"
         raise DataError(f"{path}: {found}; accepted: a header, names of columns")
@@ -158,14 +162,14 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _reworded(text: str, names: list[str]) -> str:
-    """pyarrow's complaint about a value, with the column's name."""
+def _reword(text: str, names: list[str]) -> str:
+    """An error of pyarrow about a value, with the name of the column."""
     found = re.match(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to \w+: invalid value '(.*)'", text)
     if found is None:
         return text
     column, row, value = found.groups()
     where = "" if row is None else f"record {int(row) - 2}: "
-    hint = UNNAMED if names[int(column)] == LABEL else ""
+    hint = CLASSES_HINT if names[int(column)] == LABEL else ""
     return f"{where}column {names[int(column)]!r} holds {shorten(value)}, not a number{hint}"
 
 
@@ -177,16 +181,21 @@ def _refuse_missing(table: Any) -> None:
 
 
 def openml(name: str, *, classes: Sequence[str] | None = None) -> Dataset:
-    """A data set of numeric features from openml.org, by name or number; kept in scikit-learn's cache.
+    """A data set of numeric features from openml.org, by name or number, cached by scikit-learn.
 
-    Named classes are numbered by `classes`, as for `load`; without it in the order of the names that occur, or of their
-    values where all names are numbers.
+    `classes` numbers named classes, as for `load`. Without it they are numbered in the order of their names, or of
+    their values if all names are numbers.
     """
     fetch = require("sklearn.datasets").fetch_openml
     source = f"openml:{name}"
     key = {"data_id": int(name)} if name.isdecimal() else {"name": name}
-    with decoding(source, "a data set of openml.org with numeric features, and a network"), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "A network error occurred", UserWarning)  # the last attempt's error is raised
+    with (
+        name_errors(source, "a data set of openml.org with numeric features, and a network"),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings(
+            "ignore", "A network error occurred", UserWarning
+        )  # the error of the last attempt is raised
         bunch = fetch(**key, as_frame=False, parser="liac-arff", n_retries=1)
         nominal = [column for column in bunch.feature_names if column in (bunch.categories or {})]
         if nominal:
@@ -195,7 +204,7 @@ def openml(name: str, *, classes: Sequence[str] | None = None) -> Dataset:
         if labels.dtype.kind == "O" and None in labels.ravel().tolist():
             raise ValueError("some targets are missing")
         if classes is not None:
-            labels = numbered(source, labels, classes)
+            labels = number_labels(source, labels, classes)
         elif labels.dtype.kind == "O":
             with suppress(ValueError):
                 labels = labels.astype(np.float64)
@@ -204,7 +213,7 @@ def openml(name: str, *, classes: Sequence[str] | None = None) -> Dataset:
 
 
 def _column(table: Any, name: str) -> _Array:
-    """A column of numbers as (n,), or of lists of numbers of one length as (n, length)."""
+    """A column of numbers, shape (n,), or of lists of numbers of equal length, shape (n, length)."""
     if table.column_names.count(name) != 1:
         raise ValueError(f"{table.column_names.count(name)} columns {name!r} among {table.column_names}")
     values, shape = table.column(name).combine_chunks(), (table.num_rows,)
@@ -215,7 +224,7 @@ def _column(table: Any, name: str) -> _Array:
             raise ValueError(f"column {name!r} holds lists of lengths {sorted(map(str, lengths))[:4]}, not of one")
         values, shape = compute.list_flatten(values), (table.num_rows, *lengths)
     if not _is_numeric(values.type):
-        raise ValueError(f"column {name!r} holds {values.type}, not numbers{UNNAMED if name == LABEL else ''}")
+        raise ValueError(f"column {name!r} holds {values.type}, not numbers{CLASSES_HINT if name == LABEL else ''}")
     return cast(_Array, values.to_numpy(zero_copy_only=False).reshape(shape))
 
 

@@ -1,4 +1,4 @@
-"""A convolutional student trained with virtual adversarial training (private-knn, section 3, step 4 and appendix E)."""
+"""A convolutional student with virtual adversarial training (Zhu et al. 2020, section 3, step 4, and App. E)."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Integers, Singles
 from mechanisms.students.network import check_answers
 from mechanisms.validation import check_count, check_features, check_fitted, check_positive, check_real, require
 
 __all__ = ["ConvStudent"]
 
-BATCH = 256
-"""Images that predict and transform hold in memory at once."""
+IMAGES_AT_ONCE = 256
+"""Images that `predict` holds in memory at once."""
 
 
 class ConvStudent:
-    """Learns from answered and unanswered public images; its last hidden layer is the next round's feature map.
+    """A student of answered and unanswered public images; its last hidden layer is the next round's feature map.
 
-    Minimises, over public images x of which some have a released label y (Miyato et al. 2018, eq. 8)::
+    It minimises, over public images x of which some have a released label y (Miyato et al. 2018, eq. 8)::
 
         mean of -log p(y | x) over answered x  +  vat_weight * mean of KL(p(. | x) || p(. | x + r)) over all x
 
     where r, of L2 norm `vat_radius`, is the direction in which the divergence grows fastest, found by one power
-    iteration (their Algorithm 1). Works on released labels and public images only, so it costs no privacy.
+    iteration (their Algorithm 1). It uses only released labels and public images, so it costs no privacy.
 
-    The network is that of private-knn: Table 4 for grey images, Table 5 for colour images.
+    The network is that of Zhu et al. 2020: Table 4 for grey images, Table 5 for colour images.
 
     Parameters
     ----------
@@ -38,23 +38,23 @@ class ConvStudent:
     epochs : int
         Passes over all public images.
     learning_rate : float
-        Of Adam; falls linearly to 0 over the last third of the steps.
+        Learning rate of Adam; it falls linearly to 0 over the last third of the steps.
     batch_size : int
-        Images per step for the second term; the first takes a quarter as many answered ones.
+        Images in each step of the second term; the first term takes a quarter as many answered images.
     vat_radius : float or None
-        Norm of r for pixels in [0, 1]; None is sqrt(d) / 14 for d pixels, which is Miyato et al.'s 2 for MNIST.
+        Norm of r for pixels in [0, 1]; None is sqrt(d) / 14 for d pixels, which for MNIST is 2, as in Miyato et al.
     vat_finite_difference : float
-        Norm of the random step at which the gradient for r is taken. Their 1e-6 finds a weaker r in single
-        precision, where pixels near 1 are 6e-8 apart.
+        Norm of the random step at which the gradient for r is computed. Their 1e-6 finds a weaker r in single
+        precision, in which pixels near 1 are 6e-8 apart.
     vat_weight : float
-        0 trains on answered images alone.
+        Weight of the second term; 0 trains on answered images only.
     rng : int or None
         Seed; None draws a fresh one. The same seed, data and number of threads give the same network.
 
     Attributes
     ----------
     network_ : torch.nn.Sequential
-        Its last layer gives the logits. No layer behaves differently in training.
+        Its last layer gives the logits. All layers are the same in training and prediction.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class ConvStudent:
         self.vat_finite_difference = check_positive("vat_finite_difference", vat_finite_difference)
         self.vat_weight = check_real("vat_weight", vat_weight, "a finite number >= 0", lambda w: 0 <= w < math.inf)
         self.rng = None if rng is None else check_count("rng", rng, 0, 2**63 - 1)
-        _torch()  # missing here, not after the labels have been paid for
+        _torch()  # fail here, not after labels have been paid for
 
     def fit(self, X: object, y: object) -> Self:
         """Train on public images from random weights.
@@ -113,10 +113,10 @@ class ConvStudent:
             generator.seed()
         else:
             generator.manual_seed(self.rng)
-        self.network_ = self._trained(features, answers, generator)
+        self.network_ = self._train(features, answers, generator)
         return self
 
-    def predict(self, X: object) -> NDArray[np.int64]:
+    def predict(self, X: object) -> Integers:
         """The most probable labels of images.
 
         Raises
@@ -125,17 +125,17 @@ class ConvStudent:
             `fit` was not called, or `X` is not as described there.
         """
         features = self._check_pixels(X)
-        labels: NDArray[np.int64] = np.argmax(self._outputs(features, "predict", layers=None), axis=1)
+        labels: Integers = np.argmax(self._outputs(features, "predict", layers=None), axis=1)
         return labels
 
-    def transform(self, X: object) -> NDArray[np.float32]:
+    def transform(self, X: object) -> Singles:
         """Activations of the last hidden layer, of shape (n, 192); parameters and errors as for `predict`.
 
-        One image at a time: what a private record's features round to must depend on no other record.
+        One image at a time: the rounding of a private record's features must not depend on other records.
         """
         return self._outputs(self._check_pixels(X), "transform", layers=-1, batch=1)
 
-    def _check_pixels(self, X: object) -> NDArray[np.float32]:
+    def _check_pixels(self, X: object) -> Singles:
         features = check_features(X)
         width = math.prod(self.images)
         if features.shape[1] != width:
@@ -147,22 +147,20 @@ class ConvStudent:
             raise ac.ParameterError(f"X[{int(np.argmin(inside))}] has pixels out of range; accepted: [0, 1]")
         return features
 
-    def _tensor(self, features: NDArray[np.float32]) -> Any:
+    def _tensor(self, features: Singles) -> Any:
         """A batch of images as a tensor of shape (n, channels, height, width)."""
         height, width, *channels = self.images
         images = features.reshape(len(features), height, width, *channels or (1,))
         return _torch().tensor(images, device="cpu").permute(0, 3, 1, 2)
 
-    def _outputs(
-        self, features: NDArray[np.float32], name: str, layers: int | None, batch: int = BATCH
-    ) -> NDArray[np.float32]:
+    def _outputs(self, features: Singles, name: str, layers: int | None, batch: int = IMAGES_AT_ONCE) -> Singles:
         check_fitted(hasattr(self, "network_"), f"{name}(X)")
         part = self.network_[:layers]
         with _torch().no_grad():
             pieces = (features[i : i + batch] for i in range(0, max(len(features), 1), batch))
             return np.concatenate([part(self._tensor(piece)).numpy() for piece in pieces])
 
-    def _trained(self, features: NDArray[np.float32], answers: NDArray[np.int64], generator: Any) -> Any:
+    def _train(self, features: Singles, answers: Integers, generator: Any) -> Any:
         torch = _torch()
         network = _network(self.images, self.n_classes, generator)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
@@ -186,8 +184,8 @@ class ConvStudent:
                 raise ac.ParameterError(f"learning_rate = {self.learning_rate!r} diverges; accepted: a smaller one")
         return network
 
-    def _roughness(self, network: Any, features: NDArray[np.float32], generator: Any) -> Any:
-        """Mean of KL(p(. | x) || p(. | x + r)), in which p(. | x) and r are held fixed (Miyato et al., eq. 5 to 7)."""
+    def _roughness(self, network: Any, features: Singles, generator: Any) -> Any:
+        """Mean of KL(p(. | x) || p(. | x + r)) for fixed p(. | x) and r (Miyato et al. 2018, eq. 5 to 7)."""
         pixels = self._tensor(features)
         with _torch().no_grad():
             logits = network(pixels)
@@ -196,17 +194,18 @@ class ConvStudent:
 
 
 def _divergence(p: Any, q: Any) -> Any:
-    """KL(p || q) of each pair of rows of logits."""
+    """KL(p || q) for each pair of rows of logits."""
     log = _torch().nn.functional.log_softmax
     log_p, log_q = log(p, dim=1), log(q, dim=1)
     return (log_p.exp() * (log_p - log_q)).sum(dim=1)
 
 
 def _perturbation(network: Any, pixels: Any, logits: Any, radius: float, step: float, generator: Any) -> Any:
-    """Steps of norm `radius` to where the network's answer changes most (Miyato et al. 2018, Algorithm 1).
+    """Steps of norm `radius` in which the network's answer changes most (Miyato et al. 2018, Algorithm 1).
 
-    One power iteration for the largest eigenvector of the divergence's Hessian: its product with a random direction
-    is a gradient at a small step. Where single precision leaves no gradient, the random direction stays.
+    One power iteration for the leading eigenvector of the Hessian of the divergence: the product of the Hessian with a
+    random direction is a gradient at a small step. If the gradient is 0 in single precision, the random direction is
+    kept.
     """
     torch = _torch()
     noise = torch.randn(pixels.shape, generator=generator, device="cpu", dtype=pixels.dtype)
@@ -216,17 +215,17 @@ def _perturbation(network: Any, pixels: Any, logits: Any, radius: float, step: f
 
 
 def _unit(vectors: Any, instead: Any) -> Any:
-    """Each image scaled to norm 1; those that vanish are replaced. Squares of tiny numbers would underflow."""
+    """Each image scaled to norm 1, or `instead` where it is 0; the first division avoids underflow of squares."""
     largest = vectors.abs().amax(dim=(1, 2, 3), keepdim=True)
     vectors = _torch().where(largest > 0, vectors / largest, instead)
     return vectors / vectors.square().sum(dim=(1, 2, 3), keepdim=True).sqrt()
 
 
 def _network(images: tuple[int, ...], n_classes: int, generator: Any) -> Any:
-    """Random network of private-knn's Table 4 (grey) or 5 (colour).
+    """Random network of Zhu et al. 2020, Table 4 (grey) or Table 5 (colour).
 
-    What the tables leave open is as in PATE's networks, which they replicate: zero padding keeps the size, and the
-    third and sixth of the seven convolutions have stride 2.
+    What the tables leave open is as in the networks of PATE, which they replicate: zero padding keeps the size, and
+    the third and sixth of the seven convolutions have stride 2.
     """
     nn = _torch().nn
     blank = {"device": "meta", "dtype": _torch().float32}  # PyTorch's own initialisation would draw from a global seed

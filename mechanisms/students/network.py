@@ -1,4 +1,4 @@
-"""Students: classifiers trained on public points and their released labels, at no further privacy cost."""
+"""What a student is, and a small neural network as the default student."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import warnings
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.estimator import Parameters
 from mechanisms.validation import (
     check_count,
@@ -23,21 +23,21 @@ from mechanisms.validation import (
 __all__ = ["NetworkStudent", "Student", "check_answers"]
 
 UNANSWERED = -1
-"""scikit-learn's mark of a record without a label."""
+"""The label of points without a label, as in scikit-learn."""
 
 
 class Student(Protocol):
-    """What a round needs of a student. The last hidden layer is the next round's feature map."""
+    """Interface of a student; its last hidden layer is the feature map of the next round."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from all public points (m, d) and their labels (m,), -1 where there is none."""
+        """Learn from all public points (m, d) and their labels (m,), -1 for points without one."""
         ...
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: Any) -> Integers:
         """Labels of (n, d) points."""
         ...
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: Any) -> Singles:
         """Last hidden layer (n, h) at (n, d) points."""
         ...
 
@@ -45,21 +45,22 @@ class Student(Protocol):
 class NetworkStudent(Parameters):
     """A small neural network that learns from answered and unanswered public points alike.
 
-    Labels first spread over the graph of nearest public neighbours (Zhou et al. 2004), which fills in unanswered
-    points and outvotes wrong answers; then a network with one hidden layer learns all of them. Both by scikit-learn.
+    First, labels spread over the graph of nearest public neighbours (Zhou et al. 2004), which labels unanswered points
+    and corrects some wrong answers. Then a network with one hidden layer learns all these labels. Both steps use
+    scikit-learn.
 
     Parameters
     ----------
     hidden : int
         Width of the hidden layer.
     n_neighbors : int
-        Neighbours in the graph of public points.
+        Number of neighbours of a point in the graph.
     clamping : float
         Share of its label that a point takes from its neighbours; in (0, 1).
     max_iter : int
-        Passes over the points.
+        Most passes of the network over the points.
     seed : int
-        Students are made reproducible: they draw nothing that needs to stay secret.
+        Seed of the network; nothing that it draws needs to be secret.
 
     Raises
     ------
@@ -77,7 +78,7 @@ class NetworkStudent(Parameters):
         self.clamping = check_real("clamping", clamping, "(0, 1)", lambda share: 0 < share < 1)
         self.max_iter = check_count("max_iter", max_iter, 1)
         self.seed = check_count("seed", seed, 0, 2**32 - 1)
-        require("sklearn")  # missing here, not after the labels have been paid for
+        require("sklearn")  # fail here, not after labels have been paid for
 
     def fit(self, X: object, y: object) -> Self:
         """Learn from public points.
@@ -96,16 +97,16 @@ class NetworkStudent(Parameters):
         labels = check_answers(y, len(points))
         self.width_ = points.shape[1]
         self.centre_, self.spread_ = points.mean(axis=0), max(float(points.std()), 1e-12)
-        scaled = self._scaled(points)
+        scaled = self._scale(points)
         self.labels_ = self._spread_labels(scaled, labels)
         self.network_ = require("sklearn.neural_network").MLPClassifier(
             (self.hidden,), alpha=1e-2, max_iter=self.max_iter, random_state=self.seed
         )
-        with _quiet(), few_threads(scaled.size):
+        with _suppress_warnings(), few_threads(scaled.size):
             self.network_.fit(scaled, self.labels_)
         return self
 
-    def predict(self, X: object) -> NDArray[np.int64]:
+    def predict(self, X: object) -> Integers:
         """Labels of (n, d) points.
 
         Raises
@@ -118,49 +119,49 @@ class NetworkStudent(Parameters):
             return np.empty(0, np.int64)
         return np.asarray(self.network_.predict(points), np.int64)
 
-    def predict_proba(self, X: object) -> NDArray[np.float64]:
-        """Chances (n, c) of the labels that it learnt at (n, d) points; errors as for `predict`."""
+    def predict_proba(self, X: object) -> Floats:
+        """Probabilities (n, c) of the learnt labels at (n, d) points; errors as for `predict`."""
         points = self._points(X, "predict_proba")
         return np.asarray(self.network_.predict_proba(points), np.float64)
 
-    def transform(self, X: object) -> NDArray[np.float32]:
-        """Hidden layer (n, hidden) at (n, d) points, each row by itself; errors as for `predict`."""
+    def transform(self, X: object) -> Singles:
+        """Hidden layer (n, hidden) at (n, d) points, computed row by row; errors as for `predict`."""
         points = self._points(X, "transform")
-        # products of their own: in one for all rows, a record more would change the last bits of others, and
-        # with them who is nearest
+        # one product for each row: in a common product another record could change the last bits of a row, and so
+        # which records are nearest
         products = np.matmul(points[:, None, :], self.network_.coefs_[0])[:, 0]
         hidden = products + self.network_.intercepts_[0]
-        active: NDArray[np.float32] = np.maximum(hidden, 0).astype(np.float32)
+        active: Singles = np.maximum(hidden, 0).astype(np.float32)
         return active
 
-    def _points(self, X: object, use: str) -> NDArray[np.float32]:
-        """As the network saw them."""
+    def _points(self, X: object, use: str) -> Singles:
+        """Checked points, scaled as for the network."""
         check_fitted(hasattr(self, "network_"), f"{use}(X)")
-        return self._scaled(check_queries(X, self.width_))
+        return self._scale(check_queries(X, self.width_))
 
-    def _scaled(self, points: NDArray[np.float32]) -> NDArray[np.float32]:
-        scaled: NDArray[np.float32] = ((points - self.centre_) / self.spread_).astype(np.float32)
+    def _scale(self, points: Singles) -> Singles:
+        scaled: Singles = ((points - self.centre_) / self.spread_).astype(np.float32)
         return scaled
 
-    def _spread_labels(self, points: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Labels of all points; where the graph does not reach, the nearest answered point's."""
+    def _spread_labels(self, points: Singles, labels: Integers) -> Integers:
+        """Labels of all points; one that the graph does not connect to an answer gets the nearest answer."""
         semi = require("sklearn.semi_supervised")
         neighbours = min(self.n_neighbors, len(points))
         graph = semi.LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.clamping, max_iter=1000)
-        with _quiet(), few_threads(points.size):
+        with _suppress_warnings(), few_threads(points.size):
             graph.fit(points, labels)
-        found: NDArray[np.int64] = np.asarray(graph.transduction_, np.int64)
+        spread: Integers = np.asarray(graph.transduction_, np.int64)
         unreached = ~np.isfinite(graph.label_distributions_).all(axis=1) | (graph.label_distributions_.sum(axis=1) == 0)
         if unreached.any():
             answered = np.flatnonzero(labels != UNANSWERED)
             near = require("sklearn.neighbors").NearestNeighbors(n_neighbors=1).fit(points[answered])
             closest = near.kneighbors(points[unreached], return_distance=False)[:, 0]
-            found[unreached] = labels[answered[closest]]
-        return found
+            spread[unreached] = labels[answered[closest]]
+        return spread
 
 
-def check_answers(y: object, n: int) -> NDArray[np.int64]:
-    """Labels (n,) of which at least one is an answer; -1 marks the others."""
+def check_answers(y: object, n: int) -> Integers:
+    """Labels (n,), at least one of them not -1."""
     labels = np.asarray(y)
     if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min(initial=0) < UNANSWERED:
         found = f"{labels.dtype} values of shape {labels.shape}"
@@ -170,6 +171,6 @@ def check_answers(y: object, n: int) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def _quiet() -> Any:
-    """scikit-learn's warnings say that an iteration could go on, or that the graph has unreached points."""
+def _suppress_warnings() -> Any:
+    """Suppress scikit-learn's warnings about convergence and unconnected points."""
     return warnings.catch_warnings(action="ignore")

@@ -225,7 +225,8 @@ def no_clipping(broken, seed):
 
 def individual(make, canary, parameters, queries, *, runs, delta, seed):
     others = canary.neighbours[1][1][1:].tolist()
-    score = individual_score(**{name: parameters[name] for name in SCORED}, labels=others, n_classes=2, retiring=False)
+    promised = mx.IndividualKNN(**parameters, threshold=0.5)
+    score = individual_score(promised, others, 2, retiring=False)
 
     def mechanism(data, rng):
         model = make(**parameters, threshold=0.5, n_classes=2, rng=rng).fit(*data)
@@ -233,11 +234,8 @@ def individual(make, canary, parameters, queries, *, runs, delta, seed):
         return score(model.counts_, labels)
 
     found = audited(mechanism, canary.neighbours, runs=runs, delta=delta, seed=seed)
-    promise = mx.IndividualKNN(**parameters, threshold=0.5).guarantee(delta)
+    promise = promised.guarantee(delta)
     return ac.GaussianDP((2 * parameters["budget"]) ** 0.5), promise.epsilon, found
-
-
-SCORED = ("budget", "count_sigma", "vote_sigma", "min_count")
 
 
 def one_unit(broken, seed):

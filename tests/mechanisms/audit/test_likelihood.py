@@ -73,13 +73,13 @@ def test_numbers_by_their_densities():
 
 
 def test_individual_records_retire_in_the_score_as_promised():
-    settings = {"budget": 0.5, "count_sigma": 1.0, "vote_sigma": 1e6, "min_count": 0.1, "labels": [1], "n_classes": 2}
+    knn = mx.IndividualKNN(budget=0.5, threshold=0.5, count_sigma=1.0, vote_sigma=1e6, min_count=0.1)
     counts = [1.3, 0.8, 2.0]
     one = stats.norm.logpdf(1.3, 1, 1) - stats.norm.logpdf(1.3, 0, 1)
-    assert individual_score(**settings)(counts, [0, 1, 0]) == pytest.approx(one, abs=1e-4)
+    assert individual_score(knn, [1], 2)(counts, [0, 1, 0]) == pytest.approx(one, abs=1e-4)
     each = sum(stats.norm.logpdf(c, 1, 1) - stats.norm.logpdf(c, 0, 1) for c in counts)
-    assert individual_score(**settings, retiring=False)(counts, [0, 1, 0]) == pytest.approx(each, abs=1e-4)
-    at_least = individual_score(**settings)([0.1], [0])
+    assert individual_score(knn, [1], 2, retiring=False)(counts, [0, 1, 0]) == pytest.approx(each, abs=1e-4)
+    at_least = individual_score(knn, [1], 2)([0.1], [0])
     assert at_least == pytest.approx(stats.norm.logcdf(0.1, 1, 1) - stats.norm.logcdf(0.1, 0, 1), abs=1e-4)
 
 
