@@ -50,7 +50,7 @@ def local_randomizer(
         raise ac.ParameterError(
             f"mechanism = 'concatenation'; accepted: {', '.join(RANDOMIZER_NAMES)}. One report on queries and labels "
             "side by side carries no information on their product: if both are true, the product of its two estimates "
-            "has mean -(1/l)/(p-1/l) instead of 1"
+            "has mean -(1/l)/(p-1/l), not 1"
         )
     if name not in RANDOMIZER_NAMES:
         raise ac.ParameterError(f"mechanism = {name!r}; accepted: {', '.join(RANDOMIZER_NAMES)}")
