@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from accountant.errors import AccountantError, CalibrationError
+from accountant.numerics.roots import LOGARITHM, narrow
 
 __all__ = ["solve"]
 
@@ -62,16 +63,8 @@ def solve(
         return seen[x]
 
     fails, meets = _bracket(at, seen, low, high, _start(at, low, high, start, integer), integer)
-    while fails is not None and abs(meets - fails) > (1 if integer else TOLERANCE * min(fails, meets)):
-        x = _between(fails, meets, at(fails), at(meets), len(seen))
-        if integer:
-            x = min(max(float(round(x)), min(fails, meets) + 1), max(fails, meets) - 1)
-        if x in (fails, meets):
-            break
-        if at(x) <= 0:
-            meets = x
-        else:
-            fails = x
+    if fails is not None:
+        _, meets = narrow(at, (fails, meets), LOGARITHM, fine=TOLERANCE, turn=len(seen), whole=integer)
     _refuse_if_not_monotone(seen, slack)
     return meets
 
@@ -104,18 +97,6 @@ def _start(at: Callable[[float], float], low: float, high: float, start: float, 
                 first = first or error
     assert first is not None
     raise first
-
-
-def _between(fails: float, meets: float, above: float, below: float, turn: int) -> float:
-    """Next point, on a log scale: by interpolation, drawn a little past the root, and every third by halving."""
-    a, b = math.log(fails), math.log(meets)
-    share = 0.5
-    if turn % 3 and math.isfinite(above) and above - below > 0:
-        share = above / (above - below)
-        # aim just past the estimate, alternately to either side, so that both ends close in
-        nudge = 0.25 * TOLERANCE / abs(b - a)
-        share = min(max(share + (nudge if turn % 3 == 1 else -nudge), nudge), 1 - nudge)
-    return math.exp(a + share * (b - a))
 
 
 def _bracket(

@@ -15,12 +15,13 @@ from accountant.adjacency import Adjacency
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
-from accountant.events.subsampled_moments import moments
+from accountant.events.subsampled_moments import log_at_branch, moments
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.quadrature import gauss_legendre
+from accountant.numerics.quadrature import WIDEST_STRIP, gauss_legendre, trapezoid_step
 from accountant.numerics.special import (
     divergence_from_log_mean,
     log_mean_excess,
+    log_mixture_ratio_at,
     log_relative_excess,
     logaddexp,
     mills_ratio,
@@ -180,21 +181,9 @@ def _mills_slope(z: FloatArray) -> FloatArray:
 
 
 @Kernel
-def log_ratio(rate: float, mu: float, y: float) -> float:
-    """log( 1 - g + g e^l ) with l = mu y - mu^2/2, the log-ratio of the mixture to N(0, 1) at y."""
-    loss = mu * y - 0.5 * mu * mu
-    if loss > 600.0:
-        return loss + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-loss))
-    change = rate * math.expm1(loss)
-    if change < -0.5:
-        return math.log((1.0 - rate) + rate * math.exp(loss))
-    return math.log1p(change)
-
-
-@Kernel
 def log_term(b: float, rate: float, mu: float, y: float) -> float:
     """Log of the integrand: standard normal density times phi_a(u)/b."""
-    u = log_ratio(rate, mu, y)
+    u = log_mixture_ratio_at(rate, mu * y - 0.5 * mu * mu)
     if u > 40.0:
         # u = mu y - mu^2/2 + log g + ..., and -y^2/2 + mu y - mu^2/2 is a square
         rest = math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(0.5 * mu * mu - mu * y))
@@ -205,7 +194,7 @@ def log_term(b: float, rate: float, mu: float, y: float) -> float:
 @Kernel
 def pull(b: float, rate: float, mu: float, y: float) -> float:
     """d/dy log( phi_a(u(y))/b ): the integrand is stationary where this equals y."""
-    u = log_ratio(rate, mu, y)
+    u = log_mixture_ratio_at(rate, mu * y - 0.5 * mu * mu)
     if u == 0.0:
         return 0.0
     share = 1.0 - (1.0 - rate) * math.exp(-u)  # u'(y)/mu
@@ -266,8 +255,8 @@ def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
 
     Trapezoidal rule on the whole line (Trefethen & Weideman 2014, Thm 5.1): the integrand is analytic in a
     strip of half-width D, beyond which either (1 - g + g e^l)^a branches (at pi/mu) or the step no longer
-    gains; on its edge it is at most e^{D^2/2} times its real size, so a step h = 2 pi D / (44 + D^2/2)
-    leaves a relative error below e^-44 times the growth of phi_a off the axis.
+    gains; on its edge it is at most e^{D^2/2} times its real size, so `trapezoid_step` leaves a relative error
+    below e^-44 times the growth of phi_a off the axis. g is the rate, l = mu y - mu^2/2 and u = log(1 - g + g e^l).
     """
     quick = moments(b, mu, rate)[0]
     if quick > 0.0:
@@ -314,18 +303,10 @@ def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
             high = max(min(high, pull(b, rate, mu, high)), low)
             if previous - high < 1e-3:
                 break
-    full = 8.976
-    half_width = min(math.pi / mu, full)
-    coarse = 2.0 * math.pi * full / (44.0 + 0.5 * full * full)
-    total = trapezoid(b, rate, mu, coarse, low, high)
-    if half_width < full:
-        # the branch cuts stand above and below y*; where the integrand is negligible there, so are they
-        # there |1 + g x| <= 2 (1-g), |log(1 + g x)| <= 4, and phi_a/b is at most (2 + 2a)/b or, for b < 1/4, e^4
-        size = 4.0 if b < 0.25 else math.log((2.0 + 2.0 * a) / b)
-        at_crossing = -0.5 * crossing**2 + max(0.0, a * math.log(2.0 * (1.0 - rate))) + size
-        if at_crossing > total - 45.0:
-            fine = 2.0 * math.pi * half_width / (44.0 + 0.5 * half_width * half_width)
-            total = trapezoid(b, rate, mu, fine, low, high)
+    total = trapezoid(b, rate, mu, trapezoid_step(WIDEST_STRIP), low, high)
+    # where the integrand is negligible at its branch points, so are they
+    if math.pi / mu < WIDEST_STRIP and log_at_branch(b, rate, mu) > total - 45.0:
+        total = trapezoid(b, rate, mu, trapezoid_step(math.pi / mu), low, high)
     return total
 
 

@@ -11,97 +11,18 @@ import math
 import numpy as np
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.quadrature import gauss_legendre
-from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
+from accountant.numerics.special import (
+    divergence_from_log_mean,
+    log_mean_excess,
+    log_mixture_ratio_at,
+    log_phi_steps,
+    logaddexp,
+)
 
-__all__ = ["likely_pair", "log_steps", "pair_at", "screening_curve", "screening_limit", "worst_pair"]
+__all__ = ["likely_pair", "pair_at", "screening_curve", "screening_limit", "worst_pair"]
 
-NODES, WEIGHTS = gauss_legendre(16)
 SLACK = 1e-13
 """Part of a log mean that counts as rounding."""
-
-
-@Kernel
-def log_mills(x: float) -> float:
-    """log( Phi(x)/phi(x) )."""
-    z = -x / math.sqrt(2.0)
-    if z < 5.0:
-        return 0.2257913526447274 + z * z + math.log(math.erfc(z))  # log sqrt(pi/2)
-    # Laplace's continued fraction for sqrt(pi) e^{z^2} erfc(z); at z >= 5 it has converged after 40 steps
-    fraction = z
-    for n in range(40, 0, -1):
-        fraction = z + 0.5 * n / fraction
-    return -0.34657359027997264 - math.log(fraction)  # log sqrt(1/2)
-
-
-@Kernel
-def log_phi(x: float) -> float:
-    """log Phi(x)."""
-    if x > 0.0:
-        return math.log1p(-0.5 * math.erfc(x / math.sqrt(2.0)))
-    if x > -30.0:
-        return math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
-    return log_mills(x) - 0.5 * x * x - 0.9189385332046727
-
-
-@Kernel
-def density_share(left: float, h: float) -> float:
-    """Integral of the normal density over [left, left + h], divided by its value at left."""
-    middle = left + 0.5 * h
-    if h <= 0.2 and h * abs(middle) <= 0.3:
-        # Taylor's series about the middle: sum of He_{2n}(m) (h/2)^{2n}/(2n+1)!
-        m = middle * middle
-        s = 0.25 * h * h
-        h4 = m * m - 6 * m + 3
-        h6 = m * m * m - 15 * m * m + 45 * m - 15
-        h8 = m**4 - 28 * m**3 + 210 * m * m - 420 * m + 105
-        h10 = m**5 - 45 * m**4 + 630 * m**3 - 3150 * m * m + 4725 * m - 945
-        series = 1 + s * ((m - 1) / 6 + s * (h4 / 120 + s * (h6 / 5040 + s * (h8 / 362880 + s * h10 / 39916800))))
-        return math.exp(-0.5 * h * (left + 0.25 * h)) * h * series
-    total = 0.0
-    for i in range(NODES.size):
-        s = h * NODES[i]
-        total += WEIGHTS[i] * math.exp(-s * (left + 0.5 * s))
-    return h * total
-
-
-@Kernel
-def log_steps(x: float, h: float) -> tuple[float, float, float, float]:
-    """log Phi(x), log Phi(-x), log Phi(x+h)/Phi(x) > 0 and log Phi(-x-h)/Phi(-x) < 0, each without cancellation."""
-    mirrored = x + 0.5 * h > 0.0
-    left = -x - h if mirrored else x  # the middle of [left, left + h] is at or below 0
-    if left > -7.0:
-        log_left = math.log(0.5 * math.erfc(left / -math.sqrt(2.0)))
-        mills = log_left + 0.5 * left * left + 0.9189385332046727
-    else:
-        log_left, mills = log_phi(left), log_mills(left)
-    below = math.exp(log_left)
-    log_right = math.log1p(-below)
-    if h <= 8.0 and h * abs(left) <= 4.0:
-        up = math.log1p(math.exp(-mills) * density_share(left, h))
-    else:
-        # phi(left+h)/phi(left) is exact; the logs of Mills' ratios are small beside it
-        up = -h * (left + 0.5 * h) + log_mills(left + h) - mills if left + h < 5.0 else log_phi(left + h) - log_left
-    lost = math.exp(log_left + up if h < 1.0 else log_phi(left + h)) * -math.expm1(-up) / (1.0 - below)
-    down = math.log1p(-lost) if lost < 0.5 else log_phi(-left - h) - log_right
-    if mirrored and h > 1.0:
-        return log_phi(x), log_phi(-x), -down, -up
-    if mirrored:
-        return log_right + down, log_left + up, -down, -up
-    return log_left, log_right, up, down
-
-
-@Kernel
-def mixed(rate: float, u: float) -> float:
-    """log(1 - g + g e^u), which keeps its digits at rate 1."""
-    if rate == 1.0:
-        return u
-    if u > 600.0:
-        return u + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-u))
-    change = rate * math.expm1(u)
-    if change < -0.5:
-        return math.log((1.0 - rate) + rate * math.exp(u))
-    return math.log1p(change)
 
 
 @Kernel
@@ -113,14 +34,14 @@ def size(b: float, u: float, backward: bool) -> float:
 @Kernel
 def pair_at(t: float, sigma: float, threshold: float, rate: float) -> tuple[float, float, float, float]:
     """(log q_pass, log q_fail, log p/q of passing, of failing unsampled) for Q at count t and P at t + 1."""
-    log_pass, log_fail, up, down = log_steps((t - threshold) / sigma, 1.0 / sigma)
-    return log_pass, log_fail, mixed(rate, up), down
+    log_pass, log_fail, up, down = log_phi_steps((t - threshold) / sigma, 1.0 / sigma)
+    return log_pass, log_fail, log_mixture_ratio_at(rate, up), down
 
 
 @Kernel
 def log_mean_of(b: float, pair: tuple[float, float, float, float], rate: float) -> float:
     """log E_Q[phi_a/b] of a pair, or log E_P with P and Q exchanged if that is larger."""
-    failed = mixed(rate, pair[3])
+    failed = log_mixture_ratio_at(rate, pair[3])
     forward = logaddexp(pair[0] + size(b, pair[2], False), pair[1] + size(b, failed, False))
     if rate == 1.0:
         return forward  # the mirrored side holds the pair backwards
@@ -144,27 +65,28 @@ def bound_between(
 
     For either outcome the log of its term is log Phi(+-x) + s(u) with s = `size`. log Phi is concave. The log-ratio
     of passing is convex in x (the integral over [x, x+h] of the hazard phi/Phi, which is convex: Sampford 1953), and
-    stays so after `mixed`, which is convex and increasing; so it lies below its chord. The log-ratio of failing is
-    minus a convex function, which lies above its chord; `mixed` keeps the order. s is increasing and concave in |u|
-    for u of one sign: forwards phi_a(u) is the integral from 0 to |u| of a (e^{a r} - e^r) or a (e^{-r} - e^{-a r}),
-    backwards of b (e^r - e^{-b r}) or b (e^{b r} - e^{-r}), all log-concave, and so are such integrals (Prekopa 1973).
-    The failing ratio in absolute value, -mixed(-w), is concave and increasing in w. Hence each term's log is at most
+    stays so after m(w) = log(1 - g + g e^w), which is convex and increasing; so it lies below its chord. The log-ratio
+    of failing is minus a convex function, which lies above its chord; m keeps the order. s is increasing and concave in
+    |u| for u of one sign: forwards phi_a(u) is the integral from 0 to |u| of a (e^{a r} - e^r) or of
+    a (e^{-r} - e^{-a r}), backwards of b (e^r - e^{-b r}) or of b (e^{b r} - e^{-r}). All of these are log-concave, and
+    so are such integrals (Prékopa 1973).
+    The failing ratio in absolute value, -m(-w), is concave and increasing in w. Hence each term's log is at most
     log Phi + s(chord), a concave function of x, and that is at most the line through its values at one end and in
     the middle, drawn on beyond the middle. The sum of exponentials of lines is convex: largest at an end.
     """
     share = (middle - low) / (high - low)
     forth, back = (1.0 - share) / share, share / (1.0 - share)
     passed = log_pass + size(b, at_low[2] + share * (at_high[2] - at_low[2]), backward)
-    failed = log_fail + size(b, mixed(rate, at_low[3] + share * (at_high[3] - at_low[3])), backward)
+    failed = log_fail + size(b, log_mixture_ratio_at(rate, at_low[3] + share * (at_high[3] - at_low[3])), backward)
     return max(
         logaddexp(passed, failed),
         logaddexp(
             beyond(passed, at_low[0] + size(b, at_low[2], backward), forth),
-            beyond(failed, at_low[1] + size(b, mixed(rate, at_low[3]), backward), forth),
+            beyond(failed, at_low[1] + size(b, log_mixture_ratio_at(rate, at_low[3]), backward), forth),
         ),
         logaddexp(
             beyond(passed, at_high[0] + size(b, at_high[2], backward), back),
-            beyond(failed, at_high[1] + size(b, mixed(rate, at_high[3]), backward), back),
+            beyond(failed, at_high[1] + size(b, log_mixture_ratio_at(rate, at_high[3]), backward), back),
         ),
     )
 
@@ -293,7 +215,7 @@ def screening_limit(sigma: float, threshold: float, low: float, high: float, rat
         bottom, top = (low, high) if sign > 0.0 else (-high, -low)
         for t in (bottom, top - 1.0):
             _, _, passed, failed = pair_at(t, sigma, sign * threshold, rate)
-            worst = max(worst, passed, -mixed(rate, failed))
+            worst = max(worst, passed, -log_mixture_ratio_at(rate, failed))
     return worst
 
 

@@ -47,6 +47,7 @@ from accountant.events.parameters import Range
 from accountant.events.randomized_response import PureDP, RandomizedResponse, bernoulli_log_profile, finite_law_curve
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.roots import bisect_whole
 from accountant.numerics.special import deviance, log_binomial_pmf
 
 __all__ = ["Blanket", "Shuffled", "blanket", "clones", "local_epsilon", "log_shuffled_delta"]
@@ -196,11 +197,11 @@ class Counts(NamedTuple):
 def edge(n: float, p: float, log_tail: float, upper: bool) -> float:
     """The count from which (to which) on Chernoff's bound is below log_tail; n + 1 (-1) if there is none."""
     inside, outside = (math.floor(n * p), math.floor(n) + 1) if upper else (math.ceil(n * p), -1)
-    while abs(outside - inside) > 1:
-        middle = (inside + outside) // 2
-        beyond = 0 < middle < n and chernoff(n, float(middle), p) < log_tail
-        inside, outside = (inside, middle) if beyond else (middle, outside)
-    return float(outside)
+
+    def beyond(count: int) -> bool:
+        return 0 < count < n and chernoff(n, float(count), p) < log_tail
+
+    return float(bisect_whole(beyond, inside, outside)[1])
 
 
 @lru_cache(maxsize=32)

@@ -9,24 +9,34 @@ from __future__ import annotations
 import math
 
 from accountant.numerics.kernel import Kernel
+from accountant.numerics.quadrature import WIDEST_STRIP, trapezoid_step
 from accountant.numerics.special import exp_excess, log1p_and_excess
 
-__all__ = ["moments", "spacing", "terms"]
+__all__ = ["log_at_branch", "moments", "terms"]
+
+
+@Kernel
+def log_at_branch(b: float, rate: float, mu: float) -> float:
+    """Log of a bound on the integrand of `subsampled_gaussian_log_mean` where its logarithm branches.
+
+    The branch points stand above and below y*, where the two components cross. There |1 + g x| <= 2 (1-g) and
+    |log(1 + g x)| <= 4, and phi_a/b is at most (2 + 2a)/b or, for b < 1/4, e^4.
+    """
+    crossing = 0.5 * mu + math.log((1.0 - rate) / rate) / mu
+    size = 4.0 if b < 0.25 else math.log((4.0 + 2.0 * b) / b)
+    return -0.5 * crossing**2 + max(0.0, (1.0 + b) * math.log(2.0 * (1.0 - rate))) + size
 
 
 @Kernel
 def spacing(b: float, mu: float, rate: float) -> float:
     """Step of the trapezoidal rule; see `subsampled_gaussian_log_mean`, whose two cases these are."""
-    full = 8.976
-    half_width = min(math.pi / mu, full)
-    if half_width < full and b >= 1.0:
+    half_width = min(math.pi / mu, WIDEST_STRIP)
+    if half_width < WIDEST_STRIP and b >= 1.0:
         # E[phi_a/b] grows with b: at least its value at order 2, g^2 (e^{mu^2} - 1)
         total = 2.0 * math.log(rate) + math.log(math.expm1(mu * mu))
-        crossing = 0.5 * mu + math.log((1.0 - rate) / rate) / mu
-        at_crossing = -0.5 * crossing**2 + max(0.0, (1.0 + b) * math.log(2.0 * (1.0 - rate)))
-        if at_crossing + math.log((4.0 + 2.0 * b) / b) <= total - 45.0:
-            half_width = full
-    return 2.0 * math.pi * half_width / (44.0 + 0.5 * half_width * half_width)
+        if log_at_branch(b, rate, mu) <= total - 45.0:
+            half_width = WIDEST_STRIP
+    return trapezoid_step(half_width)
 
 
 @Kernel

@@ -1,4 +1,4 @@
-"""Searches for roots and minima in a bracket that only ever narrows."""
+"""Searches for roots and minima: every bracket only ever narrows, and its ends were evaluated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,28 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Interval", "crossing"]
+import numpy as np
+from numpy.typing import NDArray
+
+from accountant.numerics.kernel import FloatArray, Kernel
+
+__all__ = [
+    "LOGARITHM",
+    "SQUARE",
+    "Coordinate",
+    "Interval",
+    "bisect",
+    "bisect_by_arrays",
+    "bisect_whole",
+    "find_crossing",
+    "golden_bracket",
+    "golden_step",
+    "minimise",
+    "narrow",
+]
+
+GOLDEN = 0.6180339887498949
+"""(sqrt(5) - 1)/2."""
 
 
 class Interval(NamedTuple):
@@ -16,16 +37,153 @@ class Interval(NamedTuple):
     upper: float
 
 
-def crossing(f: Callable[[float], float], left: float, right: float, fine: float) -> tuple[float, float]:
-    """Where in [left, right] a falling f passes 0, by bisection: f(first) > 0 >= f(second).
+# --- bisection -------------------------------------------------------------------------------------------
 
-    (left, left) if f is below already there; (right, inf) if it never is.
+
+def bisect(turned: Callable[[float], bool], first: float, last: float, fine: float = 0.0) -> tuple[float, float]:
+    """Ends between which a condition turns: false at the first one, true at the last one.
+
+    They are at most `fine` apart, relative to `last`; with 0.0 they are neighbouring floats.
+    """
+    while abs(last - first) > fine * abs(last):
+        middle = first + (last - first) / 2
+        if middle in (first, last):
+            break
+        first, last = (first, middle) if turned(middle) else (middle, last)
+    return first, last
+
+
+def bisect_whole(turned: Callable[[int], bool], first: int, last: int) -> tuple[int, int]:
+    """As `bisect`, on whole numbers: ends that differ by 1; `first` may be the larger one."""
+    while abs(last - first) > 1:
+        middle = (first + last) // 2
+        first, last = (first, middle) if turned(middle) else (middle, last)
+    return first, last
+
+
+def bisect_by_arrays(above: Callable[[FloatArray], NDArray[np.bool_]]) -> Interval:
+    """Floats >= 0, a few roundings apart, between which a condition ends: true at `lower`, false at `upper`.
+
+    (0, 0) if it is false at 0; `upper` is infinite if it is still true at 1e300.
+    """
+    if not above(np.zeros(1))[0]:
+        return Interval(0.0, 0.0)
+    low, high = 0.0, 1.0
+    while above(np.array([high]))[0]:
+        high *= 4.0
+        if high > 1e300:
+            return Interval(high, math.inf)
+    while True:
+        # 64 points at a time, on a log scale once above 0
+        points = np.linspace(low, high, 66)[1:-1] if low == 0.0 else np.geomspace(low, high, 66)[1:-1]
+        points = np.unique(points[(points > low) & (points < high)])
+        if points.size == 0 or (low == 0.0 and high < 1e-300):
+            return Interval(low, high)
+        true = above(points)
+        low = max([low, *points[true].tolist()])
+        high = min([high, *points[~true & (points > low)].tolist()])
+
+
+def find_crossing(f: Callable[[float], float], left: float, right: float, fine: float) -> Interval:
+    """Where in [left, right], 0 <= left, a falling f passes 0, rounded outwards: f(lower) > 0 >= f(upper).
+
+    (left, left) if f is not positive there; (right, inf) if it is positive everywhere.
     """
     if f(left) <= 0:
-        return left, left
+        return Interval(left, left)
     if f(right) > 0:
-        return right, math.inf
-    while right - left > fine * right:
-        middle = left + (right - left) / 2
-        left, right = (middle, right) if f(middle) > 0 else (left, middle)
-    return left, right
+        return Interval(right, math.inf)
+    return Interval(*bisect(lambda x: f(x) <= 0, left, right, fine))
+
+
+# --- interpolation ---------------------------------------------------------------------------------------
+
+
+class Coordinate(NamedTuple):
+    """A coordinate in which a function is nearly straight: of x, back to x, and its derivative by log x."""
+
+    of: Callable[[float], float]
+    back: Callable[[float], float]
+    slope: Callable[[float], float]
+
+
+LOGARITHM = Coordinate(math.log, math.exp, lambda x: 1.0)
+SQUARE = Coordinate(lambda x: x * x, math.sqrt, lambda x: 2 * x * x)
+
+
+def narrow(
+    f: Callable[[float], float],
+    bracket: tuple[float, float],
+    coordinate: Coordinate,
+    *,
+    fine: float,
+    turn: int = 0,
+    whole: bool = False,
+) -> tuple[float, float]:
+    """Narrow a bracket (fails, meets) with f(fails) > 0 >= f(meets), in either order, for a monotone f.
+
+    Points are found by interpolation in the coordinate; every third one halves the bracket, so that it always closes.
+
+    Parameters
+    ----------
+    f : callable
+    bracket : (float, float)
+    coordinate : Coordinate
+    fine : float
+        Relative distance of the ends at which to stop.
+    turn : int
+        Number of evaluations before: says which of the points halve the bracket.
+    whole : bool
+        Whole numbers only; to neighbouring ones.
+    """
+    fails, meets = bracket
+    above, below = f(fails), f(meets)
+    while abs(meets - fails) > (1 if whole else fine * min(fails, meets)):
+        a, b = coordinate.of(fails), coordinate.of(meets)
+        share = 0.5
+        if turn % 3 and math.isfinite(above) and math.isfinite(below) and above - below > 0:
+            share = above / (above - below)
+            # aim just past the estimate, alternately to either side, so that both ends close in
+            nudge = 0.25 * fine * coordinate.slope(meets) / abs(b - a)
+            share = min(max(share + (nudge if turn % 3 == 1 else -nudge), nudge), 1 - nudge)
+        x = coordinate.back(a + share * (b - a))
+        if whole:
+            x = min(max(float(round(x)), min(fails, meets) + 1), max(fails, meets) - 1)
+        if x in (fails, meets):  # the coordinate rounds more coarsely than fails and meets differ
+            x = fails + (meets - fails) / 2
+            if whole or x in (fails, meets):
+                break
+        value = f(x)
+        turn += 1
+        if value <= 0:
+            meets, below = x, value
+        else:
+            fails, above = x, value
+    return fails, meets
+
+
+# --- golden section --------------------------------------------------------------------------------------
+
+
+@Kernel
+def golden_bracket(low: float, high: float) -> tuple[float, float, float, float]:
+    """(low, left, right, high) with the two inner points of a golden-section search."""
+    return low, high - GOLDEN * (high - low), low + GOLDEN * (high - low), high
+
+
+@Kernel
+def golden_step(low: float, left: float, right: float, high: float, lower: bool) -> tuple[float, float, float, float]:
+    """The next bracket: from `low` to `right` if the value at `left` is the lower one, else from `left` to `high`."""
+    if lower:
+        return low, right - GOLDEN * (right - low), left, right
+    return left, right, left + GOLDEN * (high - left), high
+
+
+def minimise(f: Callable[[float], float], low: float, high: float, width: float) -> None:
+    """Evaluate f ever closer to its minimum in [low, high]. (scipy.optimize takes longer to import.)"""
+    low, left, right, high = golden_bracket.function(low, high)
+    at_left, at_right = f(left), f(right)
+    while high - low > width:
+        lower = at_left < at_right
+        low, left, right, high = golden_step.function(low, left, right, high, lower)
+        at_left, at_right = (f(left), at_left) if lower else (at_right, f(right))

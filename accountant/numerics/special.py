@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx
 
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import gauss_legendre
@@ -17,11 +17,15 @@ __all__ = [
     "log_binomial_pmf",
     "log_mean_excess",
     "log_mixture_ratio",
+    "log_mixture_ratio_at",
     "log_ndtr_steps",
+    "log_phi_steps",
     "log_relative_excess",
     "logaddexp",
     "mills_ratio",
 ]
+
+NODES, WEIGHTS = gauss_legendre(16)
 
 
 @Kernel
@@ -145,17 +149,32 @@ def log_binomial_pmf(n: float, k: float, p: float) -> float:
     return spread + error - deviance(k, n * p) - deviance(n - k, n * (1.0 - p))
 
 
-def log_mixture_ratio(rate: float, u: FloatArray) -> FloatArray:
+@Kernel
+def log_mixture_ratio_at(rate: float, u: float) -> float:
     """log(1 - rate + rate e^u): the log-ratio of the mixture (1-rate) Q + rate P to Q where log P/Q = u."""
     if rate == 1.0:
-        return np.array(u, dtype=float)
-    with np.errstate(over="ignore", divide="ignore"):
-        change = rate * np.expm1(np.minimum(u, 600.0))
-        near = np.log1p(np.maximum(change, -0.5))
-        far_down = np.log((1.0 - rate) + rate * np.exp(np.minimum(u, 0.0)))
-        far_up = u + np.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(u, 0.0)))
-    result: FloatArray = np.where(u > 600.0, far_up, np.where(change < -0.5, far_down, near))
-    return result
+        return u
+    if u > 600.0:
+        return u + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-u))
+    change = rate * math.expm1(u)
+    if change < -0.5:
+        return math.log((1.0 - rate) + rate * math.exp(u))
+    return math.log1p(change)
+
+
+@Kernel
+def fill_log_mixture_ratios(rate: float, u: FloatArray, ratios: FloatArray) -> None:
+    for i in range(u.size):
+        ratios[i] = log_mixture_ratio_at(rate, u[i])
+
+
+def log_mixture_ratio(rate: float, u: FloatArray) -> FloatArray:
+    """`log_mixture_ratio_at` on an array."""
+    points = np.array(u, dtype=float)
+    if rate != 1.0:
+        fill_log_mixture_ratios(rate, points.ravel(), (ratios := np.empty(points.size)))
+        points = ratios.reshape(points.shape)
+    return points
 
 
 def mills_ratio(x: FloatArray) -> FloatArray:
@@ -164,28 +183,84 @@ def mills_ratio(x: FloatArray) -> FloatArray:
     return result
 
 
-def log_ndtr_steps(x: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
-    """log Phi(x+h)/Phi(x) and log Phi(-x-h)/Phi(-x), each to full relative accuracy, for h > 0.
+@Kernel
+def log_mills(x: float) -> float:
+    """log( Phi(x)/phi(x) )."""
+    z = -x / math.sqrt(2.0)
+    if z < 5.0:
+        return 0.2257913526447274 + z * z + math.log(math.erfc(z))  # log sqrt(pi/2)
+    # Laplace's continued fraction for sqrt(pi) e^{z^2} erfc(z); at z >= 5 it has converged after 40 steps
+    fraction = z
+    for n in range(40, 0, -1):
+        fraction = z + 0.5 * n / fraction
+    return -0.34657359027997264 - math.log(fraction)  # log sqrt(1/2)
 
-    On the side where Phi is not near 1 the first is the integral of phi/Phi, which is positive and
-    smooth; the other then follows without cancellation. Steps of many standard deviations are differences.
-    """
-    x = np.asarray(x, dtype=float)
-    mirrored = x + h / 2 > 0
-    left = np.where(mirrored, -x - h, x)  # both cases now have their midpoint at or below 0
-    if h > 8.0:
-        # to the left of -4 at least one end is deep in the tail: nothing cancels
-        up = log_ndtr(left + h) - log_ndtr(left)
-        down = log_ndtr(-left - h) - log_ndtr(-left)
+
+@Kernel
+def log_phi(x: float) -> float:
+    """log Phi(x)."""
+    if x > 0.0:
+        return math.log1p(-0.5 * math.erfc(x / math.sqrt(2.0)))
+    if x > -30.0:
+        return math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
+    return log_mills(x) - 0.5 * x * x - 0.9189385332046727
+
+
+@Kernel
+def density_share(left: float, h: float) -> float:
+    """Integral of the normal density over [left, left + h], divided by its value at left."""
+    middle = left + 0.5 * h
+    if h <= 0.2 and h * abs(middle) <= 0.3:
+        # Taylor's series about the middle: sum of He_{2n}(m) (h/2)^{2n}/(2n+1)!
+        m = middle * middle
+        s = 0.25 * h * h
+        h4 = m * m - 6 * m + 3
+        h6 = m * m * m - 15 * m * m + 45 * m - 15
+        h8 = m**4 - 28 * m**3 + 210 * m * m - 420 * m + 105
+        h10 = m**5 - 45 * m**4 + 630 * m**3 - 3150 * m * m + 4725 * m - 945
+        series = 1 + s * ((m - 1) / 6 + s * (h4 / 120 + s * (h6 / 5040 + s * (h8 / 362880 + s * h10 / 39916800))))
+        return math.exp(-0.5 * h * (left + 0.25 * h)) * h * series
+    total = 0.0
+    for i in range(NODES.size):
+        s = h * NODES[i]
+        total += WEIGHTS[i] * math.exp(-s * (left + 0.5 * s))
+    return h * total
+
+
+@Kernel
+def log_phi_steps(x: float, h: float) -> tuple[float, float, float, float]:
+    """log Phi(x), log Phi(-x), log Phi(x+h)/Phi(x) > 0 and log Phi(-x-h)/Phi(-x) < 0, each without cancellation."""
+    mirrored = x + 0.5 * h > 0.0
+    left = -x - h if mirrored else x  # the middle of [left, left + h] is at or below 0
+    if left > -7.0:
+        log_left = math.log(0.5 * math.erfc(left / -math.sqrt(2.0)))
+        mills = log_left + 0.5 * left * left + 0.9189385332046727
     else:
-        panels = max(1, math.ceil(h))
-        width = h / panels
-        starts = left[..., None, None] + width * np.arange(panels)[:, None]
-        nodes, weights = gauss_legendre(6 if h <= 0.1 else 16)
-        hazard = 1 / mills_ratio(starts + width * nodes)
-        up = (hazard * weights).sum(axis=(-1, -2)) * width
-        with np.errstate(over="ignore", invalid="ignore"):
-            # (1 - Phi(left+h)) / (1 - Phi(left)) - 1 = -Phi(left) expm1(up) / (1 - Phi(left))
-            gained = np.exp(log_ndtr(left) + up - log_ndtr(-left)) * -np.expm1(-up)
-        down = np.where(gained < 0.5, np.log1p(-np.minimum(gained, 0.5)), log_ndtr(-left - h) - log_ndtr(-left))
-    return np.where(mirrored, -down, up), np.where(mirrored, -up, down)
+        log_left, mills = log_phi(left), log_mills(left)
+    below = math.exp(log_left)
+    log_right = math.log1p(-below)
+    if h <= 8.0 and h * abs(left) <= 4.0:
+        up = math.log1p(math.exp(-mills) * density_share(left, h))
+    else:
+        # phi(left+h)/phi(left) is exact; the logs of Mills' ratios are small beside it
+        up = -h * (left + 0.5 * h) + log_mills(left + h) - mills if left + h < 5.0 else log_phi(left + h) - log_left
+    lost = math.exp(log_left + up if h < 1.0 else log_phi(left + h)) * -math.expm1(-up) / (1.0 - below)
+    down = math.log1p(-lost) if lost < 0.5 else log_phi(-left - h) - log_right
+    if mirrored and h > 1.0:
+        return log_phi(x), log_phi(-x), -down, -up
+    if mirrored:
+        return log_right + down, log_left + up, -down, -up
+    return log_left, log_right, up, down
+
+
+@Kernel
+def fill_log_phi_steps(x: FloatArray, h: float, up: FloatArray, down: FloatArray) -> None:
+    for i in range(x.size):
+        _, _, up[i], down[i] = log_phi_steps(x[i], h)
+
+
+def log_ndtr_steps(x: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
+    """log Phi(x+h)/Phi(x) and log Phi(-x-h)/Phi(-x) on a 1-D array, by `log_phi_steps`, for h > 0."""
+    up, down = np.empty(x.size), np.empty(x.size)
+    fill_log_phi_steps(np.asarray(x, dtype=float), h, up, down)
+    return up, down

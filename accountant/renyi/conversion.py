@@ -13,6 +13,7 @@ import numpy as np
 
 from accountant.errors import ParameterError
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.roots import golden_bracket, golden_step
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
 
 __all__ = ["CONVERSIONS", "Conversion", "checked_conversion", "epsilon_from_renyi", "log_delta_from_renyi"]
@@ -91,53 +92,53 @@ def smallest_gap(b: float, epsilon: float, log_delta: float) -> float:
     Asoodeh, Liao, Calmon, Kosut & Sankar 2021, Thm 2 (two-point laws suffice). Along p - e^eps q = delta the
     divergence's exponential is convex in p, so golden-section search on the logit finds its minimum.
     """
-    golden = 0.6180339887498949
-    low = log_delta + min(math.log(b), 0.0) - 8.0
-    high = 45.0
-    left = high - golden * (high - low)
-    right = low + golden * (high - low)
+    low, left, right, high = golden_bracket(log_delta + min(math.log(b), 0.0) - 8.0, 45.0)
     at_left = bernoulli_gap(b, epsilon, log_delta, left)
     at_right = bernoulli_gap(b, epsilon, log_delta, right)
     while high - low > 1e-9 * (1.0 + abs(low)):
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - golden * (high - low)
-            at_left = bernoulli_gap(b, epsilon, log_delta, left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + golden * (high - low)
-            at_right = bernoulli_gap(b, epsilon, log_delta, right)
+        lower = at_left < at_right
+        low, left, right, high = golden_step(low, left, right, high, lower)
+        fresh = bernoulli_gap(b, epsilon, log_delta, left if lower else right)
+        at_left, at_right = (fresh, at_left) if lower else (at_right, fresh)
     return min(at_left, at_right)
+
+
+@Kernel
+def narrow_gap(b: float, renyi: float, given: float, low: float, high: float, seek_epsilon: bool) -> float:
+    """The end of [low, high] at which no pair remains, after bisection to 1e-13: an epsilon, or a log delta.
+
+    `given` is the other one of the two.
+    """
+    while high - low > 1e-13 * abs(high):
+        middle = 0.5 * (low + high)
+        gap = smallest_gap(b, middle, given) if seek_epsilon else smallest_gap(b, given, middle)
+        if gap >= renyi:
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 @Kernel
 def optimal_epsilons(
     b: FloatArray, renyi: FloatArray, log_delta: float, improved: FloatArray, result: FloatArray
 ) -> None:
-    """Fill `result` with the smallest epsilons; bisection keeps the end at which no pair remains."""
+    """Fill `result` with the smallest epsilons."""
     for i in range(b.size):
-        low = 0.0
         high = improved[i]
         if b[i] > SHARP:
             result[i] = high
-            continue
-        if high == 0.0 or not high < math.inf or smallest_gap(b[i], 0.0, log_delta) >= renyi[i]:
+        elif high == 0.0 or not high < math.inf or smallest_gap(b[i], 0.0, log_delta) >= renyi[i]:
             result[i] = 0.0 if high < math.inf else high
-            continue
-        while high - low > 1e-13 * high:
-            middle = 0.5 * (low + high)
-            if smallest_gap(b[i], middle, log_delta) >= renyi[i]:
-                high = middle
-            else:
-                low = middle
-        result[i] = high
+        else:
+            result[i] = narrow_gap(b[i], renyi[i], log_delta, 0.0, high, True)
 
 
 @Kernel
 def optimal_log_deltas(
     b: FloatArray, renyi: FloatArray, epsilon: float, improved: FloatArray, result: FloatArray
 ) -> None:
-    """Fill `result` with the logs of the smallest deltas, as `optimal_epsilons` does for epsilons."""
+    """Fill `result` with the logs of the smallest deltas."""
     for i in range(b.size):
         high = min(improved[i], -1e-12)
         low = max(4.0 * high - 1.0, -745.0)
@@ -147,10 +148,4 @@ def optimal_log_deltas(
         while low > -745.0 and smallest_gap(b[i], epsilon, low) >= renyi[i]:
             high = low
             low = max(2.0 * low, -745.0)
-        while high - low > 1e-13 * abs(high):
-            middle = 0.5 * (low + high)
-            if smallest_gap(b[i], epsilon, middle) >= renyi[i]:
-                high = middle
-            else:
-                low = middle
-        result[i] = high
+        result[i] = narrow_gap(b[i], renyi[i], epsilon, low, high, False)

@@ -14,6 +14,7 @@ from accountant.errors import NoGuarantee
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import minimise
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
@@ -185,23 +186,7 @@ def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, f
     best = min(seen, key=lambda x: (seen[x], abs(x)))
     low, high = max(best - _STEP, _LOW), min(best + _STEP, _HIGH)
     if math.isfinite(seen[best]):
-        _golden_section(lambda x: float(at(np.array([x]))[0]), low, high)
+        minimise(lambda x: float(at(np.array([x]))[0]), low, high, 1e-7)
         best = min(seen, key=lambda x: (seen[x], abs(x)))
     at_edge = best <= _LOW + 1e-6 or best >= _HIGH - 1e-6
     return 1 + math.exp(best), seen[best], at_edge
-
-
-def _golden_section(f: Callable[[float], float], low: float, high: float) -> None:
-    """Evaluate f ever closer to its minimum in [low, high], to 1e-7. (scipy.optimize takes longer to import.)"""
-    shrink = (math.sqrt(5) - 1) / 2
-    left, right = high - shrink * (high - low), low + shrink * (high - low)
-    at_left, at_right = f(left), f(right)
-    while high - low > 1e-7:
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - shrink * (high - low)
-            at_left = f(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + shrink * (high - low)
-            at_right = f(right)

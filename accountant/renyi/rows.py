@@ -19,11 +19,11 @@ from accountant.events.gaussian import (
 )
 from accountant.events.noisy_max import GNMax
 from accountant.events.screening import DataDependentScreening, NoisyScreening
-from accountant.events.screening_search import likely_pair, log_mean_of, mixed, pair_at, screening_limit, worst_pair
+from accountant.events.screening_search import likely_pair, log_mean_of, pair_at, screening_limit, worst_pair
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.subsampled_moments import moments, terms
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.special import divergence_from_log_mean, log1p_and_excess
+from accountant.numerics.special import divergence_from_log_mean, log1p_and_excess, log_mixture_ratio_at
 
 __all__ = ["curve_limit", "rows_of", "scaled_cumulant"]
 
@@ -143,7 +143,7 @@ def sampled_gaussian_cumulant(b: float, mu: float, rate: float) -> tuple[float, 
 @Kernel
 def pair_cumulant(b: float, pair: tuple[float, float, float, float], rate: float) -> tuple[float, float, float]:
     """As `scaled_cumulant`, of one Bernoulli pair."""
-    up, down = pair[2], mixed(rate, pair[3])
+    up, down = pair[2], log_mixture_ratio_at(rate, pair[3])
     if up < 30.0 and b * up < 300.0 and down > -30.0 and b * down > -300.0 and b >= 1e-10:
         at_pass, at_fail = terms(b, math.expm1(up)), terms(b, math.expm1(down))
         p, q = math.exp(pair[0]), math.exp(pair[1])

@@ -25,7 +25,7 @@ from accountant.events.randomized_response import (
 from accountant.events.shuffled_counts import ShuffledCounts
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import Interval
+from accountant.numerics.roots import Interval, bisect_by_arrays
 
 __all__ = [
     "ACCURACY",
@@ -171,29 +171,6 @@ def _plain(event: Event) -> Event:
 
 def inverse_profile(log_profile: Callable[[FloatArray], FloatArray], log_delta: float) -> Interval:
     """Epsilons between which the profile passes delta, computed values being right to ACCURACY and PLACES."""
-    lower, upper = (
-        _crossing(log_profile, log_delta + ACCURACY).lower,
-        _crossing(log_profile, log_delta - ACCURACY).upper,
-    )
+    lower = bisect_by_arrays(lambda points: log_profile(points) > log_delta + ACCURACY).lower
+    upper = bisect_by_arrays(lambda points: log_profile(points) > log_delta - ACCURACY).upper
     return Interval(lower * (1 - PLACES), upper * (1 + PLACES))
-
-
-def _crossing(log_profile: Callable[[FloatArray], FloatArray], log_delta: float) -> Interval:
-    """Neighbouring floats at the first of which the profile is above delta, at the second not."""
-    if float(log_profile(np.zeros(1))[0]) <= log_delta:
-        return Interval(0.0, 0.0)
-    high = 1.0
-    while float(log_profile(np.array([high]))[0]) > log_delta:
-        high *= 4.0
-        if high > 1e300:
-            return Interval(high, math.inf)
-    low = 0.0
-    while True:
-        # 64 points at a time, on a log scale once above 0
-        points = np.linspace(low, high, 66)[1:-1] if low == 0.0 else np.geomspace(low, high, 66)[1:-1]
-        points = np.unique(points[(points > low) & (points < high)])
-        if points.size == 0 or (low == 0.0 and high < 1e-300):
-            return Interval(low, high)
-        above = log_profile(points) > log_delta
-        low = max([low, *points[above].tolist()])
-        high = min([high, *points[~above & (points > low)].tolist()])

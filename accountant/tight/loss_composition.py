@@ -23,7 +23,7 @@ from accountant.errors import ParameterError, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import Interval, crossing
+from accountant.numerics.roots import Interval, find_crossing
 from accountant.tight.fourier import TAIL, HockeyStick, Side, Terminal
 from accountant.tight.loss_grid import Direction, aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ROUNDING, Grid
@@ -128,14 +128,14 @@ class Half:
         top = max(float(self.sides[0].losses[-1]), 0.0) + self.grid.step
         while top < 1e300 and above(top) > 0 and not isinstance(self.terminal, HockeyStick):
             top *= 2
-        upper = crossing(above, 0.0, top, fine)[1]
+        upper = find_crossing(above, 0.0, top, fine).upper
         if not 0 < upper < math.inf:
             return Interval(0.0, upper)
         # far below the saddle point the errors swallow the lower bound: look for it from above
         gap = fine * upper
         while gap < upper and below(upper - gap) <= 0:
             gap *= 2
-        return Interval(crossing(below, max(upper - gap, 0.0), upper, fine)[0], upper)
+        return Interval(find_crossing(below, max(upper - gap, 0.0), upper, fine).lower, upper)
 
 
 def unreachable(what: str, points: float, step: float) -> ToleranceUnreachable:
