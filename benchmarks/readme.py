@@ -1,9 +1,10 @@
-"""Fills README's figures: whatever stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+"""Fills the figures of README and of the documentation: all that stands between ``<!-- begin NAME -->`` and its end.
 
-NAME is one of `TABLES`, or a single figure, ``bench: PATH | FORMAT``, whose end is ``<!-- end bench -->``. Prices are
-computed here and now; what was measured is taken from accepted.json, which `make bench` writes. ``PATH`` is a place
-as compare.py prints it, beginning with the benchmark's name; ``FORMAT`` is Python's. `--check` changes nothing and
-says what is out of date. `--list PREFIX` prints the places that begin so.
+NAME is one of `TABLES`, and the end is ``<!-- end NAME -->``; or NAME is a single figure, ``bench: PATH | FORMAT``, and
+the end is ``<!-- end bench -->``. Prices are computed when this script runs. What was measured is taken from
+accepted.json, which `make bench` writes. ``PATH`` is a place in that file as compare.py prints it, beginning with the
+benchmark's name; ``FORMAT`` is Python's. `--check` writes nothing and prints what is out of date. `--list PREFIX`
+prints the places that begin with PREFIX.
 """
 
 from __future__ import annotations
@@ -26,24 +27,31 @@ sys.path.insert(0, str(Path(__file__).parent))
 from compare import ACCEPTED, leaves
 from tight_intervals import RUNS
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 BLOCK = re.compile(r"<!-- begin (?P<name>[^>]+?) -->(?P<body>.*?)<!-- end (?P<last>[^>]+?) -->", re.DOTALL)
 
 
 class Unknown(LookupError):
-    """A marker that names nothing; the message says where."""
+    """A marker that names nothing known, or that is not closed."""
 
 
-def accepted() -> dict[str, Any]:
+def pages() -> list[Path]:
+    """README and all pages of the documentation that hold markers."""
+    texts = [README, *sorted((ROOT / "notebooks").rglob("*.md"))]
+    return [path for path in texts if "<!-- begin " in path.read_text("utf-8")]
+
+
+def read_accepted() -> dict[str, Any]:
     """Figures of the last accepted run of all benchmarks."""
     figures: dict[str, Any] = json.loads(ACCEPTED.read_text("utf-8")) if ACCEPTED.exists() else {}
     return figures
 
 
-def measured(name: str) -> Any:
+def figures_of(name: str) -> Any:
     """One benchmark's accepted figures."""
     try:
-        return accepted()[name]
+        return read_accepted()[name]
     except KeyError:
         raise Unknown(f"accepted.json has no figures of {name}: run `make bench` and accept them") from None
 
@@ -76,7 +84,7 @@ def plan_price() -> str:
 
 def tight_table() -> str:
     """Runs on the Rényi route, computed now, and on the tight one as it was measured with its time."""
-    figures = measured("tight_intervals")
+    figures = figures_of("tight_intervals")
     rows = []
     for name, (run, delta, _) in RUNS.items():
         if name in figures:
@@ -84,6 +92,23 @@ def tight_table() -> str:
             interval = f"{_down(ours['lower'])} to {_up(ours['upper'])}"
             rows.append((name, f"{delta:g}", _up(ac.epsilon(run, delta).epsilon), interval, f"{ours['seconds']:.2g}"))
     return table(("run", "delta", "Rényi, improved", "tight", "seconds"), rows)
+
+
+def renyi_bound() -> str:
+    """Epsilon of the first run in the table of tight intervals, on the Rényi route."""
+    run, delta, _ = next(iter(RUNS.values()))
+    return _up(ac.epsilon(run, delta).epsilon)
+
+
+def tight_interval() -> str:
+    """The same run on the tight route."""
+    found = figures_of("tight_intervals")[next(iter(RUNS))]["ours"]
+    return f"{_down(found['lower'])} to {_up(found['upper'])}"
+
+
+def tight_time() -> str:
+    """What pricing that run takes on the tight route, in milliseconds."""
+    return f"{figures_of('price_time')['tasks']['a']['rows']['ours, tight']['warm_us'] / 1000:.0f}"
 
 
 def _up(value: float) -> str:
@@ -99,7 +124,7 @@ def _down(value: float) -> str:
 
 
 def digits_table() -> str:
-    figures = measured("digits_accuracy")
+    figures = figures_of("digits_accuracy")
     epsilons = list(next(iter(figures.values())))
     rows = [
         (name, *(f"{100 * each['mean']:.1f} ± {100 * each['deviation']:.1f}" for each in row.values()))
@@ -109,18 +134,18 @@ def digits_table() -> str:
 
 
 def nonprivate_digits() -> str:
-    return f"{100 * next(iter(measured('digits_accuracy')['Private-kNN'].values()))['nonprivate']:.1f}"
+    return f"{100 * next(iter(figures_of('digits_accuracy')['Private-kNN'].values()))['nonprivate']:.1f}"
 
 
 def reverse_loss() -> str:
     """Points that noise costs reverse k-NN at epsilon 1, rounded up."""
-    row = measured("digits_accuracy")["Reverse k-NN, central"]["1"]
+    row = figures_of("digits_accuracy")["Reverse k-NN, central"]["1"]
     return f"{max(np.ceil(1000 * (row['noiseless'] - row['mean'])) / 10, 0.0):.1f}"
 
 
 def durable_cost() -> str:
     """What durable budgets add to the time of a query in batches, in percent."""
-    rows = {row["contender"]: row["ms_per_query"] for row in measured("individual_knn_query_time")["results"]}
+    rows = {row["contender"]: row["ms_per_query"] for row in figures_of("individual_knn_query_time")["results"]}
     return f"{100 * (rows['ours, batches, durable'] / rows['ours, batches'] - 1):.0f}"
 
 
@@ -131,12 +156,12 @@ def gdp_gain() -> str:
 
 
 def queries_table(data: str, kind: str) -> Callable[[], str]:
-    def made() -> str:
-        rows = measured("accuracy_by_queries")[data][kind]
+    def write() -> str:
+        rows = figures_of("accuracy_by_queries")[data][kind]
         counts = list(next(iter(rows.values())))
         return table(("queries", *counts), ((name, *map(spread, row.values())) for name, row in rows.items()))
 
-    return made
+    return write
 
 
 def reference_accuracy() -> str:
@@ -152,7 +177,10 @@ def reference_accuracy() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "plan-price": plan_price,
+    "renyi-bound": renyi_bound,
+    "tight-interval": tight_interval,
     "tight-table": tight_table,
+    "tight-time": tight_time,
     "digits-table": digits_table,
     "nonprivate-digits": nonprivate_digits,
     "reverse-loss": reverse_loss,
@@ -160,7 +188,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "gdp-gain": gdp_gain,
     "queries-digits": queries_table("digits", "accuracy"),
     "queries-made": queries_table("made", "accuracy"),
-    "retired-digits": queries_table("digits", "retired"),
     "retired-made": queries_table("made", "retired"),
     "reference-accuracy": reference_accuracy,
 }
@@ -171,13 +198,13 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def figure(place: str, form: str) -> str:
     """One accepted figure."""
-    known = dict(leaves(accepted()))
+    known = dict(leaves(read_accepted()))
     if place not in known:
         raise Unknown(f"no accepted figure at {place!r}; --list prints those that there are")
     return format(known[place], form)
 
 
-def made(name: str) -> str:
+def content(name: str) -> str:
     """What belongs between the markers of that name."""
     if name.startswith("bench:"):
         place, bar, form = name.removeprefix("bench:").rpartition("|")
@@ -189,44 +216,51 @@ def made(name: str) -> str:
     return TABLES[name]()
 
 
-def filled(text: str) -> str:
-    """The text with every block made anew; one that began with a new line stands between empty lines."""
+def fill(text: str) -> str:
+    """The text with the content of every block computed again; a block that began with a new line keeps empty lines."""
 
-    def fill(found: re.Match[str]) -> str:
+    def replace(found: re.Match[str]) -> str:
         name, last = found["name"], found["last"]
         if last != ("bench" if name.startswith("bench:") else name):
             raise Unknown(f"<!-- begin {name} --> is ended by <!-- end {last} -->")
         edge = "\n\n" if found["body"].startswith("\n") else ""
-        return f"<!-- begin {name} -->{edge}{made(name)}{edge}<!-- end {last} -->"
+        return f"<!-- begin {name} -->{edge}{content(name)}{edge}<!-- end {last} -->"
 
     if len(re.findall("<!-- (?:begin|end) ", text)) != 2 * len(BLOCK.findall(text)):
         raise Unknown("a begin or an end without the other")
-    return BLOCK.sub(fill, text)
+    return BLOCK.sub(replace, text)
+
+
+def refresh(path: Path, *, check: bool) -> list[str]:
+    """Fill one page, and name the blocks that were out of date; with `check` the file is left as it is."""
+    text = path.read_text("utf-8")
+    try:
+        new = fill(text)
+    except Unknown as error:
+        raise Unknown(f"{path.relative_to(ROOT)}: {error}") from None
+    if not check and new != text:
+        path.write_text(new, "utf-8")
+    both = zip(BLOCK.finditer(text), BLOCK.finditer(new), strict=True)
+    return [f"{path.relative_to(ROOT)}: {old['name']}" for old, now in both if old[0] != now[0]]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if README is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if a page is out of date")
     parser.add_argument("--list", metavar="PREFIX", help="print places in accepted.json")
     options = parser.parse_args()
     if options.list is not None:
-        for place, value in leaves(accepted()):
+        for place, value in leaves(read_accepted()):
             if place.startswith(options.list):
                 print(f"{place}: {value:.6g}")
         return 0
-    text = README.read_text("utf-8")
     try:
-        new = filled(text)
+        stale = [line for path in pages() for line in refresh(path, check=options.check)]
     except Unknown as error:
         print(f"readme: {error}", file=sys.stderr)
         return 2
-    if options.check:
-        both = zip(BLOCK.finditer(text), BLOCK.finditer(new), strict=True)
-        stale = [old["name"] for old, now in both if old[0] != now[0]]
-        print("\n".join(f"out of date: {name}" for name in stale) or "all current")
-        return int(bool(stale))
-    README.write_text(new, "utf-8")
-    return 0
+    print("\n".join(f"{'out of date' if options.check else 'filled'}: {line}" for line in stale) or "all current")
+    return int(options.check and bool(stale))
 
 
 if __name__ == "__main__":

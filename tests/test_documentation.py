@@ -1,12 +1,15 @@
 """The reference names everything public, and the pages name only what exists."""
 
+import argparse
+import importlib.util
 import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-PAGES = Path(__file__).parent.parent / "notebooks"
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "notebooks"
 
 
 def named(page):
@@ -46,6 +49,9 @@ def test_what_the_reference_names_is_documented(kind, name):
         assert thing.__doc__
 
 
+# --- pages ---------------------------------------------------------------------------------------------
+
+
 def test_contents_hold_every_page():
     listed = set(re.findall(r"^(\w+(?:/\w+)?)$", (PAGES / "index.md").read_text("utf-8"), re.MULTILINE))
     pages = [path for ending in ("md", "py", "rst") for path in PAGES.rglob(f"*.{ending}")]
@@ -53,7 +59,74 @@ def test_contents_hold_every_page():
     assert listed == written - {"conf", "index", "README"}
 
 
-def test_links_between_pages_lead_somewhere():
-    for path in [*PAGES.rglob("*.md"), *PAGES.rglob("*.py")]:
-        for target in re.findall(r"\]\((?!http)([^)#]+)\)", path.read_text("utf-8")):
-            assert (path.parent / target).exists(), f"{path.name}: {target}"
+def anchors(path):
+    """What a page's headings are called in links."""
+    headings = re.findall(r"^(?:# )?#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+LINKS = [
+    (path.relative_to(ROOT).as_posix(), target)
+    for path in [ROOT / "README.md", *PAGES.rglob("*.md"), *PAGES.rglob("*.py")]
+    for target in re.findall(r"\]\((?!http)([^)\s]+)\)", path.read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize(("page", "target"), LINKS)
+def test_link_leads_somewhere(page, target):
+    name, _, anchor = target.partition("#")
+    found = (ROOT / page).parent / name if name else ROOT / page
+    assert found.exists()
+    assert not anchor or anchor in anchors(found)
+
+
+WRITTEN = [path for path in sorted(PAGES.rglob("*.md")) if path.stem != "changelog"]  # which includes another file
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
+def test_a_page_begins_with_words(path):
+    """Not with code: a heading, then a sentence, then the rest."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text("utf-8"), flags=re.DOTALL).strip()
+    assert text.startswith("# ")
+    after = text.partition("\n")[2].strip()
+    assert not after.startswith("```")
+
+
+# --- the reference of commands -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def conf():
+    spec = importlib.util.spec_from_file_location("documentation_conf", PAGES / "conf.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("package", ["accountant", "mechanisms"])
+def test_reference_of_commands_is_complete(conf, package):
+    """Every command has a section that explains each of its options."""
+    if package == "mechanisms":
+        pytest.importorskip("sklearn")
+    every = list(conf.all_commands(import_module(f"{package}.cli").make_parser()))
+    assert len({parser.prog for parser in every}) == len(every) > 5
+    for parser in every:
+        text = conf.section_of(parser)
+        assert parser.description
+        assert parser.prog in text
+        for action in conf.arguments(parser):
+            assert action.help, f"{parser.prog} {action.dest}: no help"
+            assert conf.written(action) in text
+            for name in action.option_strings:
+                assert name in text
+
+
+def test_reference_of_commands_names_required_options_and_choices(conf):
+    parser = argparse.ArgumentParser(prog="tool", description="What it does.")
+    parser.add_argument("plan", metavar="PLAN", help="a file")
+    parser.add_argument("-o", "--out", required=True, metavar="FILE", help="where to write")
+    parser.add_argument("--kind", choices=("a", "b"), help="what to draw")
+    text = conf.section_of(parser)
+    assert "tool PLAN -o, --out FILE [OPTIONS]" in text
+    assert "Where to write. Required." in text
+    assert "What to draw. Accepted: `a`, `b`." in text

@@ -1,7 +1,10 @@
-"""README's figures are those that the library computes, and its pictures those that the commands draw."""
+"""README and the pages show what the library computes and what was measured; README is short and its code runs."""
 
+import contextlib
 import importlib.util
+import io
 import re
+import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -20,16 +23,74 @@ def script(name):
 
 readme, pictures = script("readme"), script("pictures")
 TEXT = readme.README.read_text("utf-8")
+BLOCKS = [
+    (path.relative_to(ROOT), found) for path in readme.pages() for found in readme.BLOCK.finditer(path.read_text())
+]
 
 
-@pytest.mark.parametrize("found", list(readme.BLOCK.finditer(TEXT)), ids=lambda found: found["name"])
-def test_block_is_current(found):
-    assert readme.filled(found[0]) == found[0], "run `make readme`"
+@pytest.mark.parametrize(("page", "found"), BLOCKS, ids=[f"{page.stem}: {found['name']}" for page, found in BLOCKS])
+def test_block_is_current(page, found):
+    assert readme.fill(found[0]) == found[0], "run `make readme`"
 
 
-def test_blocks_are_closed():
+@pytest.mark.parametrize("page", readme.pages(), ids=lambda page: page.stem)
+def test_blocks_are_closed(page):
     """An unclosed block would never be checked."""
-    assert len(re.findall("<!-- (?:begin|end) ", TEXT)) == 2 * len(readme.BLOCK.findall(TEXT))
+    text = page.read_text("utf-8")
+    assert len(re.findall("<!-- (?:begin|end) ", text)) == 2 * len(readme.BLOCK.findall(text))
+
+
+def test_every_table_stands_on_some_page():
+    written = {found["name"] for _, found in BLOCKS}
+    assert set(readme.TABLES) <= written
+
+
+def test_readme_is_short_and_begins_with_what_a_newcomer_needs():
+    lines = TEXT.splitlines()
+    assert len(lines) <= 150
+    first = "\n".join(lines[:30])
+    assert "pip install" in first
+    assert first.index("pip install") < first.index("make demo") < first.index("make test")
+
+
+def commands(text):
+    """Calls of the two commands in the shell blocks of a page, comments and continuations resolved."""
+    for block in re.findall(r"```(?:sh|bash)\n(.*?)```", text, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.split(" > ")[0].split(" | ")[0], comments=True)
+            if words[:1] in (["accountant"], ["mechanisms"]):
+                yield words
+
+
+PAGES = [readme.README, *sorted((ROOT / "notebooks").rglob("*.md"))]
+CALLS = [(path.stem, words) for path in PAGES for words in commands(path.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(("page", "words"), CALLS, ids=[f"{page}: {' '.join(words)}" for page, words in CALLS])
+def test_command_is_accepted(page, words):
+    """The parsers know every command and option that a page shows."""
+    if words[0] == "mechanisms":
+        pytest.importorskip("sklearn")
+    parser = importlib.import_module(f"{words[0]}.cli").make_parser()
+    parser.parse_args(words[1:])
+
+
+def test_shown_commands_are_found():
+    assert {words[1] for page, words in CALLS if page == "README"} >= {"epsilon", "calibrate", "report", "label"}
+
+
+def test_readme_code_runs():
+    """Each of its Python blocks on its own; they print, and the first one the guarantee shown above it."""
+    pytest.importorskip("sklearn")
+    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    said = []
+    for block in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(block, "README.md", "exec"), {})
+        said.append(out.getvalue())
+    assert len(said) == 2
+    assert said[0].startswith(readme.plan_price().strip())
+    assert "(2, 0.0001)-DP" in said[1]
 
 
 def test_filling(monkeypatch, tmp_path):
@@ -39,10 +100,10 @@ def test_filling(monkeypatch, tmp_path):
     monkeypatch.setitem(readme.TABLES, "two", lambda: "| a |\n| --- |")
     place = "bench: times / results / all pass ours / ms | .1f"
     text = f"takes <!-- begin {place} -->?<!-- end bench --> ms.\n<!-- begin two -->\nold\n<!-- end two -->\n"
-    once = readme.filled(text)
+    once = readme.fill(text)
     block = "<!-- begin two -->\n\n| a |\n| --- |\n\n<!-- end two -->"
     assert once == f"takes <!-- begin {place} -->1.4<!-- end bench --> ms.\n{block}\n"
-    assert readme.filled(once) == once
+    assert readme.fill(once) == once
 
 
 @pytest.mark.parametrize(
@@ -57,15 +118,7 @@ def test_filling(monkeypatch, tmp_path):
 )
 def test_a_wrong_marker_is_named(text, message):
     with pytest.raises(readme.Unknown, match=re.escape(message)):
-        readme.filled(text)
-
-
-def test_plan_price_is_that_of_the_plan_shown():
-    import accountant as ac
-
-    plan = 18_000 * ac.PoissonSubsampled(ac.NoisyScreening(85, 210, 300), 0.2)
-    plan += 3877 * ac.PoissonSubsampled(ac.GNMax(20), 0.2)
-    assert readme.plan_price().strip() == str(ac.epsilon(plan, 1e-5))
+        readme.fill(text)
 
 
 # --- pictures ------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def make_parser() -> Parser:
     priced = command("epsilon", _run_epsilon, "Price a plan: its epsilon at a delta.")
     priced.add_argument("--delta", type=number, help="instead of the plan's delta")
     inverse = command("delta", _run_delta, "Price a plan: its delta at an epsilon.")
-    inverse.add_argument("--epsilon", type=number, required=True)
+    inverse.add_argument("--epsilon", type=number, required=True, help="where to take delta")
     curved = command("curve", _run_curve, "Delta at many epsilons.")
     curved.add_argument("--epsilons", required=True, metavar="A:B:N", help="N values from A to B")
     found = command("calibrate", _run_calibrate, "Find the most economical value of a number in a plan for a target.")
@@ -82,8 +82,9 @@ def make_parser() -> Parser:
     listed = command("list", _run_list, "Events with their parameters, and built-in plans.", plan=False)
     listed.add_argument("event", nargs="?", metavar="EVENT", help="everything about one event")
     command("plans", _run_plans, "Price all built-in plans.", plan=False)
-    show = commands.add_parser("show", help="Print a built-in plan, to start your own from.")
-    show.add_argument("plan", metavar="PLAN")
+    text = "Print a built-in plan, to start your own from."
+    show = commands.add_parser("show", help=text, description=text)
+    show.add_argument("plan", metavar="PLAN", help="the name of a built-in plan")
     show.set_defaults(run=_run_show)
     laws = command("verify", _run_verify, "Hold events against every law of privacy accounting.", plan=False)
     laws.add_argument("--event", action="append", metavar="MODULE:NAME", help="an event of your own (repeatable)")
@@ -304,7 +305,8 @@ def _run_verify(options: argparse.Namespace) -> int:
     events = [_imported(name) for name in options.event] if options.event else example_events()
     results = []
     screen = console()
-    with Progress(console=console(stderr=True), transient=True, disable=options.json) as progress:
+    errors = console(stderr=True)
+    with Progress(console=errors, transient=True, disable=options.json or not errors.is_terminal) as progress:
         task = progress.add_task("laws", total=len(events))
         for event in events:
             progress.update(task, description=short(event)[:60])

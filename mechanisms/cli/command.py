@@ -61,7 +61,7 @@ def _add_target(parser: argparse.ArgumentParser, out: str = "") -> None:
     number = ac.terminal.number
     add = parser.add_argument
     add("--epsilon", type=number, required=True, help="the guarantee, for everything that is released")
-    add("--delta", type=number, required=True)
+    add("--delta", type=number, required=True, help="of the guarantee; well below one over the number of records")
     add_data(parser)
     add("--ids", metavar="NAME", help="column of private records that identifies them: it is no feature")
     add("--seed", type=seed, help="reproducible; without it exact noise from the system, as real releases need")

@@ -42,7 +42,7 @@ def add_predict(commands: Any) -> None:
     parser.set_defaults(run=_run)
     number, whole, add = ac.terminal.number, ac.terminal.whole, parser.add_argument
     add("--epsilon", type=number, required=True, help="the guarantee, for the whole interaction")
-    add("--delta", type=number, required=True)
+    add("--delta", type=number, required=True, help="of the guarantee; well below one over the number of records")
     add_data(parser)
     add("--queries", type=whole, help="public points to ask, in order (default all)")
     add("--kernel", choices=("cosine", "rbf"), help="similarity (default cosine)")
