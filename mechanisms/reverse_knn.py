@@ -1,4 +1,4 @@
-"""Reverse k-NN: every private record votes with its label for the public queries nearest to it."""
+"""Reverse k-NN: every private record votes with its label for the public queries that are nearest to it."""
 
 from __future__ import annotations
 
@@ -22,52 +22,53 @@ from mechanisms.federation.simulation import Federation, check_holders
 from mechanisms.federation.trust_models import NOISES, RoundRelease, release_for
 from mechanisms.labelling_plan import subtract
 from mechanisms.noise.source import Randomness, as_randomness
-from mechanisms.validation import check_count, check_features, check_positive, check_real
+from mechanisms.validation import check_count, check_features, check_positive, check_public, check_real
 
 __all__ = ["ReverseKNN", "ReverseLabelling", "Round", "simplex_rows"]
 
 
 class ReverseKNN(Exclusive, Parameters):
-    """Reverse k-NN labelling (reverse-knn, Alg. 1) in one call, with all its parties in one process.
+    """Reverse k-NN labelling (Wang et al. 2022, Alg. 1) in one call, with all parties in one process.
 
-    Server, clients and shuffler are `mechanisms.federation.server`'s and exchange the same bytes as in a deployment. A
-    record's votes depend on that record and on public things, so that labels, with a seed, do not depend on how records
-    are split over clients. Under REPLACE the number of records is public, and results tell it. Under ADD_REMOVE
-    nothing tells it, but that there is at least one.
+    Server, clients and shuffler are those of `mechanisms.federation.server` and exchange the same bytes as in a
+    deployment. A record's votes depend only on that record and on public values, so that for a given seed labels do not
+    depend on how records are split over clients. Under REPLACE the number of records is public and part of the results.
+    Under ADD_REMOVE results reveal only that there is at least one record.
 
-    A call of `label` goes by the parameters that it found when it began.
+    A call of `label` uses the parameters of the moment when it begins; later changes have no effect on it.
 
     Parameters
     ----------
     n_queries : int
         s, at most the number of public points.
     n_neighbors : int
-        k, queries that each record votes for; at most s.
+        k, the number of queries that each record votes for; at most s.
     epsilon, delta : float
-        The guarantee, for all rounds together. delta = 0 asks for pure DP: not for Gaussian noise, not for shuffling.
+        The guarantee for all rounds together. delta = 0 is pure DP, which Gaussian noise and shuffling do not give.
     model : {"central", "local", "shuffle"}
-        Whom clients trust; see `mechanisms.federation`. In the local and shuffle models one record is one user, and
+        Whom clients trust; see `mechanisms.federation`. In the local and shuffle models each record is a user, which
         sends one report in each round.
     noise : {"laplace", "gaussian", "discrete-laplace", "discrete-gaussian"}
-        Of the central model.
+        Noise of the central model.
     randomizer : {"collision", "randomized-response", "separation", "best", "shares"}
-        Of the local and shuffle models. "best": the one with the least variance. "shares", of the shuffle model
-        alone: any number of messages for each record, whose noise adds up to discrete Laplace noise.
+        Randomizer of the local and shuffle models. "best" is the one with the least variance. "shares", for the shuffle
+        model only, sends any number of messages for each record, whose noise adds up to discrete Laplace noise.
     rounds : int
-        T. After the first, queries gather where a student that learnt the labels so far is least certain.
+        T. Later rounds place more queries where a student that learnt the labels so far is less certain.
     soft_labels : bool
-        With several rounds: whether a point's labels are averaged as shares, or each round's winner counts as one.
+        With several rounds: average the shares of the labels at a point, or else count each round's winner as 1.
     balance : float or bool
-        Strength, 0 to 1, of public prices that spread records evenly over queries; see `balanced_prices`.
+        Strength in [0, 1] of public prices that spread records evenly over queries; see `balanced_prices`.
     dropout : float
-        Share of records, below 1, whose reports may be missing in the shuffle model without weakening the guarantee.
+        Shuffle model: share of records, below 1, whose reports may be missing without weakening the guarantee.
     adjacency : accountant.Adjacency
-        REPLACE: neighbouring data sets differ in one record, and the number of records is public. ADD_REMOVE, in the
-        central model: one has a record more, half as many counts move, and the number of records is not told.
+        REPLACE: neighbouring data sets differ in one record, and the number of records is public. ADD_REMOVE, for the
+        central model only: one data set has one record more, half as many counts change, and the number of records
+        stays private.
     n_classes : int or None
-        None takes it from the labels, which tells the largest label that occurs: give it where that is private.
+        None takes it from the labels, which reveals the largest label that occurs.
     make_student : callable or None
-        Makes the student of later rounds, which needs `predict_proba`; None is `NetworkStudent`.
+        Makes the student for later rounds, which needs `predict_proba`; None is `NetworkStudent`.
     rng : Generator, int or None
         None draws from the operating system's cryptographic source: use it for real releases.
 
@@ -79,7 +80,7 @@ class ReverseKNN(Exclusive, Parameters):
     Raises
     ------
     mechanisms.exclusive.UsageError
-        It is used in another process than at first, or copied after it was used.
+        It is used in another process than before, or copied after it was used.
     """
 
     def __init__(
@@ -117,13 +118,13 @@ class ReverseKNN(Exclusive, Parameters):
         self.rng = rng
 
     def planned(self, n_records: int, n_classes: int, n_labels: int = 1) -> RoundRelease:
-        """How every round will be released so that all together keep the guarantee; nothing is released yet.
+        """The release of every round with which all rounds together keep the guarantee; nothing is released yet.
 
         Parameters
         ----------
         n_records, n_classes : int
         n_labels : int
-            r, labels of a record.
+            r, the number of labels of a record.
 
         Raises
         ------
@@ -148,7 +149,7 @@ class ReverseKNN(Exclusive, Parameters):
             epsilon=check_positive("epsilon", self.epsilon),
             delta=check_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1),
             rounds=rounds,
-            # but for a crowd no noise depends on how many records there are
+            # only the noise for a crowd may depend on the number of records
             records=n_records if self.model == "shuffle" else 1,
             shape=(s, n_classes),
             n_neighbors=check_count("n_neighbors", self.n_neighbors, 1, s),
@@ -171,12 +172,11 @@ class ReverseKNN(Exclusive, Parameters):
         public : array of shape (m, d)
             Public points. They must not depend on private records.
         clients : integer array of shape (n,), optional
-            Who holds each record; None: one client holds all.
+            The client that holds each record; None is one client for all.
         journal : Journal, optional
-            Lets a run of several rounds that was interrupted go on: a round is charged on disk before it is drawn, and
-            its counts are there when the next one begins. A round that was drawn and whose counts are not there was
-            seen by nobody, and is drawn again; so let no copy of the file go on beside it. Other private data than
-            those that it was made for are refused.
+            Makes a run of several rounds durable: a round is charged on disk before it is drawn, and its counts are on
+            disk before the next round begins. A round whose counts are missing was seen by nobody, and is drawn again;
+            so never continue a copy of the file as well. A journal of other private data is refused.
 
         Returns
         -------
@@ -188,17 +188,16 @@ class ReverseKNN(Exclusive, Parameters):
         accountant.ParameterError
             A value is not as described; nothing has been spent.
         """
-        records, points = check_features(X), check_features(public, "public")
+        records = check_features(X)
+        points = check_public(public, records)
         labels = label_sets(y, len(records))
         classes = self._classes(labels, np.asarray(y))
         check_count("n_queries", self.n_queries, 1, len(points))
-        if points.shape[1] != records.shape[1]:
-            raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
         holders = check_holders(clients, len(records))
         source = as_randomness(self.rng)
         release = self.planned(len(records), classes, labels.shape[1])
         loop = self.round_loop(release)
-        # what cannot be added up is not released
+        # fails if the events cannot be composed: then nothing is released
         getattr(self, "spent_", ac.Composition()) + release.event
         federation = Federation(release, records, np.asarray(y), holders, source)
         part = Part()
@@ -237,7 +236,7 @@ class ReverseKNN(Exclusive, Parameters):
         return total
 
     def _charge(self, run: str | None, number: int, release: RoundRelease) -> None:
-        """A round of a run in a journal is charged once, however often this object takes the run up."""
+        """Charge a round; one of a run in a journal only once, however often this object resumes the run."""
         charged = self.__dict__.setdefault("_charged", set())
         if run is None or (run, number) not in charged:
             self.spent_ = getattr(self, "spent_", ac.Composition()) + release.event

@@ -21,7 +21,7 @@ from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.queries import central_points
 from mechanisms.students.network import NetworkStudent, Student
-from mechanisms.validation import LARGEST_FEATURE, check_count, check_features
+from mechanisms.validation import LARGEST_FEATURE, check_count, check_features, check_public
 
 __all__ = ["Rounds", "label_in_rounds"]
 
@@ -114,14 +114,13 @@ def label_in_rounds(
     accountant.ParameterError
         A value is not as described; or no query of a round was answered, so that no student can learn.
     """
-    records, points = check_features(X), check_features(public, "public")
+    records = check_features(X)
+    points = check_public(public, records)
     check_count("rounds", rounds, 1)
     for name, table in (("X", records), ("public", points)):
         if len(table) == 0:
             raise ac.ParameterError(f"{name} holds no points; accepted: at least one")
     asked = len(points) if queries is None else check_count("queries", queries, 1, len(points))
-    if points.shape[1] != records.shape[1]:
-        raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
     if isinstance(labeller, PrivateKNN) and labeller.clip is not None:
         raise ac.ParameterError(f"clip = {labeller.clip}; accepted: None, students learn one label for each point")
     # a resumed run has asked some of these queries already; what is new is held against the plan in each round

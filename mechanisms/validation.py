@@ -20,6 +20,7 @@ __all__ = [
     "check_fitted",
     "check_labels",
     "check_positive",
+    "check_public",
     "check_queries",
     "check_rate",
     "check_real",
@@ -49,6 +50,14 @@ def check_features(X: object, name: str = "X") -> Singles:
         row = int(np.argmin(finite))
         raise ac.ParameterError(f"{name}[{row}] is out of range; accepted: numbers in [-1e+15, 1e+15]")
     return features
+
+
+def check_public(public: object, records: Singles) -> Singles:
+    """Public points, like features, with as many columns as the private records."""
+    points = check_features(public, "public")
+    if points.shape[1] != records.shape[1]:
+        raise ac.ParameterError(f"public has {points.shape[1]} columns; accepted: {records.shape[1]}, as X")
+    return points
 
 
 def check_queries(queries: object, width: int) -> Singles:

@@ -50,7 +50,7 @@ class Records:
         self._make_room(new)
         self._squares = grow(self._squares, self.size)
         self._squares[slots] = squares(rows)
-        for start, block in self._filled():
+        for start, block in self._iterate_blocks():
             here = (slots >= start) & (slots < start + len(block))
             block[slots[here] - start] = rows[here]
         return slots
@@ -65,7 +65,7 @@ class Records:
         for first in range(0, len(queries), most):
             some = queries[first : first + most]
             products = np.empty((len(some), self.size), np.float32)
-            for start, block in self._filled():
+            for start, block in self._iterate_blocks():
                 np.matmul(some, block.T, out=products[:, start : start + len(block)])
             yield from zip(some, products, strict=True)
 
@@ -76,13 +76,13 @@ class Records:
     def select(self, query: Singles, slots: Integers) -> tuple[Integers, Floats]:
         """Those of the sorted `slots` whose kernel reaches the threshold, and their kernels."""
         values = np.empty(len(slots))
-        for start, block in self._filled():
+        for start, block in self._iterate_blocks():
             low, high = np.searchsorted(slots, (start, start + len(block)))
             values[low:high] = self.kernel.values(block, slots[low:high] - start, query)
         reached = values >= self.kernel.threshold
         return slots[reached], values[reached]
 
-    def _filled(self) -> Iterator[tuple[int, Singles]]:
+    def _iterate_blocks(self) -> Iterator[tuple[int, Singles]]:
         """First slot of every block, and the part of the block that holds records."""
         start = 0
         for block in self._blocks:

@@ -190,7 +190,7 @@ class PublicNoise(noise.Seeded):
         return (
             super().uniform(size)
             if self.noisy
-            else noise._open_interval(self.others.integers(0, 2**64, size, np.uint64))
+            else noise._to_unit_interval(self.others.integers(0, 2**64, size, np.uint64))
         )
 
     def _drawn(self, draw, *arguments):

@@ -121,6 +121,6 @@ def test_weights_of_a_real_training_are_sums_on_the_lattice():
 def test_the_outermost_words_stay_inside():
     """The last cell's middle is no double, and would round to 1, where every quantile is infinite."""
     words = np.array([0, 2**64 - 1, 2**64 - 2**11, 2**64 - 2**12], dtype=np.uint64)
-    draws = noise._open_interval(words)
+    draws = noise._to_unit_interval(words)
     assert (draws > 0).all()
     assert (draws < 1).all()
