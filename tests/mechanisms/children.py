@@ -1,4 +1,4 @@
-"""Processes that tests start, listen to and kill."""
+"""Child processes that tests start, read from and kill."""
 
 import multiprocessing
 import os
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 KILLS = int(os.environ.get("BUDGET_KILLS", 100))
 
-# children are forked from a server with one thread; what it has imported, they need not import
+# children are forked from a server process with one thread, and need not repeat its imports
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
@@ -27,7 +27,7 @@ def start(child, *arguments):
 
 
 def listen(reader, told):
-    """Everything that is there to be read."""
+    """All output that can be read now."""
     with suppress(EOFError):
         while reader.poll():
             told.append(reader.recv())

@@ -1,4 +1,4 @@
-"""Feature maps: known by name, checked, and made from public data alone."""
+"""Feature maps: by name, checked, and computed from public data only."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_standardised_public_columns():
 
 
 def test_standardising_is_the_same_for_all_records():
-    """A row is treated by itself, whichever rows are beside it."""
+    """The features of a row do not depend on other rows."""
     describe = standardise(PUBLIC)
     expected = (RECORDS - PUBLIC.mean(axis=0, dtype=float)) / PUBLIC.std(axis=0, dtype=float)
     np.testing.assert_allclose(describe(RECORDS), expected, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""What leaves a mechanism is what the threat model says: paid for, public, or for the operator alone.
+"""What leaves a mechanism is as the threat model says: paid for, public, or for the operator only.
 
 The first half holds every public attribute against the tables of `notebooks/guarantees.md`. The second half runs every
 mechanism, and the commands, on random neighbours with the same noise, and with all that is paid for cut off: what
@@ -43,11 +43,11 @@ PUBLIC = RNG.normal(size=(14, WIDTH)).astype(np.float32)
 
 CONSTRUCTED = {"rng", "get_params", "set_params", "unused", "for_budget"}
 VERBS = {"fit", "label", "predict", "add", "remove", "answer", "open", "receive", "close", "setup", "course"}
-"""Methods whose results are walked on their own."""
+"""Methods whose results are checked separately."""
 
 
 def tables():
-    """For every heading of the threat model: who may see what."""
+    """Who may see what, for every heading of the threat model."""
     text = PAGE.read_text("utf-8").split("## Who sees what")[1].split("\n## ")[0]
     found = {}
     for part in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
@@ -67,7 +67,7 @@ def test_every_row_says_who():
         assert set(rows.values()) <= WHO
 
 
-# --- mechanisms, as a caller has them ------------------------------------------------------------------
+# --- mechanisms as a caller uses them ------------------------------------------------------------------
 
 
 def nearest():
@@ -109,7 +109,7 @@ REVERSE = {
 
 
 def public_names(thing):
-    """Public attributes beside the parameters of the constructor, and the verbs."""
+    """Public attributes other than constructor parameters and methods that act."""
     own = {name for name in dir(thing) if not name.startswith("_")} - VERBS - CONSTRUCTED
     if hasattr(thing, "get_params"):
         own -= set(thing.get_params())
@@ -126,7 +126,7 @@ def parties():
 
 
 def walked():
-    """(heading of the threat model, what it is, the object)."""
+    """Triples (heading of the threat model, description, object)."""
     for name, make in LABELLERS.items():
         model = make().fit(X, Y)
         yield "Private-kNN, GNMAX, LNMAX", name, model
@@ -162,7 +162,7 @@ def test_every_public_attribute_is_in_a_table():
 
 
 def test_no_public_attribute_holds_private_records():
-    """Arrays of as many rows as there are records, or equal to them, are for the operator."""
+    """Arrays with one row for each record, or equal to the records, are for the operator only."""
     for heading, what, thing in walked():
         for name in public_names(thing):
             if TABLES[heading][name] != "everyone" or callable(getattr(thing, name)):
@@ -172,11 +172,11 @@ def test_no_public_attribute_holds_private_records():
                 assert N not in value.shape, f"{what}.{name} has a row for every record"
 
 
-# --- neighbours, with the same noise, and all that is paid for cut off --------------------------------------
+# --- neighbouring data sets with the same noise, and without what is paid for --------------------------
 
 
 class PublicNoise(noise.Seeded):
-    """Noise from one seed; samples, of which neighbours need different numbers, from another."""
+    """Noise from one seed, samples from another, since neighbours draw different numbers of them."""
 
     def __init__(self, generator):
         super().__init__(generator)
@@ -209,7 +209,7 @@ class PublicNoise(noise.Seeded):
 
 @contextlib.contextmanager
 def what_is_paid_for_cut_off():
-    """Every release is made of its noise alone; charges, checks and everything else are as they are."""
+    """Every release consists of its noise only; charges, checks and everything else are unchanged."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name, real in (
             (labelling, "noisy_argmax", noisy_argmax),
@@ -246,7 +246,7 @@ def what_is_paid_for_cut_off():
 
 
 def written(value):
-    """A value as text, to the last bit."""
+    """A value as exact text."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}{value.tobytes().hex()}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type) and not isinstance(value, ac.Event):
@@ -260,7 +260,7 @@ def written(value):
 
 
 def seen(heading, thing):
-    """All that everyone may see of an object."""
+    """Everything about an object that everyone may see."""
     found = {}
     for name in sorted(public_names(thing)):
         if TABLES[heading][name] != "everyone":
@@ -278,7 +278,7 @@ def seen(heading, thing):
 
 @contextlib.contextmanager
 def told():
-    """Everything that is printed, logged or warned of."""
+    """Everything that is printed, logged or warned about."""
     streams = io.StringIO(), io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(streams[0]):
         warnings.simplefilter("always")
@@ -288,7 +288,7 @@ def told():
 
 @st.composite
 def neighbours(draw, replaced=False):
-    """The records and a neighbour: one record more or less, or another one in the place of one."""
+    """The records and a neighbour: one record more, one less, or one replaced."""
     i = draw(st.integers(0, N - 1))
     record = np.array(draw(st.lists(st.floats(-3, 3, width=32), min_size=WIDTH, max_size=WIDTH)), np.float32)
     label = draw(st.integers(0, CLASSES - 1))
@@ -305,7 +305,7 @@ BAD_QUERIES = (PUBLIC[:, :2], np.full((2, WIDTH), np.nan), PUBLIC[0], "no querie
 
 
 def refusals(ask):
-    """What bad queries are told."""
+    """Error messages for bad queries."""
     found = []
     for queries in BAD_QUERIES:
         with pytest.raises(ac.AccountantError) as error:
@@ -390,7 +390,7 @@ def test_reverse_knn_tells_neighbours_apart_by_paid_releases_alone(name, data):
 
 
 def test_the_cut_is_what_hides():
-    """Without it the same observers see neighbours apart: they look at the right things."""
+    """Without cutting, the same observers tell neighbours apart: they look at the right things."""
     pair = X, (Y + 1) % CLASSES
     sharp = {"vote_sigma": 1e-6, "screening_sigma": None, "sampling_rate": 1.0}
     labels = [private_knn_of(**sharp).fit(*each).label(PUBLIC).labels.tolist() for each in ((X, Y), pair)]
@@ -415,7 +415,7 @@ COMMANDS = {
 
 
 def observe_command(arguments, records, labels, folder, ending):
-    """Status, all that is printed, and the bytes of every file that is published."""
+    """Status, output, and the bytes of every published file."""
     private, public, out = folder / "private.npz", folder / "public.npz", folder / f"labels.{ending}"
     np.savez(private, features=records, labels=labels)
     np.savez(public, features=PUBLIC)

@@ -1,4 +1,4 @@
-"""Ind-KNN: what is answered, what every record pays for it, and that it has paid before anything is drawn."""
+"""Ind-KNN: the answers, what every record pays for them, and that it pays before anything is drawn."""
 
 import math
 from itertools import pairwise
@@ -35,7 +35,7 @@ def ind(**changes):
 
 
 class Silent:
-    """Noise that is always what the test says: `count` on counts, nothing on votes."""
+    """Noise set by the test: `count` on counts, none on votes."""
 
     repeatable = False
 
@@ -53,7 +53,7 @@ def silenced(model, count=0.0):
 
 
 def at(kernel):
-    """A unit vector whose cosine with (1, 0) is that."""
+    """A unit vector with this cosine to (1, 0)."""
     return [kernel, math.sqrt(1 - kernel**2)]
 
 
@@ -87,7 +87,7 @@ def test_values_of_section_11(monkeypatch):
 
 
 def naive(model, X, y, queries):
-    """Algorithm 3 as the specification states it, one record at a time, with the same draws."""
+    """Zhu et al. 2023, Alg. 3, one record at a time, with the same draws."""
     source, z, labels, counts = as_randomness(model.rng), [model.budget] * len(X), [], []
     s1, s2 = model.count_sigma, model.vote_sigma
     for query in queries.astype(float):
@@ -156,7 +156,7 @@ def test_a_batch_is_as_many_single_queries(changes):
 
 
 def test_removing_a_record_changes_nothing_for_the_others():
-    """The others' budgets and votes, bit by bit, when the released numbers are the same."""
+    """The budgets and votes of other records are equal in every bit if the released numbers are."""
     for gone in (0, 100, 299):
         whole, fewer = silenced(ind().fit(X, Y)), silenced(ind().fit(X, Y).remove([gone]))
         whole._count_event = fewer._count_event
@@ -173,7 +173,7 @@ def test_removing_a_record_changes_nothing_for_the_others():
 
 
 def test_noise_is_always_added():
-    """Far from all records too: an answer without noise would tell that nobody is there."""
+    """Also far from all records: an answer without noise would reveal that no record is near."""
     model = ind(threshold=0.99, rng=0).fit([[1.0, 0.0]], [2])
     labels = model.predict([[0.0, 1.0]] * 300)
     assert np.bincount(labels, minlength=3).min() > 60
@@ -255,7 +255,7 @@ def test_removed_identifiers_resume_their_budgets():
 
 
 def test_it_does_not_matter_how_records_came():
-    """All at once, or in parts and after others left: the same answers, the same budgets."""
+    """Records added at once, or in parts and after removals: the same answers and budgets."""
     names = [f"r{i}" for i in range(300)]
     whole = ind().fit(X, Y, ids=names)
     parts = ind().fit(np.roll(X, 1, 0)[:80], Y[:80], ids=[f"old{i}" for i in range(80)])
@@ -398,7 +398,7 @@ def test_before_fit(use):
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e3, 1e15])
 @pytest.mark.parametrize("kernel", ["cosine", "rbf"])
 def test_features_of_any_size(scale, kernel):
-    """The same neighbours whatever the unit of measurement."""
+    """The neighbours do not depend on the unit of the features."""
     model = silenced(ind(kernel=kernel, bandwidth=3.0 * scale).fit(scale * np.clip(X, -1, 1), Y))
     plain = silenced(ind(kernel=kernel, bandwidth=3.0).fit(np.clip(X, -1, 1), Y))
     for each, queries in ((model, scale * np.clip(QUERIES, -1, 1)), (plain, np.clip(QUERIES, -1, 1))):

@@ -1,4 +1,4 @@
-"""Linear NoisySGD: gradients clipped one by one, steps priced as they are drawn."""
+"""Linear NoisySGD: each gradient is clipped, and steps are priced as they are drawn."""
 
 import math
 
@@ -100,7 +100,7 @@ def test_predict_before_fit():
 
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.4, True)])
 def test_audit(share, caught):
-    """One step, every record in the batch, the differing one with a clipped gradient along one weight."""
+    """One step with all records in the batch; the gradient of the differing record is clipped, along one weight."""
     features, labels = np.array([[1.0], [1.0]]), np.array([0, 1])
     other = np.array([[1.0], [1.0], [1.0]]), np.array([0, 1, 1])
 
@@ -109,7 +109,7 @@ def test_audit(share, caught):
             mx.LinearNoisySGD(2.0 * share, 1.0, 1, clip=1e-3, learning_rate=1.0, n_classes=2, rng=rng).fit(*data)
             for _ in range(runs)
         )
-        # along the direction in which one record's gradient points
+        # along the direction of one record's gradient
         return [float(fit.weights_ @ [1.0, -1.0] @ [1.0, 1.0]) for fit in fits]
 
     promise = ac.epsilon(ac.Gaussian(2.0), 0.1, conversion="optimal").epsilon
@@ -121,7 +121,7 @@ def test_audit(share, caught):
 
 @pytest.mark.parametrize("far", [1.0, 1e15])
 def test_scores_that_overflow_say_nothing(far, recwarn):
-    """With such weights one record could turn all sums into nan, which no noise hides."""
+    """With such weights one record could make all sums nan, which no noise hides."""
     records = np.array(X[:50])
     records[0, 0] = far
     weights = np.full((5, 3), 1e300) * [1.0, -1.0, 0.5]

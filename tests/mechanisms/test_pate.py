@@ -1,4 +1,4 @@
-"""PATE baselines: shards that a record cannot move others between, votes, and what they cost."""
+"""PATE: shards that do not depend on other records, votes, and their price."""
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def test_label_before_fit():
 
 
 class Recorder:
-    """Remembers the labels of its shard: answers 0 unless the differing record is in it."""
+    """Answers 0 unless the differing record is in its shard."""
 
     def fit(self, features, labels):
         self.answer = int((features[:, 0] > 100).any())
@@ -98,7 +98,7 @@ class Recorder:
 
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.5, True)])
 def test_audit(share, caught):
-    """One teacher out of one changes its vote: the winner changes."""
+    """The only teacher changes its vote, and so the winner."""
     features, labels = np.zeros((4, 1)), np.array([0, 1, 0, 1])
     other = features.copy()
     other[0] = 200.0
@@ -113,7 +113,7 @@ def test_audit(share, caught):
 
 
 def test_a_teacher_that_fails_to_answer_stops_no_run():
-    """Whether it fails depends on its shard."""
+    """It fails or not, depending on its shard."""
     from sklearn.neighbors import KNeighborsClassifier
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What a fitted mechanism draws is what its guarantee prices, and what it has released stays its composition."""
+"""A fitted mechanism draws what its guarantee prices, and its past releases stay in its composition."""
 
 import copy
 import os
@@ -44,7 +44,7 @@ def lnmax(**changes):
 
 
 LABELLERS = {"private-knn": private_knn, "gnmax": gnmax, "lnmax": lnmax}
-QUIETER = {  # what would be drawn with much less noise, or priced with much more
+QUIETER = {  # parameters that would draw much less noise than is priced
     "private-knn": [{"vote_sigma": 400.0}, {"sampling_rate": 0.001}, {"screening_sigma": 500.0}, {"n_neighbors": 1}],
     "gnmax": [{"sigma": 500.0}],
     "lnmax": [{"scale": 500.0}],
@@ -212,7 +212,7 @@ def test_a_run_that_goes_on_in_the_same_object_is_counted_once(tmp_path):
 
 
 def test_a_journal_that_lost_charges_does_not_hide_them(tmp_path):
-    """An older copy is put back, and the number beside it too: what this object drew it still knows."""
+    """An older copy of the journal and its counter are restored: the object still knows what it drew."""
     model = private_knn(screening_sigma=None, max_labels=20, rng=System()).fit(X, Y)
     with Journal(tmp_path / "empty") as journal:
         pass
@@ -307,7 +307,7 @@ def test_what_teachers_say_of_their_shards_reaches_no_log(recwarn):
 
 
 class Stopped(BaseException):
-    """As Ctrl-C, wherever it comes."""
+    """An interruption, like Ctrl-C, at any place."""
 
 
 def stop(*_):
@@ -315,7 +315,7 @@ def stop(*_):
 
 
 def again(model, path, *arguments):
-    """The run in a journal, opened anew."""
+    """The run in a journal that is opened again."""
     with Journal(path) as journal:
         return model.label(QUERIES[:10], journal, *arguments)
 
@@ -337,12 +337,12 @@ def test_a_run_given_again_and_stopped_early_forgets_nothing(tmp_path, limits):
 
 
 def at_line(line, call):
-    """Stop a call at so many lines of a mechanism; whether it came so far."""
+    """Interrupt a call after this many lines of a mechanism; returns whether it got so far."""
     seen = 0
 
     def trace(frame, event, _):
         nonlocal seen
-        # not where locks are let go of: only a tracer can stop a program between two of those lines
+        # not where locks are released: only a tracer can interrupt a program between these lines
         if not frame.f_code.co_filename.endswith(("/labelling.py", "/labelling_plan.py", "/private_knn.py")):
             return None
         seen += event == "line"

@@ -1,4 +1,4 @@
-"""Private-kNN: the released labels, what they cost, and that nothing is released before it is charged."""
+"""Private-kNN: the released labels, their price, and that nothing is released before it is charged."""
 
 import math
 
@@ -41,7 +41,7 @@ def naive_neighbours(query, subset, k):
 
 
 def naive_labels(model, queries):
-    """The algorithm as it is written in the paper, with the same draws."""
+    """The algorithm of Zhu et al. 2020, section 3, with the same draws."""
     source, (screening, _) = as_randomness(model.rng), (model._plan.screening, model._plan.vote)
     labels = []
     for query in queries:
@@ -78,7 +78,7 @@ def test_same_labels_as_the_naive_algorithm(seed, k):
     seed=st.integers(0, 10**6),
 )
 def test_ties_go_to_the_lower_index_whatever_else_is_there(n, k, values, distinct, seed):
-    """A record's rank depends on it and the query alone: removing another one moves at most one neighbour."""
+    """A record's rank depends on that record and the query: removing another record changes at most one neighbour."""
     rng = np.random.default_rng(seed)
     records = (values * (1 + 1e-6 * rng.integers(0, distinct, (n, 3)))).astype(np.float32)
     query = (values * (1 + 1e-6 * rng.integers(0, distinct, 3))).astype(np.float32)
@@ -161,12 +161,12 @@ def test_screening_can_be_switched_off():
 
 
 class Interrupted(BaseException):
-    """What a signal raises."""
+    """Raised by a signal."""
 
 
 @pytest.mark.parametrize("stop", range(1, 60))
 def test_interrupted_run_has_recorded_all_that_it_released(stop, monkeypatch):
-    """Stopped at any draw, the charge for the release that the draw makes is already in `spent_`."""
+    """If a run is interrupted at any draw, the charge for that draw is already in `spent_`."""
     model = knn().fit(X, Y)
     calls, drawn = [0], {"screening": 0, "votes": 0}
 

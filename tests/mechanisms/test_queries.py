@@ -1,4 +1,4 @@
-"""Which public points are asked about: different ones, in the middle of clusters."""
+"""The public points that are asked about: all different, in the middle of clusters."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_all_of_them_in_order():
 
 @pytest.mark.parametrize("count", [3, 4, 12, 29])
 def test_repeated_points(count, passes):
-    """Fewer distinct points than are asked for."""
+    """Fewer distinct points than the number asked for."""
     points = np.repeat(np.eye(3), 10, axis=0)
     chosen = central_points(points, count)
     assert len(set(chosen.tolist())) == count
@@ -83,7 +83,7 @@ def test_bad_points():
 
 @pytest.fixture(params=["often", "few passes", "of some points"])
 def k_means(request, monkeypatch):
-    """k-means begun often; over many points; over a choice of them."""
+    """k-means with many starts, over many points, and over a random choice of them."""
     if request.param != "often":
         monkeypatch.setattr(queries, "SMALL_PASS", 0)
     if request.param == "of some points":

@@ -1,4 +1,4 @@
-"""Reverse k-NN: labels that do not depend on who holds what, noise that is priced, estimates that are unbiased."""
+"""Reverse k-NN: labels that do not depend on who holds a record, noise as priced, unbiased estimates."""
 
 import copy
 import pickle
@@ -110,7 +110,7 @@ def test_pure_privacy_takes_the_papers_noise_for_all_rounds(noise, k, rounds, ep
 
 
 def test_the_exact_price_of_many_coordinates_takes_less_noise():
-    """Far below the paper's 2kr/epsilon, and not above what a Gaussian of that variance would need."""
+    """Noise far below 2kr/epsilon (Wang et al. 2022), and at most that of a Gaussian of equal variance."""
     release = knn(n_queries=40, n_neighbors=20, delta=1e-5).planned(10_000, 5)
     assert release.event == ac.Laplace(release.noise, 1.0, 40, adjacency=REPLACE)
     assert release.noise < 0.6 * 40
@@ -258,7 +258,7 @@ def test_soft_labels_are_the_nearest_point_of_the_simplex(rows, variance):
     assert (soft >= 0).all()
     sizes = np.maximum(counts.sum(axis=1), (3 * variance) ** 0.5)
     shares = np.where(sizes[:, None] > 0, counts / np.maximum(sizes, 1e-300)[:, None], 0.0)
-    # no corner of the simplex lies in the direction that is left: the condition for a nearest point
+    # condition for the nearest point: no corner of the simplex lies in the direction of the residual
     left = shares - soft
     assert (left.max(axis=1) - (left * soft).sum(axis=1) <= 1e-6 * (1 + np.abs(shares).max(axis=1))).all()
 
@@ -285,7 +285,7 @@ def test_central_noise_is_unbiased_with_the_variance_reported(noise, scale):
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian", "discrete-laplace", "discrete-gaussian"])
 def test_add_remove_moves_half_as_many_counts(noise):
-    """One record more adds to k r counts; replacing it also takes from k r."""
+    """One record more adds to k r counts; replacing one also subtracts from k r counts."""
     parameters = {"n_neighbors": 3, "epsilon": 1.0, "delta": 1e-6, "noise": noise}
     plans = {adjacency: ReverseKNN(**parameters, adjacency=adjacency).planned(1000, 10) for adjacency in ac.Adjacency}
     add = plans[ac.Adjacency.ADD_REMOVE]
@@ -328,7 +328,7 @@ def test_what_an_object_has_released_is_its_composition_for_good():
 
 @pytest.mark.parametrize("name", ["central, two rounds", "local, two rounds", "shuffle, shares"])
 def test_a_second_run_s_guarantee_counts_the_first(name):
-    """Both runs are releases of the same records: what the second says is of both."""
+    """Both runs release the same records: the second guarantee covers both."""
     model = knn(**SETTINGS[name])
     first, second = (model.label(X, Y, PUBLIC) for _ in range(2))
     assert first.promised == first.planned
@@ -339,7 +339,7 @@ def test_a_second_run_s_guarantee_counts_the_first(name):
 
 
 def test_a_run_that_was_broken_off_is_counted_whole():
-    """Its plan was a promise; counting fewer rounds would make the next guarantee depend on where it broke."""
+    """Its whole plan counts; fewer rounds would make the next guarantee depend on where it was interrupted."""
 
     def broken():
         raise OSError("no student")
@@ -404,7 +404,7 @@ def test_a_used_object_is_not_copied():
 
 
 def public_side(out):
-    """All of a result but for what noise pays for."""
+    """All of a result except what noise protects."""
     release = {each.name: getattr(out.release, each.name) for each in fields(out.release)}
     shapes = [(each.counts.shape, each.variance.tolist(), each.queries.tolist()) for each in out.rounds[:1]]
     return release, shapes, out.bytes_per_client, out.composition, out.planned, out.answered.tolist()
@@ -442,7 +442,7 @@ def test_local_rounds_add_up_to_no_more_than_was_asked_exactly(epsilon, rounds, 
 @pytest.mark.parametrize("randomizer", ["collision", "best", "separation"])
 @pytest.mark.parametrize(("epsilon", "delta", "rounds", "n"), [(1.5, 1e-3, 1, 40), (1.0, 1e-6, 3, 400)])
 def test_small_crowds_are_calibrated_although_the_best_randomizer_changes(randomizer, epsilon, delta, rounds, n):
-    """Where the number of buckets changes with epsilon the price leaps down."""
+    """The price jumps down where the number of buckets changes with epsilon."""
     knn = ReverseKNN(
         4, epsilon=epsilon, delta=delta, model="shuffle", randomizer=randomizer, rounds=rounds, n_classes=3
     )

@@ -1,4 +1,4 @@
-"""Rounds: what they cost together, which features they use, and that students learn."""
+"""Rounds: their joint price, their features, and that students learn."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ CENTRES = RNG.normal(size=(3, 64)) * 2
 
 
 def points(n, rng=RNG):
-    """So many points around three centres, and which."""
+    """`n` points around three centres, and their centres."""
     which = rng.integers(0, 3, n)
     return (CENTRES[which] + rng.normal(size=(n, 64))).astype(np.float32), which
 
@@ -42,7 +42,7 @@ def run(labeller=None, **changes):
 
 
 class Spy(mx.PrivateKNN):
-    """Keeps the features that it is given, in lists which its copies share."""
+    """Records the features that it gets in lists that its copies share."""
 
     def __init__(self, *values, **changes):
         super().__init__(*values, **changes)
@@ -98,7 +98,7 @@ def test_pate_in_rounds(labeller):
 
 
 def test_later_rounds_draw_other_noise():
-    """With noise alone, labels of the same queries in two rounds agree as often as by chance."""
+    """With noise only, labels of the same queries in two rounds agree as often as by chance."""
     labeller = spy(vote_sigma=1e6)
     out = run(labeller, queries=None, features=lambda records: np.zeros((len(records), 1)))
     first, second = (each.labels for each in out.rounds)
@@ -149,7 +149,7 @@ def test_labels_are_the_latest_of_each_point():
 
 
 def test_a_refused_query_keeps_its_earlier_label():
-    """Every point is asked about in both rounds, and screening refuses some in either."""
+    """Every point is a query in both rounds, and screening refuses some in each."""
     out = run(knn(screening_sigma=6.0, threshold=8.0, vote_sigma=20.0), queries=None)
     first, second = out.rounds
     assert out.asked.all()
@@ -172,7 +172,7 @@ def test_later_features_are_the_students_hidden_layer():
 
 @pytest.mark.parametrize("features", ["raw", "standardised", "hog"])
 def test_features_do_not_depend_on_private_records(features):
-    """Other private records, other labels: the same public features in the first round, and the same points asked."""
+    """With other private records and labels, features and queries of the first round are the same."""
     found = []
     for records, labels in ((X, Y), (10 * X[::2] + 3, Y[::2][::-1])):
         labeller = spy()
@@ -183,7 +183,7 @@ def test_features_do_not_depend_on_private_records(features):
 
 
 def test_later_features_depend_on_released_labels_alone():
-    """With noise that hides the votes, all rounds are the same for other private labels."""
+    """If noise hides the votes, all rounds are the same for other private labels."""
     found = []
     for labels in (Y, (Y + 1) % 3):
         labeller = spy(vote_sigma=1e12)
@@ -285,7 +285,7 @@ def test_label_sets_are_refused():
 
 @pytest.mark.parametrize("far", [1.0, 1e15])
 def test_a_record_far_from_all_others_ends_no_later_round(far):
-    """What the student makes of it is out of range: a refusal would tell of it, after the first round's release."""
+    """Its features by the student are out of range: an error after the first release would reveal it."""
     records = RNG.normal(size=(60, 3))
     records[0] = far
     near = 1e-8 * RNG.normal(size=(30, 3))

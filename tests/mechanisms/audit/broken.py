@@ -22,7 +22,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Case:
-    """A broken line, and how it is looked for.
+    """A broken line, and the audit that looks for it.
 
     `events` are the kinds that the promise is made of. `run(broken, seed)` gives (what was promised, the price of that
     at the audit's delta, the audit); `caught` says whether the broken one is expected to be flagged, and `why` why not.
@@ -37,7 +37,7 @@ class Case:
 
 
 def price(promise: Any, delta: float) -> float:
-    """The least epsilon that is proved for what was promised."""
+    """The least proven epsilon of a promise."""
     return float(ac.epsilon(promise, delta, method="auto", tolerance=0.05).epsilon)
 
 
@@ -49,7 +49,7 @@ def audited(mechanism, neighbours, *, runs, delta, seed, **more):
 
 
 def knn_run(make, canary, parameters, queries, *, runs, delta, seed, score, outputs=np.asarray):
-    """An audit of so many queries a run; runs share one fitted object, whose draws are independent."""
+    """An audit with this many queries in each run; runs share one fitted object, whose draws are independent."""
 
     def mechanism(data, rng, count):
         model = make(**parameters, n_classes=parameters_classes(canary), rng=rng).fit(*data)
@@ -68,7 +68,7 @@ def views(canary, queries):
 
 
 def score_of(parameters, canary, queries):
-    """What the promised events say of labels."""
+    """Score of labels by the promised events."""
     promised = mx.PrivateKNN(**parameters)
     return label_score(promised.vote_event, *views(canary, queries), promised.screening_event)
 
@@ -121,7 +121,7 @@ SAME_SAMPLE = (
 
 
 def one_sample_for_both(broken, seed):
-    """Passes are rare, the one answer is nearly without noise: whoever made it pass is in the sample that votes."""
+    """Passes are rare and the answer has little noise: the record that made a query pass also votes."""
     parameters = {
         "n_neighbors": 1,
         "sampling_rate": 0.02,
@@ -163,7 +163,7 @@ def uncharged_votes(broken, seed):
         seed=seed,
         score=score_of(parameters, canary, queries),
     )
-    # the audit is of queries that all pass: what they cost does not depend on the data
+    # all queries pass, so that their price does not depend on the data
     promise = make(**parameters, n_classes=2, rng=seed).fit(*canary.neighbours[1]).label(canary.queries(queries))
     return promise.composition, price(promise.composition, delta), found
 
@@ -264,9 +264,9 @@ def fewer_votes_than_leave(broken, seed):
     parameters = {"n_queries": 2 * k, "n_neighbors": k, "epsilon": 1.0, "n_classes": 2}
     line = ('changed * common["n_neighbors"] * common["n_labels"]', "changed")
     releases.release_for.cache_clear()
-    # where the queries are is public, and takes longest
+    # the choice of queries is public, and takes most of the time
     centres = mock.patch.object(reverse_rounds, "cluster_centres", lambda points, *_: points)
-    # a server refuses counts that its event does not pay for: the line alone would not get through
+    # a server refuses counts that its event does not cover: the broken line alone would be refused
     check = mock.patch.object(federation, "covers_counts", (lambda *_: True) if broken else federation.covers_counts)
     with lines(broken, (releases, "_central", [line])), centres, check:
         event = mx.ReverseKNN(**parameters).planned(3, 2).event
@@ -288,7 +288,7 @@ INDIVIDUAL = ("GaussianDP",)
 
 
 def kinds(promise):
-    """The kinds of events that a promise is made of."""
+    """The kinds of events in a promise."""
     if isinstance(promise, ac.Composition):
         return tuple(sorted({kind for event in promise.entries for kind in kinds(event)}))
     inner = getattr(promise, "event", None)

@@ -1,4 +1,4 @@
-"""How a mechanism is broken in one line: its own source with that line exchanged, in a subclass."""
+"""Break one line of a mechanism: a subclass whose method is its own source with that line replaced."""
 
 import inspect
 import textwrap
@@ -7,7 +7,7 @@ from unittest import mock
 
 
 def exchanged(function, *changes, owner=None, **names):
-    """A function like the one given, with parts of its source exchanged and other values behind some of its names.
+    """A copy of a function with parts of its source replaced, and other values for some of its names.
 
     Every part must be there, once: when the source moves on, the broken mechanism fails aloud instead of being whole.
     """
@@ -16,7 +16,7 @@ def exchanged(function, *changes, owner=None, **names):
     for old, new in changes:
         assert source.count(old) == 1, f"{plain.__qualname__} holds {old!r} {source.count(old)} times"
         source = source.replace(old, new)
-    # what is found in the module is found there when it is needed; super() needs the class
+    # globals are looked up in a copy of the module's; super() needs __class__
     wrapped = f"def make(__class__):\n{textwrap.indent(source, '    ')}\n    return {plain.__name__}"
     scope = {**plain.__globals__, **names}
     exec(compile(wrapped, f"<broken {plain.__qualname__}>", "exec", dont_inherit=True, flags=FUTURE), scope)
@@ -27,19 +27,19 @@ FUTURE = __import__("__future__").annotations.compiler_flag
 
 
 def defined_in(cls, name):
-    """The class, of the given one and its bases, that defines a method."""
+    """The class or base class that defines a method."""
     return next(base for base in cls.__mro__ if name in vars(base))
 
 
 def with_lines(cls, name, *changes, **names):
-    """A subclass in which parts of one method are exchanged."""
+    """A subclass with parts of one method replaced."""
     owner = defined_in(cls, name)
     return type(f"Broken{cls.__name__}", (cls,), {name: exchanged(vars(owner)[name], *changes, owner=owner, **names)})
 
 
 @contextmanager
 def replaced(*functions):
-    """Functions (module, name, changes) exchanged in their modules, for as long as it lasts."""
+    """Replace functions (module, name, changes) in their modules within the context."""
     with ExitStack() as stack:
         for module, name, changes in functions:
             broken = exchanged(getattr(module, name), *changes)

@@ -1,4 +1,4 @@
-"""Fourteen more broken mechanisms, of kinds that a review would think of; three of them no audit of outputs can see."""
+"""Fourteen more broken mechanisms, with likely mistakes; no audit of outputs can detect three of them."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ TWIN = {"n_neighbors": 3, "sampling_rate": 1.0, "screening_sigma": None, "vote_s
 
 
 def two_places():
-    """Three records around 0 and three around 100, with the same labels; the canary changes what is near 0 alone."""
+    """Three records near 0 and three near 100, with the same labels; the canary changes only those near 0."""
     near = canaries.near_tie(3)
     (X, y), _ = near.neighbours
     away = np.concatenate([X, X + 100]), np.concatenate([y, y])
@@ -39,7 +39,7 @@ def two_places():
 
 
 def same_draws(make, seed):
-    """With noise that is the same for both, two queries differ where the canary has changed the votes of one alone."""
+    """With equal noise two queries get different labels only if the canary changed the votes of one."""
     neighbours, queries = two_places()
 
     def mechanism(data, rng):
@@ -47,7 +47,7 @@ def same_draws(make, seed):
         return tuple(labels.tolist())
 
     found = audited(mechanism, neighbours, runs=3000, delta=0.01, seed=seed)
-    # the canary is near one query alone, but the promise is for both
+    # the canary is near one query only, but the promise is for both
     promise = knn_promise(TWIN, 2)
     return promise, price(promise, 0.01), found
 
@@ -95,7 +95,7 @@ def inverted_scale(broken, seed):
 
 
 class Teacher:
-    """Answers 1 if it was shown the record that differs."""
+    """Answers 1 if its shard holds the differing record."""
 
     def fit(self, features, labels):
         self.answer = int(labels.any())
@@ -177,7 +177,7 @@ def order_breaks_ties(broken, seed):
 
 
 def fixed_size_samples(broken, seed):
-    """Half of the records, rounded down: with a fourth record it is two instead of one, for sure."""
+    """Half of the records, rounded down: a fourth record makes it always two instead of one."""
     parameters = {"n_neighbors": 3, "sampling_rate": 0.5, "screening_sigma": 1.0, "threshold": 1.5, "vote_sigma": 1e6}
     X, y = np.arange(4.0)[:, None], np.zeros(4, int)
     queries, delta = 8, 0.1
@@ -200,7 +200,7 @@ def fixed_size_samples(broken, seed):
 
 
 def late_check(broken, seed):
-    """A record may take part while it has anything left, and pays what there is."""
+    """A record takes part while it has anything left, and pays what it has."""
     parameters = {"budget": 0.51, "count_sigma": 1.0, "vote_sigma": 1e4, "min_count": 0.05}
     make = mx.IndividualKNN
     if broken:
@@ -224,7 +224,7 @@ def bare_count(broken, seed):
 
 
 def charged_after(broken, seed):
-    """Charges come after the draw, and an error between them forgets one."""
+    """Charges come after the draw; an error in between loses one."""
     parameters = {"n_neighbors": 3, "sampling_rate": 1.0, "screening_sigma": None, "vote_sigma": 4.0}
     late = ("if part.charge(i, release):", "votes = ask(event)\n    if part.charge(i, release):")
     make = (
@@ -236,7 +236,7 @@ def charged_after(broken, seed):
 
 
 def few_seeds(broken, seed):
-    """All noise from one of 65,536 seeds: whoever tries them all knows it."""
+    """All noise comes from one of 65,536 seeds, which can all be tried."""
     parameters = {"n_neighbors": 3, "sampling_rate": 1.0, "screening_sigma": None, "vote_sigma": 4.0}
     canary, queries, delta = canaries.near_tie(3), 8, 0.05
     score = score_of(parameters, canary, queries)

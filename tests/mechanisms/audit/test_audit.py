@@ -1,4 +1,4 @@
-"""Audits: the bound holds as often as promised, comes close to the truth, and catches half the noise."""
+"""Audits: the bound holds with the promised confidence, is close to the truth, and detects half the noise."""
 
 import math
 
@@ -13,7 +13,7 @@ from mechanisms.audit.paired import log_ratio
 
 
 def randomized_response(epsilon, leak=0.0):
-    """One bit; with probability `leak` the record itself, which costs delta = leak and nothing more."""
+    """One bit; with probability `leak` it is the record itself, which costs delta = leak and no epsilon."""
 
     def run(bit, rng, runs):
         kept = np.where(rng.random(runs) < 1 / (1 + math.exp(-epsilon)), bit, 1 - bit)

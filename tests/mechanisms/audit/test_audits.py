@@ -1,4 +1,4 @@
-"""Every mechanism, run on worst-case neighbours: never above its promise, and caught with half its noise."""
+"""Every mechanism on worst-case neighbours: within its promise, and detected with half its noise."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ RUNS = 16_000
 
 
 def records(near, far):
-    """So many records next to the query, all of class 0, and so many far from it, of class 1."""
+    """Records of class 0 near the query, and of class 1 far from it."""
     return np.array([[QUERY]] * near + [[1.0]] * far), np.array([0] * near + [1] * far)
 
 
 def sets_nearest(n):
-    """The last of so many records is the nearest to the query; its labels are none of the one before it."""
+    """The last record is nearest to the query, and shares no label with the one before it."""
     return np.arange(n, 0.0, -1)[:, None], np.array([[1, 1, 0, 0], [0, 0, 1, 1]] * n)[:n]
 
 
@@ -26,7 +26,7 @@ def sets_nearest(n):
 CASES = {
     # the winner changes: one count rises, another falls
     "votes": ((records(0, 3), records(1, 3)), {"n_neighbors": 1, "screening_sigma": None, "vote_sigma": 3.0}, 0.1),
-    # the plurality crosses the threshold, where a screening tells most
+    # the plurality crosses the threshold, where a screening reveals most
     "screening": (
         (records(1, 3), records(2, 3)),
         {"n_neighbors": 2, "screening_sigma": 3.0, "threshold": 1.5, "vote_sigma": 1e6},
@@ -42,7 +42,7 @@ CASES = {
         {"n_neighbors": 2, "screening_sigma": 0.7, "threshold": 2.0, "vote_sigma": 2.0, "sampling_rate": 0.7},
         0.1,
     ),
-    # a neighbour with clip ones makes way for one with as many others: every label's count moves by one
+    # one neighbour takes the place of another that shares no label: every count changes by one
     "label sets": (
         (sets_nearest(2), sets_nearest(3)),
         {"n_neighbors": 1, "clip": 2.0, "vote_sigma": 2.0},
@@ -58,13 +58,13 @@ CASES = {
 
 
 def halved(parameters, share):
-    """Parameters with that share of every noise."""
+    """Parameters with this share of every noise."""
     noise = ("screening_sigma", "vote_sigma", "sigma", "scale")
     return {name: value * share if name in noise and value else value for name, value in parameters.items()}
 
 
 def promised(plan, delta):
-    """Of a plan's price at delta 0, the part that exists: a screening's, where votes have too much noise to tell."""
+    """The price of a plan; at delta 0 only that of the screening, where votes have too much noise to matter."""
     if delta == 0.0 and len(plan.entries) > 1:
         (plan,) = (event for event in plan.entries if "Screening" in repr(event))
     return ac.epsilon(plan, delta, conversion="optimal").epsilon
@@ -78,7 +78,7 @@ def compared(name, promise, mechanism, neighbours, delta, runs=RUNS):
 
 
 def audited(case, share, runs=RUNS, **source):
-    """The promise, and the audit's lower bound when only that share of the priced noise is drawn."""
+    """The promise, and the lower bound if only this share of the priced noise is drawn."""
     neighbours, changes, delta = CASES[case]
     parameters = {"sampling_rate": 1.0, "n_classes": 2, **changes}
 
@@ -96,7 +96,7 @@ def test_private_knn_keeps_its_promise(case):
     assert 0.05 < found <= promise
 
 
-# not "few records": there the price of a swap is far above what can be told
+# not "few records": there the price of a swap is far above the true epsilon
 @pytest.mark.parametrize("case", [case for case in CASES if case != "few records"])
 def test_private_knn_with_half_the_noise_is_caught(case):
     promise, found = audited(case, 0.5)
@@ -105,7 +105,7 @@ def test_private_knn_with_half_the_noise_is_caught(case):
 
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.5, True)])
 def test_exact_noise(share, caught):
-    """As it is drawn for real releases, from entropy that has no seed."""
+    """With noise from system entropy, as in real releases."""
     pytest.importorskip("opendp.prelude")
     promise, found = audited("both", share, runs=4000, rng=None)
     assert found > 0.05
@@ -116,7 +116,7 @@ def test_exact_noise(share, caught):
 
 
 class Teacher:
-    """Answers 1 if it was shown the record that differs."""
+    """Answers 1 if its shard holds the differing record."""
 
     def fit(self, features, labels):
         self.answer = int(labels.any())
@@ -127,9 +127,9 @@ class Teacher:
 
 # name: (mechanism, parameters, delta); a record of class 1 joins 40 of class 0: one teacher's vote changes
 PATE = {
-    # the class that gains is far behind, where it wins rarely: so much the larger is the ratio
+    # the class that gains is far behind and wins rarely, which makes the ratio large
     "LNMAX": (mx.LNMax, {"n_teachers": 4, "scale": 2.0}, 0.0),
-    # unanimous or not is what the screening asks, and what decides the vote
+    # whether the vote is unanimous decides the screening and the vote
     "GNMAX with screening": (
         mx.GNMax,
         {"n_teachers": 2, "sigma": 2.0, "screening_sigma": 1.0, "threshold": 2.0},

@@ -1,4 +1,4 @@
-"""Ind-KNN, run on worst-case neighbours: never above its promise, and caught with half its noise."""
+"""Ind-KNN on worst-case neighbours: within its promise, and detected with half its noise."""
 
 import numpy as np
 import pytest
@@ -12,17 +12,17 @@ NEAR, FAR = [1.0, 0.0], [0.0, 1.0]
 AUDITS = {
     # nobody else near the query
     "empty": ([FAR], [NEAR], {"budget": 0.6, "count_sigma": 1.0, "vote_sigma": 0.5, "min_count": 0.05}),
-    # what is left after the first answers is less than a full vote: the record pays with all of it
+    # after the first answers less than a full vote is left: the record spends all of it
     "retiring": ([FAR], [NEAR] * 2, {"budget": 0.6, "count_sigma": 1.5, "vote_sigma": 1.5, "min_count": 0.05}),
     # a budget that holds one count and the rest of it a vote
     "last breath": ([NEAR] * 3, [NEAR], {"budget": 0.3, "count_sigma": 1.5, "vote_sigma": 0.2, "min_count": 1.0}),
-    # the number of neighbours tells all there is to tell
+    # the number of neighbours reveals everything
     "count": ([NEAR] * 3, [NEAR], {"budget": 0.5, "count_sigma": 1.0, "vote_sigma": 1e4, "min_count": 1.0}),
 }
 
 
 def audited(case, share, runs=RUNS, rng=True):
-    """The promise and the audit's bound, when only that share of the noise is drawn."""
+    """The promise, and the lower bound if only this share of the noise is drawn."""
     others, queries, parameters = AUDITS[case]
     neighbours = [np.array(others + [NEAR] * more, np.float32) for more in (0, 1)]
 
@@ -61,7 +61,7 @@ def test_half_the_noise_is_caught(case):
 
 
 def test_exact_noise_keeps_the_promise():
-    """As it is drawn for real releases, from entropy that has no seed."""
+    """With noise from system entropy, as in real releases."""
     pytest.importorskip("opendp.prelude")
     promise, found = audited("last breath", 1.0, runs=2000, rng=False)
     assert found <= promise

@@ -1,4 +1,4 @@
-"""Scores from promised likelihoods, and canaries: right against direct counts, and worth their while."""
+"""Scores from promised likelihoods, and canaries: compared with direct counts, and more powerful than outputs."""
 
 import itertools
 import math
@@ -123,7 +123,7 @@ def test_the_largest_gradient_is_the_unit_that_is_released():
     assert np.linalg.norm(canary.views[1].values) == pytest.approx(1.0)
     settings = {"noise_multiplier": 1e-6, "sampling_rate": 1.0, "steps": 1, "learning_rate": 1.0, "n_classes": 2}
     released = [-mx.LinearNoisySGD(**settings, rng=0).fit(*data).weights_ for data in canary.neighbours]
-    # the intercept of the other record moves alike in both
+    # the intercept of the other record is the same in both
     assert (released[1] - released[0]).ravel() == pytest.approx(canary.views[1].values[0], abs=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""One-run audits: the tail they rest on, against enumeration and worst cases; and mechanisms that take many records."""
+"""One-run audits: their tail against enumeration and worst cases, and mechanisms that take many records."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ from tests.mechanisms.audit.broken_lines import with_lines
 
 
 def responses(epsilon, leak=0.0):
-    """Every canary's bit by randomized response; with probability `leak` the bit itself, for sure."""
+    """Every canary's bit by randomized response, or with probability `leak` the bit itself, marked as certain."""
 
     def mechanism(included, rng):
         kept = rng.random(len(included)) < 1 / (1 + math.exp(-epsilon))
@@ -56,19 +56,19 @@ def test_the_tail_bounds_every_strategy_on_two_responses(epsilon, leak):
     """All functions from the outputs of two leaking responses to one or two guesses: none beats the bound."""
     kept = 1 / (1 + math.exp(-epsilon))
     # outputs: -1, +1 say a bit by response, -2, +2 the bit itself
-    law = {bit: {o: 0.0 for o in (-2, -1, 1, 2)} for bit in (0, 1)}
+    chances = {bit: {o: 0.0 for o in (-2, -1, 1, 2)} for bit in (0, 1)}
     for bit, sign in ((0, -1), (1, 1)):
-        law[bit][2 * sign] = leak
-        law[bit][sign], law[bit][-sign] = (1 - leak) * kept, (1 - leak) * (1 - kept)
-    outputs = list(itertools.product(law[0], repeat=2))
+        chances[bit][2 * sign] = leak
+        chances[bit][sign], chances[bit][-sign] = (1 - leak) * kept, (1 - leak) * (1 - kept)
+    outputs = list(itertools.product(chances[0], repeat=2))
     joint = {
-        (bits, out): 0.25 * law[bits[0]][out[0]] * law[bits[1]][out[1]]
+        (bits, out): 0.25 * chances[bits[0]][out[0]] * chances[bits[1]][out[1]]
         for bits in itertools.product((0, 1), repeat=2)
         for out in outputs
     }
     for wanted, guesses in ((1, 1), (1, 2), (2, 2)):
         total = 0.0
-        for out in outputs:  # the best guess at each output by itself maximises the whole
+        for out in outputs:  # the best guess for each output maximises the whole
             options = []
             for positions in itertools.combinations(range(2), guesses):
                 for guess in itertools.product((0, 1), repeat=guesses):
@@ -121,7 +121,7 @@ def test_a_promise_is_refuted_as_a_whole():
 
 @pytest.mark.parametrize(("factor", "caught"), [(1.0, False), (0.25, True)])
 def test_reverse_knn_in_one_run(factor, caught):
-    """Every canary has a query of its own, and a label that says whether it is the one or the other."""
+    """Every canary has its own query, and a label that says which of two records it is."""
     m, epsilon = 200, 2.0
     points = 100 * np.arange(m, dtype=np.float32)[:, None]
     parameters = {"n_queries": m, "n_neighbors": 1, "n_classes": 2}
@@ -141,7 +141,7 @@ def test_reverse_knn_in_one_run(factor, caught):
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_individual_knn_in_one_run(broken):
-    """Every canary has a direction of its own, which is asked about until the promised budget is used up and after."""
+    """Every canary has its own direction, with queries until the promised budget is spent and beyond."""
     m, queries = 300, 24
     parameters = {"budget": 0.5, "count_sigma": 1.5, "vote_sigma": 1e3, "min_count": 0.01, "threshold": 0.5}
     line = ("units[granted])", "np.ones_like(units[granted]))")
@@ -149,7 +149,7 @@ def test_individual_knn_in_one_run(broken):
     directions = np.eye(m + 1, dtype=np.float32)
 
     def mechanism(included, rng):
-        there = np.append(np.flatnonzero(included), m)  # the last is always there, and never asked about
+        there = np.append(np.flatnonzero(included), m)  # the last is always included, and never asked about
         model = make(**parameters, n_classes=2, rng=rng).fit(directions[there], np.zeros(len(there), int))
         model.predict(np.tile(directions[:m], (queries, 1)))
         # a count of 0 or 1 with this noise is 0.91 on average, as none is below 0.01

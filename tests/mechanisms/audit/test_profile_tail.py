@@ -1,4 +1,4 @@
-"""Correct guesses under a whole profile: against a linear programme, mechanisms that come close to it, and coverage."""
+"""Correct guesses under a whole profile: against a linear programme, mechanisms close to the bound, and coverage."""
 
 import math
 
@@ -13,7 +13,7 @@ from mechanisms.audit.profile_tail import profile_tail
 
 
 def points_of(event, low=0.02, high=8.0, count=60):
-    """Points of a profile on both sides of 0."""
+    """Points of a profile at positive and negative epsilons."""
     positive = np.geomspace(low, high, count)
     deltas = np.array([ac.delta(event, epsilon).delta for epsilon in positive])
     others = -np.expm1(-positive) + np.exp(-positive) * deltas
@@ -54,7 +54,7 @@ def test_randomized_response_stays_below(epsilon, correct, guesses):
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("guesses", [10, 40, 100])
 def test_gaussian_noise_on_every_canary_stays_below(sigma, guesses):
-    """Each canary is seen with noise of its own, and guessed by the likelier side: right with Phi(1/(2 sigma))."""
+    """Each canary is seen with its own noise; the likelier guess is right with probability Phi(1/(2 sigma))."""
     chance = stats.norm.cdf(0.5 / sigma)
     points = points_of(ac.Gaussian(sigma))
     for correct in range(guesses // 2, guesses + 1, 5):
@@ -63,7 +63,7 @@ def test_gaussian_noise_on_every_canary_stays_below(sigma, guesses):
 
 
 def test_with_abstentions_gaussian_noise_stays_below():
-    """The surest 20 of 100 guesses of canaries with noise of their own, by simulation."""
+    """The 20 most certain of 100 guesses of canaries with their own noise, by simulation."""
     rng, runs, sigma = np.random.default_rng(0), 20000, 1.0
     bits = rng.random((runs, 100)) < 0.5
     scores = bits + sigma * rng.normal(size=bits.shape) - 0.5
@@ -124,7 +124,7 @@ def test_half_the_noise_is_refuted():
 
 
 def test_a_thousand_times_more_guesses_are_no_thousand_times_slower(monkeypatch):
-    """Beyond what takes a second the points of the profile are tried one by one."""
+    """With too many guesses the points of the profile are tried one by one."""
     monkeypatch.setattr(one_run, "profile_tail", lambda *_: pytest.fail("tried together"))
     found = OneRunAudit(0.0, 1_200_000, 2_000_000, 2_000_000, 0.0, 0.95)
     assert 0 <= found.p_value(ac.PureDP(0.1)) < 0.01

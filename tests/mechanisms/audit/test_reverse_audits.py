@@ -1,4 +1,4 @@
-"""Reverse k-NN on neighbours that differ in one record: never above its promise, and caught with less noise."""
+"""Reverse k-NN on neighbours that differ in one record: within its promise, and detected with less noise."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def release(**changed):
     ("noise", "delta"), [("laplace", 0.0), ("discrete-laplace", 0.0), ("gaussian", 0.05), ("discrete-gaussian", 0.05)]
 )
 def test_central(noise, delta, share, caught):
-    """From the records to the released counts, through the messages of a client and a server."""
+    """Released counts from records, through the messages of a client and a server."""
     planned = release(noise=noise, delta=delta)
     drawn = central_event(noise, share * planned.noise, 2)
     setup = planned.setup(QUERIES)
@@ -55,7 +55,7 @@ def test_central(noise, delta, share, caught):
         return np.array(counts)
 
     def score(counts):
-        """Which of the two data sets the counts that moved speak for, as their noise would have it."""
+        """Log likelihood ratio of the two data sets from the counts that changed."""
         moved = counts[:, [0, 1], [1, 0]] - [1, 1]
         each = np.clip(moved, [-1, 0], [0, 1]) if "laplace" in noise else moved
         return each[:, 0] - each[:, 1]
@@ -72,14 +72,14 @@ def estimates(randomizer, rows):
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (2.0, True)])
 @pytest.mark.parametrize("randomizer", ["randomized-response", "collision", "separation"])
 def test_local_reports_themselves(randomizer, share, caught):
-    """The message of a client, by how much likelier one input makes it than the other."""
+    """Log likelihood ratio of a client's message for two inputs."""
     planned = release(model="local", randomizer=randomizer, epsilon=1.0)
     drawn = release(model="local", randomizer=randomizer, epsilon=share)
     setup = drawn.setup(QUERIES)
     protocol = protocol_of(setup)
 
     def mechanism(data, rng, runs):
-        # so many records of the input that changes are so many independent messages
+        # each record of the changing input is an independent message
         copies = np.repeat(data[0][1:2], runs, axis=0), np.repeat(data[1][1:2], runs)
         client = Client(*copies, 1, "local", rng=rng, max_epsilon=share)
         reports = Reports.unpack(Message.unpack(client.answer(setup.pack(1, bytes(16)))).payload)

@@ -1,4 +1,4 @@
-"""Loaders of labelled data, each on small files of the real format; damaged and hostile ones are refused."""
+"""Readers of labelled data on small files of each format; damaged and hostile files are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LABELS = np.array([3, 0, 9, 1, 1, 7])
 
 
 class Bomb:
-    """Unpickling it writes a file."""
+    """Writes a file when it is unpickled."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -45,12 +45,12 @@ def bomb(tmp_path: Path):
     target = tmp_path / "unpickled.txt"
     yield Bomb(target)
     assert not target.exists()
-    pickle.loads(pickle.dumps(Bomb(target)))  # it is a live one
+    pickle.loads(pickle.dumps(Bomb(target)))  # unpickling does write the file
     assert target.exists()
 
 
 def refusal(call: Callable[..., object], *arguments: object) -> str:
-    """The one line with which a call is refused."""
+    """The one-line message with which a call is refused."""
     with pytest.raises(DataError) as caught:
         call(*arguments)
     line = str(caught.value)
@@ -100,7 +100,7 @@ def write_parquet(path: Path, **columns: object) -> Path:
     return path
 
 
-# --- each loader reads what it is for -------------------------------------------------------------------
+# --- each reader on its format --------------------------------------------------------------------------
 
 
 def test_digits():
@@ -245,7 +245,7 @@ def test_csv(tmp_path, ending, separator, mark):
 
 
 def test_csv_whose_numbers_are_whole_for_long(tmp_path):
-    """A reader that guesses types from the first rows would stop at the last one."""
+    """A reader that guesses types from the first rows would fail at the last row."""
     path = tmp_path / "a.csv"
     path.write_text("x,label\n" + "1,0\n" * 400_000 + "0.5,1\n")
     found = load(path)
@@ -341,7 +341,7 @@ def test_identifiers_are_no_feature(tmp_path, name, ids):
 
 
 def test_identifiers_in_text_stay_text(tmp_path):
-    """Leading zeros tell people apart."""
+    """Leading zeros are part of an identifier."""
     assert load(write_table(tmp_path / "a.csv", ["07", "7", "1.0", "1", "NA", "x"]), ids="person").ids[:2] == (
         "07",
         "7",
@@ -444,7 +444,7 @@ def test_classes_of_the_formats(tmp_path):
 
 
 def openml_site(nominal: str = "") -> dict[str, bytes]:
-    """What openml.org answers about a data set of two features and three records, by the end of the address."""
+    """Answers of openml.org for a data set of two features and three records, by the end of the address."""
     arff = f"@RELATION small\n@ATTRIBUTE a REAL\n@ATTRIBUTE b {nominal or 'REAL'}\n@ATTRIBUTE class {{9,10,1}}\n"
     arff += "@DATA\n" + "".join(f"{a},{'x' if nominal else b},{c}\n" for a, b, c in ((1, 2, 10), (3, 4, 9), (5, 6, 1)))
     kinds = {"a": "numeric", "b": "nominal" if nominal else "numeric", "class": "nominal"}
@@ -498,7 +498,7 @@ def test_openml(site, name):
 
 
 def test_openml_by_named_classes(site):
-    """The order is the list's, whichever classes occur."""
+    """Classes are in the order of the list, whichever occur."""
     site(openml_site())
     assert load("openml:small", classes=("10", "11", "1", "9")).labels.tolist() == [0, 3, 2]
     with pytest.raises(DataError, match="openml:small: record 1 has label '9'; accepted: 10, 1"):

@@ -1,4 +1,4 @@
-"""Local randomizers: unbiased counts, true variances, exact privacy of what is drawn, nothing malformed accepted."""
+"""Local randomizers: unbiased counts, true variances, exact privacy of draws, malformed reports refused."""
 
 import math
 from fractions import Fraction
@@ -44,7 +44,7 @@ def inputs(n, shape, neighbours, label_ones, seed=0):
     return (queries[:, :, None] * shape[1] + classes[:, None]).reshape(n, -1)
 
 
-# --- what the estimates are ----------------------------------------------------------------------------
+# --- estimates -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("neighbours", "label_ones"), [(1, 1), (3, 2)])
@@ -167,7 +167,7 @@ def test_no_output_of_randomized_bits_is_likelier_than_its_event_allows(epsilon,
 
 
 def words_of(randomizer, hit):
-    """Words, of 2^64, for every bucket when the input hits those buckets."""
+    """How many of the 2^64 words choose each bucket, if the input hits these buckets."""
     l, share = randomizer.event.buckets, randomizer._share  # noqa: E741
     distinct = len(set(hit))
     each, extra = divmod(2**64 - distinct * share, l - distinct)
@@ -398,7 +398,7 @@ def test_concatenation_is_refused_with_the_reason():
 
 
 def test_the_reason_against_concatenation_is_true():
-    """The mean of the product of both estimates of one report, where the record has both."""
+    """Mean of the product of both estimates from one report, if the record has both entries."""
     l, n = 8, 200_000  # noqa: E741
     randomizer = CollisionReports(20, 2, 1.0, l)  # one query in 0..9, one label in 10..19
     p = randomizer.hit_probability

@@ -1,4 +1,4 @@
-"""Noise shares: their sum is discrete Laplace, whoever drops out; what is drawn is what is priced."""
+"""Noise shares: their sum is discrete Laplace noise, also with dropouts; draws are as priced."""
 
 import math
 from decimal import Decimal, localcontext
@@ -19,7 +19,7 @@ from mechanisms.noise.source import System, as_randomness
 EMPTY = np.empty((0, 1), np.int64)
 
 
-# --- the law -------------------------------------------------------------------------------------------
+# --- the distribution of shares ------------------------------------------------------------------------
 
 
 def negative_binomial(table, shape, rate, values):
@@ -149,12 +149,12 @@ def seen(shares, count, size):
     r, x = shares.flood.shape, shares.flood.ratio
     steps = np.concatenate([[r * math.log1p(-x)], np.log(x * (z[1:] + r - 1) / z[1:])])
     pairs = np.exp(np.cumsum(steps))
-    law = np.zeros((size, size))
+    mass = np.zeros((size, size))
     for number, chance in enumerate(pairs):
         plus, minus = number + count, number
         if plus < size:
-            law[plus:, minus:] += chance * np.outer(geometric[: size - plus], geometric[: size - minus])
-    return law
+            mass[plus:, minus:] += chance * np.outer(geometric[: size - plus], geometric[: size - minus])
+    return mass
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def seen(shares, count, size):
     [(2.0, Flood(6.0, 0.6)), (0.5, Flood(3.0, 0.4)), (3.0, Flood(0.5, 0.7)), (1.0, Flood(20.0, 1e-9))],
 )
 def test_what_is_drawn_is_what_is_priced(scale, flood):
-    """Total variation of what a shuffler shows of a count that moves, and the mass without a +1, by enumeration."""
+    """By enumeration: total variation of shuffled messages if a count changes, and the probability of no +1."""
     shares = NoiseShares(1, 1, 1, scale, flood)
     size = 150
     before, after = seen(shares, 0, size), seen(shares, 1, size)
@@ -175,7 +175,7 @@ def test_what_is_drawn_is_what_is_priced(scale, flood):
             np.maximum(one - math.exp(epsilon) * other, 0)[: size - 1, : size - 1].sum()
             for one, other in ((before, after), (after, before))
         ]
-        # a count that rises, and another that falls, are each a part of what is priced
+        # a rising count and a falling count are each part of what is priced
         assert shares.event.profile(epsilon).worst >= max(distances) - 1e-9
         assert (
             shares.event.profile(epsilon).worst
@@ -189,7 +189,7 @@ def test_what_is_drawn_is_what_is_priced(scale, flood):
 
 
 def test_tallies_have_the_law_that_is_priced():
-    """Losses of many tallies of a count that did not rise have the probabilities of the pair."""
+    """Losses of many tallies of an unchanged count are distributed as those of the pair."""
     shares = NoiseShares(200_000, 1, 1, 1.5, Flood(3.0, 0.5))
     tally = shares.tally(np.zeros((1, 1), np.int64), as_randomness(3))
     plus, minus = tally.plus[1:], tally.minus[1:]
@@ -205,7 +205,7 @@ def test_tallies_have_the_law_that_is_priced():
 
 
 def test_without_flooding_shuffled_messages_would_tell():
-    """A single +1 of all is not there with probability 1 - exp(-1/b), and only if the count is 0."""
+    """No message says +1 with probability 1 - exp(-1/b), and only if the count is 0."""
     shares = NoiseShares(1, 1, 1, 4.0, Flood(1e-12, 0.5))
     before, after = seen(shares, 0, 200), seen(shares, 1, 200)
     assert before[0].sum() == pytest.approx(-math.expm1(-1 / 4), rel=1e-9)
@@ -228,7 +228,7 @@ def test_calibrated_shares_keep_their_target_and_do_not_waste_it(epsilon, delta,
     assert guarantee.adjacency is ac.Adjacency.REPLACE
     assert ac.epsilon(rounds * shares.event, delta, method="tight").epsilon == guarantee.epsilon
     assert shares.scale == pytest.approx(sums.scale * (1 + excess))
-    # a flood a tenth smaller, of this ratio or one twice as steep or flat, is not enough
+    # a flood smaller by a tenth, with this decay, twice it, or half of it, is not enough
     for ratio in (shares.flood.ratio, shares.flood.ratio**2, shares.flood.ratio**0.5):
         fewer = Flood(0.9 * shares.flood.mean * (1 - ratio) / ratio, ratio)
         try:
@@ -242,7 +242,7 @@ def test_less_noise_takes_more_messages():
     sums = shares_of_sums(5000, 1, 540_000, 1.0, 1e-6)
     found = [shares_for(5000, 1, 540_000, 1.0, 1e-6), flood_shares(sums, 1.0, 1e-6, excess=1.0)]
     messages = [shares.messages_per_record for shares in found]
-    # at twice the scale of sums alone, which pure DP at equal parts would have, few pairs are left
+    # at twice the scale for sums few pairs are needed
     assert messages[0] < 7.0
     assert messages[1] < 2.3
 

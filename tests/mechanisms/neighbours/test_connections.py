@@ -1,4 +1,4 @@
-"""Which queries a record votes for: the definition, ties, and nothing but the record itself."""
+"""The queries that a record votes for: by definition, with ties, and independent of other records."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_the_definition_with_many_ties(data):
 @pytest.mark.parametrize("scale", [1e-38, 1e-25, 1e-3, 1.0, 1e6, 1e15])
 @pytest.mark.parametrize("k", [1, 3])
 def test_a_record_votes_the_same_whatever_it_is_batched_with(scale, k, monkeypatch):
-    """Queries that single precision cannot tell apart, and records in blocks of every shape."""
+    """For queries that single precision cannot tell apart, and blocks of records of every shape."""
     rng = np.random.default_rng(1)
     centre = rng.normal(size=64)
     queries = (scale * (centre + 1e-7 * rng.normal(size=(20, 64)))).astype(np.float32)
@@ -64,7 +64,7 @@ def test_a_record_votes_the_same_whatever_it_is_batched_with(scale, k, monkeypat
 
 
 def test_single_precision_alone_would_get_it_wrong():
-    """The inputs above are hard enough: the plain product picks other queries for some records."""
+    """The inputs above are hard: the product in single precision chooses other queries for some records."""
     rng = np.random.default_rng(1)
     centre = rng.normal(size=64)
     queries = (centre + 1e-7 * rng.normal(size=(20, 64))).astype(np.float32)
@@ -78,7 +78,7 @@ def test_prices_turn_records_away():
     assert Connections(queries).find_nearest(records)[:, 0].tolist() == [0, 0, 1]
     assert Connections(queries, 1, [0.3, 0.0]).find_nearest(records)[:, 0].tolist() == [0, 1, 1]
     assert Connections(queries, 1, [2.0, 0.0]).find_nearest(records)[:, 0].tolist() == [1, 1, 1]
-    # however large: what is common to all decides nothing
+    # however large: a shift common to all changes nothing
     assert Connections(queries, 1, [1e9, 1e9]).find_nearest(records)[:, 0].tolist() == [0, 0, 1]
     assert Connections(queries, 2).find_nearest(records).tolist() == [[0, 1]] * 3
     assert Connections(queries, 2).find_best(records).tolist() == [0, 0, 1]

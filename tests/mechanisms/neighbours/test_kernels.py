@@ -1,4 +1,4 @@
-"""Kernels and buckets of a record depend on it alone, bit by bit."""
+"""Kernels and buckets of a record do not depend on other records, in any bit."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ ROWS = Cosine(0.0).prepare(X)
 
 @pytest.mark.parametrize("kernel", [Cosine(0.2), RadialBasis(0.2, 4.0), RadialBasis(0.0, 1.0), Cosine(0.0)])
 def test_a_kernel_depends_on_its_record_alone(kernel):
-    """Bit by bit the same, whichever other records are there, and none is missed."""
+    """The same bits whichever other records there are, and no record is missed."""
     rng = np.random.default_rng(5)
     rows, query = rng.normal(size=(500, 67)).astype(np.float32), rng.normal(size=67).astype(np.float32)
     if isinstance(kernel, RadialBasis):

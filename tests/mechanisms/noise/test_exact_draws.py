@@ -1,4 +1,4 @@
-"""Draws by words: exact at every boundary between words, and the tables against their laws in high precision."""
+"""Draws from words: exact at every boundary between words; tables against definitions in high precision."""
 
 from decimal import Decimal, localcontext
 

@@ -1,4 +1,4 @@
-"""Noise: reproducible from a seed, exact on a lattice from the system, and what the lattice costs."""
+"""Noise: reproducible from a seed, exact on a lattice from system entropy, and the price of the lattice."""
 
 import math
 import sys
@@ -85,14 +85,14 @@ def test_the_noise_drawn_is_the_noise_priced():
 @pytest.mark.parametrize("order", [1.5, 2.0, 7.3, 20.0])
 @pytest.mark.parametrize("spacing", [0.5, 0.25])
 def test_sampled_discrete_gaussian_costs_what_the_continuous_one_costs(order, spacing):
-    """The docstring's claim on lattices far coarser than the real one: they differ by e^(-2 pi^2 s^2/h) or less."""
+    """On lattices far coarser than the real one: the two differ by at most e^(-2 pi^2 s^2/h)."""
     rate, sigma = 0.2, 1.0
     with mpmath.workdps(40):
         h, s2 = mpmath.mpf(spacing), mpmath.mpf(sigma) ** 2
         points = [h * i for i in range(int(-40 / spacing), int(60 / spacing))]
         weights = [mpmath.exp(-z * z / (2 * s2)) for z in points]
         ratios = [1 - rate + rate * mpmath.exp((2 * z - 1) / (2 * s2)) for z in points]
-        # both from the ratio to the lattice's own mixture: shifting the lattice by 1 maps it to itself
+        # both by the ratio to the lattice's own mixture, as shifting the lattice by 1 maps it to itself
         mean = sum(w * r**order for w, r in zip(weights, ratios, strict=True)) / sum(weights)
         discrete = mpmath.log(mean) / (order - 1)
         continuous = ac.PoissonSubsampled(ac.Gaussian(sigma), rate).renyi(order)
@@ -119,7 +119,7 @@ def test_weights_of_a_real_training_are_sums_on_the_lattice():
 
 
 def test_the_outermost_words_stay_inside():
-    """The last cell's middle is no double, and would round to 1, where every quantile is infinite."""
+    """The midpoint of the last cell is no double and would round to 1, where quantiles are infinite."""
     words = np.array([0, 2**64 - 1, 2**64 - 2**11, 2**64 - 2**12], dtype=np.uint64)
     draws = noise._to_unit_interval(words)
     assert (draws > 0).all()

@@ -15,7 +15,7 @@ FAST = {"epochs": 2, "batch_size": 32}
 
 @pytest.fixture(scope="module")
 def torch():
-    """On one thread: two that wait for each other are slow where tests share the cores."""
+    """One thread: two that wait for each other are slow if tests share the cores."""
     torch = pytest.importorskip("torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""The network student: learns from few labels and many points, and lends its hidden layer."""
+"""The network student: learns from few labels and many points; its hidden layer gives features."""
 
 import warnings
 
@@ -14,7 +14,7 @@ BUNCH = load_digits()
 ORDER = RNG.permutation(len(BUNCH.data))
 DIGITS, TRUTH = BUNCH.data[ORDER].astype(np.float32), BUNCH.target[ORDER]
 FEW = np.where(np.arange(900) < 90, TRUTH[:900], -1)
-"""One in ten of 900 public points was answered."""
+"""900 public points, one in ten answered."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_transform_is_the_hidden_layer(student):
 
 
 def test_a_row_is_transformed_by_itself(student):
-    """To the last bit: a private record more must not reorder the neighbours among the others."""
+    """Equal in every bit: one private record more must not reorder other neighbours."""
     whole = student.transform(DIGITS)
     for gone in range(0, 900, 90):
         fewer = student.transform(np.delete(DIGITS, gone, axis=0))
@@ -89,7 +89,7 @@ def test_labels_need_not_be_all_classes(student):
 
 
 def test_where_the_graph_does_not_reach():
-    """Two far groups of which nobody was answered take the label of the nearest answered point."""
+    """Two far groups without answers get the label of the nearest answered point."""
     centres = np.array([[0, 0], [100, 0], [0, 20], [100, 20]])
     points = np.repeat(centres, 20, axis=0) + RNG.normal(size=(80, 2))
     labels = np.full(80, -1)
@@ -100,7 +100,7 @@ def test_where_the_graph_does_not_reach():
 
 
 def test_repeated_points():
-    """More copies of a point than it has neighbours in the graph: copies are no path to others."""
+    """With more copies of a point than neighbours in the graph, copies connect to nothing else."""
     points = np.repeat([[0.0, 0.0], [5.0, 5.0]], 20, axis=0)
     labels = np.full(40, -1)
     labels[[0, 20]] = 1, 2
