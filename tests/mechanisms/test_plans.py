@@ -44,7 +44,7 @@ def lnmax(**changes):
 
 
 LABELLERS = {"private-knn": private_knn, "gnmax": gnmax, "lnmax": lnmax}
-QUIETER = {  # parameters that would draw much less noise than is priced
+QUIETER = {  # parameters with much more noise or smaller samples than those that were fitted
     "private-knn": [{"vote_sigma": 400.0}, {"sampling_rate": 0.001}, {"screening_sigma": 500.0}, {"n_neighbors": 1}],
     "gnmax": [{"sigma": 500.0}],
     "lnmax": [{"scale": 500.0}],
