@@ -132,7 +132,7 @@ def model(data: Data, setting: Setting, rng: int | None, **parameters: Any) -> m
 def published(
     data: Data, setting: Setting, near: Near, gaussian: Gaussian, queries: Features
 ) -> tuple[Integers, list[float]]:
-    """ind-knn, Alg. 3, with the corrections of the specification, query by query."""
+    """Zhu et al. 2023, Alg. 3, query by query."""
     plan = mx.IndividualKNN.for_budget(setting.epsilon, DELTA, setting.queries, data.threshold, setting.vote_sigma)
     cost = 1 / (2 * plan.count_sigma**2)
     left, labels, counts = np.full(len(data.X), plan.budget), [], []

@@ -44,7 +44,7 @@ Search = Callable[[Features, NDArray[np.float32], int], Integers]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is labelled. The noise is that of private-knn, section 5, for k = 300, and in proportion for other k."""
+    """What is labelled. The noise is that of Zhu et al. 2020, section 4.1, for k = 300, and in proportion else."""
 
     records: int = 50_000
     width: int = 768
@@ -160,7 +160,7 @@ class OurDraws:
 def published(
     data: Data, queries: Features, setting: Setting, threshold: float, search: Search, draws: Draws
 ) -> Integers:
-    """private-knn, section 3, query by query, with a fresh sample for either step; -1 where not answered."""
+    """Zhu et al. 2020, section 3, query by query, with a fresh sample for either step; -1 where not answered."""
 
     def votes(query: Features) -> Integers:
         sample = draws.sample(len(data.X), setting.rate)

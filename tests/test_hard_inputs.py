@@ -1,4 +1,4 @@
-"""Inputs on which other accountants fail, crash, hang, or report nonsense (peers.md, section 3).
+"""Inputs on which other accountants fail, crash, hang, or report nonsense.
 
 Warnings are errors here (setup.cfg), so every test also says that none is emitted. Numbers are held against
 values from definitions (tests/reference) or against brackets that are theorems.
@@ -193,7 +193,7 @@ def test_an_unknown_route_is_refused(name, value):
 
 
 def test_adjacencies_do_not_mix():
-    """dp_accounting adds them up or asks the user to know (peers.md 4.3)."""
+    """dp_accounting adds them up or asks the user to know."""
     one, other = ac.Gaussian(1), ac.Gaussian(1, adjacency=ac.Adjacency.REPLACE)
     mixes: list[Callable[[], Any]] = [
         lambda: one + other,
@@ -247,7 +247,7 @@ def test_no_epsilon_without_delta_unless_it_is_pure():
     assert ac.epsilon(ac.Composition(), 0).epsilon == 0
 
 
-# --- the tasks of peers.md -----------------------------------------------------------------------------------
+# --- tasks that all accountants were timed on ----------------------------------------------------------------
 
 TASK_F = [(0.8 + 1.2 * i / 999, 0.001 + 0.019 * i / 999) for i in range(1000)]
 
@@ -404,7 +404,7 @@ def test_pure_dp_never_costs_more_than_its_limit_nor_less_than_its_profile(conve
 
 @pytest.mark.parametrize(("epsilon", "count"), [(1e-6, 10**12), (1e-6, 1e12), (1e-9, 10**18), (1e-12, 10**24)])
 def test_a_million_million_tiny_releases_cost_what_the_gaussian_does(epsilon, count):
-    """autodp: 0 (peers.md 3.10)."""
+    """autodp: 0."""
     ours = ac.epsilon(count * ac.PureDP(epsilon), 1e-5)
     pair = definitions.randomized_response(mpf(epsilon), 1)
     assert close(ours.epsilon, repriced(ours, lambda order: int(count) * definitions.renyi(*pair, order)))
@@ -595,7 +595,7 @@ def test_profiles_are_probabilities_at_the_ends_of_every_range(event, epsilon):
     ("epsilon", "delta"), [(10.0, 1e-30), (1e-4, 1e-5), (1.0, 1e-15), (1.0, 1e-300), (1000.0, 1e-5), (1e-8, 1e-12)]
 )
 def test_calibrated_gaussian_noise_meets_its_target(epsilon, delta):
-    """autodp's calibrators miss these by factors up to 8 (peers.md 3.9)."""
+    """autodp's calibrators miss these by factors up to 8."""
     sigma = ac.calibrate(ac.Gaussian, epsilon, delta)
     exact = definitions.gaussian_dp_epsilon(1 / mpf(sigma), mpf(delta))
     assert 0 < exact <= epsilon

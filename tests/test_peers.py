@@ -1,7 +1,8 @@
 """The peers, side by side: agreement where they are right, and their known errors written down as tests.
 
 A defect that the installed peer no longer has skips its test. What is true is decided by values from
-definitions (tests/reference) and never by another accountant.
+definitions (tests/reference) and never by another accountant. The errors are listed in notebooks/mathematics.md, Errata
+of published code.
 """
 
 import math
@@ -232,7 +233,7 @@ def test_epsilon_lies_between_the_tight_one_and_fifteen_percent_above(name):
 
 
 def test_dp_accounting_pld_forgets_how_often_randomized_response_ran():
-    """1000 one-bit responses are charged as one (peers.md 3.1): epsilon 1 instead of 578."""
+    """1000 one-bit responses are charged as one: epsilon 1 instead of 578."""
     theirs = dp_accounting_pld(dp.RandomizedResponseDpEvent(2 / (1 + math.e), 2), 1000, 1e-5, REPLACE_ONE)
     skip_if_fixed(theirs > 500, "PLD epsilon of composed randomized response")
     truth = "577.833207"
@@ -245,7 +246,7 @@ def test_dp_accounting_pld_forgets_how_often_randomized_response_ran():
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-14])
 def test_dp_accounting_pld_called_pessimistic_reports_too_little_in_the_tail(delta):
-    """FFT rounding beats the pessimistic discretisation (peers.md 3.3); the binomial sum has no such floor."""
+    """FFT rounding beats the pessimistic discretisation; the binomial sum has no such floor."""
     parameters = privacy_loss_distribution.common.DifferentialPrivacyParameters(0.1, 0)
     one = privacy_loss_distribution.from_privacy_parameters(parameters)
     theirs = float(one.self_compose(1000).get_epsilon_for_delta(delta))
@@ -268,7 +269,7 @@ def test_dp_accounting_pld_called_pessimistic_reports_too_little_in_the_tail(del
     ids=["Gaussian", "zCDP"],
 )
 def test_dp_accounting_charges_nothing_for_a_parameter_that_is_not_a_number(theirs, ours):
-    """A nan noise scale passes as perfect privacy (peers.md 3.4)."""
+    """A nan noise scale passes as perfect privacy."""
     epsilon = RdpAccountant().compose(theirs).get_epsilon(1e-5)
     skip_if_fixed(epsilon != 0, "nan parameters")
     with pytest.raises(ac.ParameterError, match="nan"):
@@ -292,7 +293,7 @@ def test_dp_accounting_gaussian_epsilon_of_nan_noise_is_zero():
     ("sigma", "rate", "order"), [("5", "0.1", "1.5"), ("0.6", "0.256", "1.1"), ("1", "0.5", "1.5")]
 )
 def test_dp_accounting_doubles_or_loses_fractional_orders_of_the_subsampled_gaussian(sigma, rate, order):
-    """It adds absolute values of alternating binomials (peers.md 3.5): twice too much, or infinity."""
+    """It adds absolute values of alternating binomials: twice too much, or infinity."""
     event = dp.PoissonSampledDpEvent(float(rate), dp.GaussianDpEvent(float(sigma)))
     theirs = dp_accounting_rdp(event, float(order))
     truth = integrals.sampled_gaussian(mpf(float(sigma)), mpf(1), mpf(float(rate)), mpf(float(order)))
@@ -315,7 +316,7 @@ def test_dp_accounting_doubles_the_epsilon_of_task_b_for_lack_of_orders_below_tw
     ("sigma", "threshold", "max_votes", "order"), [(10, 60, 100, 10), (3, 200, 300, 100)], ids=["mild", "worst"]
 )
 def test_autodp_screening_keeps_the_last_candidate_instead_of_the_largest(sigma, threshold, max_votes, order):
-    """accounting.md 10, peers.md 3.8: it takes the maximum of its last term only, up to 19 times too little."""
+    """It takes the maximum of its last term only, up to 19 times too little."""
     theirs = rdp_bank.RDP_independent_noisy_screen({"thresh": threshold, "k": max_votes, "sigma": sigma}, order)
     # its own candidates are the counts from k/10 up
     pairs = definitions.screening_pairs(mpf(sigma), mpf(threshold), max_votes // 10, max_votes)
@@ -329,7 +330,7 @@ def test_autodp_screening_keeps_the_last_candidate_instead_of_the_largest(sigma,
 
 
 def test_autodp_screening_looks_in_one_direction_only():
-    """accounting.md 10: at count 40 the pair (40, 41) costs more read backwards."""
+    """At count 40 the pair (40, 41) costs more read backwards."""
     seen, more, fewer = screening_logs(10, 60, 40, 41, 39)
     theirs = [rdp_bank.RDP_noisy_screen({"logp": seen, "logq": other}, 7) for other in (more, fewer)]
     truth = definitions.worst_renyi(definitions.screening_data_dependent_pairs(mpf(10), mpf(60), 40), mpf(7))
@@ -348,7 +349,7 @@ def test_autodp_screening_returns_the_ratio_instead_of_its_log_at_order_infinity
 
 
 def test_general_poisson_bound_with_factor_three_gives_eleven_where_one_is_exact():
-    """accounting.md 10: Zhu & Wang 2019, Thm 5 on 8192 subsampled screenings, classic conversion."""
+    """Zhu & Wang 2019, Thm 5 on 8192 subsampled screenings, classic conversion."""
     event, rate = ac.NoisyScreening(85, 210, 300, 30), 0.25
     own = event.renyi(np.arange(2.0, 40.0))
 
@@ -383,7 +384,7 @@ def test_autodp_default_poisson_bound_is_well_above_the_exact_curve():
     ids=["MNIST", "SVHN", "CIFAR-10"],
 )
 def test_private_knn_table_1_does_not_follow_from_its_printed_parameters(printed, classic, run):
-    """accounting.md 10: screening priced exactly over all feasible counts, votes as a subsampled Gaussian."""
+    """Screening priced exactly over all feasible counts, votes as a subsampled Gaussian."""
     (sigma, threshold, neighbours, queries), (vote_sigma, labels, rate) = run
     screening = sampled(ac.NoisyScreening(sigma, threshold, neighbours), rate)
     votes = sampled(ac.Gaussian(vote_sigma, math.sqrt(2)), rate)
@@ -394,7 +395,7 @@ def test_private_knn_table_1_does_not_follow_from_its_printed_parameters(printed
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(10.0, 1e-30), (1.0, 1e-15)])
 def test_autodp_analytic_gaussian_calibrator_misses_small_deltas(epsilon, delta):
-    """Its tolerance is absolute in delta (peers.md 3.9): asked for 10 at 1e-30 it adds noise for 14."""
+    """Its tolerance is absolute in delta: asked for 10 at 1e-30 it adds noise for 14."""
     mechanism = calibrator_zoo.ana_gaussian_calibrator()(mechanism_zoo.ExactGaussianMechanism, epsilon, delta)
     exact = partial(definitions.gaussian_dp_epsilon, delta=mpf(delta))
     theirs = exact(1 / mpf(float(mechanism.params["sigma"])))
@@ -405,7 +406,7 @@ def test_autodp_analytic_gaussian_calibrator_misses_small_deltas(epsilon, delta)
 
 
 def test_autodp_calibrator_accepts_an_epsilon_eight_times_too_large():
-    """Its stopping rule is absolute in epsilon (peers.md 3.9)."""
+    """Its stopping rule is absolute in epsilon."""
     find = calibrator_zoo.eps_delta_calibrator()
     mechanism = find(mechanism_zoo.ExactGaussianMechanism, 1e-4, 1e-5, [0.1, 2000])
     theirs = definitions.gaussian_dp_epsilon(1 / mpf(float(mechanism.params["sigma"])), mpf(1e-5))
@@ -418,7 +419,7 @@ def test_autodp_calibrator_accepts_an_epsilon_eight_times_too_large():
 
 
 def test_autodp_pure_dp_curve_goes_negative_for_a_small_epsilon():
-    """log of 1 + tiny (peers.md 3.10); ours is a sum of non-negative terms."""
+    """log of 1 + tiny; ours is a sum of non-negative terms."""
     theirs = rdp_bank.RDP_pureDP({"eps": 1e-9}, 2)
     skip_if_fixed(theirs > 0, "PureDP(1e-9)")
     truth = definitions.renyi(*definitions.randomized_response(mpf(1e-9), 1), mpf(2))

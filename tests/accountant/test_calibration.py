@@ -335,7 +335,7 @@ def test_conversions(conversion):
     sigma = ac.calibrate(ac.Gaussian, 1.0, 1e-5, conversion=conversion)
     assert ac.epsilon(ac.Gaussian(sigma), 1e-5, conversion=conversion).epsilon <= 1.0
     assert ac.epsilon(ac.Gaussian(sigma * (1 - 1e-6)), 1e-5, conversion=conversion).epsilon > 1.0
-    # in closed form for classic; the exact sigma, 3.7306..., is below every Rényi one (accounting.md, section 11)
+    # in closed form for classic; the exact sigma, 3.7306..., is below every Rényi one
     assert sigma > 3.730631634815942
     if conversion == "classic":
         rho = (math.sqrt(math.log(1e5) + 1.0) - math.sqrt(math.log(1e5))) ** 2

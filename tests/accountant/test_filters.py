@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import accountant as ac
 from accountant import IndividualFilter
 
-# accounting.md, section 8, delta = 1e-5
+# delta = 1e-5
 BUDGETS = [
     (0.5, "renyi", 0.008506),
     (1.0, "renyi", 0.030557),

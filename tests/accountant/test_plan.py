@@ -393,9 +393,9 @@ def by_order(name: str, conversion: str, orders: np.ndarray) -> float:
 
 INTEGERS = np.arange(2.0, 2001.0)
 
-# plan, conversion, over integer orders, over real orders. accounting.md, sections 6 and 10, prints the first
-# wherever the two differ (4.445, 1.0422, 0.8483, 4.832, 6.878 and 4.106 among them): its figures were found on
-# integer orders only. The minimum over real orders is a valid guarantee too, and smaller.
+# plan, conversion, over integer orders, over real orders. Minima over integer orders are what is quoted
+# elsewhere (4.445, 1.0422, 0.8483, 4.832, 6.878 and 4.106 among them). The minimum over real
+# orders is a valid guarantee too, and smaller.
 FIGURES = [
     ("figure5-gaussian", "classic", 5.704108, 5.676485),
     ("figure5-subsampled-gaussian", "classic", 1.313166, 1.313165),
@@ -432,11 +432,11 @@ def test_figures_of_the_papers(name, conversion, integer, real):
 @pytest.mark.parametrize(
     ("name", "printed"),
     [
-        # accounting.md section 10, row "private-knn Table 1" (paper: 0.47, 0.49, 2.92)
+        # Zhu et al. 2020, Table 1 (printed: 0.47, 0.49, 2.92)
         ("private-knn-mnist", 1.163),
         ("private-knn-svhn", 0.190),
         ("private-knn-cifar10", 4.832),
-        # row "private-knn Table 3": Thm 13 at tau = 10
+        # Table 3: Thm 13 at tau = 10
         ("gnmax-celeba-2", 1.808),
         ("private-knn-celeba-1", 0.680),
         ("private-knn-celeba-2", 0.676),
@@ -444,27 +444,27 @@ def test_figures_of_the_papers(name, conversion, integer, real):
         ("gnmax-market1501-2", 0.781),
         ("private-knn-market1501-1", 0.376),
         ("private-knn-market1501-2", 0.758),
-        # section 6, first table, Rényi rows (1.3132 and 1.0422 printed with four decimals)
+        # 8192 screenings
         ("figure5-subsampled-gaussian", 1.3132),
         ("figure5-subsampled-screening", 1.0422),
         ("figure5-screening", 4.445),
     ],
 )
-def test_figures_of_the_specification_are_on_integer_orders(name, printed):
+def test_figures_on_integer_orders(name, printed):
     decimals = len(str(printed).split(".")[1])
     assert round(by_order(name, "classic", INTEGERS), decimals) == printed
 
 
 @pytest.mark.parametrize(("name", "printed"), [("figure5-gaussian", 5.677), ("gnmax-celeba-1", 4.106)])
-def test_figures_of_the_specification_that_are_rounded_up(name, printed):
-    # these two of sections 6 and 10 are over real orders, and rounded up
+def test_figures_that_are_rounded_up(name, printed):
+    # these two are over real orders, and rounded up
     plan = load_plan(name)
     price = ac.epsilon(plan.composition, plan.delta, conversion="classic").epsilon
     assert math.ceil(1000 * price) / 1000 == printed
 
 
 def test_gaussian_figure_in_closed_form():
-    # rho-zCDP, classic, at its best real order: rho + 2 sqrt(rho log(1/delta)) (accounting.md, section 11)
+    # rho-zCDP, classic, at its best real order: rho + 2 sqrt(rho log(1/delta))
     rho = 8192 / (2 * 85**2)
     assert rho == pytest.approx(0.5669204152249135, rel=1e-15)
     price = ac.epsilon(load_plan("figure5-gaussian").composition, 1e-5, conversion="classic")

@@ -22,7 +22,7 @@ Pair = tuple[Law, Law]
 
 
 def renyi(first: Law, second: Law, order: mpf) -> mpf:
-    """D_order(first || second), Renyi 1961 / Mironov 2017 Def. 3, with the limits of van Erven & Harremoes 2014."""
+    """D_order(first || second), Rényi 1961 / Mironov 2017 Def. 3, with the limits of van Erven & Harremoës 2014."""
     outcomes = list(zip(first, second, strict=True))
     if order == 1:
         return mp.fsum(p * mp.log(p / q) for p, q in outcomes)
@@ -60,7 +60,7 @@ def randomized_response(epsilon: mpf, bits: int) -> Pair:
 
 
 def screening_law(sigma: mpf, threshold: mpf, count: int) -> Law:
-    """[P(pass), P(fail)] of count + N(0, sigma^2) >= threshold (private-knn, section 3)."""
+    """[P(pass), P(fail)] of count + N(0, sigma^2) >= threshold (Zhu et al. 2020, section 3)."""
     distance = (threshold - count) / (sigma * mp.sqrt(2))
     return [mp.erfc(distance) / 2, mp.erfc(-distance) / 2]
 
@@ -81,7 +81,7 @@ def screening_data_dependent_pairs(sigma: mpf, threshold: mpf, count: int) -> It
 
 
 def collision_law(epsilon: mpf, nonzeros: int, buckets: int, hit: set[int]) -> Law:
-    """Output law of the Collision mechanism when the hash sends the input to `hit` (reverse-knn, Def. 5)."""
+    """Output law of the Collision mechanism when the hash sends the input to `hit` (Wang et al. 2022, Def. 5)."""
     power = mp.exp(epsilon)
     omega = nonzeros * power + buckets - nonzeros
     other = (omega - power * len(hit)) / ((buckets - len(hit)) * omega)

@@ -266,7 +266,7 @@ def test_figure_5_ends_where_the_paper_prints_it():
     ax = screening_costs(tolerance=0.2)
     ends = [float(line.get_ydata()[-1]) for line in ax.get_lines()]
     assert len(ends) == 6
-    # private-knn, section 4.3; the fourth is for votes of our own
+    # Zhu et al. 2020, section 4.3; the fourth is for votes of our own
     for end, printed in zip((ends[0], ends[1], ends[2], ends[4]), (5.67, 1.313, 4.43, 1.04), strict=True):
         assert end == pytest.approx(printed, rel=0.005)
     assert ends[3] < ends[2]
