@@ -468,6 +468,29 @@ def test_autodp_noisy_sgd_without_fractional_orders_is_twenty_six_times_too_dear
     assert theirs > 25 * ours.epsilon
 
 
+def test_autodp_characteristic_functions_give_a_negative_epsilon():
+    """One Gaussian mechanism by numerical inversion; exactly 4.377."""
+    theirs = mechanism_zoo.GaussianMechanism(1.0, phi_off=False).get_approxDP(1e-5)
+    skip_if_fixed(theirs > 4, "composition by characteristic functions")
+    assert theirs < 0
+    assert close(ac.epsilon(ac.Gaussian(1), 1e-5, method="tight").epsilon, 4.377178, 1e-6)
+
+
+def test_dp_accounting_reads_replacement_in_two_ways():
+    """Gaussian noise of multiplier 1 under replacement: sensitivity 1 on the Rényi route, 2 on the other."""
+    gaussian = dp.GaussianDpEvent(1.0)
+    renyi = RdpAccountant(neighboring_relation=REPLACE_ONE).compose(gaussian).get_epsilon(1e-5)
+    losses = dp_accounting_pld(gaussian, 1, 1e-5, REPLACE_ONE)
+    skip_if_fixed(losses <= renyi, "replacement of one record")
+    assert losses > 2 * renyi
+    once, twice = (
+        ac.epsilon(ac.Gaussian(1.0, sensitivity, ac.Adjacency.REPLACE), 1e-5, method="tight").epsilon
+        for sensitivity in (1.0, 2.0)
+    )
+    assert once < renyi < twice
+    assert close(twice, losses, 1e-3)
+
+
 def test_autodp_data_dependent_gnmax_fails_on_a_scalar_order():
     price = partial(rdp_bank.RDP_depend_pate_gaussian, {"logq": -10.0, "sigma": 40})
     skip_if_fixed(not _raises(lambda: price(10.0)), "scalar orders")
