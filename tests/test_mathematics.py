@@ -178,6 +178,21 @@ def test_lemma_11_lacks_its_order():
     assert float(ac.PoissonSubsampled(ac.Gaussian(sigma), rate).renyi(largest)) == pytest.approx(float(true), rel=1e-11)
 
 
+def test_theorem_10_covers_none_of_the_settings():
+    log_delta = math.log(1e5)
+    for rate, sigmas, queries, answered in (
+        (0.15, (75, 25), 1000, 735),
+        (0.03, (200, 60), 6000, 2939),
+        (0.2, (85, 20), 18_000, 3877),
+    ):
+        spare = min(sigmas) ** 2 * math.log(1 / rate) ** 2 - 2
+        least = 4 * log_delta * sigmas[0] ** 2 / (rate**2 * spare)
+        most = sigmas[0] ** 2 * log_delta / (3 * rate**2)
+        most_answered = sigmas[1] ** 2 * log_delta / (6 * rate**2)
+        assert not (rate < 0.1 and least <= queries <= most and answered <= most_answered)
+        assert rate >= 0.1 or least > 7 * queries
+
+
 def test_votes_move_by_the_root_of_two():
     """All samples of at most five records, labels in order of distance, with and without one of them."""
     k, moves = 3, []
@@ -278,6 +293,9 @@ def test_rbf_thresholds_fit_the_squared_width():
     squared, printed = (math.exp(-apart / width) for width in (math.exp(1.5), math.exp(3.0)))
     assert 0.82 < squared < 0.84 < 0.96 < printed
     assert math.exp(-4 / math.exp(3.0)) > 0.819  # the farthest that two unit vectors are apart
+    # CIFAR-10: 0.25 to 0.28 select everything, 0.68 to 0.73 fit cosines from 0.14 to 0.30
+    assert math.exp(-4 / math.exp(1.5)) > 0.28
+    assert [1 + math.exp(1.5) * math.log(tau) / 2 for tau in (0.68, 0.73)] == pytest.approx([0.136, 0.295], abs=1e-3)
     rng = np.random.default_rng(0)
     features = rng.normal(size=(400, 3))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
