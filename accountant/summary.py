@@ -9,8 +9,6 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.events.composition import Composition
-from accountant.events.screening import NoisyScreening
-from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
 from accountant.renyi.route import renyi_epsilon
@@ -50,7 +48,9 @@ def assumptions(plan: Plan) -> list[str]:
     protected = _PROTECTED[run.adjacency] if run.adjacency else "everything; nothing is released"
     lines = [f"Protects: {protected}."]
     sampled = {
-        release.name: release.event.rate for release in plan.releases if isinstance(release.event, PoissonSubsampled)
+        release.name: release.event.sampling_rate
+        for release in plan.releases
+        if release.event.unsampled is not release.event
     }
     if sampled:
         rates = ", ".join(f"{name} at rate {rate:g}" for name, rate in sampled.items())
@@ -63,9 +63,7 @@ def assumptions(plan: Plan) -> list[str]:
     assumed = ["the noise drawn is the noise stated", "sensitivities hold for every possible neighbour"]
     assumed.append("counts are upper limits fixed before the run")
     for release in plan.releases:
-        event = release.event.event if isinstance(release.event, PoissonSubsampled) else release.event
-        if isinstance(event, NoisyScreening) and event.min_votes > 0:
-            assumed.append(f"in {release.name} at least {event.min_votes} votes always agree")
+        assumed += [f"in {release.name} {caveat}" for caveat in release.event.caveats()]
     lines.append(f"Assumes: {'; '.join(assumed)}.")
     if run.data_dependent:
         lines.append("Caution: this cost was computed from private votes. It is private itself: do not publish it.")

@@ -68,7 +68,7 @@ def dp_accounting(run: ac.Composition, delta: float, spacing: float) -> dict[str
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     def of(event: ac.Event, pessimistic: bool) -> Any:
-        rate, inner = (event.rate, event.event) if isinstance(event, ac.PoissonSubsampled) else (1.0, event)
+        rate, inner = event.sampling_rate, event.unsampled
         options = {"pessimistic_estimate": pessimistic, "value_discretization_interval": spacing}
         if isinstance(inner, ac.Gaussian):
             deviation = inner.sigma / inner.sensitivity
@@ -103,7 +103,7 @@ def prv(run: ac.Composition, delta: float, error: float) -> dict[str, Any] | Non
         return None
     mechanisms, counts = [], []
     for event, count in run:
-        rate, inner = (event.rate, event.event) if isinstance(event, ac.PoissonSubsampled) else (1.0, event)
+        rate, inner = event.sampling_rate, event.unsampled
         if not isinstance(inner, ac.Gaussian):
             return None
         mechanisms.append(Mechanism(noise_multiplier=inner.sigma / inner.sensitivity, sampling_probability=rate))

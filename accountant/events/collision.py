@@ -53,6 +53,10 @@ class Collision(Event):
     buckets: Annotated[int, Range(2, 1e15, usual=(2, 44))]
     adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
 
+    @classmethod
+    def examples(cls) -> tuple[Collision, ...]:
+        return (cls(1.0, 2, 8),)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         integer("buckets", self.buckets, self.nonzeros + 1, 10**15)

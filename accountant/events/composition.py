@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -110,6 +111,14 @@ class Composition:
     def releases(self) -> int:
         """Number of releases, each counted as often as it happened."""
         return sum(self._grouped().values())
+
+    def total(self, value: Callable[[Event], float]) -> float:
+        """The sum of a number over all releases: its value for each event times how often that happened.
+
+        Integers add up exactly, other numbers with one rounding beside that of every product.
+        """
+        terms = [count * value(event) for event, count in self._grouped().items()]
+        return sum(terms) if all(isinstance(term, int) for term in terms) else math.fsum(terms)
 
     def renyi(self, orders: ArrayLike) -> FloatArray:
         """Rényi curve of the composition: the sum of its events' (Mironov 2017, Prop. 1).

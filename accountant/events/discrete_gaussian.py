@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
+from accountant.events.answers import AdditiveNoise, ClosedForm, Summand
 from accountant.events.event import BatchedEvent
 from accountant.events.gaussian import gaussian_log_profile
 from accountant.events.parameters import NoiseScale, Range
@@ -59,6 +60,32 @@ class DiscreteGaussian(BatchedEvent):
     sensitivity: Annotated[int, Range(1, 1e12, usual=(1, 5))] = 1
     coordinates: Annotated[int, Range(1, 1e12)] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    @classmethod
+    def examples(cls) -> tuple[DiscreteGaussian, ...]:
+        return (cls(2.0),)
+
+    @property
+    def additive_noise(self) -> AdditiveNoise:
+        return AdditiveNoise("gaussian", self.sigma, discrete=True)
+
+    def _summand(self) -> Summand:
+        def closed_form(size: float) -> ClosedForm | None:
+            profile = partial(discrete_gaussian_log_profile, self.sigma, self.sensitivity, int(size))
+            try:
+                profile(np.zeros(1))
+            except ProfileUnavailable:
+                return None
+            return ClosedForm(profile, f"{int(size)} discrete Gaussians")
+
+        return Summand(("discrete Gaussian", self.sigma, self.sensitivity), self.coordinates, closed_form)
+
+    @property
+    def _coordinates(self) -> int:
+        return self.coordinates
+
+    def _with_coordinates(self, count: int) -> DiscreteGaussian:
+        return replace(self, coordinates=count)
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:

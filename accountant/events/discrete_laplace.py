@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
+from accountant.events.answers import AdditiveNoise, Summand
 from accountant.events.event import BatchedEvent
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.randomized_response import (
     PROFILE_BITS,
+    QUICK_BITS,
     bernoulli_log_profile,
+    bernoulli_summand,
     finite_law_curve,
     sampled_bits_curve,
 )
@@ -58,6 +61,29 @@ class DiscreteLaplace(BatchedEvent):
     sensitivity: Annotated[int, Range(1, 1e12, usual=(1, 5))] = 1
     coordinates: Annotated[int, Range(1, 1e12)] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    @classmethod
+    def examples(cls) -> tuple[DiscreteLaplace, ...]:
+        return (cls(2.0, sensitivity=3),)
+
+    @property
+    def additive_noise(self) -> AdditiveNoise:
+        return AdditiveNoise("laplace", self.scale, discrete=True)
+
+    def _summand(self) -> Summand | None:
+        # moved by 1 it has the losses of randomized response at 1/b
+        return bernoulli_summand(self._rate(), self.coordinates) if self.sensitivity == 1 else None
+
+    @property
+    def _coordinates(self) -> int:
+        return self.coordinates
+
+    def _with_coordinates(self, count: int) -> DiscreteLaplace:
+        return replace(self, coordinates=count)
+
+    @property
+    def _block(self) -> int:
+        return QUICK_BITS if self.sensitivity == 1 else 1
 
     def _rate(self) -> float:
         """By how much the log-probability of noise falls with every integer."""

@@ -12,24 +12,42 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError
+from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shown
 from accountant.events.curve import Profile, as_reals, evaluate_curve
-from accountant.events.parameters import check_parameters
+from accountant.events.parameters import check_parameters, parameters_of
 from accountant.events.subsampling import generic_subsampled_curve, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
 if TYPE_CHECKING:
+    from accountant.events.answers import AdditiveNoise, GivenFinite, Row, Summand
     from accountant.events.composition import Composition
+    from accountant.events.screening_pairs import Screening
 
-__all__ = ["BatchedEvent", "Event", "refuse_subsampling"]
+__all__ = ["BatchedEvent", "Event", "can_be_sampled", "refuse_subsampling"]
+
+SHORTCUTS = {"_row", "_summand", "_coordinates", "_with_coordinates", "_in_page"}
+"""Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
 
 
 class Event(ABC):
     """One randomized release, described by exactly what accounting needs.
 
     A subclass is a frozen dataclass that answers `_curve`, and `_log_profile` when it has a privacy profile.
-    Everything else (composition, Poisson subsampling, prices, laws) follows from these two.
+    Everything else (composition, Poisson subsampling, prices, laws) follows from these two. The annotations of its
+    fields state the ranges of its parameters, and `accountant.register_event` makes it known to plans and commands.
+
+    All that other code wants to know of an event is a method of this class, with an answer that suits any event. An
+    event overrides those of which it knows better:
+
+    * in plans: `to_table`; `caveats` beside prices; `examples` for ``accountant verify``;
+    * for mechanisms: `additive_noise`;
+    * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_coordinates` with
+      `_with_coordinates` and `_block`, `_screening`, `_given_finite`;
+    * for the page of a report: `_in_page`; for the laws: `_ceiling`.
+
+    `_row`, `_summand`, `_coordinates` and `_in_page` repeat what the curve says. They are inherited from abstract
+    classes alone: a subclass of an event may have another curve.
 
     Attributes
     ----------
@@ -58,19 +76,10 @@ class Event(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if any(issubclass(base, Event) and not base.__abstractmethods__ for base in cls.__bases__):
+            for name in SHORTCUTS - vars(cls).keys():
+                setattr(cls, name, vars(Event)[name])
         cls.plan_name = None
-
-    # --- what it is of ------------------------------------------------------------------------------
-
-    @property
-    def sampling_rate(self) -> float:
-        """Probability with which a record takes part: 1 unless the event is Poisson-subsampled."""
-        return 1.0
-
-    @property
-    def unsampled(self) -> Event:
-        """The event that a Poisson-subsampled one runs on its sample; any other event itself."""
-        return self
 
     # --- what a subclass answers -------------------------------------------------------------------
 
@@ -132,6 +141,86 @@ class Event(ABC):
                 outer = (epsilons - log_kept)[reachable]
                 add[reachable] = math.log(rate) + log_kept[reachable] + self._log_profile(outer)[1]
         return remove, add
+
+    # --- what plans, commands and mechanisms ask ----------------------------------------------------
+
+    @property
+    def sampling_rate(self) -> float:
+        """Probability with which a record takes part: 1 unless the event is Poisson-subsampled."""
+        return 1.0
+
+    @property
+    def unsampled(self) -> Event:
+        """The event that a Poisson-subsampled one runs on its sample; any other event itself."""
+        return self
+
+    @property
+    def additive_noise(self) -> AdditiveNoise | None:
+        """The noise that is added to every released value; None where the release is made in another way."""
+        return None
+
+    @classmethod
+    def examples(cls) -> tuple[Event, ...]:
+        """Typical events of this class, which the laws are held against."""
+        return ()
+
+    def caveats(self) -> tuple[str, ...]:
+        """What has to be true of the data for the price to hold, beside its adjacency: short clauses."""
+        return ()
+
+    def to_table(self) -> dict[str, Any]:
+        """The keys that a plan's ``[[release]]`` has for this event: its name and its parameters.
+
+        Raises
+        ------
+        ParameterError
+            Its class is not registered.
+        """
+        if self.plan_name is None:
+            raise ParameterError(f"{shown(self)} has no name in plans; accepted: events of registered classes")
+        values = {each.name: getattr(self, each.name) for each in parameters_of(type(self))}
+        tables = {name: value.to_table() if isinstance(value, Event) else value for name, value in values.items()}
+        return {"event": self.plan_name, **tables}
+
+    # --- what the routes to a price ask -------------------------------------------------------------
+
+    def _row(self, rate: float = 1.0) -> Row | None:
+        """The curve, or that under Poisson subsampling with 0 < rate < 1, as numbers; None if no kernel computes it."""
+        return None
+
+    def _summand(self) -> Summand | None:
+        """How the losses of many such releases add up, if their sum has a known distribution."""
+        return None
+
+    @property
+    def _coordinates(self) -> int:
+        """Of how many coordinates with independent noise it consists: m of them are m composed releases of one."""
+        return 1
+
+    def _with_coordinates(self, count: int) -> Event:
+        """The same release with another number of coordinates."""
+        raise NotImplementedError
+
+    @property
+    def _block(self) -> int:
+        """Coordinates up to which the profile is computed quickly."""
+        return 1
+
+    def _screening(self) -> Screening | None:
+        """Noise, threshold and counts of a noisy screening; None of any other event."""
+        return None
+
+    def _given_finite(self) -> GivenFinite | None:
+        """The release given that its loss is finite, if that has probability below 1."""
+        return None
+
+    def _ceiling(self) -> Event | None:
+        """An event whose curve is nowhere below, sampled at the same rate or not: a law compares the two."""
+        return None
+
+    def _in_page(self, rate: float) -> bool:
+        """Whether the page of a report computes the curve at a sampling rate itself (report/page/events.js)."""
+        return False
 
     # --- what users call ----------------------------------------------------------------------------
 
@@ -227,6 +316,11 @@ class BatchedEvent(Event):
     @classmethod
     @abstractmethod
     def _curves(cls, gathered: Any, orders: FloatArray) -> FloatArray: ...
+
+
+def can_be_sampled(event: Event) -> bool:
+    """Whether Poisson subsampling amplifies it."""
+    return event.adjacency is Adjacency.ADD_REMOVE and not event.data_dependent
 
 
 def refuse_subsampling(event: Event) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
+from accountant.events.answers import AdditiveNoise, ClosedForm, Row, Summand, linear_row, sampled_gaussian_row
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
@@ -43,6 +44,17 @@ class GaussianLike(BatchedEvent):
     @abstractmethod
     def _mu(self) -> float:
         """Gaussian-DP parameter: distance of the two laws in standard deviations."""
+
+    def _row(self, rate: float = 1.0) -> Row:
+        mu = self._mu()
+        return linear_row(mu * mu / 2) if rate == 1.0 or mu == 0.0 else sampled_gaussian_row(mu, rate)
+
+    def _summand(self) -> Summand:
+        # Dong, Roth & Su 2022, Cor. 3.3: mu-GDP composes to the root of the sum of squares
+        return Summand("Gaussian", self._mu() ** 2, gaussian_closed_form)
+
+    def _in_page(self, rate: float) -> bool:
+        return True
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:
@@ -91,6 +103,14 @@ class Gaussian(GaussianLike):
     sensitivity: Scale = 1.0
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    @classmethod
+    def examples(cls) -> tuple[Gaussian, ...]:
+        return cls(20.0), cls(5.0, adjacency=Adjacency.REPLACE)
+
+    @property
+    def additive_noise(self) -> AdditiveNoise:
+        return AdditiveNoise("gaussian", self.sigma)
+
     def _mu(self) -> float:
         return self.sensitivity / self.sigma
 
@@ -117,6 +137,10 @@ class GaussianDP(GaussianLike):
     mu: Annotated[float, Range(1e-50, 1e50, zero=True, noise=True, usual=(1e-4, 10.0))]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    @classmethod
+    def examples(cls) -> tuple[GaussianDP, ...]:
+        return (cls(0.5),)
+
     def _mu(self) -> float:
         return self.mu
 
@@ -141,8 +165,24 @@ class ZeroConcentratedDP(Event):
     rho: Annotated[float, Range(0.0, 1e100, noise=True, usual=(1e-8, 10.0))]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    @classmethod
+    def examples(cls) -> tuple[ZeroConcentratedDP, ...]:
+        return (cls(0.1),)
+
+    def _row(self, rate: float = 1.0) -> Row | None:
+        return linear_row(self.rho) if rate == 1.0 else None
+
+    def _in_page(self, rate: float) -> bool:
+        return rate == 1.0
+
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.rho * orders if self.rho > 0 else np.zeros_like(orders)
+
+
+def gaussian_closed_form(square: float) -> ClosedForm:
+    """The profile of N(mu, 1) against N(0, 1), given the square of mu."""
+    mu = math.sqrt(square)
+    return ClosedForm(lambda points: gaussian_log_profile(mu, points), f"Gaussian with mu = {mu:.6g}")
 
 
 def gaussian_log_profile(mu: float, epsilons: FloatArray) -> FloatArray:
@@ -258,7 +298,7 @@ def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
     gains; on its edge it is at most e^{D^2/2} times its real size, so `trapezoid_step` leaves a relative error
     below e^-44 times the growth of phi_a off the axis. g is the rate, l = mu y - mu^2/2 and u = log(1 - g + g e^l).
     """
-    quick = moments(b, mu, rate)[0]
+    quick = moments(b, mu, rate).value
     if quick > 0.0:
         return math.log(quick)
     a = 1.0 + b

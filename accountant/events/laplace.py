@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, NamedTuple, Self
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
+from accountant.events.answers import AdditiveNoise
 from accountant.events.event import BatchedEvent
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
@@ -59,6 +60,14 @@ class Laplace(BatchedEvent):
     coordinates: Annotated[int, Range(1, 1e12, usual=(1, 6))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    @classmethod
+    def examples(cls) -> tuple[Laplace, ...]:
+        return cls(2.0), cls(3.0, coordinates=3)
+
+    @property
+    def additive_noise(self) -> AdditiveNoise:
+        return AdditiveNoise("laplace", self.scale)
+
     @property
     def shift(self) -> float:
         """Sensitivity in units of the scale: the pure-DP epsilon of one coordinate."""
@@ -81,6 +90,20 @@ class Laplace(BatchedEvent):
             )
         both = laplace_log_profile(self.shift, self.coordinates, epsilons)
         return both, both
+
+    @property
+    def _coordinates(self) -> int:
+        return self.coordinates
+
+    def _with_coordinates(self, count: int) -> Laplace:
+        return replace(self, coordinates=count)
+
+    @property
+    def _block(self) -> int:
+        return PROFILE_COORDINATES
+
+    def _in_page(self, rate: float) -> bool:
+        return rate == 1.0
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         if self.coordinates > SAMPLED_COORDINATES:

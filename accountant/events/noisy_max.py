@@ -12,6 +12,7 @@ from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
+from accountant.events.answers import AdditiveNoise
 from accountant.events.event import Event
 from accountant.events.gaussian import GaussianLike
 from accountant.events.laplace import Laplace
@@ -50,6 +51,14 @@ class GNMax(GaussianLike):
     sigma: NoiseScale
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    @classmethod
+    def examples(cls) -> tuple[GNMax, ...]:
+        return (cls(40.0),)
+
+    @property
+    def additive_noise(self) -> AdditiveNoise:
+        return AdditiveNoise("gaussian", self.sigma)
+
     def _mu(self) -> float:
         return math.sqrt(2.0) / self.sigma
 
@@ -81,6 +90,17 @@ class LNMax(Event):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "_counts", Laplace(self.scale, coordinates=2))
+
+    @classmethod
+    def examples(cls) -> tuple[LNMax, ...]:
+        return (cls(20.0),)
+
+    @property
+    def additive_noise(self) -> AdditiveNoise:
+        return AdditiveNoise("laplace", self.scale)
+
+    def _in_page(self, rate: float) -> bool:
+        return rate == 1.0
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self._counts._curve(orders)
@@ -150,6 +170,10 @@ class DataDependentGNMax(Event):
         super().__post_init__()
         object.__setattr__(self, "votes", _checked_votes(self.votes))
 
+    @classmethod
+    def examples(cls) -> tuple[DataDependentGNMax, ...]:
+        return (cls(40.0, (200.0, 40.0, 10.0, 0.0)),)
+
     @property
     def log_q(self) -> float:
         """Log of the bound on the probability that another class wins (Papernot et al. 2018, Prop. 7)."""
@@ -213,6 +237,10 @@ class DataDependentLNMax(Event):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "votes", _checked_votes(self.votes))
+
+    @classmethod
+    def examples(cls) -> tuple[DataDependentLNMax, ...]:
+        return (cls(20.0, (200.0, 40.0, 10.0, 0.0)),)
 
     @property
     def log_q(self) -> float:

@@ -79,6 +79,11 @@ class Parameter:
         """Whether it sets the noise."""
         return self.range is not None and self.range.noise
 
+    @property
+    def usual(self) -> tuple[float, float] | None:
+        """Values that people use, where its class states them."""
+        return self.range.usual if self.range is not None else None
+
     def __str__(self) -> str:
         """As lists show it: ``sigma``, or ``sensitivity=1`` where there is a default."""
         if self.default is None:

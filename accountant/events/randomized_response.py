@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from typing import Annotated, Self
 
@@ -12,7 +13,8 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
-from accountant.events.event import BatchedEvent, Event
+from accountant.events.answers import ClosedForm, Summand
+from accountant.events.event import BatchedEvent
 from accountant.events.parameters import EpsilonOfNoise, Range
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
@@ -30,14 +32,30 @@ __all__ = ["PureDP", "RandomizedResponse"]
 PROFILE_BITS = 100_000
 """Bits up to which the profile, a finite sum over them, is computed."""
 
+QUICK_BITS = 4096
+"""Bits up to which it is computed in a moment."""
+
+PAGE_BITS, PAGE_EPSILON = 32, 500.0
+"""Bits and epsilon up to which the plain binomial sums of a report's page are accurate under Poisson subsampling."""
+
 
 class _BernoulliLike(BatchedEvent):
     """Events whose dominating pair is a product of m laws (e^eps, 1)/(1+e^eps) against their mirror images."""
 
     epsilon: float
 
-    def _bits(self) -> int:
-        return 1
+    @abstractmethod
+    def _bits(self) -> int: ...
+
+    def _summand(self) -> Summand:
+        return bernoulli_summand(self.epsilon, self._bits())
+
+    @property
+    def _block(self) -> int:
+        return QUICK_BITS
+
+    def _in_page(self, rate: float) -> bool:
+        return rate == 1.0 or (self._bits() <= PAGE_BITS and self.epsilon <= PAGE_EPSILON)
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:
@@ -90,6 +108,17 @@ class RandomizedResponse(_BernoulliLike):
     bits: Annotated[int, Range(1, 1e12, usual=(1, 8))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    @classmethod
+    def examples(cls) -> tuple[RandomizedResponse, ...]:
+        return (cls(1.0, bits=2),)
+
+    @property
+    def _coordinates(self) -> int:
+        return self.bits
+
+    def _with_coordinates(self, count: int) -> RandomizedResponse:
+        return replace(self, bits=count)
+
     def _bits(self) -> int:
         return self.bits
 
@@ -117,10 +146,24 @@ class PureDP(_BernoulliLike):
     epsilon: EpsilonOfNoise
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    @classmethod
+    def examples(cls) -> tuple[PureDP, ...]:
+        return (cls(0.5),)
 
-def bernoulli_parameters(event: Event) -> tuple[float, int] | None:
-    """Epsilon and bits of a release that is priced as randomized response; None for any other."""
-    return (event.epsilon, event._bits()) if isinstance(event, _BernoulliLike) else None
+    def _bits(self) -> int:
+        return 1
+
+
+def bernoulli_summand(epsilon: float, bits: int) -> Summand:
+    """Bits of randomized response at one epsilon (Kairouz, Oh & Viswanath 2015, Thm 3.4: the sum over flipped bits)."""
+
+    def closed_form(size: float) -> ClosedForm | None:
+        flipped = int(size)
+        if flipped > PROFILE_BITS:
+            return None
+        return ClosedForm(lambda points: bernoulli_log_profile(epsilon, flipped, points), f"binomial of {flipped} bits")
+
+    return Summand(("bits", epsilon), bits, closed_form)
 
 
 @Kernel

@@ -7,8 +7,7 @@ rate g. Pairs whose individual moves the count down are those of the mirrored sc
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from typing import NamedTuple
 
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
@@ -19,7 +18,46 @@ from accountant.numerics.special import (
     logaddexp,
 )
 
-__all__ = ["likely_pair", "pair_at", "screening_curve", "screening_limit", "worst_pair"]
+__all__ = [
+    "Pair",
+    "likely_pair",
+    "log_mean_of",
+    "pair_at",
+    "screening_curve",
+    "screening_limit",
+    "worst_pair",
+]
+
+
+class Pair(NamedTuple):
+    """A pair (x, x + h): logs of Phi(x) and Phi(-x), and of their ratios at x + h to x, `up` > 0 and `down` < 0."""
+
+    log_pass: float
+    log_fail: float
+    up: float
+    down: float
+
+
+class Block(NamedTuple):
+    """Counts from `left` to `right` that are still to be searched, with the pairs at both ends."""
+
+    left: float
+    right: float
+    start: Pair
+    end: Pair
+
+
+class WorstPair(NamedTuple):
+    """The pair of counts with the largest log mean.
+
+    `sign` is 1 where the individual moves the count up. It is -1 where it moves the count down: then the pair is that
+    of the mirrored screening, and `votes` is minus the count.
+    """
+
+    log_mean: float
+    votes: float
+    sign: float
+
 
 SLACK = 1e-13
 """Part of a log mean that counts as rounding."""
@@ -32,20 +70,20 @@ def size(b: float, u: float, backward: bool) -> float:
 
 
 @Kernel
-def pair_at(t: float, sigma: float, threshold: float, rate: float) -> tuple[float, float, float, float]:
-    """(log q_pass, log q_fail, log p/q of passing, of failing unsampled) for Q at count t and P at t + 1."""
+def pair_at(t: float, sigma: float, threshold: float, rate: float) -> Pair:
+    """For Q at count t and P at t + 1; `up` as sampled, `down` as it is without sampling."""
     log_pass, log_fail, up, down = log_phi_steps((t - threshold) / sigma, 1.0 / sigma)
-    return log_pass, log_fail, log_mixture_ratio_at(rate, up), down
+    return Pair(log_pass, log_fail, log_mixture_ratio_at(rate, up), down)
 
 
 @Kernel
-def log_mean_of(b: float, pair: tuple[float, float, float, float], rate: float) -> float:
+def log_mean_of(b: float, pair: Pair, rate: float) -> float:
     """log E_Q[phi_a/b] of a pair, or log E_P with P and Q exchanged if that is larger."""
-    failed = log_mixture_ratio_at(rate, pair[3])
-    forward = logaddexp(pair[0] + size(b, pair[2], False), pair[1] + size(b, failed, False))
+    down = log_mixture_ratio_at(rate, pair.down)
+    forward = logaddexp(pair.log_pass + size(b, pair.up, False), pair.log_fail + size(b, down, False))
     if rate == 1.0:
-        return forward  # the mirrored side holds the pair backwards
-    return max(forward, logaddexp(pair[0] + size(b, pair[2], True), pair[1] + size(b, failed, True)))
+        return forward  # the mirrored screening holds the pair backwards
+    return max(forward, logaddexp(pair.log_pass + size(b, pair.up, True), pair.log_fail + size(b, down, True)))
 
 
 @Kernel
@@ -53,8 +91,8 @@ def bound_between(
     b: float,
     low: float,
     high: float,
-    at_low: tuple[float, float, float, float],
-    at_high: tuple[float, float, float, float],
+    at_low: Pair,
+    at_high: Pair,
     middle: float,
     log_pass: float,
     log_fail: float,
@@ -76,17 +114,19 @@ def bound_between(
     """
     share = (middle - low) / (high - low)
     forth, back = (1.0 - share) / share, share / (1.0 - share)
-    passed = log_pass + size(b, at_low[2] + share * (at_high[2] - at_low[2]), backward)
-    failed = log_fail + size(b, log_mixture_ratio_at(rate, at_low[3] + share * (at_high[3] - at_low[3])), backward)
+    passed = log_pass + size(b, at_low.up + share * (at_high.up - at_low.up), backward)
+    failed = log_fail + size(
+        b, log_mixture_ratio_at(rate, at_low.down + share * (at_high.down - at_low.down)), backward
+    )
     return max(
         logaddexp(passed, failed),
         logaddexp(
-            beyond(passed, at_low[0] + size(b, at_low[2], backward), forth),
-            beyond(failed, at_low[1] + size(b, log_mixture_ratio_at(rate, at_low[3]), backward), forth),
+            beyond(passed, at_low.log_pass + size(b, at_low.up, backward), forth),
+            beyond(failed, at_low.log_fail + size(b, log_mixture_ratio_at(rate, at_low.down), backward), forth),
         ),
         logaddexp(
-            beyond(passed, at_high[0] + size(b, at_high[2], backward), back),
-            beyond(failed, at_high[1] + size(b, log_mixture_ratio_at(rate, at_high[3]), backward), back),
+            beyond(passed, at_high.log_pass + size(b, at_high.up, backward), back),
+            beyond(failed, at_high.log_fail + size(b, log_mixture_ratio_at(rate, at_high.down), backward), back),
         ),
     )
 
@@ -98,15 +138,14 @@ def beyond(middle: float, end: float, factor: float) -> float:
 
 
 @Kernel
-def worst_of_side(
+def worst_of_sign(
     b: float, sigma: float, threshold: float, low: float, high: float, rate: float, worst: float, best: float
 ) -> tuple[float, float]:
     """(log mean, count): `worst` and `best` unless some pair (t, t+1), low <= t < high, exceeds it; branch and bound.
 
     A block that could exceed the worst pair by no more than rounding raises it to its bound instead of being searched.
     """
-    seen = worst  # the worst pair looked at, or the bound on other sides: slack does not add up over blocks
-    blocks = np.empty((64, 10))
+    seen = worst  # the worst pair looked at, or the bound on the other sign: slack does not add up over blocks
     last = high - 1.0
     first = min(max(math.floor(best), low), last)
     start, end = pair_at(low, sigma, threshold, rate), pair_at(last, sigma, threshold, rate)
@@ -114,11 +153,9 @@ def worst_of_side(
         value = log_mean_of(b, pair, rate)
         if value > seen:
             seen, best = value, t
-    blocks[0] = (low, last, *start, *end)
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        left, right = blocks[depth, 0], blocks[depth, 1]
+    blocks = [Block(low, last, start, end)]
+    while blocks:
+        left, right, start, end = blocks.pop()
         if right - left < 5.5:  # as cheap to look at as to bound
             t = left + 1.0
             while t < right:
@@ -131,26 +168,24 @@ def worst_of_side(
         if left == first or right == first:  # most of a block next to the worst pair is far from it
             near = max(math.floor(0.125 * (right - left)), 3.0)
             split = left + near if left == first else right - near
-        start = (blocks[depth, 2], blocks[depth, 3], blocks[depth, 4], blocks[depth, 5])
-        end = (blocks[depth, 6], blocks[depth, 7], blocks[depth, 8], blocks[depth, 9])
         pair = pair_at(split, sigma, threshold, rate)
         value = log_mean_of(b, pair, rate)
         if value > seen:
             seen, best = value, split
-        bound = bound_between(b, left, right, start, end, split, pair[0], pair[1], rate, False)
+        bound = bound_between(b, left, right, start, end, split, pair.log_pass, pair.log_fail, rate, False)
         if rate < 1.0 and bound <= seen + SLACK:
-            bound = max(bound, bound_between(b, left, right, start, end, split, pair[0], pair[1], rate, True))
+            backward = bound_between(b, left, right, start, end, split, pair.log_pass, pair.log_fail, rate, True)
+            bound = max(bound, backward)
         if bound <= seen + SLACK:
             worst = max(worst, bound)
         else:
-            blocks[depth] = (left, split, *start, *pair)
-            blocks[depth + 1] = (split, right, *pair, *end)
-            depth += 2
+            blocks.append(Block(left, split, start, pair))
+            blocks.append(Block(split, right, pair, end))
     return max(worst, seen), best
 
 
 @Kernel
-def climbed(
+def climb(
     b: float, sigma: float, threshold: float, low: float, high: float, rate: float, guess: float
 ) -> tuple[float, float]:
     """(log mean, count) of a pair that is worse than both its neighbours, uphill from `guess`. No bound on others."""
@@ -174,37 +209,36 @@ def climbed(
 
 @Kernel
 def likely_pair(
-    b: float, sigma: float, threshold: float, low: float, high: float, rate: float, guess: float, mirror: float
-) -> tuple[float, float, float]:
-    """As `worst_pair`, on one side and not certified, for steering only; mirror 0: on the likelier side."""
-    best, count, side = -math.inf, guess, 1.0
-    for sign in (1.0, -1.0):
-        if mirror * sign >= 0.0:
-            bottom, top = (low, high) if sign > 0.0 else (-high, -low)
-            begin = guess if mirror != 0.0 else sign * guess
-            value, t = climbed(b, sigma, sign * threshold, bottom, top, rate, begin)
+    b: float, sigma: float, threshold: float, low: float, high: float, rate: float, guess: float, guess_sign: float
+) -> WorstPair:
+    """As `worst_pair`, for one sign alone and not certified, to guide a search; `guess_sign` 0: of the worse sign."""
+    best, count, sign = -math.inf, guess, 1.0
+    for each in (1.0, -1.0):
+        if guess_sign * each >= 0.0:
+            bottom, top = (low, high) if each > 0.0 else (-high, -low)
+            begin = guess if guess_sign != 0.0 else each * guess
+            value, t = climb(b, sigma, each * threshold, bottom, top, rate, begin)
             if value > best:
-                best, count, side = value, t, sign
-    return best, count, side
+                best, count, sign = value, t, each
+    return WorstPair(best, count, sign)
 
 
 @Kernel
 def worst_pair(
-    b: float, sigma: float, threshold: float, low: float, high: float, rate: float, guess: float, mirror: float
-) -> tuple[float, float, float]:
-    """(log mean, count, side) of the worst pair over both sides; side is -1 where it is mirrored.
+    b: float, sigma: float, threshold: float, low: float, high: float, rate: float, guess: float, guess_sign: float
+) -> WorstPair:
+    """The worst pair of either sign.
 
-    `guess` and `mirror`, a count and a side where the worst pair may lie, only save time.
+    `guess` and `guess_sign`, where the worst pair may lie, only save time.
     """
     worst, best = -math.inf, guess
-    side = mirror
-    for turn in range(2):
-        sign = mirror if turn == 0 else -mirror
-        bottom, top = (low, high) if sign > 0.0 else (-high, -low)
-        value, count = worst_of_side(b, sigma, sign * threshold, bottom, top, rate, worst, sign * mirror * guess)
+    sign = guess_sign
+    for each in (guess_sign, -guess_sign):
+        bottom, top = (low, high) if each > 0.0 else (-high, -low)
+        value, count = worst_of_sign(b, sigma, each * threshold, bottom, top, rate, worst, each * guess_sign * guess)
         if value > worst:
-            worst, best, side = value, count, sign
-    return worst, best, side
+            worst, best, sign = value, count, each
+    return WorstPair(worst, best, sign)
 
 
 @Kernel
@@ -214,8 +248,8 @@ def screening_limit(sigma: float, threshold: float, low: float, high: float, rat
     for sign in (1.0, -1.0):
         bottom, top = (low, high) if sign > 0.0 else (-high, -low)
         for t in (bottom, top - 1.0):
-            _, _, passed, failed = pair_at(t, sigma, sign * threshold, rate)
-            worst = max(worst, passed, -log_mixture_ratio_at(rate, failed))
+            pair = pair_at(t, sigma, sign * threshold, rate)
+            worst = max(worst, pair.up, -log_mixture_ratio_at(rate, pair.down))
     return worst
 
 
@@ -224,11 +258,11 @@ def screening_curve(
     sigma: float, threshold: float, low: float, high: float, rate: float, orders: FloatArray, curve: FloatArray
 ) -> None:
     """Fill `curve` with the largest Bernoulli divergence over all pairs, both directions, at orders in [1, inf]."""
-    guess, side = threshold, 1.0
+    guess, sign = threshold, 1.0
     for i in range(orders.size):
         if orders[i] == math.inf:
             curve[i] = screening_limit(sigma, threshold, low, high, rate)
             continue
         b = orders[i] - 1.0
-        log_mean, guess, side = worst_pair(b, sigma, threshold, low, high, rate, guess, side)
+        log_mean, guess, sign = worst_pair(b, sigma, threshold, low, high, rate, guess, sign)
         curve[i] = divergence_from_log_mean(b, log_mean)

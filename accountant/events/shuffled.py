@@ -324,6 +324,10 @@ class Shuffled(Event):
         if not isinstance(self.local, Event):
             object.__setattr__(self, "local", end)
 
+    @classmethod
+    def examples(cls) -> tuple[Shuffled, ...]:
+        return cls(1.0, 1000), cls(Collision(1.0, 2, 8), 1000)
+
     def _curve(self, orders: FloatArray) -> FloatArray:
         losses, log_masses = grid_pair(self.local, self.n)
         curve = np.full_like(orders, losses[-1])

@@ -34,6 +34,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable
+from accountant.events.answers import GivenFinite
 from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.randomized_response import finite_law_curve
@@ -107,6 +108,10 @@ class ShuffledCounts(Event):
     def _law(self) -> tuple[float, float, float]:
         return self.scale, self.shape, self.ratio
 
+    @classmethod
+    def examples(cls) -> tuple[ShuffledCounts, ...]:
+        return (cls(4.0, 30.0, 0.9),)
+
     @property
     def delta_infinite(self) -> float:
         """The probability of an infinite loss: that some rising count has no +1 but its own."""
@@ -117,9 +122,9 @@ class ShuffledCounts(Event):
         pair = one_count(*self._law())
         return float(np.log1p(-pair.lost) + np.log1p(-pair.lost_after))
 
-    def _given_finite(self) -> tuple[MovedCount, MovedCount]:
-        """One rising and one falling count, given that their losses are finite."""
-        return MovedCount(*self._law(), rises=True), MovedCount(*self._law(), rises=False)
+    def _given_finite(self) -> GivenFinite:
+        parts = MovedCount(*self._law(), rises=True), MovedCount(*self._law(), rises=False)
+        return GivenFinite(parts, self.nonzeros, self._log_finite())
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return np.full_like(orders, math.inf)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
+from accountant.events.answers import AdditiveNoise, Row, linear_row
 from accountant.events.event import Event, refuse_subsampling
 from accountant.events.gaussian import GaussianLike, subsampled_gaussian_curves
 from accountant.numerics.kernel import FloatArray
@@ -67,6 +68,19 @@ class PoissonSubsampled(Event):
     @property
     def unsampled(self) -> Event:
         return self.event
+
+    @property
+    def additive_noise(self) -> AdditiveNoise | None:
+        return self.event.additive_noise
+
+    def _row(self, rate: float = 1.0) -> Row | None:
+        return self.event._row(rate * self.rate) if self.rate > 0.0 else linear_row(0.0)
+
+    def caveats(self) -> tuple[str, ...]:
+        return self.event.caveats()
+
+    def to_table(self) -> dict[str, Any]:
+        return {**self.event.to_table(), "sampling_rate": self.rate}
 
     @property
     def family(self) -> bool:  # type: ignore[override]  # as the event underneath

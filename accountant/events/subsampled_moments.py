@@ -7,12 +7,21 @@ Covers the orders and noise scales at which nothing overflows, which is where op
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from accountant.numerics.kernel import Kernel
 from accountant.numerics.quadrature import WIDEST_STRIP, trapezoid_step
 from accountant.numerics.special import exp_excess, log1p_and_excess
 
-__all__ = ["log_at_branch", "moments", "terms"]
+__all__ = ["Derivatives", "log_at_branch", "moments", "terms"]
+
+
+class Derivatives(NamedTuple):
+    """Value and derivatives of a function G(b) with G(0) = 0, scaled: G/b, b G' - G and b^2 G''."""
+
+    value: float
+    first: float
+    second: float
 
 
 @Kernel
@@ -40,24 +49,25 @@ def spacing(b: float, mu: float, rate: float) -> float:
 
 
 @Kernel
-def terms(b: float, v: float) -> tuple[float, float, float]:
-    """(phi_a(u)/b, b d/db phi_a(u) - phi_a(u), b^2 d^2/db^2 phi_a(u)) for u = log(1+v) and a = 1 + b > 1.
+def terms(b: float, v: float) -> Derivatives:
+    """Of phi_a(u) as a function of b, for u = log(1+v) and a = 1 + b > 1.
 
-    With z = b u these are ((1+v) u - v) + (1+v) (e^z - 1 - z)/b, (1+v) (z^2 + (z-1) (e^z - 1 - z)) and
+    With z = b u they are ((1+v) u - v) + (1+v) (e^z - 1 - z)/b, (1+v) (z^2 + (z-1) (e^z - 1 - z)) and
     (1+v) z^2 e^z: all of second order in u, non-negative, and free of cancellation.
     """
     u, excess = log1p_and_excess(v)
     z = b * u
     growth = exp_excess(z)
     ratio = 1.0 + v
-    return excess + ratio * growth / b, ratio * (z * z + (z - 1.0) * growth), ratio * z * z * (1.0 + z + growth)
+    first = ratio * (z * z + (z - 1.0) * growth)
+    return Derivatives(excess + ratio * growth / b, first, ratio * z * z * (1.0 + z + growth))
 
 
 @Kernel
-def moments(b: float, mu: float, rate: float) -> tuple[float, float, float]:
+def moments(b: float, mu: float, rate: float) -> Derivatives:
     """Means of `terms` over y ~ N(0,1), where v = g (e^l - 1) and l = mu y - mu^2/2; nan where one would overflow.
 
-    With G = b E[phi_a/b] they are G/b, b G' - G and b^2 G''. Sums over h Z, to the left and to the right of u = 0,
+    Sums over h Z, to the left and to the right of u = 0,
     end where what is left out is below 1e-17 of the total. On either side log phi_a is increasing and concave in
     |u|, being the logarithm of an integral from 0 of a log-concave function (a (e^{a s} - e^s), a (e^{-s} - e^{-a s})).
     To the left |u| is concave in y, so the integrand is log-concave: its terms fall at least as fast as the last
@@ -67,37 +77,37 @@ def moments(b: float, mu: float, rate: float) -> tuple[float, float, float]:
     most a + 2/u, and s/u at most 1/(1 - e^-l), so that the log of the integrand has a slope r mu s - y below -2.
     """
     if b < 1e-10 or rate > 0.99 or mu > 72.0:  # the sum begins at mu/2
-        return math.nan, math.nan, math.nan
+        return Derivatives(math.nan, math.nan, math.nan)
     h = spacing(b, mu, rate)
-    first = math.floor(0.5 * mu / h)
-    total, second, third = 0.0, 0.0, 0.0
+    middle = math.floor(0.5 * mu / h)
+    total, first, second = 0.0, 0.0, 0.0
     for direction in (-1.0, 1.0):
-        k = first if direction < 0.0 else first + 1.0
+        k = middle if direction < 0.0 else middle + 1.0
         previous, settled = 0.0, direction < 0.0  # settled: log-concave from the last point on
         while True:
             y = k * h
             loss = mu * (y - 0.5 * mu)
             if abs(y) > 36.0 or loss > 600.0:
-                return math.nan, math.nan, math.nan
+                return Derivatives(math.nan, math.nan, math.nan)
             v = rate * (loss + exp_excess(loss))
             weight = math.exp(-0.5 * y * y)
-            mean, bent, curved = terms(b, v)
-            total += weight * mean
-            second += weight * bent
-            third += weight * curved
-            term = weight * mean
+            each = terms(b, v)
+            total += weight * each.value
+            first += weight * each.first
+            second += weight * each.second
+            term = weight * each.value
             if term < 1e-17 * total:
                 if settled and term < 0.5 * previous:
                     break
                 share = (v + rate) / (1.0 + v)
                 widest = 0.25 if share < 0.5 else share * (1.0 - share)
-                # r u'' = a (1+v) (e^z - 1) u'' / phi_a, with phi_a/b in `mean`
+                # r u'' = a (1+v) (e^z - 1) u'' / phi_a, with phi_a/b in `each.value`
                 steepest = (1.0 + b) * (1.0 + v) * math.expm1(b * math.log1p(v)) * mu * mu * widest
                 falls = (1.0 + b) * mu - 2.0 * mu / math.expm1(-loss) if loss > 0.0 else math.inf
-                settled = direction < 0.0 or steepest <= b * mean or y >= falls + 2.0
+                settled = direction < 0.0 or steepest <= b * each.value or y >= falls + 2.0
             previous = term
             k += direction
         if not total < math.inf:
-            return math.nan, math.nan, math.nan
+            return Derivatives(math.nan, math.nan, math.nan)
     scale = h * 0.3989422804014327
-    return scale * total, scale * second, scale * third
+    return Derivatives(scale * total, scale * first, scale * second)

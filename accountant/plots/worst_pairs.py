@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from accountant.errors import ParameterError, shown
 from accountant.events.curve import checked_orders
 from accountant.events.event import Event
-from accountant.events.screening import DataDependentScreening, NoisyScreening
-from accountant.events.subsampled import PoissonSubsampled
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
 
@@ -45,8 +43,7 @@ class WorstPairs(NamedTuple):
 
 def has_pairs(event: Event) -> bool:
     """Whether it is a noisy screening, Poisson-subsampled at a rate above 0 or not."""
-    inner, rate = (event.event, event.rate) if isinstance(event, PoissonSubsampled) else (event, 1.0)
-    return isinstance(inner, NoisyScreening | DataDependentScreening) and rate > 0.0
+    return event.unsampled._screening() is not None and event.sampling_rate > 0.0
 
 
 def worst_pairs(event: Event, orders: ArrayLike) -> WorstPairs:
@@ -59,24 +56,21 @@ def worst_pairs(event: Event, orders: ArrayLike) -> WorstPairs:
     ParameterError
         The event is no noisy screening, or an order is out of range.
     """
-    inner, rate = (event.event, event.rate) if isinstance(event, PoissonSubsampled) else (event, 1.0)
-    if not isinstance(inner, NoisyScreening | DataDependentScreening) or not has_pairs(event):
+    screening, rate = event.unsampled._screening(), event.sampling_rate
+    if screening is None or rate == 0.0:
         raise ParameterError(f"event = {shown(event)}; accepted: a noisy screening, Poisson-subsampled or not")
     points = checked_orders(orders).ravel()
     if not np.isfinite(points).all():
         raise ParameterError("order = inf; accepted: [1, inf)")
-    low, high = inner._counts()
-    counts = np.concatenate([np.arange(low, high), np.arange(low + 1, high + 1)])
-    steps = np.repeat([1, -1], high - low)
     best = np.full(points.size, -math.inf)
     where = np.zeros(points.size, np.int64)
-    for pairs in (inner._pairs(rate), inner._reversed_pairs(rate)):
+    for pairs in (screening.pairs(rate), screening.reversed_pairs(rate)):
         value, index = np.empty(points.size), np.empty(points.size, np.int64)
         costliest(points - 1.0, pairs.log_pass, pairs.log_fail, pairs.ratio_pass, pairs.ratio_fail, value, index)
         better = value > best + SAME
         best, where = np.maximum(value, best), np.where(better, index, where)
     divergence = np.array([divergence_from_log_mean(*each) for each in zip(points - 1.0, best, strict=True)])
-    return WorstPairs(counts[where], steps[where], divergence, inner.threshold)
+    return WorstPairs(screening.counts[where], screening.steps[where], divergence, screening.threshold)
 
 
 @Kernel

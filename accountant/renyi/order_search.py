@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from accountant.events.answers import LINEAR, SAMPLED_GAUSSIAN, SCREENING, Row
 from accountant.events.composition import Composition
+from accountant.events.subsampled_moments import Derivatives
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.renyi.rows import LINEAR, SAMPLED_GAUSSIAN, SCREENING, WIDTH, curve_limit, rows_of, scaled_cumulant
+from accountant.renyi.rows import Place, curve_limit, row_at, rows_of, scaled_cumulant, table_of
 
 __all__ = ["BestOrders", "best_orders"]
 
@@ -19,6 +22,7 @@ MANY = 2000
 """Rows from which a search begins on a sample of them."""
 SAMPLE = 100
 CHUNK = 65536
+"""Rows that are gathered before they become an array."""
 
 
 class BestOrders(NamedTuple):
@@ -29,6 +33,30 @@ class BestOrders(NamedTuple):
     limit: FloatArray
 
 
+class Entries(NamedTuple):
+    """The events of a run: every step-th row of a table from `start` to before `end`, each with its count.
+
+    `places` and `signs` remember where the worst pairs of screenings were at the last order, to find them sooner.
+    """
+
+    table: FloatArray
+    counts: FloatArray
+    places: FloatArray
+    signs: FloatArray
+    start: int
+    end: int
+    step: int
+
+
+class Target(NamedTuple):
+    """The log delta or the epsilon that is given, the rule of conversion, and the range of log(order - 1)."""
+
+    given: float
+    rule: int
+    low: float
+    high: float
+
+
 def best_orders(
     runs: Sequence[Composition], given: FloatArray, rule: int, low: float, high: float
 ) -> BestOrders | None:
@@ -36,8 +64,8 @@ def best_orders(
 
     None if an event of some run cannot be written as a row.
     """
-    table: list[tuple[float, ...]] = []
-    done: list[FloatArray] = []
+    waiting: list[Row] = []
+    tables: list[FloatArray] = []
     counts: list[float] = []
     starts = [0]
     for run in runs:
@@ -46,33 +74,36 @@ def best_orders(
             rows = rows_of(events[piece : piece + CHUNK])
             if rows is None:
                 return None
-            table += rows
-            if len(table) >= CHUNK:
-                done.append(np.array(table))
-                table = []
+            waiting += rows
+            if len(waiting) >= CHUNK:
+                tables.append(table_of(waiting))
+                waiting = []
         counts += map(float, run.entries.values())
         starts.append(len(counts))
-    whole = np.concatenate([*done, np.array(table).reshape(-1, WIDTH)])
-    found = np.empty((len(runs), 3))
-    search_all(whole, np.array(counts), np.array(starts), given, rule, low, high, found)
-    return BestOrders(found[:, 0], found[:, 1], found[:, 2])
+    table = np.concatenate([*tables, table_of(waiting)])
+    found = BestOrders(*(np.empty(len(runs)) for _ in BestOrders._fields))
+    search_all(table, np.array(counts), np.array(starts), given, rule, low, high, *found)
+    return found
 
 
 @Kernel
-def total(
-    rows: FloatArray, counts: FloatArray, start: int, end: int, step: int, b: float, certified: bool
-) -> tuple[float, float, float]:
-    """Sums of counts times `scaled_cumulant` over every step-th row, the first compensated (Neumaier 1974)."""
+def total(run: Entries, b: float, certified: bool) -> Derivatives:
+    """The sum of counts times `scaled_cumulant`, its value compensated (Neumaier 1974); the curve alone at b = inf."""
     curve, lost, first, second = 0.0, 0.0, 0.0, 0.0
-    for i in range(start, end, step):
-        each, bent, curved = scaled_cumulant(rows[i], b, certified)
-        term = counts[i] * each
+    for i in range(run.start, run.end, run.step):
+        row = row_at(run.table, i)
+        if b == math.inf:
+            each = Derivatives(curve_limit(row), 0.0, 0.0)
+        else:
+            each, place = scaled_cumulant(row, b, certified, Place(run.places[i], run.signs[i]))
+            run.places[i], run.signs[i] = place.votes, place.sign
+        term = run.counts[i] * each.value
         whole = curve + term
         lost += (curve - whole) + term if curve >= term else (term - whole) + curve
         curve = whole
-        first += counts[i] * bent
-        second += counts[i] * curved
-    return (curve + lost if curve < math.inf else curve), first, second
+        first += run.counts[i] * each.first
+        second += run.counts[i] * each.second
+    return Derivatives(curve + lost if curve < math.inf else curve, first, second)
 
 
 @Kernel
@@ -87,63 +118,57 @@ def value(rule: int, given: float, b: float, curve: float) -> float:
     return b * (curve - given - math.log1p(1.0 / b)) - math.log1p(b)
 
 
-@Kernel
-def imbalance(rule: int, given: float, b: float, sums: tuple[float, float, float]) -> tuple[float, float, float]:
-    """(g, dg/dlog b, d value/dlog b); g rises through 0 at the best order.
+class Imbalance(NamedTuple):
+    """How far an order is from the best: `g` rises through 0 there, `slope` is dg/dlog b, `tilt` d value/dlog b."""
 
-    g is the log of a rising function of K over a falling one of b.
+    g: float
+    slope: float
+    tilt: float
+
+
+@Kernel
+def imbalance(rule: int, given: float, b: float, sums: Derivatives) -> Imbalance:
+    """g is the log of a rising function of K over a falling one of b.
 
     The value is stationary where b K' - K = -log delta (less log(1+b), improved), or, for log delta, where
     K' = epsilon (plus log(1 + 1/b), improved). K being convex, the left sides rise.
     """
-    curve, first, second = sums
     if rule <= IMPROVED_EPSILON:
-        left, slope = first, second
+        left, slope = sums.first, sums.second
         right, fall = -given, 0.0
         if rule == IMPROVED_EPSILON:
             right, fall = right - math.log1p(b), b / (1.0 + b)
     else:
-        left, slope = first / b + curve, second / b
+        left, slope = sums.first / b + sums.value, sums.second / b
         right, fall = given, 0.0
         if rule == IMPROVED_DELTA:
             right, fall = right + math.log1p(1.0 / b), 1.0 / (1.0 + b)
     if not right > 0.0 or not left < math.inf:
-        return math.inf, math.nan, math.inf
+        return Imbalance(math.inf, math.nan, math.inf)
     if not left > 0.0:
-        return -math.inf, math.nan, math.inf
+        return Imbalance(-math.inf, math.nan, math.inf)
     tilt = (left - right) / b if rule <= IMPROVED_EPSILON else (left - right) * b
-    return math.log(left / right), slope / left + fall / right, tilt
+    return Imbalance(math.log(left / right), slope / left + fall / right, tilt)
 
 
 @Kernel
-def search(
-    rows: FloatArray,
-    counts: FloatArray,
-    start: int,
-    end: int,
-    step: int,
-    given: float,
-    rule: int,
-    low: float,
-    high: float,
-    x: float,
-    certified: bool,
-) -> tuple[float, float]:
+def search(run: Entries, target: Target, x: float, certified: bool) -> tuple[float, float]:
     """(b, curve) of the least value seen, by Newton's method in log b inside a bracket that only ever narrows.
 
-    Every order gives a valid bound, so a search that stops early is only less sharp. It stops where a further step
-    promises less than 1e-14 of the value. Without a second derivative steps are secants.
+    The search begins at x = log b. Every order gives a valid bound, so a search that stops early is only less sharp.
+    It stops where a further step promises less than 1e-14 of the value. Without a second derivative steps are secants.
     """
     best, best_b, best_curve = math.inf, 1.0, math.inf
+    given, rule, low, high = target
     left, right = low, high
     step_before = math.inf
     last_x, last_g = math.nan, math.nan
     for _ in range(200):
         b = (1.0 + math.exp(x)) - 1.0  # the order itself is what is priced
-        sums = total(rows, counts, start, end, step, b, certified)
-        at = value(rule, given, b, sums[0])
+        sums = total(run, b, certified)
+        at = value(rule, given, b, sums.value)
         if at < best:
-            best, best_b, best_curve = at, b, sums[0]
+            best, best_b, best_curve = at, b, sums.value
         g, slope, tilt = imbalance(rule, given, b, sums)
         if g == 0.0:
             break
@@ -162,66 +187,69 @@ def search(
             break
         move = min(max(move, -4.0), 4.0)
         halve = low < left and right < high and (abs(move) > 0.5 * step_before or not known)  # Newton does not close in
-        target = 0.5 * (left + right) if halve else x + move
-        if not left < target < right:
+        aim = 0.5 * (left + right) if halve else x + move
+        if not left < aim < right:
             edge = low if g > 0.0 else high
-            target = edge if edge in (left, right) else 0.5 * (left + right)
-        step_before = abs(target - x)
-        x = target
+            aim = edge if edge in (left, right) else 0.5 * (left + right)
+        step_before = abs(aim - x)
+        x = aim
     return best_b, best_curve
 
 
 @Kernel
-def first_guess(
-    rows: FloatArray, counts: FloatArray, start: int, end: int, given: float, rule: int, low: float, high: float
-) -> float:
+def first_guess(run: Entries, target: Target) -> float:
     """log of the best order - 1 if every curve were a straight line of its slope near order 1."""
     slope = 0.0
-    for i in range(start, end):
-        if rows[i, 0] == LINEAR:
-            slope += counts[i] * rows[i, 1]
-        elif rows[i, 0] == SAMPLED_GAUSSIAN:
-            slope += counts[i] * 0.5 * rows[i, 2] ** 2 * math.expm1(min(rows[i, 1] ** 2, 300.0))
+    for i in range(run.start, run.end):
+        row, count = row_at(run.table, i), run.counts[i]
+        if row.kind == LINEAR:
+            slope += count * row.slope
+        elif row.kind == SAMPLED_GAUSSIAN:
+            slope += count * 0.5 * row.rate**2 * math.expm1(min(row.mu**2, 300.0))
         else:
-            slope += counts[i] * 0.3 * (rows[i, 5] / rows[i, 1]) ** 2
+            slope += count * 0.3 * (row.rate / row.sigma) ** 2
     if not slope > 0.0:
         return 0.0
-    b = math.sqrt(-given / slope) if rule <= IMPROVED_EPSILON else given / (2.0 * slope)
-    return min(max(math.log(b), low), high) if b > 0.0 else 0.0
+    b = math.sqrt(-target.given / slope) if target.rule <= IMPROVED_EPSILON else target.given / (2.0 * slope)
+    return min(max(math.log(b), target.low), target.high) if b > 0.0 else 0.0
 
 
 @Kernel
 def search_all(
-    rows: FloatArray,
+    table: FloatArray,
     counts: FloatArray,
-    starts: FloatArray,
+    starts: NDArray[np.int64],
     given: FloatArray,
     rule: int,
     low: float,
     high: float,
-    found: FloatArray,
+    best: FloatArray,
+    curves: FloatArray,
+    limits: FloatArray,
 ) -> None:
-    """Fill `found` with (b, curve, limit) of every run; its rows are rows[starts[i]:starts[i+1]]."""
+    """Fill `BestOrders` of every run; its rows are numbers starts[i] to starts[i+1] of the table."""
+    places, signs = np.empty(counts.size), np.zeros(counts.size)
+    for j in range(counts.size):
+        places[j] = row_at(table, j).threshold
     last, length = math.nan, 0
     for i in range(given.size):
         start, end = starts[i], starts[i + 1]
-        limit, steered = 0.0, False
+        run, target = Entries(table, counts, places, signs, start, end, 1), Target(given[i], rule, low, high)
+        guided = False
         for j in range(start, end):
-            limit += counts[j] * curve_limit(rows[j])
-            steered = steered or rows[j, 0] == SCREENING
-        found[i, 2] = limit
+            guided = guided or row_at(table, j).kind == SCREENING
         # neighbours in a sweep have about the same best order
         alike = end - start == length and low < last < high
-        x = last if alike else first_guess(rows, counts, start, end, given[i], rule, low, high)
+        x = last if alike else first_guess(run, target)
         if end - start >= MANY:
             step = (end - start) // SAMPLE
-            b, _ = search(rows, counts * step, start, end, step, given[i], rule, low, high, x, False)
+            b, _ = search(Entries(table, counts * step, places, signs, start, end, step), target, x, False)
             x = min(max(math.log(b), low), high)
-        b, curve = search(rows, counts, start, end, 1, given[i], rule, low, high, x, False)
-        if steered:
-            whole = total(rows, counts, start, end, 1, b, True)[0]
+        b, curve = search(run, target, x, False)
+        if guided:
+            whole = total(run, b, True).value
             if whole > curve * (1.0 + 3e-13):  # a pair that is only locally the worst misled the search
-                b, whole = search(rows, counts, start, end, 1, given[i], rule, low, high, math.log(b), True)
+                b, whole = search(run, target, math.log(b), True)
             curve = whole
-        found[i, 0], found[i, 1] = b, curve
+        best[i], curves[i], limits[i] = b, curve, total(run, math.inf, True).value
         last, length = math.log(b), end - start

@@ -81,7 +81,7 @@ def sources(plan: Plan, tight: Guarantee | str) -> str:
     kinds: dict[type[Event], list[str]] = {}
     for release in plan.releases:
         event = release.event
-        for each in (event, event.event) if isinstance(event, PoissonSubsampled) else (event,):
+        for each in (event.unsampled,) if event.unsampled is event else (event, event.unsampled):
             kinds.setdefault(type(each), []).append(release.name)
     blocks = []
     for kind in sorted(kinds, key=lambda each: each is PoissonSubsampled):

@@ -13,15 +13,8 @@ from typing import Any
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shown
-from accountant.events.collision import Collision
-from accountant.events.discrete_gaussian import DiscreteGaussian
-from accountant.events.discrete_laplace import DiscreteLaplace
-from accountant.events.event import Event
-from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
-from accountant.events.laplace import Laplace
-from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
-from accountant.events.randomized_response import PureDP, RandomizedResponse
-from accountant.events.screening import DataDependentScreening, NoisyScreening
+from accountant.events.event import Event, can_be_sampled
+from accountant.events.registry import registered
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.testing.laws import LAWS, Law, LawBroken, laws_for
 from accountant.testing.strategies import compositions, epsilons_of, events, hypothesis, orders
@@ -45,31 +38,9 @@ GRID = [1 + 10 ** (exponent / 70) for exponent in range(-420, 421)]
 
 
 def example_events() -> list[Event]:
-    """One event of every built-in kind, sampled where that makes sense: what ``accountant verify`` checks."""
-    central: list[Event] = [
-        Gaussian(20.0),
-        Laplace(2.0),
-        Laplace(3.0, coordinates=3),
-        DiscreteLaplace(2.0, sensitivity=3),
-        DiscreteGaussian(2.0),
-        RandomizedResponse(1.0, bits=2),
-        NoisyScreening(85.0, 210.0, 300),
-        NoisyScreening(2.0, 30.0, 50, min_votes=25),
-        GNMax(40.0),
-        LNMax(20.0),
-        PureDP(0.5),
-        ZeroConcentratedDP(0.1),
-        GaussianDP(0.5),
-    ]
-    return [
-        *central,
-        *(PoissonSubsampled(event, 0.1) for event in central),
-        Collision(1.0, 2, 8),
-        Gaussian(5.0, adjacency=Adjacency.REPLACE),
-        DataDependentScreening(85.0, 210.0, 40),
-        DataDependentGNMax(40.0, (200.0, 40.0, 10.0, 0.0)),
-        DataDependentLNMax(20.0, (200.0, 40.0, 10.0, 0.0)),
-    ]
+    """Examples of every registered event, also sampled where that makes sense: what ``accountant verify`` checks."""
+    plain = [event for kind in registered().values() for event in kind.examples()]
+    return [*plain, *(PoissonSubsampled(event, 0.1) for event in plain if can_be_sampled(event))]
 
 
 def broken_laws(event: Event, *, max_examples: int = 50, laws: Sequence[Law] | None = None) -> list[LawBroken]:

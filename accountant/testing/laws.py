@@ -10,10 +10,8 @@ from typing import Any
 
 from accountant.adjacency import Adjacency
 from accountant.errors import AdjacencyMismatch, ProfileUnavailable
-from accountant.events.event import Event
-from accountant.events.gaussian import Gaussian
+from accountant.events.event import Event, can_be_sampled
 from accountant.events.randomized_response import PureDP
-from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.subsampling import renyi_from_profile
 from accountant.testing.strategies import epsilons_of, hypothesis, log_uniform, orders
@@ -150,14 +148,14 @@ def _rate_limits(event: Event, draw: Callable[[Any], Any]) -> None:
     _at_most("rate 1 is the event", f"order {order!r}", _apart(whole, own), ROUNDING * own, detail)
 
 
-def _below_gaussian(event: Event, draw: Callable[[Any], Any]) -> None:
+def _below_ceiling(event: Event, draw: Callable[[Any], Any]) -> None:
     order = draw(orders())
-    rate, inner = (event.rate, event.event) if isinstance(event, PoissonSubsampled) else (1.0, event)
-    gaussian: Event = Gaussian(inner.sigma)  # type: ignore[attr-defined]
-    if rate < 1.0:
-        gaussian = PoissonSubsampled(gaussian, rate)
-    detail = "screening {low!r}, Gaussian {high!r}"
-    _at_most("screening <= Gaussian", f"order {order!r}", _at(event, order), _at(gaussian, order), detail)
+    ceiling = event.unsampled._ceiling()
+    assert ceiling is not None
+    if event.sampling_rate < 1.0:
+        ceiling = PoissonSubsampled(ceiling, event.sampling_rate)
+    detail = f"{{low!r}}, but {ceiling!r} costs {{high!r}}"
+    _at_most("screening <= Gaussian", f"order {order!r}", _at(event, order), _at(ceiling, order), detail)
 
 
 def _additive(event: Event, draw: Callable[[Any], Any]) -> None:
@@ -234,13 +232,8 @@ def _has_profile(event: Event) -> bool:
     return True
 
 
-def _can_be_sampled(event: Event) -> bool:
-    return event.adjacency is Adjacency.ADD_REMOVE and not event.data_dependent
-
-
-def _is_screening(event: Event) -> bool:
-    inner = event.event if isinstance(event, PoissonSubsampled) else event
-    return isinstance(inner, NoisyScreening | DataDependentScreening)
+def _has_ceiling(event: Event) -> bool:
+    return event.unsampled._ceiling() is not None
 
 
 LAWS: tuple[Law, ...] = (
@@ -250,9 +243,9 @@ LAWS: tuple[Law, ...] = (
     Law("(a-1) times the curve is convex", lambda event: not event.data_dependent, _convex, _bends_upwards),
     Law("limit at order 1", _always, _limit_at_one),
     Law("limit at order inf", _always, _limit_at_infinity),
-    Law("subsampled <= unsubsampled", _can_be_sampled, _subsampling_amplifies),
-    Law("rate 0 and rate 1", _can_be_sampled, _rate_limits),
-    Law("screening <= Gaussian", _is_screening, _below_gaussian),
+    Law("subsampled <= unsubsampled", can_be_sampled, _subsampling_amplifies),
+    Law("rate 0 and rate 1", can_be_sampled, _rate_limits),
+    Law("screening <= Gaussian", _has_ceiling, _below_ceiling),
     Law("additivity", _always, _additive),
     Law("adjacency never mixed", _always, _adjacency_kept),
     Law("profile convex and decreasing", _has_profile, _profile_shape),

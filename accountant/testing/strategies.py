@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from accountant.adjacency import Adjacency
-from accountant.errors import MissingExtra
-from accountant.events.collision import Collision
+from accountant.errors import MissingExtra, ParameterError
 from accountant.events.composition import Composition
-from accountant.events.discrete_gaussian import DiscreteGaussian
-from accountant.events.discrete_laplace import DiscreteLaplace
-from accountant.events.event import Event
-from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
-from accountant.events.laplace import Laplace
-from accountant.events.noisy_max import GNMax, LNMax
-from accountant.events.randomized_response import PureDP, RandomizedResponse
-from accountant.events.screening import NoisyScreening
+from accountant.events.event import Event, can_be_sampled
+from accountant.events.parameters import Parameter, parameters_of
+from accountant.events.registry import registered
 from accountant.events.subsampled import PoissonSubsampled
 
 if TYPE_CHECKING:
@@ -54,37 +48,45 @@ def epsilons_of(event: Event) -> SearchStrategy[float]:
 
 
 def events(adjacency: Adjacency | None = None) -> SearchStrategy[Event]:
-    """Built-in data-independent events, sampled or not, over the parameter ranges that people use."""
+    """Registered data-independent events, sampled or not, over the parameter ranges that people use."""
     st = hypothesis().strategies
     rates = st.one_of(st.sampled_from([0.0, 1.0]), log_uniform(1e-8, 1.0))
-    scales = log_uniform(0.05, 1e4)
-    epsilons = log_uniform(1e-6, 20.0)
-    central = st.one_of(
-        st.builds(Gaussian, scales),
-        st.builds(Laplace, scales, coordinates=st.integers(1, 6)),
-        st.builds(RandomizedResponse, epsilons, st.integers(1, 8)),
-        st.builds(DiscreteLaplace, scales, st.integers(1, 5)),
-        st.builds(DiscreteGaussian, scales, st.integers(1, 5)),
-        st.builds(
-            lambda sigma, threshold, size, low: NoisyScreening(sigma, threshold, low + size, low),
-            scales,
-            st.floats(-50.0, 150.0),
-            st.integers(1, 60),
-            st.integers(0, 20),
-        ),
-        st.builds(GNMax, scales),
-        st.builds(LNMax, scales),
-        st.builds(PureDP, epsilons),
-        st.builds(ZeroConcentratedDP, log_uniform(1e-8, 10.0)),
-        st.builds(GaussianDP, log_uniform(1e-4, 10.0)),
-    )
-    sampled = st.builds(PoissonSubsampled, central, rates)
-    local = st.builds(
-        lambda epsilon, c, extra: Collision(epsilon, c, c + extra), epsilons, st.integers(1, 4), st.integers(1, 40)
-    )
-    choice = {None: st.one_of(central, sampled, local), Adjacency.ADD_REMOVE: st.one_of(central, sampled)}
-    strategy: SearchStrategy[Event] = choice.get(adjacency, local)
+    central: list[SearchStrategy[Event]] = []
+    local: list[SearchStrategy[Event]] = []
+    for kind in registered().values():
+        examples = [event for event in kind.examples() if not event.data_dependent]
+        if examples and all(each.usual or each.default is not None for each in parameters_of(kind)):
+            (central if can_be_sampled(examples[0]) else local).append(events_of(kind))
+    sampled = st.builds(PoissonSubsampled, st.one_of(central), rates)
+    choice = {None: [*central, sampled, *local], Adjacency.ADD_REMOVE: [*central, sampled]}
+    strategy: SearchStrategy[Event] = st.one_of(choice.get(adjacency, local))
     return strategy
+
+
+def events_of(kind: type[Event]) -> SearchStrategy[Event]:
+    """Events of one class whose parameters are in the ranges that people use, defaults where none is stated."""
+    library = hypothesis()
+    usual = {each.name: numbers_of(each) for each in parameters_of(kind) if each.usual}
+
+    def make(**parameters: float) -> Event:
+        try:
+            return kind(**parameters)
+        except ParameterError:  # some do not go together
+            library.reject()
+            raise
+
+    strategy: SearchStrategy[Event] = library.strategies.builds(make, **usual)
+    return strategy
+
+
+def numbers_of(parameter: Parameter) -> SearchStrategy[float]:
+    """Values of a parameter that people use, log-uniform where they are positive reals."""
+    st = hypothesis().strategies
+    assert parameter.usual is not None
+    low, high = parameter.usual
+    if parameter.whole:
+        return cast("SearchStrategy[float]", st.integers(int(low), int(high)))
+    return log_uniform(low, high) if low > 0 else cast("SearchStrategy[float]", st.floats(low, high))
 
 
 def compositions() -> SearchStrategy[Composition]:

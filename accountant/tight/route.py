@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta, renyi_epsilon
@@ -21,7 +21,6 @@ from accountant.tight.closed_forms import (
     closed_form,
     given_finite,
     inverse_profile,
-    of_coordinates,
 )
 from accountant.tight.loss_composition import Terminals, composed_delta, composed_epsilon
 from accountant.tight.screening_families import DIRECTIONS, Tail, family_tail, is_screening
@@ -185,7 +184,7 @@ def _refuse_without_profile(run: Composition) -> None:
         try:
             event._log_profile(np.zeros(1))
         except ProfileUnavailable as error:
-            shared = isinstance(event, PoissonSubsampled) and of_coordinates(event.event) > 1
+            shared = event.unsampled is not event and event.unsampled._coordinates > 1
             why = " (all coordinates share one sample, and are not as many sampled releases)" if shared else ""
             raise ProfileUnavailable(f"{error}{why}; accepted: method = 'renyi' or 'auto'") from None
         if event.family and not is_screening(event) and run.releases > 1:
@@ -217,9 +216,11 @@ def _pure(run: Composition) -> Interval:
     upper = float(run.renyi(math.inf))
     if upper == math.inf:
         raise NoGuarantee("delta = 0 and this run is not pure DP: its epsilon is infinite; accepted: delta in (0, 1)")
-    reached = [0.0, 0.0]
-    for event, count in run:
-        near = float(event.renyi(math.inf)) * (1 - 1e-9)
-        for half, values in enumerate(event._log_profile(np.array([near]))):
-            reached[half] += count * near if float(values[0]) > -math.inf else 0.0
+    reached = [run.total(partial(_nearly_largest, direction)) for direction in range(len(DIRECTIONS))]
     return Interval(max(reached), upper)
+
+
+def _nearly_largest(direction: int, event: Event) -> float:
+    """Just below the largest loss of an event, if the loss comes so near in that direction; else 0."""
+    near = float(event.renyi(math.inf)) * (1 - 1e-9)
+    return near if float(event._log_profile(np.array([near]))[direction][0]) > -math.inf else 0.0

@@ -23,8 +23,6 @@ from numpy.typing import ArrayLike
 from accountant.errors import ParameterError, real, shown
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.events.screening import DataDependentScreening, NoisyScreening
-from accountant.events.subsampled import PoissonSubsampled
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.conversion import epsilon_from_renyi
@@ -137,13 +135,7 @@ def _outward(value: FloatArray, sign: int) -> FloatArray:
 
 def is_screening(event: Event) -> bool:
     """Whether `family_tail` takes it."""
-    return _screening(event)[0] is not None
-
-
-def _screening(event: Event) -> tuple[NoisyScreening | DataDependentScreening | None, float]:
-    """The screening and its sampling rate; None if it is something else."""
-    inner, rate = (event.event, event.rate) if isinstance(event, PoissonSubsampled) else (event, 1.0)
-    return (inner if isinstance(inner, NoisyScreening | DataDependentScreening) else None), rate
+    return event.unsampled._screening() is not None
 
 
 def _family(run: Composition) -> Pairs:
@@ -153,11 +145,11 @@ def _family(run: Composition) -> Pairs:
     """
     parts = []
     for event, _ in run:
-        screening, rate = _screening(event)
+        screening, rate = event.unsampled._screening(), event.sampling_rate
         if screening is None:
             raise ParameterError(f"{shown(event)}; accepted: noisy screenings, also Poisson-subsampled")
         if rate > 0.0:
-            pairs = screening._pairs(rate)
+            pairs = screening.pairs(rate)
             parts.append(np.stack([pairs.ratio_pass, pairs.ratio_fail]))
     ratios = np.concatenate([np.zeros((2, 0)), *parts], axis=1)
     up, down = ratios.max(axis=0), -ratios.min(axis=0)
@@ -257,7 +249,7 @@ def _log_renyi_bound(b: FloatArray, renyi: FloatArray, x: FloatArray) -> FloatAr
 @lru_cache(maxsize=8)
 def _solved(run: Composition, delta: float, tolerance: float) -> _Game:
     """The game of a run, on a grid that is fine enough."""
-    run = Composition((event, count) for event, count in run if getattr(event, "rate", 1.0) > 0.0)
+    run = Composition((event, count) for event, count in run if event.sampling_rate > 0.0)
     family, steps = _family(run), run.releases
     end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
     if end == 0.0:

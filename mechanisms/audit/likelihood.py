@@ -244,16 +244,13 @@ class _Noise:
 
 
 def _noise(event: ac.Event) -> _Noise:
-    """The noise of an event, sampled or not."""
-    inner: Any = event.unsampled
-    if isinstance(inner, ac.Gaussian | ac.GNMax | ac.NoisyScreening | ac.DiscreteGaussian):
-        return _Noise(True, inner.sigma)
-    if isinstance(inner, ac.Laplace | ac.LNMax | ac.DiscreteLaplace):
-        return _Noise(False, inner.scale)
-    raise ac.ParameterError(
-        f"event = {shorten(event)}; accepted: Gaussian, GNMax, NoisyScreening, DiscreteGaussian, Laplace, LNMax, "
-        "DiscreteLaplace, sampled or not"
-    )
+    noise = event.additive_noise
+    if noise is None:
+        raise ac.ParameterError(
+            f"event = {shorten(event)}; accepted: Gaussian, GNMax, NoisyScreening, DiscreteGaussian, Laplace, LNMax, "
+            "DiscreteLaplace, sampled or not"
+        )
+    return _Noise(noise.distribution == "gaussian", noise.scale)
 
 
 def _win_chances(noise: _Noise, values: Floats) -> Floats:

@@ -240,16 +240,15 @@ def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0)
     accountant.ParameterError
         The event has no additive noise.
     """
-    inner: Any = event.unsampled
-    if isinstance(inner, ac.Gaussian | ac.GNMax | ac.NoisyScreening):
-        return source.gaussian(inner.sigma, size, grain)
-    if isinstance(inner, ac.Laplace | ac.LNMax):
-        return source.laplace(inner.scale, size, grain)
-    if isinstance(inner, ac.DiscreteGaussian):
-        return source.discrete_gaussian(inner.sigma, size)
-    if isinstance(inner, ac.DiscreteLaplace):
-        return source.discrete_laplace(inner.scale, size)
-    raise ac.ParameterError(
-        f"{event!r} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, LNMax, "
-        "DiscreteGaussian, DiscreteLaplace"
-    )
+    noise = event.additive_noise
+    if noise is None:
+        raise ac.ParameterError(
+            f"{event!r} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, LNMax, "
+            "DiscreteGaussian, DiscreteLaplace"
+        )
+    gaussian = noise.distribution == "gaussian"
+    if noise.discrete:
+        draw_whole = source.discrete_gaussian if gaussian else source.discrete_laplace
+        return draw_whole(noise.scale, size)
+    draw = source.gaussian if gaussian else source.laplace
+    return draw(noise.scale, size, grain)

@@ -16,7 +16,7 @@ ORDERS = [1.0, 1.001, 1.5, 2.0, 17.3, 400.0]
 
 def divergence(event, votes: int, step: int, order: float) -> float:
     """D_a of the sampled screening with the individual against that without, worse direction; by definition."""
-    inner, rate = (event.event, event.rate) if isinstance(event, ac.PoissonSubsampled) else (event, 1.0)
+    inner, rate = event.unsampled, event.sampling_rate
     with mp.workdps(300):
 
         def bit(t: int) -> tuple[mpf, mpf]:

@@ -173,18 +173,17 @@ class Pair(ac.NoisyScreening):
         super().__init__(85, 210, 300)
         object.__setattr__(self, "count", count)
 
-    def _counts(self):
-        return self.count, self.count + 1
+    def _screening(self):
+        return super()._screening()._replace(low=self.count, high=self.count + 1)
 
     def _log_profile(self, epsilons):
-        pairs = self._pairs()
-        up = _first(pairs)
+        up = _first(self._screening().pairs(1.0))
         return up.log_profile(epsilons), up.reversed().log_profile(epsilons)
 
 
 def _first(pairs):
     """Of the pairs (t, t+1) and (t+1, t), the first."""
-    return type(pairs)(*(field[:1] for field in pairs[:4]), 1)
+    return type(pairs)(*(field[:1] for field in pairs))
 
 
 def test_screening_at_least_one_pair_at_most_renyi():

@@ -22,7 +22,7 @@ def screening(rate=1.0, sigma=85.0, threshold=210.0, k=300, **more):
 
 def pairs_of(event, direction):
     """(P, Q) of every count and neighbour from their definition, as lists of (p, q) over the two outcomes."""
-    plain, rate = (event.event, event.rate) if isinstance(event, ac.PoissonSubsampled) else (event, 1.0)
+    plain, rate = event.unsampled, event.sampling_rate
 
     def passed(t):
         return mp.ncdf((t - mp.mpf(plain.threshold)) / plain.sigma), mp.ncdf(

@@ -1,0 +1,106 @@
+"""Records in which events answer what prices, plans and mechanisms ask of them; see `accountant.events.event`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from accountant.numerics.kernel import FloatArray
+
+if TYPE_CHECKING:
+    from accountant.events.event import Event
+    from accountant.events.screening_pairs import Screening
+
+__all__ = [
+    "AdditiveNoise",
+    "ClosedForm",
+    "GivenFinite",
+    "Row",
+    "Summand",
+    "linear_row",
+    "sampled_gaussian_row",
+    "screening_row",
+]
+
+
+class AdditiveNoise(NamedTuple):
+    """Noise that a release adds to every one of its values.
+
+    Attributes
+    ----------
+    distribution : {"gaussian", "laplace"}
+    scale : float
+        Its standard deviation if Gaussian (the parameter sigma if discrete), its scale if Laplace.
+    discrete : bool
+        Whether it is noise on the integers.
+    """
+
+    distribution: Literal["gaussian", "laplace"]
+    scale: float
+    discrete: bool = False
+
+
+class ClosedForm(NamedTuple):
+    """Log of the worse direction's profile at epsilons >= 0, and where it comes from."""
+
+    log_profile: Callable[[FloatArray], FloatArray]
+    source: str
+
+
+class Summand(NamedTuple):
+    """A release whose losses add up to a known distribution with those of other releases of the same `key`.
+
+    `closed_form` is the profile of all of them by the sum of their sizes, or None where it is not computed.
+    """
+
+    key: Hashable
+    size: float
+    closed_form: Callable[[float], ClosedForm | None]
+
+
+class GivenFinite(NamedTuple):
+    """A release whose loss may be infinite, given that it is not: each of `parts`, `times` times.
+
+    `log_probability` is that of one of each with a finite loss.
+    """
+
+    parts: tuple[Event, ...]
+    times: int
+    log_probability: float
+
+
+class Row(NamedTuple):
+    """A Rényi curve as numbers, which a compiled search for the best order can price; made by the functions below.
+
+    It is of one of three kinds; what other kinds need is 0.
+    """
+
+    kind: float
+    slope: float
+    rate: float
+    mu: float
+    sigma: float
+    threshold: float
+    low: float
+    high: float
+
+
+LINEAR, SAMPLED_GAUSSIAN, SCREENING = 0.0, 1.0, 2.0
+"""Kinds of rows."""
+
+# a run may have millions of rows: tuple.__new__ takes a third of the time of Row itself
+
+
+def linear_row(slope: float) -> Row:
+    """The curve ``slope * order``."""
+    return tuple.__new__(Row, (LINEAR, slope, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+
+
+def sampled_gaussian_row(mu: float, rate: float) -> Row:
+    """N(mu, 1) against N(0, 1), sampled at a rate in (0, 1); mu > 0."""
+    return tuple.__new__(Row, (SAMPLED_GAUSSIAN, 0.0, rate, mu, 0.0, 0.0, 0.0, 0.0))
+
+
+def screening_row(screening: Screening, rate: float) -> Row:
+    """A noisy screening, sampled at a rate in (0, 1]."""
+    return tuple.__new__(Row, (SCREENING, 0.0, rate, 0.0, *screening))

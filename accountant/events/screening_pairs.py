@@ -1,0 +1,107 @@
+"""The pairs of two-point distributions that a noisy screening may show, one for every count and neighbour."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import log_mixture_ratio, log_ndtr_steps
+
+__all__ = ["Pairs", "Screening"]
+
+
+class Screening(NamedTuple):
+    """One bit, 1 with probability Phi((t - threshold)/sigma) at count t.
+
+    `low` and `high` are the lowest and the highest count of any neighbouring pair; neighbours differ by one.
+    """
+
+    sigma: float
+    threshold: float
+    low: int
+    high: int
+
+    def pairs(self, rate: float) -> Pairs:
+        """Pairs (with the individual, without) under Poisson subsampling, 0 < rate <= 1.
+
+        First those in which the individual moves the count up, by rising count, then those in which it moves it down.
+        """
+        return _pairs(self, rate)
+
+    def reversed_pairs(self, rate: float) -> Pairs:
+        """The same pairs, (without, with)."""
+        return _reversed_pairs(self, rate)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The count without the individual, for each of `pairs`."""
+        return np.concatenate([np.arange(self.low, self.high), np.arange(self.low + 1, self.high + 1)])
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """By how much the individual moves the count, for each of `pairs`: 1 or -1."""
+        return np.repeat([1, -1], self.high - self.low)
+
+
+class Pairs(NamedTuple):
+    """Bernoulli pairs (P, Q), one per entry: logs of Q's two probabilities and of P/Q at both outcomes."""
+
+    log_pass: FloatArray
+    log_fail: FloatArray
+    ratio_pass: FloatArray
+    ratio_fail: FloatArray
+
+    def reversed(self) -> Pairs:
+        """The pairs (Q, P)."""
+        return Pairs(
+            self.log_pass + self.ratio_pass,
+            self.log_fail + self.ratio_fail,
+            -self.ratio_pass,
+            -self.ratio_fail,
+        )
+
+    def and_also(self, other: Pairs) -> Pairs:
+        """These pairs, then the others."""
+        return Pairs(*(np.concatenate(both) for both in zip(self, other, strict=True)))
+
+    def log_profile(self, epsilons: FloatArray) -> FloatArray:
+        """Log of the largest P(S) - e^e Q(S) over pairs and outcomes S, at epsilons >= 0."""
+        worst = np.full_like(epsilons, -math.inf)
+        for log_q, ratio in ((self.log_pass, self.ratio_pass), (self.log_fail, self.ratio_fail)):
+            # for e >= 0 at most one outcome gains, so none are added up
+            gaining = ratio > 0
+            worst_gain(epsilons, (log_q + ratio)[gaining], ratio[gaining], worst)
+        return worst
+
+
+@lru_cache(maxsize=4)
+def _pairs(screening: Screening, rate: float) -> Pairs:
+    sigma = screening.sigma
+    x = (np.arange(screening.low, screening.high, dtype=float) - screening.threshold) / sigma
+    up_pass, up_fail = log_ndtr_steps(x, 1 / sigma)
+    rising = Pairs(log_ndtr(x), log_ndtr(-x), up_pass, up_fail)  # (t+1, t)
+    pairs = rising.and_also(rising.reversed())
+    return pairs._replace(
+        ratio_pass=log_mixture_ratio(rate, pairs.ratio_pass), ratio_fail=log_mixture_ratio(rate, pairs.ratio_fail)
+    )
+
+
+@lru_cache(maxsize=4)
+def _reversed_pairs(screening: Screening, rate: float) -> Pairs:
+    return _pairs(screening, rate).reversed()
+
+
+@Kernel
+def worst_gain(epsilons: FloatArray, log_p: FloatArray, ratio: FloatArray, worst: FloatArray) -> None:
+    """Raise `worst` to the largest log of p - e^e q = p (1 - e^{e - log p/q}) over the given (p, log p/q)."""
+    for i in range(epsilons.size):
+        for j in range(log_p.size):
+            gap = ratio[j] - epsilons[i]
+            if gap > 0.0 and log_p[j] > worst[i]:
+                worst[i] = max(worst[i], log_p[j] + math.log(-math.expm1(-gap)))
