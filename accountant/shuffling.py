@@ -10,8 +10,8 @@ import math
 
 from accountant.calibration import solve
 from accountant.errors import ParameterError, integer, real
+from accountant.events.blanket import NO_GAIN, USERS, Blanket, blanket, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
-from accountant.events.shuffled import NO_GAIN, USERS, Blanket, blanket, clones, local_epsilon, log_shuffled_delta
 from accountant.numerics.roots import SQUARE, bisect, narrow
 
 __all__ = ["local_epsilon_for", "shuffled_delta", "shuffled_epsilon"]
@@ -38,7 +38,7 @@ def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "
     method : {"variation-ratio", "clones", "closed-form"}
         "variation-ratio", the default and the smallest: the pair of laws of Wang et al. 2023, from the local epsilon,
         the largest total variation between two inputs, and what the reports of all inputs have in common, as far as
-        it is proved for these randomizers (see `accountant.events.shuffled`). "clones": Feldman, McMillan & Talwar
+        it is proved for these randomizers (see `accountant.events.blanket`). "clones": Feldman, McMillan & Talwar
         2021, Thm 3.1, evaluated numerically. "closed-form": their closed form. The last two know the local epsilon
         only.
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from accountant.events.shuffled import blanket, clones, grid_pair, log_shortfall, log_shuffled_delta
+from accountant.events.blanket import blanket, clones, log_shortfall, log_shuffled_delta
+from accountant.events.shuffled import grid_pair
 from accountant.testing import check_event
 
 METHODS = ("variation-ratio", "clones", "closed-form")
