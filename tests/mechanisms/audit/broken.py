@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-import numpy as np
-
 import accountant as ac
 import mechanisms as mx
 from mechanisms import labelling, noisy_sgd
@@ -48,21 +46,6 @@ def audited(mechanism, neighbours, *, runs, delta, seed, **more):
 # --- Private-kNN ---------------------------------------------------------------------------------------
 
 
-def knn_run(make, canary, parameters, queries, *, runs, delta, seed, score, outputs=np.asarray):
-    """An audit with this many queries in each run; runs share one fitted object, whose draws are independent."""
-
-    def mechanism(data, rng, count):
-        model = make(**parameters, n_classes=parameters_classes(canary), rng=rng).fit(*data)
-        labels = model.label(canary.queries(queries * count)).labels
-        return outputs(labels.reshape(count, queries, *labels.shape[1:]))
-
-    return audited(mechanism, canary.neighbours, runs=runs, delta=delta, seed=seed, score=score, batched=True)
-
-
-def parameters_classes(canary):
-    return canary.views[0].values.shape[1]
-
-
 def views(canary, queries):
     return [canary.views[0]] * queries, [canary.views[1]] * queries
 
@@ -77,40 +60,32 @@ def knn_promise(parameters, queries):
     return mx.PrivateKNN(**{**parameters, "max_labels": queries}).planned(queries)
 
 
+def knn_case(parameters, canary, queries, delta, seed, make=mx.PrivateKNN, runs=4000):
+    """An audit with this many queries in each run; runs share one fitted object, whose draws are independent."""
+    n_classes = canary.views[0].values.shape[1]
+
+    def mechanism(data, rng, count):
+        model = make(**parameters, n_classes=n_classes, rng=rng).fit(*data)
+        return model.label(canary.queries(queries * count)).labels.reshape(count, queries)
+
+    score = score_of(parameters, canary, queries)
+    found = audited(mechanism, canary.neighbours, runs=runs, delta=delta, seed=seed, score=score, batched=True)
+    promise = knn_promise(parameters, queries)
+    return promise, price(promise, delta), found
+
+
 def half_the_noise(broken, seed):
     parameters = {"n_neighbors": 3, "sampling_rate": 1.0, "screening_sigma": None, "vote_sigma": 4.0}
     canary, queries, delta = canaries.near_tie(3), 8, 0.05
     with lines(broken, (labelling, "noisy_argmax", [("noise_of(event,", "0.5 * noise_of(event,")])):
-        found = knn_run(
-            mx.PrivateKNN,
-            canary,
-            parameters,
-            queries,
-            runs=4000,
-            delta=delta,
-            seed=seed,
-            score=score_of(parameters, canary, queries),
-        )
-    promise = knn_promise(parameters, queries)
-    return promise, price(promise, delta), found
+        return knn_case(parameters, canary, queries, delta, seed)
 
 
 def twice_the_rate(broken, seed):
     parameters = {"n_neighbors": 1, "sampling_rate": 0.05, "screening_sigma": None, "vote_sigma": 0.2}
     canary, queries, delta = canaries.near_tie(1, rate=0.05, crowd=100), 4, 0.25
     make = with_lines(mx.PrivateKNN, "_count_votes", ("event.sampling_rate", "2 * event.sampling_rate"))
-    found = knn_run(
-        make if broken else mx.PrivateKNN,
-        canary,
-        parameters,
-        queries,
-        runs=3000,
-        delta=delta,
-        seed=seed,
-        score=score_of(parameters, canary, queries),
-    )
-    promise = knn_promise(parameters, queries)
-    return promise, price(promise, delta), found
+    return knn_case(parameters, canary, queries, delta, seed, make if broken else mx.PrivateKNN, runs=3000)
 
 
 SAME_SAMPLE = (
@@ -153,16 +128,7 @@ def uncharged_votes(broken, seed):
     canary, queries, delta = canaries.near_tie(3), 8, 0.05
     line = ("part.charge(i, release)", "part.charge(i, release) and release == 'screening'")
     make = with_lines(mx.PrivateKNN, "_charge_and_ask", line) if broken else mx.PrivateKNN
-    found = knn_run(
-        make,
-        canary,
-        parameters,
-        queries,
-        runs=3000,
-        delta=delta,
-        seed=seed,
-        score=score_of(parameters, canary, queries),
-    )
+    _, _, found = knn_case(parameters, canary, queries, delta, seed, make, runs=3000)
     # all queries pass, so that their price does not depend on the data
     promise = make(**parameters, n_classes=2, rng=seed).fit(*canary.neighbours[1]).label(canary.queries(queries))
     return promise.composition, price(promise.composition, delta), found
@@ -181,18 +147,7 @@ def wrong_screening_noise(broken, seed):
         broken,
         (labelling, "passes_screening", [("noise_of(event, source, 1)[0]", "noise_of(event, source, 1)[0] / 3")]),
     ):
-        found = knn_run(
-            mx.PrivateKNN,
-            canary,
-            parameters,
-            queries,
-            runs=4000,
-            delta=delta,
-            seed=seed,
-            score=score_of(parameters, canary, queries),
-        )
-    promise = knn_promise(parameters, queries)
-    return promise, price(promise, delta), found
+        return knn_case(parameters, canary, queries, delta, seed)
 
 
 def lines(broken, *functions):

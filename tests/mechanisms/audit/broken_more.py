@@ -15,8 +15,8 @@ from tests.mechanisms.audit.broken import (
     Case,
     audited,
     individual,
+    knn_case,
     knn_promise,
-    knn_run,
     lines,
     mock,
     price,
@@ -122,13 +122,6 @@ def truncated_noise(broken, seed):
 
 
 # --- sensitivities -------------------------------------------------------------------------------------
-
-
-def knn_case(parameters, canary, queries, delta, seed, make=mx.PrivateKNN, runs=4000):
-    score = score_of(parameters, canary, queries)
-    found = knn_run(make, canary, parameters, queries, runs=runs, delta=delta, seed=seed, score=score)
-    promise = knn_promise(parameters, queries)
-    return promise, price(promise, delta), found
 
 
 def rounded_votes(broken, seed):
