@@ -225,7 +225,7 @@ def test_no_answers_are_allowed():
     ("features", "labels", "words"),
     [
         (np.where(np.arange(1000).reshape(200, 5) == 7, np.nan, X), Y, r"X\[1\] is out of range"),
-        (np.full((200, 5), 1e300), Y, "not all numbers in"),
+        (np.full((200, 5), 1e300), Y, "out of range; accepted: numbers in"),
         (X, Y + 1, r"label 3; accepted: 0\.\.2"),
         (X, -Y, "label -"),
         (X, Y[:-1], r"shape \(199,\)"),

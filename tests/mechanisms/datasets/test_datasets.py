@@ -844,12 +844,12 @@ def test_a_data_set_of_ones_own_is_checked():
 # --- splits ---------------------------------------------------------------------------------------------
 
 
-def number_labels(n: int) -> Dataset:
-    return Dataset("number_labels", np.arange(n * 4).reshape(n, 4), np.arange(n) % 10, (2, 2))
+def make_numbered(n: int) -> Dataset:
+    return Dataset("numbered", np.arange(n * 4).reshape(n, 4), np.arange(n) % 10, (2, 2))
 
 
 def test_parts_are_disjoint_shuffled_and_seeded():
-    data = number_labels(100)
+    data = make_numbered(100)
     split = private_public_test_split(data, (50, 30, 10), 7)
     parts = (split.private, split.public, split.test)
     assert [len(part) for part in parts] == [50, 30, 10]
@@ -865,13 +865,13 @@ def test_parts_are_disjoint_shuffled_and_seeded():
 
 
 def test_parts_may_use_every_record():
-    split = private_public_test_split(number_labels(3), (1, 1, 1))
+    split = private_public_test_split(make_numbered(3), (1, 1, 1))
     assert sorted(part.features[0, 0] for part in (split.private, split.public, split.test)) == [0, 4, 8]
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 2), (0, 1, 1), (-1, 1, 1), (1, 1), (1, 1, 1, 0), (1.0, 1, 1), (True, 1, 1)])
 def test_impossible_sizes_are_refused(sizes):
-    line = refusal(private_public_test_split, number_labels(3), sizes)
+    line = refusal(private_public_test_split, make_numbered(3), sizes)
     assert f"numbered: sizes = {sizes}; accepted: three whole numbers >= 1 that sum to at most 3" in line
 
 
