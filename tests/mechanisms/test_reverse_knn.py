@@ -233,7 +233,7 @@ def test_bad_parameters_are_named_before_anything_is_spent(changes, match):
     ],
 )
 def test_bad_data_is_named(records, labels, public, clients):
-    with pytest.raises(ac.ParameterError, match=r"accepted|not all numbers"):
+    with pytest.raises(ac.ParameterError, match="accepted"):
         knn().label(records, labels, public, clients)
 
 

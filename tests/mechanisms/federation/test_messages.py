@@ -227,7 +227,7 @@ def test_any_setup_is_read_or_refused_by_name(data):
     ],
 )
 def test_a_setup_that_cannot_be_is_refused(changed):
-    with pytest.raises(ac.ParameterError, match=r"accepted|not all numbers"):
+    with pytest.raises(ac.ParameterError, match="accepted"):
         a_setup(**changed)
 
 

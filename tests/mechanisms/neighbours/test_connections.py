@@ -97,5 +97,5 @@ def test_no_records_have_no_votes():
     "bad", [{"n_neighbors": 0}, {"n_neighbors": 4}, {"prices": [1, 2]}, {"prices": "x"}, {"prices": [1e31, 0, 0]}]
 )
 def test_bad_values_are_named(bad):
-    with pytest.raises(ac.ParameterError, match=r"accepted|not all numbers"):
+    with pytest.raises(ac.ParameterError, match="accepted"):
         Connections(np.ones((3, 2)), **bad)
