@@ -52,7 +52,7 @@ from accountant.sweep import sweep
 
 if TYPE_CHECKING:
     from accountant import files, plots, terminal, testing
-    from accountant.plan import Plan, load_plan
+    from accountant.plan import Plan, composition_from_tables, composition_to_tables, load_plan
 
 __version__ = "0.1.0"
 
@@ -98,6 +98,8 @@ __all__ = [
     "ToleranceUnreachable",
     "ZeroConcentratedDP",
     "calibrate",
+    "composition_from_tables",
+    "composition_to_tables",
     "curve",
     "delta",
     "epsilon",
@@ -120,6 +122,6 @@ def __getattr__(name: str) -> Any:
 
     if name in ("files", "plots", "terminal", "testing"):
         return import_module(f"accountant.{name}")
-    if name in ("Plan", "load_plan"):
+    if name in ("Plan", "composition_from_tables", "composition_to_tables", "load_plan"):
         return getattr(import_module("accountant.plan"), name)
     raise AttributeError(f"module 'accountant' has no attribute {name!r}")

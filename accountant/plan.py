@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib import resources
@@ -18,7 +18,18 @@ from accountant.events.parameters import Parameter, parameters_of
 from accountant.events.registry import registered
 from accountant.events.subsampled import PoissonSubsampled
 
-__all__ = ["EVENTS", "Parameter", "Plan", "Release", "builtin_plans", "load_plan", "parameters_of", "parse_float"]
+__all__ = [
+    "EVENTS",
+    "Parameter",
+    "Plan",
+    "Release",
+    "builtin_plans",
+    "composition_from_tables",
+    "composition_to_tables",
+    "load_plan",
+    "parameters_of",
+    "parse_float",
+]
 
 EVENTS = registered()
 """Event classes by their names in plans."""
@@ -190,36 +201,87 @@ def builtin_plans() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
 
 
+def composition_to_tables(run: Composition) -> list[dict[str, Any]]:
+    """A composition as tables that JSON and TOML can hold, one for each event.
+
+    A table has the keys of a plan's ``[[release]]`` and the adjacency.
+
+    Raises
+    ------
+    ParameterError
+        The class of an event has no name in plans.
+    """
+    return [{**event.to_table(), "adjacency": event.adjacency.value, "count": count} for event, count in run]
+
+
+def composition_from_tables(tables: Iterable[Mapping[str, Any]]) -> Composition:
+    """The composition that `composition_to_tables` turned into tables.
+
+    Raises
+    ------
+    PlanError
+        A table is not that of an event, or a value is out of range.
+    AdjacencyMismatch
+        Two events have different adjacency.
+    """
+    entries = []
+    for number, table in enumerate(tables, 1):
+        where = f"table {number}"
+        if not isinstance(table, Mapping):
+            raise PlanError(f"{where}: {shown(table)}; accepted: a table of an event")
+        line = {key: value for key, value in table.items() if key not in ("adjacency", "count")}
+        event = _event(where, line, _adjacency(where, table.get("adjacency")), ("event", "sampling_rate"))
+        entries.append((event, table.get("count", 1)))
+    return _located("tables", lambda: Composition(entries))
+
+
 def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacency | None, taken: set[str]) -> Release:
     given = line.get("name")
     where = f"{plan}: release {number}" + (f" ({given})" if isinstance(given, str) and given.isprintable() else "")
+    event = _event(where, line, adjacency, RELEASE_KEYS)
+
+    def build() -> Release:
+        ((_, count),) = (Composition([(event, line.get("count", 1))]).entries or {event: 0}).items()
+        return Release(_name(line, line["event"], taken), event, count)
+
+    return _located(where, build)
+
+
+def _event(where: str, line: Mapping[str, Any], adjacency: Adjacency | None, keys: Sequence[str]) -> Event:
+    """The event of a table with the event's parameters and some of `keys`; a parameter may be an event's table."""
     if "event" not in line:
         raise PlanError(f"{where}: event is missing{_hint_in(line, ['event'])}; accepted: {', '.join(EVENTS)}")
-    event_name = line["event"]
-    if not isinstance(event_name, str) or event_name not in EVENTS:
-        hint = _hint(str(event_name), EVENTS)
-        raise PlanError(f"{where}: unknown event {shown(event_name)}{hint}; accepted: {', '.join(EVENTS)}")
-    kind = EVENTS[event_name]
+    name = line["event"]
+    if not isinstance(name, str) or name not in EVENTS:
+        hint = _hint(str(name), EVENTS)
+        raise PlanError(f"{where}: unknown event {shown(name)}{hint}; accepted: {', '.join(EVENTS)}")
+    kind = EVENTS[name]
     parameters = parameters_of(kind)
-    _refuse_unknown(where, line, [*RELEASE_KEYS, *(parameter.name for parameter in parameters)])
+    _refuse_unknown(where, line, [*keys, *(parameter.name for parameter in parameters)])
     missing = [p.name for p in parameters if p.default is None and p.name not in line]
     if missing:
-        raise PlanError(f"{where}: {', '.join(missing)} missing; {event_name} needs {_needs(parameters)}")
-    arguments = {p.name: line[p.name] for p in parameters if p.name in line}
+        raise PlanError(f"{where}: {', '.join(missing)} missing; {name} needs {_needs(parameters)}")
+    arguments = {p.name: _argument(f"{where}: {p.name}", line[p.name]) for p in parameters if p.name in line}
     if adjacency and "adjacency" in {field.name for field in fields(kind) if field.init}:  # type: ignore[arg-type]
         arguments["adjacency"] = adjacency
 
-    def build() -> Release:
+    def build() -> Event:
         event: Event = kind(**arguments)
         if "sampling_rate" in line:
-            rate = real("sampling_rate", line["sampling_rate"], 0.0, 1.0)
-            event = PoissonSubsampled(event, rate)
+            event = PoissonSubsampled(event, real("sampling_rate", line["sampling_rate"], 0.0, 1.0))
         if adjacency and event.adjacency is not adjacency:
-            raise PlanError(f"{event_name} is defined under {event.adjacency} adjacency, the plan says {adjacency}")
-        ((_, count),) = (Composition([(event, line.get("count", 1))]).entries or {event: 0}).items()
-        return Release(_name(line, event_name, taken), event, count)
+            raise PlanError(f"{name} is defined under {event.adjacency} adjacency, the plan says {adjacency}")
+        return event
 
     return _located(where, build)
+
+
+def _argument(where: str, value: Any) -> Any:
+    """A parameter of an event as a table states it: an event of its own where it is a table."""
+    if not isinstance(value, Mapping):
+        return value
+    inner = {key: each for key, each in value.items() if key != "adjacency"}
+    return _event(where, inner, _adjacency(where, value.get("adjacency")), ("event",))
 
 
 def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:

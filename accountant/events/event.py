@@ -179,8 +179,10 @@ class Event(ABC):
         if self.plan_name is None:
             raise ParameterError(f"{shown(self)} has no name in plans; accepted: events of registered classes")
         values = {each.name: getattr(self, each.name) for each in parameters_of(type(self))}
-        tables = {name: value.to_table() if isinstance(value, Event) else value for name, value in values.items()}
-        return {"event": self.plan_name, **tables}
+        for name, value in values.items():
+            if isinstance(value, Event):
+                values[name] = {**value.to_table(), "adjacency": value.adjacency.value}
+        return {"event": self.plan_name, **values}
 
     # --- what the routes to a price ask -------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.experiment.written import composition_of
 from mechanisms.validation import shorten
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class Output:
     path : Path or None
     earlier : list of dict
         For every release that the file tells of, oldest first: mechanism, epsilon, delta, and `releases`, the tables of
-        what it could spend (see `mechanisms.experiment.written`).
+        what it could spend (see `accountant.composition_to_tables`).
     composition : accountant.Composition
         All of `earlier` together.
     """
@@ -235,7 +234,7 @@ def output_of(options: argparse.Namespace) -> Output:
     try:
         released = {key: found[key] for key in ("mechanism", "epsilon", "delta", "releases")}
         earlier = [*found["earlier"], released]
-        composition = sum((composition_of(each["releases"]) for each in earlier), ac.Composition())
+        composition = sum((ac.composition_from_tables(each["releases"]) for each in earlier), ac.Composition())
     except (ac.AccountantError, KeyError, TypeError) as error:
         what = f"its summary does not tell what was released ({shorten(str(error))})"
         raise OptionError(f"--out {path}: {what}; accepted: another file") from None

@@ -11,7 +11,6 @@ import numpy as np
 import accountant as ac
 from mechanisms.cli.data import LEARNT_CLASSES, Given
 from mechanisms.cli.results_file import Output
-from mechanisms.experiment.written import tables_of
 
 if TYPE_CHECKING:
     from mechanisms.experiment.labelling import Experiment
@@ -93,7 +92,7 @@ def summary_of(
         "noise": outcome.noise,
         "planned": [{"event": repr(event), "count": count} for event, count in outcome.planned],
         "spent": [{"event": repr(event), "count": count} for event, count in outcome.spent],
-        "releases": tables_of(outcome.planned),
+        "releases": ac.composition_to_tables(outcome.planned),
         "setting": setting,
         "seeded": seeded,
         "out": options.out,

@@ -10,7 +10,6 @@ import pytest
 import accountant as ac
 from mechanisms.budgets.journal import Journal, Part
 from mechanisms.cli import main, results_file
-from mechanisms.experiment.written import composition_of
 from mechanisms.private_knn import PrivateKNN
 
 KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4", "--queries", "15"]
@@ -72,7 +71,7 @@ def test_again_shows_all_prices_and_keeps_them(run, out):
     third = summary_in(out)
     kept = [{key: each[key] for key in ("mechanism", "epsilon", "delta", "releases")} for each in (first, second)]
     assert (first["earlier"], second["earlier"], third["earlier"]) == ([], kept[:1], kept)
-    runs = [composition_of(each["releases"]) for each in (first, second, third)]
+    runs = [ac.composition_from_tables(each["releases"]) for each in (first, second, third)]
     assert [each["mechanism"] for each in third["earlier"]] == ["private-knn", "gnmax"]
     total = ac.epsilon(sum(runs, ac.Composition()), 1e-4, method="auto", tolerance=1e-3)
     assert third["total"] == {"epsilon": total.epsilon, "delta": 1e-4}

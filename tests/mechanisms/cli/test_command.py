@@ -16,7 +16,6 @@ from mechanisms.cli import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
 from mechanisms.exclusive import UsageError
 from mechanisms.experiment.labelling import Experiment, Setting
-from mechanisms.experiment.written import composition_of
 
 KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4"]
 SEEDED = [*KNN, "--seed", "3"]
@@ -82,7 +81,8 @@ def test_json(capsys):
     assert found["adjacency"] == "add-remove"
     assert found["answered"] == found["queries"] == found["labelled"]
     assert found["planned"] == found["spent"] == [{"event": found["spent"][0]["event"], "count": found["queries"]}]
-    assert composition_of(found["releases"]) == found["queries"] * ac.PoissonSubsampled(ac.GNMax(found["noise"]), 0.5)
+    spent = found["queries"] * ac.PoissonSubsampled(ac.GNMax(found["noise"]), 0.5)
+    assert ac.composition_from_tables(found["releases"]) == spent
     assert found["total"] == {"epsilon": found["epsilon"], "delta": 1e-4}
     assert found["earlier"] == []
     assert found["seeded"] is True

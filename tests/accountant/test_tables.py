@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 import accountant as ac
-from accountant import plan
-from mechanisms.experiment.written import NAMES, SHUFFLED, composition_of, tables_of
+from accountant.testing import example_events
 
 REPLACE = ac.Adjacency.REPLACE
 
@@ -27,23 +26,70 @@ RUNS = [
 
 @pytest.mark.parametrize("run", RUNS, ids=str)
 def test_what_was_written_is_read_back(run):
-    tables = json.loads(json.dumps(tables_of(run)))
-    assert composition_of(tables) == run
+    tables = json.loads(json.dumps(ac.composition_to_tables(run)))
+    assert ac.composition_from_tables(tables) == run
 
 
 @pytest.mark.parametrize("run", RUNS[:7], ids=str)
 def test_plans_read_the_tables(run):
-    tables = tables_of(run)
+    tables = ac.composition_to_tables(run)
     for table in tables:
         alone = {key: value for key, value in table.items() if key != "adjacency"}
         found = ac.Plan.from_tables("mine", {"adjacency": table["adjacency"], "release": [alone]})
         assert found.composition in [count * event for event, count in run]
 
 
-def test_names_are_those_of_plans():
-    private = {name for name, kind in plan.EVENTS.items() if kind.__name__.startswith("DataDependent")}
-    known = {name: kind for name, kind in plan.EVENTS.items() if name not in private}
-    assert {name: kind for kind, name in {**NAMES, **SHUFFLED}.items() if name in known} == known
+@pytest.mark.parametrize("event", example_events(), ids=repr)
+def test_every_example_is_read_back(event):
+    tables = json.loads(json.dumps(ac.composition_to_tables(3 * event)))
+    assert ac.composition_from_tables(tables) == 3 * event
+
+
+SHUFFLED = """
+[[release]]
+event = "shuffled"
+n = 1000
+local = { event = "collision", epsilon = 1, nonzeros = 2, buckets = 12 }
+
+[[release]]
+event = "shuffled"
+n = 100
+local = 0.5
+count = 3
+
+[[release]]
+event = "shuffled-counts"
+scale = 4
+shape = 30
+ratio = 0.9
+"""
+
+
+def test_plans_hold_rounds_of_the_shuffle_model(tmp_path):
+    path = tmp_path / "rounds.toml"
+    path.write_text(SHUFFLED)
+    run = ac.load_plan(path).composition
+    local = ac.Collision(1.0, nonzeros=2, buckets=12)
+    assert run == ac.Shuffled(local, 1000) + 3 * ac.Shuffled(0.5, 100) + ac.ShuffledCounts(4.0, 30.0, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("local", "words"),
+    [
+        ('{ event = "gausian" }', ["release 1: local", "'gausian'", "did you mean 'gaussian'?"]),
+        ('{ event = "collision", epsilon = 1 }', ["release 1: local", "nonzeros, buckets missing"]),
+        ('{ event = "pure-dp", epsilon = 1, count = 3 }', ["release 1: local", "unknown key 'count'"]),
+        ('{ event = "gaussian", sigma = 1 }', ["release 1", "local = Gaussian", "accepted: an epsilon"]),
+        ("[1]", ["release 1", "local = [1]"]),
+    ],
+)
+def test_mistakes_in_an_event_within_an_event(tmp_path, local, words):
+    path = tmp_path / "rounds.toml"
+    path.write_text(f'[[release]]\nevent = "shuffled"\nn = 1000\nlocal = {local}\n')
+    with pytest.raises(ac.PlanError) as caught:
+        ac.load_plan(path)
+    assert "\n" not in str(caught.value)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
 @dataclass(frozen=True)
@@ -55,8 +101,8 @@ class Own(ac.Event):
 
 
 def test_events_without_a_name_are_refused():
-    with pytest.raises(ac.ParameterError, match="cannot be written down; accepted: gaussian"):
-        tables_of(1 * Own())
+    with pytest.raises(ac.ParameterError, match="has no name in plans"):
+        ac.composition_to_tables(1 * Own())
 
 
 @pytest.mark.parametrize(
@@ -76,4 +122,4 @@ def test_events_without_a_name_are_refused():
 )
 def test_other_tables_are_refused(table):
     with pytest.raises(ac.AccountantError):
-        composition_of([table])
+        ac.composition_from_tables([table])
