@@ -1,17 +1,21 @@
-# Two commands on a machine with Python >= 3.11 and make: `make demo` and `make test`.
+# On a machine with Python >= 3.11 and make: `make demo` shows what there is, `make test` tests all of it.
+# CONTRIBUTING.md says which command is for what.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TORCH_VENV := .venv-torch
+TORCH_BIN := $(TORCH_VENV)/bin
+INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-torch lint reference bench accept docs pictures readme clean
+.PHONY: demo test quick test-torch lint kernels reference bench accept docs dist pictures readme clean
 
 $(VENV)/.demo: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mechanisms]'
+	$(BIN)/python $(INSTALL) --editable '.[mechanisms]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python $(INSTALL) --editable '.[test]'
 	touch $@
 
 demo: $(VENV)/.demo
@@ -19,18 +23,41 @@ demo: $(VENV)/.demo
 	$(BIN)/accountant epsilon private-knn-mnist
 	$(BIN)/mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4 --diagnostics
 
-test: $(VENV)/.test lint
-	$(BIN)/python -m pytest --numprocesses=2
+# linters and the compiler run side by side, so that neither of the two test processes has to compile
+test: $(VENV)/.test
+	$(MAKE) --jobs=2 lint kernels
+	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
 
-# PyTorch is large; the tests of its student are skipped where it is not installed
-test-torch: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
-	$(BIN)/python -m pytest tests/mechanisms/students/test_conv_student.py
+# under a minute, for use while you write: the house rules, values against 60 digits, plans, prices, a few mechanisms
+QUICK := architecture contributing documentation evidence peers reference \
+	accountant/test_calibration accountant/test_filters accountant/test_guarantee accountant/test_plan \
+	accountant/plots/test_trade_off accountant/plots/test_worst_pairs accountant/events/test_randomized_response \
+	mechanisms/test_parameters mechanisms/test_pate mechanisms/test_queries mechanisms/noise/test_noise
+
+quick: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest --numprocesses=2 $(foreach name,$(QUICK),tests/$(if $(findstring /,$(name)),,test_)$(name).py)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# compiles what numba compiles, and keeps it on disk; takes a second when it is there already
+kernels: $(VENV)/.test
+	$(BIN)/python -m tests.kernels
+
+# PyTorch has an environment of its own: it is large (the CPU build, where the index has one, is the smallest) and
+# needs an older mpmath. Its tests are skipped in `make test`.
+test-torch: $(TORCH_VENV)/.test
+	$(TORCH_BIN)/python -m pytest tests/mechanisms/students/test_conv_student.py
+
+$(TORCH_VENV)/.test: setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(TORCH_VENV)
+	cpu=$$($(TORCH_BIN)/python -m pip index versions torch 2> /dev/null | grep -o '[0-9.]*+cpu' | head -n 1); \
+		$(TORCH_BIN)/python $(INSTALL) "torch$${cpu:+==$$cpu}"
+	$(TORCH_BIN)/python $(INSTALL) --editable '.[torch]' pytest scikit-learn
+	touch $@
 
 # one script per claim, on idle cores; figures in build/bench, beside those in accepted.json, which `make accept` replaces
 BENCHMARKS := price_time sweep_time tight_intervals private_knn_query_time individual_knn_query_time \
@@ -44,21 +71,26 @@ bench: $(VENV)/.bench
 accept: $(VENV)/.test
 	$(BIN)/python benchmarks/compare.py build/bench --accept
 
-# of Opacus only one file is used, which needs nothing of what it depends on
+# only one file of Opacus is used, which needs none of its dependencies
 $(VENV)/.bench: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps opacus
+	$(BIN)/python $(INSTALL) --no-deps opacus
 	touch $@
 
 reference: $(VENV)/.test
 	$(BIN)/python -m tests.reference.make
 
-# runs every notebook, so that all numbers are the library's; what warns fails
+# runs every notebook, so that all numbers are the library's; a warning is an error
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet -d build/doctrees notebooks build/docs
 
 $(VENV)/.docs: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python $(INSTALL) --editable '.[docs]'
 	touch $@
+
+# source distribution and wheel, in dist
+dist: $(VENV)/.test
+	rm -rf dist
+	$(BIN)/python -m build
 
 pictures: $(VENV)/.test
 	$(BIN)/python benchmarks/pictures.py
@@ -68,4 +100,4 @@ readme: $(VENV)/.test
 	$(BIN)/python benchmarks/readme.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(TORCH_VENV) build dist *.egg-info

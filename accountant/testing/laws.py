@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -94,8 +95,15 @@ def _non_decreasing(event: Event, draw: Callable[[Any], Any]) -> None:
     _rises(event, _ladder(draw, 1e6))
 
 
+@lru_cache(maxsize=256)
+def _curve_at(event: Event, ladder: tuple[float, ...]) -> list[float]:
+    """The curve; kept, since two laws look at it on the same fine grid."""
+    values: list[float] = event.renyi(ladder).tolist()
+    return values
+
+
 def _rises(event: Event, ladder: list[float]) -> None:
-    for (low, at_low), (high, at_high) in pairwise(zip(ladder, event.renyi(ladder).tolist(), strict=True)):
+    for (low, at_low), (high, at_high) in pairwise(zip(ladder, _curve_at(event, tuple(ladder)), strict=True)):
         detail = f"{{low!r}} at order {low!r}, {{high!r}} at order {high!r}"
         _at_most("non-decreasing in order", f"order {high!r}", at_low, at_high, detail)
 
@@ -105,7 +113,7 @@ def _convex(event: Event, draw: Callable[[Any], Any]) -> None:
 
 
 def _bends_upwards(event: Event, ladder: list[float]) -> None:
-    values = [(order - 1) * curve for order, curve in zip(ladder, event.renyi(ladder).tolist(), strict=True)]
+    values = [(order - 1) * curve for order, curve in zip(ladder, _curve_at(event, tuple(ladder)), strict=True)]
     for i in range(1, len(ladder) - 1):
         left, middle, right = ladder[i - 1 : i + 2]
         if values[i + 1] == math.inf:

@@ -289,14 +289,14 @@ def test_order_of_entries_does_not_matter(entries, random):
 # --- many entries --------------------------------------------------------------------------------------
 
 
-def test_a_million_heterogeneous_entries():
-    sigmas = 10 + np.arange(1_000_000) % 1000 / 100
-    runs = [ac.Gaussian(sigma) for sigma in sigmas[:1000].tolist()] * 1000
+def test_a_hundred_thousand_heterogeneous_entries():
+    sigmas = 10 + np.arange(100_000) % 1000 / 100
+    runs = [ac.Gaussian(sigma) for sigma in sigmas[:1000].tolist()] * 100
     summed = sum(runs)
     built = ac.Composition((event, 1) for event in runs)
     assert summed == built
-    assert (len(summed), summed.releases) == (1000, 1_000_000)
-    assert all(count == 1000 for _, count in summed)
+    assert (len(summed), summed.releases) == (1000, 100_000)
+    assert all(count == 100 for _, count in summed)
     np.testing.assert_allclose(summed.renyi(ORDERS), np.array(ORDERS) * np.sum(0.5 / sigmas**2), rtol=1e-11)
     assert ac.epsilon(summed, 1e-5) == ac.epsilon(built, 1e-5)
 

@@ -1,0 +1,120 @@
+"""What a release holds, and that it works where it is installed: `python -m build`, without network."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email import message_from_string
+from pathlib import Path
+
+import pytest
+
+import accountant as ac
+
+pytest.importorskip("build")
+
+ROOT = Path(__file__).parent.parent
+MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist", ".?*")
+"""What is made from the sources, and hidden files."""
+
+ASSETS = [
+    "accountant/py.typed",
+    "accountant/plans/private-knn-mnist.toml",
+    "accountant/report/page/report.html",
+    "accountant/report/page/report.css",
+    "accountant/report/page/page.js",
+    "mechanisms/py.typed",
+    "mechanisms/flower/pyproject.toml",
+]
+
+
+def run(*command, cwd):
+    """Output of a command that must succeed, in an environment that does not name this repository.
+
+    Kernels are not compiled: an installation has none on disk yet, and to compile them takes longer than the test.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment["NUMBA_DISABLE_JIT"] = "1"
+    result = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    """Names of all source files, path of the source distribution, and path of the wheel that is made from it."""
+    folder = tmp_path_factory.mktemp("release")
+    source = shutil.copytree(ROOT, folder / "source", ignore=MADE)
+    names = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source), cwd=folder)
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return names, sdist, wheel
+
+
+@pytest.fixture(scope="module")
+def commands(release, tmp_path_factory):
+    """Folder of the commands of a new environment, which has the wheel, and everything else from this one."""
+    home = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", "--without-pip", str(home), cwd=home)
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "--disable-pip-version-check"]
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(release[2]), cwd=home)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    return home / "bin"
+
+
+def test_wheel_holds_both_packages_and_nothing_else(release):
+    sources, _, wheel = release
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert held == {name for name in sources if name.startswith(("accountant/", "mechanisms/"))}
+    assert set(ASSETS) <= held
+
+
+def test_source_distribution_holds_every_source(release):
+    """Tests, notebooks, benchmarks and CHANGELOG too, so that it can be tested and documented."""
+    sources, sdist, _ = release
+    with tarfile.open(sdist) as archive:
+        held = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+    assert sources - held == set()
+    made = {name for name in held - sources if not name.startswith("knn_accountant.egg-info/")}
+    assert made == {"PKG-INFO"}
+
+
+def test_metadata(release):
+    archive = zipfile.ZipFile(release[2])
+    (folder,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+    metadata = message_from_string(archive.read(f"{folder}/METADATA").decode())
+    assert (metadata["Name"], metadata["Version"]) == ("knn-accountant", ac.__version__)
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert "Typing :: Typed" in metadata.get_all("Classifier")
+    needed = {re.split(r"[^\w-]", each)[0] for each in metadata.get_all("Requires-Dist") if "extra ==" not in each}
+    assert needed == {"numpy", "scipy", "numba", "rich"}
+    assert metadata.get_payload().startswith("# "), "README"
+    assert archive.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+
+
+def test_changelog_begins_with_this_version():
+    first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert first[1] == ac.__version__
+
+
+def test_version_is_written_in_one_place():
+    places = [path for path in ROOT.glob("*") if path.suffix in (".cfg", ".toml")]
+    places += [path for package in ("accountant", "mechanisms") for path in (ROOT / package).rglob("*.py")]
+    assert [path.name for path in places if f'"{ac.__version__}"' in path.read_text("utf-8")] == ["__init__.py"]
+
+
+def test_installed_commands_work_in_any_folder(commands, tmp_path):
+    """Built-in plans and the assets of the page are found, and what runs is what was installed."""
+    priced = json.loads(run(commands / "accountant", "epsilon", "private-knn-mnist", "--json", cwd=tmp_path))
+    assert priced["epsilon"] == pytest.approx(0.952755, rel=1e-6)
+    run(commands / "accountant", "report", "figure5-gaussian", "--out", "report.html", cwd=tmp_path)
+    assert "<script" in (tmp_path / "report.html").read_text("utf-8")
+    assert run(commands / "mechanisms", "--version", cwd=tmp_path).split() == ["mechanisms", ac.__version__]
+    code = "import accountant, mechanisms; print(accountant.__file__, mechanisms.__file__)"
+    for place in run(commands / "python", "-c", code, cwd=tmp_path).split():
+        assert Path(place).is_relative_to(commands.parent)
