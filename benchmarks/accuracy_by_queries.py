@@ -31,7 +31,7 @@ import accountant as ac
 import mechanisms as mx
 from mechanisms.datasets import Dataset, digits, private_public_test_split
 from mechanisms.experiment.labelling import Experiment, Setting
-from mechanisms.experiment.prediction import PredictionSetting, completed, predict
+from mechanisms.experiment.prediction import PredictionSetting, complete_setting, predict
 
 Answers = NDArray[np.int64]
 
@@ -165,7 +165,7 @@ def individual_setting(
     """Threshold and noise as the command line chooses them, from unlabelled public points."""
     target: dict[str, Any] = {"epsilon": load.epsilon, "delta": load.delta, "conversion": conversion}
     setting = PredictionSetting(**target, seed=seed, **chosen)
-    return completed(setting, count, len(task.private), replace(task.public, labels=None))
+    return complete_setting(setting, count, len(task.private), replace(task.public, labels=None))
 
 
 # --- rows -----------------------------------------------------------------------------------------------

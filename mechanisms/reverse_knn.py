@@ -16,10 +16,11 @@ from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.federation.client import MODELS, label_sets
 from mechanisms.federation.reverse_rounds import ReverseLabelling, Round, RoundLoop, simplex_rows
-from mechanisms.federation.round_setup import RoundSetup
+from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.federation.server import ReleasedCounts
 from mechanisms.federation.simulation import Federation, check_holders
-from mechanisms.federation.trust_models import NOISES, RoundRelease, release_for
+from mechanisms.federation.targets import Target
+from mechanisms.federation.trust_models import NOISES, ReleaseRequest, RoundRelease, TrustModel, calibrate_release
 from mechanisms.labelling_plan import subtract
 from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.validation import check_count, check_features, check_positive, check_public, check_real
@@ -142,20 +143,19 @@ class ReverseKNN(Exclusive, Parameters):
         rounds = check_count("rounds", self.rounds, 1)
         if rounds > 1 and n_labels > 1:
             raise ac.ParameterError(f"rounds = {rounds} with label sets; accepted: 1, students learn one label")
-        return release_for(
-            model=self.model,
-            noise=self.noise,
-            randomizer=self.randomizer,
-            epsilon=check_positive("epsilon", self.epsilon),
-            delta=check_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1),
-            rounds=rounds,
-            # only the noise for a crowd may depend on the number of records
-            records=n_records if self.model == "shuffle" else 1,
-            shape=(s, n_classes),
-            n_neighbors=check_count("n_neighbors", self.n_neighbors, 1, s),
-            n_labels=n_labels,
-            dropout=check_real("dropout", self.dropout, "[0, 1)", lambda value: 0 <= value < 1),
-            adjacency=self.adjacency,
+        epsilon = check_positive("epsilon", self.epsilon)
+        delta = check_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1)
+        k = check_count("n_neighbors", self.n_neighbors, 1, s)
+        dropout = check_real("dropout", self.dropout, "[0, 1)", lambda value: 0 <= value < 1)
+        return calibrate_release(
+            ReleaseRequest(
+                TrustModel(self.model, self.noise, self.randomizer, dropout, self.adjacency),
+                Target(epsilon, delta),
+                RoundSize(s, n_classes, k, n_labels),
+                rounds,
+                # the noise depends on the number of records in the shuffle model only
+                records=n_records if self.model == "shuffle" else 1,
+            )
         )
 
     @exclusive
@@ -210,7 +210,7 @@ class ReverseKNN(Exclusive, Parameters):
             self._charge(part.identity, number, release)
             if number in part.answers:
                 answer, state = part.answers[number]
-                found = federation.resumed(answer)
+                found = federation.resume(answer)
                 source.restore(state)
                 return found
             found = federation.run(setup)

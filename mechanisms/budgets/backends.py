@@ -1,4 +1,4 @@
-"""Databases that budgets are kept in: a file of SQLite, or PostgreSQL."""
+"""Databases in which budgets are kept: an SQLite file, or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,43 +8,44 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import accountant as ac
-from mechanisms.budgets.sqlite import Database
+from mechanisms.budgets.sqlite import Database, FileKind
 from mechanisms.budgets.store_format import TABLES
 from mechanisms.validation import require
 
 __all__ = ["Backend", "Execute", "SQLiteBackend", "StoreError", "open_backend"]
 
-WAIT = 10
-"""Seconds that a process waits for its turn."""
+STORE_WAIT = 10
+"""Seconds that a process waits for others."""
 
-ACCEPTED = "a path, sqlite:///path or postgresql://user:password@host/database"
-
-MARK = 0x6B6E6E63
-"""SQLite's application id of a store, and PostgreSQL's lock: other databases are left alone."""
+ADDRESSES = "a path, sqlite:///path or postgresql://user:password@host/database"
 
 Execute = Callable[..., Iterable[Any]]
-"""Runs a statement with named values."""
+"""``execute(sql, **values)`` runs a statement and returns its rows."""
 
 
 class StoreError(ac.AccountantError, ValueError):
     """A store that cannot be used; the message names the store and what would be accepted."""
 
 
+STORE = FileKind("a store", 0x6B6E6E63, TABLES, StoreError)
+"""Its mark is also the number of PostgreSQL's advisory lock."""
+
+
 class Backend(Protocol):
-    """A database: one transaction at a time among all processes, on disk when it ends."""
+    """A database that runs one transaction at a time among all processes, each on disk when it ends."""
 
     name: str
 
     def transaction(self) -> Any:
-        """A context in which statements run, by what it yields."""
+        """A context manager that yields an `Execute` and commits at the end of its block."""
         ...
 
     def has(self, run: Execute, table: str) -> bool:
-        """Whether there is such a table."""
+        """Whether the table exists."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close all connections."""
         ...
 
 
@@ -54,7 +55,7 @@ def open_backend(where: str | Path) -> Backend:
     Raises
     ------
     StoreError
-        It cannot be reached or written, is not a store's, or another process holds it for too long.
+        It cannot be reached or written, holds something else, or another process holds it for too long.
     """
     scheme, mark, rest = str(where).partition("://")
     if not mark:
@@ -63,20 +64,20 @@ def open_backend(where: str | Path) -> Backend:
         return SQLiteBackend(Path(rest[1:]))
     if scheme in ("postgresql", "postgresql+psycopg"):
         return PostgreSQLBackend(str(where))
-    raise StoreError(f"a store at {scheme}://...; accepted: {ACCEPTED}")
+    raise StoreError(f"a store at {scheme}://...; accepted: {ADDRESSES}")
 
 
 class SQLiteBackend:
-    """A file, complete by itself after every commit (`mechanisms.budgets.sqlite`)."""
+    """An SQLite file; it is complete by itself after every commit (`mechanisms.budgets.sqlite`)."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        self._database = Database(path, MARK, TABLES, self._refused, "a store", wait=WAIT)
+        self._database = Database(path, STORE, wait=STORE_WAIT)
 
     @contextmanager
     def transaction(self) -> Iterator[Execute]:
         with self._database.transaction() as run:
-            yield lambda sql, **values: run(sql, values).fetchall()  # a row that is not read would hold the file
+            yield lambda sql, **values: run(sql, values).fetchall()  # an unread row would keep the file locked
 
     def has(self, run: Execute, table: str) -> bool:
         return bool(list(run("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table", table=table)))
@@ -84,21 +85,18 @@ class SQLiteBackend:
     def close(self) -> None:
         self._database.close()
 
-    def _refused(self, what: str) -> StoreError:
-        return StoreError(f"{self.name}: {what}")
-
 
 class PostgreSQLBackend:
-    """A database of a server, through SQLAlchemy; the commit waits for the server's disk."""
+    """A PostgreSQL database, through SQLAlchemy; a commit waits for the server's disk."""
 
     def __init__(self, where: str) -> None:
         self._sql = require("sqlalchemy", "postgres")
         require("psycopg", "postgres")
         try:
             url = self._sql.make_url(where).set(drivername="postgresql+psycopg")
-        except (self._sql.exc.ArgumentError, ValueError):  # whose messages may show a password
-            raise StoreError(f"not an address of PostgreSQL; accepted: {ACCEPTED}") from None
-        self.name = url.set(query={}).render_as_string()  # which may hold a password, too
+        except (self._sql.exc.ArgumentError, ValueError):  # their messages may show a password
+            raise StoreError(f"not an address of PostgreSQL; accepted: {ADDRESSES}") from None
+        self.name = url.set(query={}).render_as_string()  # the query may hold a password, too
         self._engine = self._sql.create_engine(url, isolation_level="READ COMMITTED")
         try:
             with self.transaction() as run:
@@ -111,8 +109,8 @@ class PostgreSQLBackend:
     @contextmanager
     def transaction(self) -> Iterator[Execute]:
         begin = (
-            f"SET LOCAL lock_timeout = '{WAIT}s'; SET LOCAL synchronous_commit = on; "
-            f"SELECT pg_advisory_xact_lock({MARK})"
+            f"SET LOCAL lock_timeout = '{STORE_WAIT}s'; SET LOCAL synchronous_commit = on; "
+            f"SELECT pg_advisory_xact_lock({STORE.mark})"
         )
         try:
             with self._engine.begin() as connection:
@@ -121,9 +119,11 @@ class PostgreSQLBackend:
         except self._sql.exc.SQLAlchemyError as error:
             text = " ".join(str(getattr(error, "orig", None) or error).split())
             if "lock timeout" in text:
-                text = f"another process held it for {WAIT} seconds; accepted: one process at a time, or try again"
+                text = (
+                    f"another process held it for {STORE_WAIT} seconds; accepted: one process at a time, or try again"
+                )
             else:
-                text = f"{text}; accepted: a store, or a new one at {ACCEPTED}"
+                text = f"{text}; accepted: a store, or a new one at {ADDRESSES}"
             raise StoreError(f"{self.name}: {text}") from None
 
     def has(self, run: Execute, table: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a mechanism asks of a store of budgets."""
+"""The interface of a store of budgets, as Ind-KNN uses it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["BudgetStore"]
 
 
 class BudgetStore(Protocol):
-    """Where spent budgets outlive the process, as in `mechanisms.budgets.store`.
+    """Spent budgets that outlive the process; implemented by `mechanisms.budgets.store.Store`.
 
-    If it has a context manager `batch`, charges within are committed at its end. `key` makes identifiers from records;
-    `begin`, `answers` and `answer` keep answers together with what they cost. See `mechanisms.budgets.store.Store`.
+    Optional methods: `batch`, a context manager at whose end all charges are committed; `key`, for identifiers that are
+    made from records; `begin`, `answers` and `answer`, which keep answers together with their charges.
     """
 
     def settle(self, settings: dict[str, Any]) -> None:
-        """Fix the settings for ever, or refuse others than those that were fixed."""
+        """Fix the settings for ever; refuse settings other than those that were fixed."""
         ...
 
     def positions(self, ids: Sequence[object]) -> Integers:
-        """Where each identifier is, for good; new ones are entered."""
+        """Position of each identifier, which never changes; new identifiers are added."""
         ...
 
     def spent(self, positions: Integers) -> Integers:
@@ -33,5 +33,5 @@ class BudgetStore(Protocol):
         ...
 
     def charge(self, positions: Integers, units: Integers, cap: int) -> NDArray[np.bool_]:
-        """Add units, durably, where the total stays within the cap; tells where."""
+        """Add units durably to records whose total stays within the cap; True for these."""
         ...

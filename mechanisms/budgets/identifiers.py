@@ -1,4 +1,4 @@
-"""What private records are called, so that each pays from one budget whenever it comes."""
+"""Identifiers of private records, so that a record always pays from the same budget."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["check_ids", "digest_ids"]
 
 
 def check_ids(ids: object, n: int | None = None) -> list[str]:
-    """Identifiers as text, each once.
+    """Identifiers as texts.
 
     Raises
     ------
     accountant.ParameterError
-        One is neither text nor a whole number, or is there twice, or there are not `n` of them.
+        One is neither text nor a whole number, one occurs twice, or there are not `n` of them.
     """
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise ac.ParameterError(f"ids = {shorten(ids)}; accepted: a list of str or int")
@@ -43,11 +43,10 @@ def check_ids(ids: object, n: int | None = None) -> list[str]:
 def digest_ids(key: bytes, features: Singles, labels: NDArray[np.int64], taken: Collection[str] = ()) -> list[str]:
     """HMAC-SHA256 of every record's features and label, in hexadecimal.
 
-    Of equal records the second has "#2" in addition, the third "#3", and so on, whatever their order; names that are
-    taken already are left out.
+    The second of equal records gets the suffix "#2", the third "#3", and so on; names in `taken` are skipped.
     """
     names, times = [], Counter[bytes]()
-    rows = features + np.float32(0)  # one zero, not two
+    rows = features + np.float32(0)  # turns -0 into 0, which is the same number
     for row, label in zip(rows, labels.astype("<i8"), strict=True):
         made = hmac.digest(key, row.astype("<f4").tobytes() + label.tobytes(), hashlib.sha256)
         name = ""

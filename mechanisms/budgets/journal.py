@@ -1,4 +1,4 @@
-"""Durable record of a labelling run: every charge is on disk before the draw that it pays for."""
+"""Durable record of labelling runs: every charge is on disk before the noise that it pays for is drawn."""
 
 from __future__ import annotations
 
@@ -14,36 +14,39 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import accountant as ac
-from mechanisms.budgets.sqlite import Database
+from mechanisms.budgets.sqlite import Database, FileKind
 from mechanisms.exclusive import Exclusive, exclusive
 
 __all__ = ["Journal", "JournalError", "Part"]
-
-_MARK = 0x6B6E6E6A
-"""SQLite's application id of a journal: other databases are left alone."""
-
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS head (last INTEGER NOT NULL, key BLOB NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, part TEXT NOT NULL, kind TEXT NOT NULL, "
-    "query INTEGER NOT NULL, text TEXT NOT NULL, state TEXT NOT NULL, digest BLOB NOT NULL)",
-)
-"""Headers, charges and answers in one log, numbered from 1 on without gaps: whatever is there, all that it follows
-from is there as well. `head` says how many rows there are, in the same transaction as the row itself."""
 
 
 class JournalError(ac.AccountantError, ValueError):
     """A journal that cannot be used; the message names the file and what would be accepted."""
 
 
+JOURNAL = FileKind(
+    "a journal",
+    0x6B6E6E6A,
+    (
+        "CREATE TABLE IF NOT EXISTS head (last INTEGER NOT NULL, key BLOB NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, part TEXT NOT NULL, kind TEXT NOT NULL, "
+        "query INTEGER NOT NULL, text TEXT NOT NULL, state TEXT NOT NULL, digest BLOB NOT NULL)",
+    ),
+    JournalError,
+)
+"""Headers, charges and answers are rows of one log, numbered from 1 without gaps, so that a row that was lost is
+noticed. `head` holds the number of the last row; it changes in the same transaction as the row is added."""
+
+
 class Journal(Exclusive):
     """A file that lets an interrupted run go on, and that never shows less than was spent.
 
-    An SQLite database that one process holds at a time; each charge is committed and synchronised to disk before
-    its draw. The one file is complete after every commit: a copy of it, taken at any time, holds whatever was charged
-    when the copying began, or is refused as damaged.
+    It is an SQLite database that one process holds at a time. Each charge is committed and forced to disk before its
+    noise is drawn. A copy of the file, taken at any time, holds everything that was charged when the copying began, or
+    is refused as damaged.
 
-    For the operator's eyes only: it holds digests of private records together with the key that they were made with,
-    and in seeded experiments the generator's state.
+    Keep it secret: it holds digests of private records together with their key, and in seeded experiments the state of
+    the random generator.
 
     Parameters
     ----------
@@ -60,10 +63,10 @@ class Journal(Exclusive):
         self.path = Path(path)
         self._parts = 0
         self.about: dict[str, Any] = {}
-        self._database = Database(self.path, _MARK, _TABLES, self._refused, "a journal", alone=True)
+        self._database = Database(self.path, JOURNAL, alone=True)
         try:
             with self._turn("opening"):
-                self._key, self._identity = self._verified()
+                self._key, self._identity = self._verify()
         except BaseException:
             self._database.close()
             raise
@@ -76,19 +79,19 @@ class Journal(Exclusive):
 
     @exclusive
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, so that another process can open it."""
         self._database.close()
 
     @exclusive
     def part(self, header: dict[str, Any]) -> Part:
-        """The next run of this process: a new one, or the one that the journal holds in its place.
+        """The next run of this process: the one that the journal holds at this place, or a new one.
 
-        `about`, what a caller says of all runs together, is part of every header.
+        The n-th call returns the n-th run. `about`, which describes all runs together, is added to every header.
 
         Raises
         ------
         JournalError
-            The journal holds a run with another header in its place.
+            The journal holds a run with another header at this place.
         UsageError
             The journal was opened by another process.
         """
@@ -100,23 +103,23 @@ class Journal(Exclusive):
         before, now = json.loads(found), json.loads(text)
         differ = ", ".join(key for key in now if before.get(key) != now[key])
         if differ:
-            raise self._refused(f"holds a run with other {differ}; accepted: the same run, or another file")
+            raise self._database.refuse(f"holds a run with other {differ}; accepted: the same run, or another file")
         self._parts += 1
         return Part(self, name)
 
     @exclusive
     def held(self) -> tuple[int, int]:
-        """Charges and answers that are in the file, of all runs together."""
+        """Number of charges and of answers in the file, over all runs."""
         with self._database.transaction() as run:
             ((charges, answers),) = run("SELECT total(kind = 'charge'), total(kind = 'answer') FROM log")
         return int(charges), int(answers)
 
     def keyed_digest(self, *arrays: ArrayLike) -> str:
-        """A digest of arrays that tells nothing to whoever lacks the journal's key.
+        """A digest of arrays that reveals nothing without the journal's key.
 
-        HMAC-SHA256, with 32 random bytes that were made with the journal, over the type, shape and bytes of each
-        array: the same arrays have the same digest in the same journal, and in no other one. In a run's header it
-        refuses other private records, of which a digest without a key would tell whether a guess at them is right.
+        It is an HMAC-SHA256 over the type, shape and bytes of each array; the key is 32 random bytes that were made
+        with the journal. In a run's header it shows whether the private records are still the same. A digest without a
+        key would let anybody test guesses of them.
 
         Raises
         ------
@@ -142,7 +145,7 @@ class Journal(Exclusive):
             return list(run(f"SELECT {columns} FROM log WHERE part = :part ORDER BY number", {"part": part}))
 
     def _append(self, part: str, kind: str, query: int, text: str, state: str = "") -> None:
-        """One row more, on disk when this returns."""
+        """Add a row, on disk when this returns."""
         names = ("number", "part", "kind", "query", "text", "state")
         with self._database.transaction() as run:
             ((last,),) = run("SELECT last FROM head")
@@ -151,11 +154,11 @@ class Journal(Exclusive):
             run("INSERT INTO log VALUES (:number, :part, :kind, :query, :text, :state, :digest)", values)
             run("UPDATE head SET last = :number", {"number": row[0]})
 
-    def _verified(self) -> tuple[bytes, str]:
-        """The key, and which file it is; all that was there when the head was written has to be there now."""
+    def _verify(self) -> tuple[bytes, str]:
+        """The key and the file's identity, after a check that no row is missing or changed."""
         with self._database.transaction() as run:
             if list(run("SELECT 1 FROM sqlite_master WHERE name = 'parts'")):
-                raise self._refused("made by an earlier version; accepted: a new file")
+                raise self._database.refuse("made by an earlier version; accepted: a new file")
             head = list(run("SELECT last, key FROM head"))
             rows = list(run("SELECT number, part, kind, query, text, state, digest FROM log ORDER BY number"))
             if not head and not rows:
@@ -165,20 +168,19 @@ class Journal(Exclusive):
                 row[0] == number and row[-1] == _digest(row[:-1]) for number, row in enumerate(rows, 1)
             )
             if not whole or len(rows) < head[0][0]:
-                raise self._refused("damaged (rows are missing); accepted: a journal, copied while nobody writes to it")
-            if len(rows) > head[0][0]:  # copied while this was being written
+                raise self._database.refuse(
+                    "damaged (rows are missing); accepted: a journal, copied while nobody writes to it"
+                )
+            if len(rows) > head[0][0]:  # a copy that was taken during a commit
                 run("UPDATE head SET last = :last", {"last": len(rows)})
             ((identity,),) = run("SELECT identity FROM generation")
         return head[0][1], f"{self._database.path} {identity}"
 
-    def _refused(self, what: str) -> JournalError:
-        return JournalError(f"{self.path}: {what}")
-
 
 class Part:
-    """What one labelling run was charged, and what it answered; in memory alone if there is no journal.
+    """Charges and answers of one labelling run; kept in memory only if there is no journal.
 
-    Its methods refuse every process but the one that opened the journal (`UsageError`).
+    Its methods raise `UsageError` in every process but the one that opened the journal.
 
     Attributes
     ----------
@@ -187,7 +189,7 @@ class Part:
     answers : dict
         From a query to (answer, state of the generator after it); the answer is None where screening refused it.
     identity : str or None
-        The same whenever the same part of the same file is opened, and of no other one; None without a journal.
+        Names this run of this file; the same whenever it is opened again. None without a journal.
     """
 
     def __init__(self, journal: Journal | None = None, name: str = "") -> None:
@@ -203,7 +205,7 @@ class Part:
         self.charged_queries = {query for query, _ in self.charges}
 
     def charge(self, query: int, release: str) -> bool:
-        """Record a charge, on disk before this returns; False if it was there already."""
+        """Record a charge, on disk before this returns; False if the run has paid for it already."""
         with self._turn("charge"):
             if (query, release) in self.charges:
                 return False
@@ -213,7 +215,7 @@ class Part:
             return True
 
     def answer(self, query: int, answer: Any, state: Any) -> None:
-        """Record what came of a query."""
+        """Record the answer of a query and the generator's state after it."""
         with self._turn("answer"):
             if self._journal is not None:
                 texts = [json.dumps(each, default=_plain) for each in (answer, state)]
@@ -224,10 +226,10 @@ class Part:
 
 
 def _digest(row: tuple[Any, ...]) -> bytes:
-    """What tells that a row is as it was written."""
+    """Checksum of a row, by which a changed row is noticed."""
     return hashlib.blake2b(json.dumps(row).encode(), digest_size=16).digest()
 
 
 def _plain(value: Any) -> Any:
-    """numpy's arrays and numbers as JSON has them."""
+    """Arrays and numbers of numpy as JSON can hold them."""
     return value.tolist()

@@ -1,4 +1,4 @@
-"""One `predict` of Ind-KNN: what it answers, kept in the store if it has a name, with what the answers cost."""
+"""One `predict` of Ind-KNN; a run with a name keeps its answers in the store, together with their charges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PredictionRun"]
 
 
 class PredictionRun:
-    """Queries that are answered in order, some of them perhaps before.
+    """Queries that are answered in order; some may have been answered before an interruption.
 
     Parameters
     ----------
@@ -28,19 +28,19 @@ class PredictionRun:
     points : array of shape (m, d)
         The queries, prepared.
     about : dict
-        What else the run must have in common with the one that it goes on with.
+        What else must be the same when an interrupted run goes on.
 
     Attributes
     ----------
     kept : int
-        Queries that were answered before.
+        Number of queries that were answered before.
 
     Raises
     ------
     accountant.ParameterError
         There is a name, but no store that keeps answers.
     StoreError
-        The run was begun with other queries or something else about it.
+        The run was begun with other queries or another `about`.
     """
 
     def __init__(self, store: BudgetStore | None, name: object, points: Singles, about: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ class PredictionRun:
         self.kept = int(np.count_nonzero(self.known(0, len(points))[0] >= 0))
 
     def batch(self) -> AbstractContextManager[Any]:
-        """One transaction of the store, if it has any."""
+        """One transaction of the store, if it has transactions."""
         batch: AbstractContextManager[Any] = getattr(self._store, "batch", nullcontext)()
         return batch
 
@@ -68,6 +68,6 @@ class PredictionRun:
         return labels, counts
 
     def keep(self, first: int, labels: NDArray[np.int64], counts: Floats) -> None:
-        """Answers of the queries from `first` on, committed with the batch."""
+        """Keep answers of the queries from `first` on, committed with the batch."""
         if self.name:
             self._store.answer(self.name, first, labels, counts)

@@ -1,4 +1,4 @@
-"""Who the private records of Ind-KNN are, and what each of them has left."""
+"""Identifiers and remaining budgets of the private records of Ind-KNN."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["KnownRecords", "RecordBudgets", "check_source"]
 
 
 class KnownRecords(NamedTuple):
-    """Records by name: their positions in the store, and what they have spent, in units."""
+    """Records by name, with their positions in the store and the units that they have spent."""
 
     names: list[str]
     positions: Integers
@@ -28,31 +28,31 @@ class KnownRecords(NamedTuple):
 
 
 class RecordBudgets:
-    """Identifiers of records in slots, and what they have spent: here, earlier in the same object, or in a store.
+    """Identifiers of the records in each slot, and what they have spent: in this fit, in earlier ones, or in a store.
 
     Parameters
     ----------
     filter : accountant.IndividualFilter
-        Takes charges; its rows are slots.
+        Holds the budgets; its rows are slots.
     store : BudgetStore or None
     ids : object
-        What `fit` was given: identifiers, "digest" or None.
+        As given to `fit`: identifiers, "digest" or None.
     earlier : RecordBudgets or None
-        Those of the `fit` before, if any.
+        Those of the previous `fit`, if any.
 
     Attributes
     ----------
     kind : {"given", "digest"}
-        What identifiers are made of.
+        Whether identifiers were given or are digests of the records.
     slots : dict
-        Slot of every record that is there, by its name.
+        Slot of every present record, by its name.
     released : bool
-        Whether anything has been answered, under these budgets or earlier ones.
+        Whether any query has been answered, under these budgets or earlier ones.
 
     Raises
     ------
     accountant.ParameterError
-        What the records have spent could not be told.
+        It could not be known what the records have spent before.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RecordBudgets:
         self.filter, self.store, self.kind = filter, store, _kind(ids)
         if store is not None and ids is None:
             raise ac.ParameterError(
-                "ids = None with a store, where a row's number is somebody else's the next time; accepted: an "
+                "ids = None with a store, but row numbers do not identify records in the next run; accepted: an "
                 'identifier for each record, or "digest"'
             )
         self.slots: dict[str, int] = {}
@@ -81,16 +81,16 @@ class RecordBudgets:
         self._gone, self._key = earlier._all_spent(), earlier._key
 
     def names(self, ids: object, features: Singles, labels: NDArray[np.int64]) -> list[str]:
-        """What new records are called; None numbers the first ones.
+        """Names of new records; without identifiers, the records of the first `fit` are numbered.
 
         Raises
         ------
         accountant.ParameterError
-            Identifiers are not as described, or not of this kind.
+            Identifiers are not valid, or not of this kind.
         """
         if _kind(ids) != self.kind:
             raise ac.ParameterError(f"ids = {shorten(ids)}; accepted: {_ACCEPTED[self.kind]}, as at fit")
-        if ids is None and (self.slots or self.released or self.store is not None):  # whose number would be another's
+        if ids is None and (self.slots or self.released or self.store is not None):  # numbers would repeat
             raise ac.ParameterError('ids = None; accepted: an identifier for each record, or "digest" as at fit')
         if self.kind == "given":
             names = check_ids(range(len(features)) if ids is None else ids, len(features))
@@ -107,13 +107,13 @@ class RecordBudgets:
         return digest_ids(self._key, features, labels, self.slots)
 
     def settle(self, settings: dict[str, Any]) -> None:
-        """What processes that share the store must have in common; refused, if it is not."""
+        """Fix the settings that all processes with this store must share; refused if the store has others."""
         if self.store is not None:
             numbers = {name: float(each) for name, each in settings.items() if not isinstance(each, str)}
             self.store.settle({**settings, **numbers, "units": self.filter.UNITS, "identifiers": self.kind})
 
     def known(self, names: list[str]) -> KnownRecords:
-        """Where records are in the store, which enters new ones, and what they have spent before, in units."""
+        """Positions of records in the store, which adds new ones, and the units that they have spent before."""
         if self.store is None:
             spent = np.array([self._gone.get(name, 0) for name in names], np.int64)
             return KnownRecords(names, np.zeros(len(names), np.int64), spent)
@@ -121,23 +121,23 @@ class RecordBudgets:
         return KnownRecords(names, positions, np.minimum(self.store.spent(positions), self.filter.UNITS))
 
     def make_room(self, slots: Integers) -> None:
-        """For records that come into these slots, with nothing to spend meanwhile."""
+        """Reserve these slots for new records, which cannot spend anything before `enter`."""
         self.filter.admit(slots, self.filter.UNITS)
         self._positions = grow(self._positions, len(self.filter.left))
 
     def enter(self, slots: Integers, known: KnownRecords) -> None:
-        """Records in these slots may spend what they have left."""
+        """Let the records in these slots spend what they have left."""
         self._positions[slots] = known.positions
         self.slots.update(zip(known.names, slots.tolist(), strict=True))
         self.filter.admit(slots, known.spent)
 
     def leave(self, names: list[str]) -> Integers:
-        """Slots of records that are there no more; what they spent stays known.
+        """Remove records and return their slots; what they have spent is remembered.
 
         Raises
         ------
         accountant.ParameterError
-            One is not there; all of them stay.
+            One is not present; none is removed.
         """
         for name in names:
             if name not in self.slots:
@@ -150,16 +150,16 @@ class RecordBudgets:
         return slots
 
     def granted(self, slots: Integers, units: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Charge records in the store; which of them it let pay."""
+        """Charge records in the store; True for those that could pay."""
         if self.store is None or not len(slots):
             return np.ones(len(slots), bool)
         granted = self.store.charge(self._positions[slots], units, self.filter.UNITS)
-        if not granted.all():  # another process has charged them meanwhile
+        if not granted.all():  # another process has charged them since they were read
             self._read_again(slots[~granted])
         return granted
 
     def read_again(self) -> None:
-        """Budgets as they are in the store."""
+        """Read all budgets from the store again."""
         self._read_again(np.array(list(self.slots.values()), np.int64))
 
     def _read_again(self, slots: Integers) -> None:
@@ -177,12 +177,12 @@ class RecordBudgets:
 
 
 def check_source(rng: object, store: BudgetStore | None) -> Randomness:
-    """Where noise comes from; with a store, never the same again.
+    """The source of noise; with a store it must not be repeatable.
 
     Raises
     ------
     accountant.ParameterError
-        `rng` is not as described, or could be repeated.
+        `rng` is not valid, or is a seed or generator with a store.
     """
     source = as_randomness(rng)
     if store is not None and source.repeatable:

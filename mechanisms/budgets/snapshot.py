@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from mechanisms.arrays import Integers
 from mechanisms.budgets.backends import Backend, Execute, StoreError
 from mechanisms.budgets.store_format import (
-    BLOCK,
+    TOTALS_PER_ROW,
     Head,
-    Integers,
     digest,
-    mixed,
-    old_totals,
-    packed_totals,
-    stamped,
-    totals_of,
+    mix_digests,
+    pack_stamp,
+    pack_totals,
+    replay_totals,
+    unpack_totals,
 )
 
 __all__ = ["Snapshot"]
@@ -29,16 +29,16 @@ UNSETTLED = bytes(16)
 
 
 class Snapshot:
-    """Names, totals and the head of a store, as of the last transaction.
+    """Names, totals and the head of a store after the last transaction.
 
     Attributes
     ----------
     where : dict
         Position of every name.
     totals : int64 array
-        Units spent, by position; there is room for more than there are names.
+        Units spent, by position; longer than the number of names.
     head : Head
-        With what the transaction that is open has changed so far.
+        With the changes of the open transaction.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -53,12 +53,12 @@ class Snapshot:
     # --- reading ---------------------------------------------------------------------------------------
 
     def read(self, run: Execute) -> None:
-        """What other processes wrote; the first time all of it, and whether all of it is there.
+        """Read what other processes wrote since; the first time everything, and check that nothing is missing.
 
         Raises
         ------
         StoreError
-            Rows are missing or damaged, or the store is older than when it was last read.
+            Rows are missing or damaged, or the store is older than at the last reading.
         """
         seen = self._written
         if seen is None and self._backend.has(run, "knn_charges"):
@@ -66,40 +66,40 @@ class Snapshot:
         head = self.read_head(run)
         if seen is not None and (head.stamp < seen.stamp or head.key != seen.key):
             raise StoreError(
-                f"{self._backend.name}: older than when it was last read: it was put back from a copy, and forgets "
-                "what was spent since; accepted: the latest one"
+                f"{self._backend.name}: older than when it was last read: it was replaced by an older copy, which "
+                "lacks what was spent since; accepted: the latest one"
             )
         self.head = self._written = head
         if seen is None or seen.stamp < head.stamp:
             self._read_names(run, 0 if seen is None else seen.rows)
-            self._read_totals(run, b"" if seen is None else stamped(seen.stamp))
+            self._read_totals(run, b"" if seen is None else pack_stamp(seen.stamp))
         if seen is None:
             self._check_settings(run)
             self._check_mix(run)
 
     def read_head(self, run: Execute) -> Head:
-        """The head that is there, or a new one."""
+        """The head of the store; a new store gets one."""
         rows = [bytes(row) for (row,) in run("SELECT head FROM knn_head")]
         if rows:
-            head = Head.of(rows[0]) if len(rows) == 1 else None
+            head = Head.unpack(rows[0]) if len(rows) == 1 else None
             if head is None:
-                raise self.damaged("the head")
+                raise self.damage("the head")
             return head
         if any(list(run(f"SELECT 1 FROM {table} LIMIT 1")) for table in ("knn_names", "knn_totals")):
-            raise self.damaged("the head")
+            raise self.damage("the head")
         head = Head(0, 0, 0, UNSETTLED, bytes(16), secrets.token_bytes(32))
-        run("INSERT INTO knn_head VALUES (:head)", head=head.packed())
+        run("INSERT INTO knn_head VALUES (:head)", head=head.pack())
         return head
 
     def _read_names(self, run: Execute, seen: int) -> None:
         rows = list(run("SELECT seq, names, digest FROM knn_names WHERE seq > :seen ORDER BY seq", seen=seen))
         for number, (seq, names, check) in enumerate(rows, seen + 1):
             if seq != number or bytes(check) != digest(seq, names):
-                raise self.damaged("names")
+                raise self.damage("names")
             new = json.loads(names)
             self.where.update(zip(new, range(len(self.where), len(self.where) + len(new)), strict=True))
         if seen + len(rows) < self.head.rows or len(self.where) < self.head.records:
-            raise self.damaged("names")
+            raise self.damage("names")
         self.head = replace(self.head, rows=seen + len(rows), records=len(self.where))
 
     def _read_totals(self, run: Execute, seen: bytes) -> None:
@@ -108,38 +108,42 @@ class Snapshot:
         for block, stamp, totals, check in rows:
             text, last = bytes(totals), int.from_bytes(stamp, "big")
             if bytes(check) != digest(block, last, text) or block > len(self._digests):
-                raise self.damaged("totals")
+                raise self.damage("totals")
             if block == len(self._digests):
                 self._grow()
             self._digests[block] = bytes(check)
-            self.totals[block * BLOCK : (block + 1) * BLOCK] = totals_of(text)
+            self.totals[block * TOTALS_PER_ROW : (block + 1) * TOTALS_PER_ROW] = unpack_totals(text)
             self.head = replace(self.head, stamp=max(self.head.stamp, last))
         assert self._written is not None
         if len(self.totals) < self._written.records:
-            raise self.damaged("totals")
+            raise self.damage("totals")
         self._make_room(run)
 
     def _check_settings(self, run: Execute) -> None:
         text = self._settings(run)
         if self.head.settings not in (UNSETTLED, digest(text)):
-            raise self.damaged("the settings")
+            raise self.damage("the settings")
         self.head = replace(self.head, settings=UNSETTLED if text is None else digest(text))
 
     def _check_mix(self, run: Execute) -> None:
-        """Rows of different moments, as in a copy, are no less than what was spent; answers among them do not count."""
+        """Compare all checksums; after a difference the answers are dropped, and the totals kept.
+
+        In a copy that was taken during writes, totals are of different moments, but no less than what was spent when
+        the copying began. Answers there could lack their charges.
+        """
         runs = list(run("SELECT number, name, header, digest FROM knn_runs"))
         answers = list(run("SELECT place, answers, digest FROM knn_answers"))
         whole = all(bytes(row[-1]) == digest(row[0], *row[1:-1]) for row in runs)
         whole &= all(bytes(check) == digest(place, bytes(text)) for place, text, check in answers)
-        found = mixed(*self._digests, *(bytes(row[-1]) for row in (*runs, *answers)))
+        found = mix_digests(*self._digests, *(bytes(row[-1]) for row in (*runs, *answers)))
         if whole and found == self.head.mix:
             return
         for table in ("knn_runs", "knn_answers"):
             run(f"DELETE FROM {table}")
-        self.head = replace(self.head, mix=mixed(*self._digests))
+        self.head = replace(self.head, mix=mix_digests(*self._digests))
 
-    def damaged(self, what: str) -> StoreError:
-        """What to raise where rows are not what was written."""
+    def damage(self, what: str) -> StoreError:
+        """The error for rows that are missing or changed."""
         return StoreError(
             f"{self._backend.name}: damaged: {what} are not what was written; accepted: a store, copied by "
             "Store.copy_to or while nobody writes to it"
@@ -148,37 +152,37 @@ class Snapshot:
     # --- writing ---------------------------------------------------------------------------------------
 
     def write(self, run: Execute) -> None:
-        """Rows that have changed, and the head."""
+        """Write rows that have changed, and the head."""
         if self.head == self._written and not self._blocks:
             return
         stamp = self.head.stamp + 1
         old = [self._digests[block] for block in self._blocks]
         for block in sorted(self._blocks):
-            text = packed_totals(self.totals[block * BLOCK : (block + 1) * BLOCK])
+            text = pack_totals(self.totals[block * TOTALS_PER_ROW : (block + 1) * TOTALS_PER_ROW])
             self._digests[block] = digest(block, stamp, text)
             run(
                 "UPDATE knn_totals SET stamp = :stamp, totals = :totals, digest = :digest WHERE block = :block",
-                stamp=stamped(stamp),
+                stamp=pack_stamp(stamp),
                 totals=text,
                 digest=self._digests[block],
                 block=block,
             )
-        mix = mixed(self.head.mix, *old, *(self._digests[block] for block in self._blocks))
+        mix = mix_digests(self.head.mix, *old, *(self._digests[block] for block in self._blocks))
         self.head = replace(self.head, stamp=stamp, mix=mix)
-        run("UPDATE knn_head SET head = :head", head=self.head.packed())
+        run("UPDATE knn_head SET head = :head", head=self.head.pack())
 
-    def committed(self) -> None:
-        """What was written is there to stay."""
+    def confirm(self) -> None:
+        """Take what was written as the state of the store, once the transaction is committed."""
         self._written = self.head
         self._blocks.clear()
 
     def add(self, where: Integers, units: Integers) -> None:
-        """Units that records at distinct positions spend."""
+        """Add units to the totals of records at distinct positions."""
         self.totals[where] += units
-        self._blocks.update(np.unique(where // BLOCK).tolist())
+        self._blocks.update(np.unique(where // TOTALS_PER_ROW).tolist())
 
     def enter(self, run: Execute, names: Sequence[str]) -> None:
-        """New names, at the positions that follow."""
+        """Add new names, at the next positions."""
         if not names:
             return
         row, text = self.head.rows + 1, json.dumps(names)
@@ -189,22 +193,22 @@ class Snapshot:
         self._make_room(run)
 
     def _make_room(self, run: Execute) -> None:
-        """A total for every name."""
+        """Add rows of totals until there is one total for every name."""
         while len(self.totals) < len(self.where):
-            block, text = len(self._digests), bytes(8 * BLOCK)
+            block, text = len(self._digests), bytes(8 * TOTALS_PER_ROW)
             self._grow()
             self._digests[block] = digest(block, self.head.stamp + 1, text)
             run(
                 "INSERT INTO knn_totals VALUES (:block, :stamp, :totals, :digest)",
                 block=block,
-                stamp=stamped(self.head.stamp + 1),
+                stamp=pack_stamp(self.head.stamp + 1),
                 totals=text,
                 digest=self._digests[block],
             )
             self.mix(self._digests[block])
 
     def _grow(self) -> None:
-        self.totals = np.concatenate([self.totals, np.zeros(BLOCK, np.int64)])
+        self.totals = np.concatenate([self.totals, np.zeros(TOTALS_PER_ROW, np.int64)])
         self._digests.append(b"")
 
     # --- settings --------------------------------------------------------------------------------------
@@ -212,34 +216,34 @@ class Snapshot:
     def _settings(self, run: Execute) -> str | None:
         rows = [text for (text,) in run("SELECT settings FROM knn_settings")]
         if len(rows) > 1:
-            raise self.damaged("the settings")
+            raise self.damage("the settings")
         return rows[0] if rows else None
 
     def settings(self, run: Execute) -> dict[str, Any] | None:
-        """What the units mean; None before it is fixed."""
+        """The settings, which say what the units mean; None before they are fixed."""
         text = self._settings(run)
         return None if text is None else json.loads(text)
 
     def settle(self, run: Execute, settings: dict[str, Any]) -> None:
-        """Fix what the units mean."""
+        """Fix the settings."""
         text = json.dumps(settings)
         run("INSERT INTO knn_settings VALUES (:settings)", settings=text)
         self.head = replace(self.head, settings=digest(text))
 
     def mix(self, *digests: bytes) -> None:
-        """Rows that are new in the mix, and others that are gone from it."""
-        self.head = replace(self.head, mix=mixed(self.head.mix, *digests))
+        """Add digests of new rows to the checksum of all rows, or remove those of rows that go."""
+        self.head = replace(self.head, mix=mix_digests(self.head.mix, *digests))
 
 
 def _convert(snapshot: Snapshot, run: Execute) -> None:
-    """From the tables of the first version, which are dropped."""
+    """Convert the tables of the first version, which are then dropped."""
     names = [name for _, text in run("SELECT seq, names FROM knn_records ORDER BY seq") for name in json.loads(text)]
-    totals = old_totals(len(names), run("SELECT seq, positions, totals FROM knn_charges ORDER BY seq"))
+    totals = replay_totals(len(names), run("SELECT seq, positions, totals FROM knn_charges ORDER BY seq"))
     if totals is None or len(set(names)) < len(names):
-        raise snapshot.damaged("names")
+        raise snapshot.damage("names")
     settings = snapshot.settings(run)
     snapshot.head = snapshot.read_head(run)
-    if settings is not None:  # identifiers were never made by a store
+    if settings is not None:  # the first version made no identifiers itself
         run("DELETE FROM knn_settings")
         snapshot.settle(run, {**settings, "identifiers": "given"})
     for table in ("knn_charges", "knn_records"):

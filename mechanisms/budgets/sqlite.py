@@ -1,8 +1,8 @@
-"""SQLite files that remember what was spent: complete after every commit, by themselves.
+"""SQLite files that remember what was spent; each file is complete by itself after every commit.
 
-Changes go through a rollback journal that exists while a transaction ends and at no other time, so that a copy of the
-one file is all there is to copy. Beside it, `<file>.generation` holds a number that grows with every commit: a file
-that was put back from an older copy is noticed by it.
+SQLite keeps a rollback journal beside the file only while a transaction is committed, so that a backup has to copy
+the one file alone. A second file, `<file>.generation`, holds a number that grows with every commit: it shows when the
+database was replaced by an older copy.
 """
 
 from __future__ import annotations
@@ -13,24 +13,30 @@ import secrets
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakSet
 
-__all__ = ["Database", "remove_database"]
+__all__ = ["Database", "FileKind", "RunStatement", "remove_database"]
+
+RunStatement = Callable[..., sqlite3.Cursor]
+"""``run(sql, values)`` runs a statement and returns its rows."""
 
 GENERATION = "CREATE TABLE IF NOT EXISTS generation (identity TEXT NOT NULL, number INTEGER NOT NULL)"
 
-WIDTH = 64
-"""Bytes of the file beside a database: it is written in place, and never changes its length."""
-
+GENERATION_BYTES = 64
+"""Length of the file beside a database: it is overwritten in place and never changes its length."""
 
 _OPEN: WeakSet[Database] = WeakSet()
 
 
 def _abandon() -> None:
-    """In a forked child: never close what the parent has open, which would undo its transaction, and end its locks."""
+    """In a forked child: never close the parent's connections, which would roll back its transactions and drop locks.
+
+    The extra reference keeps Python from closing them when the child drops its copies.
+    """
     for database in list(_OPEN):
         connection = database.__dict__.get("_connection")
         if connection is not None:
@@ -40,58 +46,71 @@ def _abandon() -> None:
 os.register_at_fork(after_in_child=_abandon)
 
 
+@dataclass(frozen=True)
+class FileKind:
+    """What the files of one kind have in common.
+
+    Parameters
+    ----------
+    name : str
+        What messages call such a file, such as "a store".
+    mark : int
+        SQLite's application_id of these files; a database with another one is never changed.
+    tables : tuple of str
+        Statements that create the tables where they do not exist.
+    error : type
+        The exception that is raised, made from one line of text.
+    """
+
+    name: str
+    mark: int
+    tables: tuple[str, ...]
+    error: type[Exception]
+
+
 class Database:
-    """A file of one kind, opened by any number of processes, one writer at a time.
+    """A file of one kind; any number of processes may open it, and one at a time writes.
 
     Parameters
     ----------
     path : Path
-    mark : int
-        SQLite's application id of this kind of file: other databases are left alone.
-    tables : sequence of str
-        Statements that make the tables where they are not there yet.
-    refuse : callable
-        ``refuse(path, what)`` makes the exception to be raised, from one line that says what is wrong.
-    what : str
-        What such a file is called in messages, such as "a store".
+    kind : FileKind
     wait : float
         Seconds to wait for other processes.
     alone : bool
-        Hold the file until it is closed, so that no other process can open it.
+        Keep the file locked until it is closed, so that no other process can open it.
+
+    Raises
+    ------
+    Exception
+        `kind.error`: the file is of another kind, damaged, older than its generation file says, has several names
+        (hard links), is held by another process or cannot be written.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        mark: int,
-        tables: Sequence[str],
-        refuse: Callable[[str], Exception],
-        what: str,
-        wait: float = 0.0,
-        alone: bool = False,
-    ) -> None:
-        # the file itself, as SQLite does: under a second name of it nothing beside it would be found
-        self.path, self.what, self.wait, self._refuse = path.resolve(), what, wait, refuse
+    def __init__(self, path: Path, kind: FileKind, wait: float = 0.0, alone: bool = False) -> None:
+        self._name, self._kind, self.wait = str(path), kind, wait
+        # SQLite resolves symbolic links too: the generation file must lie beside the same file for every name of it
+        self.path = path.resolve()
         _OPEN.add(self)
-        self._beside = _beside(self.path)
+        self._generation = _generation_file(self.path)
         _create_for_owner(self.path)
         self._refuse_second_names()
-        with self._clear():
-            # autocommit: transactions begin and end where they are written
-            # absolute, since ":memory:" would not be a file; threads take turns (`mechanisms.exclusive`)
+        with self._translate_errors():
+            # isolation_level=None: transactions begin and end only with the statements below
+            # the path is absolute, as ":memory:" would not be a file; threads take turns (`mechanisms.exclusive`)
             self._connection = sqlite3.connect(self.path, timeout=wait, isolation_level=None, check_same_thread=False)
         try:
-            with self._clear():
+            with self._translate_errors():
                 if alone:
                     self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                self._connection.execute("BEGIN")  # of one moment, while others make the file
-                self._refuse_others(mark)
+                self._connection.execute("BEGIN")  # one snapshot, as another process may be creating the tables
+                self._refuse_others()
                 self._connection.execute("COMMIT")
                 self._leave_write_ahead()
                 self._connection.execute("PRAGMA synchronous = EXTRA")
             with self.transaction() as run:
-                self._refuse_others(mark)
-                for statement in (f"PRAGMA application_id = {mark}", *tables, GENERATION):
+                self._refuse_others()
+                for statement in (f"PRAGMA application_id = {kind.mark}", *kind.tables, GENERATION):
                     run(statement)
                 self._check_generation(run)
                 self._check_pages(run)
@@ -100,11 +119,12 @@ class Database:
             raise
 
     @contextmanager
-    def transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """One transaction; what it yields runs a statement. On disk when it ends, or not there at all."""
-        with self._clear():
+    def transaction(self) -> Iterator[RunStatement]:
+        """One transaction, on disk when the block ends or not there at all; yields a function that runs a statement."""
+        with self._translate_errors():
             try:
-                self._connection.execute("BEGIN IMMEDIATE")  # which may begin, and be interrupted then
+                # inside the try: an interrupt after SQLite has begun must roll back
+                self._connection.execute("BEGIN IMMEDIATE")
                 before = self._connection.total_changes
                 yield self._connection.execute
                 changed = self._connection.total_changes != before
@@ -120,24 +140,31 @@ class Database:
             self._write_generation(identity, number)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file and release its locks."""
         self._connection.close()
 
+    def refuse(self, what: str) -> Exception:
+        """The error of this kind of file, with the path as it was given."""
+        return self._kind.error(f"{self._name}: {what}")
+
     def _refuse_second_names(self) -> None:
-        """SQLite's journal lies beside the name: after a kill, another name would find the file half-written."""
-        with suppress(OSError):  # which SQLite meets again, and names
+        """Refuse hard links: SQLite names its rollback journal after the path, so a second name would not find it."""
+        with suppress(OSError):  # SQLite meets the same error when it opens the file, and reports it
             found = os.stat(self.path)
             if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-                raise self._refuse(f"a file of {found.st_nlink} names (hard links); accepted: one, or a copy")
+                raise self.refuse(f"a file of {found.st_nlink} names (hard links); accepted: one, or a copy")
 
-    def _refuse_others(self, mark: int) -> None:
+    def _refuse_others(self) -> None:
         ((found,),) = self._connection.execute("PRAGMA application_id")
         ((tables,),) = self._connection.execute("SELECT count(*) FROM sqlite_master")
-        if tables and found != mark:
-            raise self._refuse(f"a database of something else; accepted: {self.what}, or a new file")
+        if tables and found != self._kind.mark:
+            raise self.refuse(f"a database of something else; accepted: {self._kind.name}, or a new file")
 
     def _leave_write_ahead(self) -> None:
-        """For good; where others are about to do the same, SQLite refuses at once and does not wait."""
+        """Switch from a write-ahead log (files of earlier versions) to a rollback journal, for good.
+
+        SQLite does not apply its timeout to this statement, so that it is repeated here until other processes let it.
+        """
         until = time.monotonic() + self.wait
         while True:
             try:
@@ -148,73 +175,76 @@ class Database:
                     raise
                 time.sleep(0.01)
 
-    def _check_pages(self, run: Callable[..., sqlite3.Cursor]) -> None:
+    def _check_pages(self, run: RunStatement) -> None:
         """Refuse a file that was copied while it was being written."""
         ((found,),) = run("PRAGMA quick_check(1)")
         if found != "ok":
             found = " ".join(found.split())
-            raise self._refuse(f"damaged ({found}); accepted: {self.what}, copied while nobody writes to it")
+            raise self.refuse(f"damaged ({found}); accepted: {self._kind.name}, copied while nobody writes to it")
 
-    def _check_generation(self, run: Callable[..., sqlite3.Cursor]) -> None:
-        """Refuse a file that is older than the number beside it says."""
+    def _check_generation(self, run: RunStatement) -> None:
+        """Refuse a file whose number of commits is below that in its generation file."""
         found = list(run("SELECT identity, number FROM generation"))
         if not found:
             run("INSERT INTO generation VALUES (:identity, 0)", {"identity": secrets.token_hex(8)})
             found = list(run("SELECT identity, number FROM generation"))
         ((identity, number),) = found
         try:
-            seen = self._beside.read_text(encoding="ascii").split()
+            seen = self._generation.read_text(encoding="ascii").split()
         except (FileNotFoundError, UnicodeDecodeError):
             return
         except OSError as error:
-            raise self._refuse(f"{self._beside.name}: {error.strerror}; accepted: one that can be read") from None
+            raise self.refuse(f"{self._generation.name}: {error.strerror}; accepted: one that can be read") from None
         if len(seen) == 2 and seen[1].isdecimal() and (seen[0] != identity or int(seen[1]) > number):
             found_text = f"generation {number}, but generation {seen[1]} was here"
             found_text += "" if seen[0] == identity else " in another file of this name"
-            raise self._refuse(
-                f"{found_text}: it was put back from an older copy, and forgets what was spent since; accepted: the "
-                f"latest one, or this one without {self._beside.name}, if nothing was released since"
+            raise self.refuse(
+                f"{found_text}: it was replaced by an older copy, which lacks what was spent since; accepted: the "
+                f"latest one, or this one without {self._generation.name}, if nothing was released since"
             )
 
     def _write_generation(self, identity: str, number: int) -> None:
-        """In place and without waiting for the disk: what a crash loses of it can only hide an older copy."""
-        line = f"{identity} {number}".ljust(WIDTH - 1) + "\n"
+        """Overwrite the generation file in place, without fsync.
+
+        After a crash it may hold a smaller number: an older copy may then go unnoticed, but no file is refused wrongly.
+        """
+        line = f"{identity} {number}".ljust(GENERATION_BYTES - 1) + "\n"
         with suppress(OSError):
-            file = os.open(self._beside, os.O_WRONLY | os.O_CREAT, 0o600)
+            file = os.open(self._generation, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
                 os.pwrite(file, line.encode("ascii"), 0)
             finally:
                 os.close(file)
 
     @contextmanager
-    def _clear(self) -> Iterator[None]:
-        """Errors of SQLite in the words of this kind of file."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise errors of SQLite as errors of this kind of file."""
         try:
             yield
         except sqlite3.Error as error:
             text = " ".join(str(error).split())
             if "locked" in text:
                 held = f"another process held it for {self.wait:g} seconds" if self.wait else "another process holds it"
-                raise self._refuse(f"{held}; accepted: one process at a time, or try again") from None
-            raise self._refuse(f"{text}; accepted: {self.what}, or a new file") from None
+                raise self.refuse(f"{held}; accepted: one process at a time, or try again") from None
+            raise self.refuse(f"{text}; accepted: {self._kind.name}, or a new file") from None
 
 
-def _beside(path: Path) -> Path:
+def _generation_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.generation")
 
 
 def _create_for_owner(path: Path) -> None:
-    """A new file that nobody else can read: what it will hold is the operator's. One that is there is not touched.
+    """Create the file with mode 0600, as only its owner may read it; leave an existing file alone.
 
-    Opening one that is there, and closing it, would also let go of this process's locks on it.
+    To open and close an existing file would also release this process's POSIX locks on it.
     """
-    with suppress(OSError):  # which SQLite meets again, and names
+    with suppress(OSError):  # SQLite meets the same error when it opens the file, and reports it
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def remove_database(path: Path) -> None:
-    """The file and what lies beside it."""
-    # the number first: by itself it would refuse the next file of this name
-    for each in (_beside(path), path, path.with_name(f"{path.name}-journal")):
+    """Remove a database, its generation file, and what SQLite may have left beside it."""
+    # the generation file first: left alone, it would refuse the next file of this name
+    for each in (_generation_file(path), path, path.with_name(f"{path.name}-journal")):
         with suppress(FileNotFoundError):
             os.remove(each)

@@ -1,4 +1,4 @@
-"""Budgets of records that survive any crash: what a record spent is on disk before the answer that it paid for."""
+"""Budgets of records that survive crashes: a charge is on disk before the answer that it pays for is released."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import accountant as ac
+from mechanisms.arrays import Floats, Integers
 from mechanisms.budgets.backends import Backend, Execute, SQLiteBackend, StoreError, open_backend
 from mechanisms.budgets.snapshot import Snapshot
-from mechanisms.budgets.store_format import COLUMNS, Floats, Integers
+from mechanisms.budgets.store_format import COLUMNS
 from mechanisms.budgets.stored_runs import StoredRuns
 from mechanisms.exclusive import Exclusive
 from mechanisms.validation import check_count, shorten
 
 __all__ = ["Store", "StoreError", "open_store"]
 
-MOST = 2**62
-"""Units up to which totals go."""
+MOST_UNITS = 2**62
+"""Largest total of a record."""
 
 
 def open_store(where: str | Path) -> Store:
     """The budgets at a path, at "sqlite:///path" or at "postgresql://user:password@host/database".
 
-    What is not there yet is made, except PostgreSQL's database, which must exist.
+    A new store is created if there is none; a PostgreSQL database must exist.
 
     Raises
     ------
     StoreError
-        There is something else, it is damaged or older than what was there before, it cannot be reached or written,
-        or another process holds it for too long.
+        The file or database is no store, is damaged or was replaced by an older copy, cannot be reached or written, or
+        another process holds it for too long.
     MissingExtra
         PostgreSQL needs SQLAlchemy and psycopg.
     """
@@ -53,16 +54,16 @@ def open_store(where: str | Path) -> Store:
 class Store(Exclusive):
     """Units that records have spent, shared by any number of processes; made by `open_store`.
 
-    Totals that all processes add to, one at a time; each keeps them in memory and reads what the others wrote before
-    it decides. Identifiers are never forgotten; `positions` tells where each is, for good. Threads take turns, other
-    processes open it for themselves; a store that failed can be used again.
+    Processes charge one at a time; each holds all totals in memory and reads what others wrote before it decides.
+    Identifiers are never forgotten, and their positions never change. Threads take turns; every process opens the store
+    for itself. After an error the store can be used again.
 
-    A copy of the file that is taken at any time shows no less than was spent when the copying began, or is refused as
-    damaged; `copy_to` makes one that is never refused. Whoever goes on with a copy forgets what is spent in the
-    original from then on: a file that was put back is noticed by the number in `<file>.generation`, unless that was
-    put back as well, as with a whole directory or machine; for PostgreSQL nothing notices it.
+    A copy of the file, taken at any time, shows no less than was spent when the copying began, or is refused as
+    damaged; a copy by `copy_to` is never refused. A process that goes on with a copy does not know what is spent in the
+    original afterwards. A file that was replaced by an older copy is noticed by the number in `<file>.generation`,
+    unless that was replaced as well, as with a whole directory or machine. PostgreSQL has no such number.
 
-    For the operator's eyes only: who pays for which answers depends on private data.
+    For the operator alone: which record pays for which answer depends on private data.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -79,7 +80,7 @@ class Store(Exclusive):
         self.close()
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._process == os.getpid():
             with self._turn("close"):
                 self._backend.close()
@@ -87,15 +88,15 @@ class Store(Exclusive):
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """One transaction around many charges: no other process charges meanwhile, all are committed at the end.
+        """One transaction for many charges: no other process charges meanwhile, and all are committed at the end.
 
-        Let no answer out before the end. After an exception nothing inside was charged, unless the commit itself
-        failed, which can leave the charges there.
+        Release no answer before the end. After an exception nothing was charged, unless the commit itself failed: then
+        the charges may or may not be there.
 
         Raises
         ------
         StoreError
-            The store is closed, or belongs to another process; it is damaged or was put back from a copy.
+            The store is closed or belongs to another process, is damaged, or was replaced by an older copy.
         """
         if self._process != os.getpid():
             raise StoreError(
@@ -111,7 +112,7 @@ class Store(Exclusive):
                     self._snapshot.read(self._run)
                     yield
                     self._snapshot.write(self._run)
-                self._snapshot.committed()
+                self._snapshot.confirm()
             except BaseException:
                 self._snapshot = Snapshot(self._backend)  # to be read again before the next use
                 raise
@@ -120,7 +121,7 @@ class Store(Exclusive):
 
     @contextmanager
     def _open(self) -> Iterator[Execute]:
-        """What runs statements in a batch."""
+        """A batch; yields a function that runs statements."""
         with self.batch():
             assert self._run is not None
             yield self._run
@@ -128,7 +129,7 @@ class Store(Exclusive):
     # --- settings --------------------------------------------------------------------------------------
 
     def settle(self, settings: Mapping[str, object]) -> None:
-        """Fix what the units mean, for ever: the first call decides.
+        """Fix the settings, which say what the units mean; the first call decides for ever.
 
         Raises
         ------
@@ -151,26 +152,26 @@ class Store(Exclusive):
         return None
 
     def settings(self) -> dict[str, Any] | None:
-        """What was settled; None before that."""
+        """The settings; None before `settle`."""
         with self._open() as run:
             return self._snapshot.settings(run)
 
     def key(self) -> bytes:
-        """32 random bytes, made with the store: for digests that identify records, and tell nothing without it."""
+        """32 random bytes, made with the store: the key of digests that identify records."""
         with self.batch():
             return self._snapshot.head.key
 
     # --- charges ---------------------------------------------------------------------------------------
 
     def positions(self, ids: Sequence[object]) -> Integers:
-        """Where each record is; new ones get a position here, for good, and have spent nothing.
+        """Positions of records; new records get positions, which never change, and have spent nothing.
 
         Raises
         ------
         ParameterError
             An identifier is not text.
         StoreError
-            Inside a batch, whose failure would take new positions back.
+            Called inside a batch: if it failed, new positions would be lost.
         """
         names = [each for each in ids if isinstance(each, str)]
         if len(names) != len(ids):
@@ -192,12 +193,12 @@ class Store(Exclusive):
             There is no such position.
         """
         with self.batch():
-            return self._snapshot.totals[self._checked(positions)]
+            return self._snapshot.totals[self._check_positions(positions)]
 
     def charge(self, positions: ArrayLike, units: ArrayLike, cap: int) -> NDArray[np.bool_]:
-        """Charge each record whose total stays within the cap, and say which; the others are left as they are.
+        """Charge each record whose total stays within the cap, and return which; the others are not charged.
 
-        Committed to disk when this returns, or at the end of the batch that it is part of.
+        The charges are on disk when this returns, or at the end of the batch.
 
         Raises
         ------
@@ -206,12 +207,12 @@ class Store(Exclusive):
             charged.
         """
         more = np.asarray(units)
-        if not (more.size == 0 or (more.dtype.kind in "iu" and more.min() >= 0 and more.max() <= MOST)):
+        if not (more.size == 0 or (more.dtype.kind in "iu" and more.min() >= 0 and more.max() <= MOST_UNITS)):
             raise ac.ParameterError(f"units = {shorten(units)}; accepted: integers in [0, 2^62]")
-        if not 0 <= cap <= MOST:
+        if not 0 <= cap <= MOST_UNITS:
             raise ac.ParameterError(f"cap = {shorten(cap)}; accepted: [0, 2^62]")
         with self.batch():
-            where = self._checked(positions)
+            where = self._check_positions(positions)
             if more.shape != where.shape:
                 raise ac.ParameterError(f"{where.size} positions with {more.size} units; accepted: as many of both")
             if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
@@ -221,7 +222,7 @@ class Store(Exclusive):
             self._snapshot.add(where[granted], more[granted])
         return granted
 
-    def _checked(self, positions: ArrayLike) -> Integers:
+    def _check_positions(self, positions: ArrayLike) -> Integers:
         where, size = np.asarray(positions), len(self._snapshot.where)
         if where.size == 0:
             return np.empty(0, np.int64)
@@ -234,7 +235,7 @@ class Store(Exclusive):
     # --- answers ---------------------------------------------------------------------------------------
 
     def begin(self, run: str, header: Mapping[str, object], size: int) -> None:
-        """Begin a run of so many queries, or go on with it.
+        """Begin a run of `size` queries, or go on with it.
 
         Raises
         ------
@@ -246,7 +247,7 @@ class Store(Exclusive):
             StoredRuns(self._backend.name, self._snapshot, execute).begin(run, dict(header), size)
 
     def answers(self, run: str, first: int, stop: int) -> tuple[Integers, Floats]:
-        """Labels of the queries from `first` to before `stop` of a run, -1 where there is none yet, and their counts.
+        """Labels and counts of the queries from `first` to before `stop` of a run; label -1 where there is none yet.
 
         Raises
         ------
@@ -257,7 +258,7 @@ class Store(Exclusive):
             return StoredRuns(self._backend.name, self._snapshot, execute).answers(run, first, stop)
 
     def answer(self, run: str, first: int, labels: Integers, counts: Floats) -> None:
-        """Keep answers of a run, from query `first` on; in a batch they are there if what they cost is, and not else.
+        """Keep answers of a run, from query `first` on; in a batch they are committed together with their charges.
 
         Raises
         ------
@@ -270,14 +271,14 @@ class Store(Exclusive):
     # --- copies ----------------------------------------------------------------------------------------
 
     def copy_to(self, path: str | Path) -> None:
-        """All of it, as it is now, in a new file; other processes may go on meanwhile.
+        """Copy the store into a new file; other processes may use the store meanwhile.
 
-        The copy does not know what is spent here from now on: use one of the two.
+        Neither of the two knows what is spent in the other one afterwards: go on with one of them only.
 
         Raises
         ------
         StoreError
-            There is a store already, or the file cannot be written.
+            The file holds a store already, or cannot be written.
         """
         if self._thread == threading.get_ident():
             raise StoreError(f"{self._backend.name}: copied inside a batch; accepted: before or after it")

@@ -1,9 +1,8 @@
-"""Rows of a store: what they hold, and what tells that they are as they were written.
+"""The tables of a store of budgets, and the checksums by which missing or changed rows are noticed.
 
-Totals only grow, and are overwritten in place, in rows of a fixed length. So a copy of the file that was taken while
-others wrote to it, some pages older and some newer, shows for every record no less than it had spent when the copying
-began. What such a copy could lack altogether is noticed by the head: how many names there were, and what the rest of
-the rows came to.
+Totals only grow and are overwritten in place, in rows of fixed length. A copy of the file that was taken during writes,
+with some pages older and some newer, therefore shows for every record no less than it had spent when the copying
+began. Rows that such a copy lacks are noticed by the head: it holds the number of names and a checksum of the others.
 """
 
 from __future__ import annotations
@@ -14,18 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["ANSWERS", "BLOCK", "COLUMNS", "TABLES", "Floats", "Head", "Integers"]
+from mechanisms.arrays import Floats, Integers
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+__all__ = ["ANSWERS_PER_ROW", "COLUMNS", "TABLES", "TOTALS_PER_ROW", "Head"]
 
-BLOCK = 500
-"""Totals in a row, which then fills a page of SQLite."""
+TOTALS_PER_ROW = 500
+"""A row then fills a page of SQLite."""
 
-ANSWERS = 250
-"""Answers in a row, likewise."""
+ANSWERS_PER_ROW = 250
+"""Likewise."""
 
 COLUMNS = {
     "knn_settings": "settings TEXT NOT NULL",
@@ -35,9 +32,10 @@ COLUMNS = {
     "knn_runs": "number INTEGER PRIMARY KEY, name TEXT NOT NULL, header TEXT NOT NULL, digest BLOB NOT NULL",
     "knn_answers": "place INTEGER PRIMARY KEY, answers BLOB NOT NULL, digest BLOB NOT NULL",
 }
-"""Names, settings, and headers of runs are JSON. A record's position is its place among all names; its total is in row
-`position // BLOCK`, in little-endian integers of 64 bits. `stamp` is the number of the transaction that wrote a row,
-big-endian, so that rows that others wrote are found by it. Answers of a run are in the rows from `number << 32` on."""
+"""Names, settings and headers of runs are JSON. A record's position is its index among all names. Totals are 64-bit
+little-endian integers; that of a record is in row `position // TOTALS_PER_ROW`. `stamp` is the number of the
+transaction that wrote the row, big-endian so that SQL can compare it: it finds the rows that other processes wrote.
+Answers of a run are in the rows from `number << 32` on."""
 
 TABLES = tuple(f"CREATE TABLE IF NOT EXISTS {table} ({columns})" for table, columns in COLUMNS.items())
 
@@ -47,7 +45,7 @@ _HEAD = struct.Struct(">QQQ16s16s32s")
 
 
 def digest(*parts: object) -> bytes:
-    """What tells that a row is as it was written: 16 bytes over numbers, text or bytes."""
+    """A checksum of 16 bytes over numbers, texts or bytes."""
     made = hashlib.blake2b(digest_size=16)
     for part in parts:
         piece = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
@@ -57,20 +55,20 @@ def digest(*parts: object) -> bytes:
 
 @dataclass(frozen=True)
 class Head:
-    """What a transaction left.
+    """The state of a store after its last transaction.
 
     Attributes
     ----------
     stamp : int
-        Its number.
+        Number of that transaction.
     rows, records : int
-        Rows of names, and names.
+        Number of rows of names, and of names.
     settings : bytes
         Digest of the settings; zeros before they are settled.
     mix : bytes
         Exclusive or of the digests of all rows of totals, runs and answers.
     key : bytes
-        For digests that identify records; 32 bytes.
+        32 bytes, the key of digests that identify records.
     """
 
     stamp: int
@@ -80,56 +78,56 @@ class Head:
     mix: bytes
     key: bytes
 
-    def packed(self) -> bytes:
-        """As the store keeps it."""
+    def pack(self) -> bytes:
+        """The head as bytes, with a checksum."""
         text = _HEAD.pack(self.stamp, self.rows, self.records, self.settings, self.mix, self.key)
         return text + digest(text)
 
     @classmethod
-    def of(cls, packed: bytes) -> Head | None:
-        """None if it is not as it was written."""
+    def unpack(cls, packed: bytes) -> Head | None:
+        """Undo `pack`; None if the checksum is wrong."""
         text = packed[: _HEAD.size]
         return cls(*_HEAD.unpack(text)) if len(text) == _HEAD.size and packed[_HEAD.size :] == digest(text) else None
 
 
-def stamped(stamp: int) -> bytes:
-    """A number that compares as bytes."""
+def pack_stamp(stamp: int) -> bytes:
+    """A number as bytes that compare like it."""
     return stamp.to_bytes(8, "big")
 
 
-def mixed(*digests: bytes) -> bytes:
-    """Exclusive or: a digest that is in it twice is not in it any more."""
+def mix_digests(*digests: bytes) -> bytes:
+    """Exclusive or of digests; a digest that is given twice cancels out."""
     total = 0
     for each in digests:
         total ^= int.from_bytes(each, "big")
     return total.to_bytes(16, "big")
 
 
-def packed_totals(totals: Integers) -> bytes:
-    """One row."""
+def pack_totals(totals: Integers) -> bytes:
+    """The totals of a row as bytes."""
     return totals.astype(_BYTES).tobytes()
 
 
-def totals_of(packed: bytes) -> Integers:
-    """What `packed_totals` was given."""
+def unpack_totals(packed: bytes) -> Integers:
+    """Undo `pack_totals`."""
     return np.frombuffer(packed, _BYTES).astype(np.int64)
 
 
-def packed_answers(labels: Integers, counts: Floats) -> bytes:
-    """One row."""
+def pack_answers(labels: Integers, counts: Floats) -> bytes:
+    """The answers of a row as bytes."""
     row = np.empty(len(labels), _ANSWER)
     row["label"], row["count"] = labels, counts
     return row.tobytes()
 
 
-def answers_of(packed: bytes) -> tuple[Integers, Floats]:
-    """Labels, -1 where there is none yet, and counts."""
+def unpack_answers(packed: bytes) -> tuple[Integers, Floats]:
+    """Undo `pack_answers`: labels, -1 where there is none yet, and counts."""
     row = np.frombuffer(packed, _ANSWER)
     return row["label"].astype(np.int64), row["count"].astype(np.float64)
 
 
-def old_totals(size: int, rows: Any) -> Integers | None:
-    """Totals of the first version, from its log: (seq, positions, totals) in order; None if there are too many."""
+def replay_totals(size: int, rows: Any) -> Integers | None:
+    """Totals from the log of the first version: rows (seq, positions, totals). None if a position is too large."""
     totals = np.zeros(size, np.int64)
     for _, positions, values in rows:
         where = np.frombuffer(positions, _BYTES)

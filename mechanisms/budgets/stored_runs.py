@@ -1,4 +1,4 @@
-"""Answers of runs that outlive the process: in the store, in the transaction of the charges that they cost."""
+"""Answers of runs, kept in the store in the same transaction as the charges that they cost."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import Any
 
 import numpy as np
 
+from mechanisms.arrays import Floats, Integers
 from mechanisms.budgets.backends import Execute, StoreError
 from mechanisms.budgets.snapshot import Snapshot
-from mechanisms.budgets.store_format import ANSWERS, Floats, Integers, answers_of, digest, packed_answers
+from mechanisms.budgets.store_format import ANSWERS_PER_ROW, digest, pack_answers, unpack_answers
 
 __all__ = ["StoredRuns"]
 
 
 class StoredRuns:
-    """Runs of a store, in the transaction that is open.
+    """The runs of a store, read and changed within an open transaction.
 
     Parameters
     ----------
     name : str
         Of the store.
     snapshot : Snapshot
-    run : callable
-        Runs a statement.
+    run : Execute
     """
 
     def __init__(self, name: str, snapshot: Snapshot, run: Execute) -> None:
         self._name, self._snapshot, self._run = name, snapshot, run
 
     def begin(self, name: str, header: dict[str, Any], size: int) -> None:
-        """Make the rows of a run, with no answers yet; if it is there, `header` and `size` have to be the same.
+        """Create the rows of a run, without answers; an existing run must have the same `header` and `size`.
 
         Raises
         ------
         StoreError
-            It is another run.
+            The run was begun with another header or size.
         """
         now = json.loads(json.dumps({**header, "size": size}))
         found = self._header(name)
         if found is None:
-            return self._make(name, now)
+            return self._create(name, now)
         before = found[1]
         differ = ", ".join(key for key in sorted({*before, *now}) if before.get(key, ...) != now.get(key, ...))
         if differ:
@@ -49,16 +49,16 @@ class StoredRuns:
             )
         return None
 
-    def _make(self, name: str, header: dict[str, Any]) -> None:
+    def _create(self, name: str, header: dict[str, Any]) -> None:
         ((number,),) = self._run("SELECT coalesce(max(number), 0) + 1 FROM knn_runs")
         texts = json.dumps(name), json.dumps(header)
         check = digest(number, *texts)
         self._snapshot.mix(check)
         insert = "INSERT INTO knn_runs VALUES (:number, :name, :header, :digest)"
         self._run(insert, number=number, name=texts[0], header=texts[1], digest=check)
-        empty = packed_answers(np.full(ANSWERS, -1), np.full(ANSWERS, np.nan))
+        empty = pack_answers(np.full(ANSWERS_PER_ROW, -1), np.full(ANSWERS_PER_ROW, np.nan))
         insert = "INSERT INTO knn_answers VALUES (:place, :answers, :digest)"
-        for row in range(-(-header["size"] // ANSWERS)):
+        for row in range(-(-header["size"] // ANSWERS_PER_ROW)):
             place = (number << 32) + row
             check = digest(place, empty)
             self._snapshot.mix(check)
@@ -72,31 +72,31 @@ class StoredRuns:
         """Labels, -1 where there is none yet, and counts of the queries from `first` to before `stop`."""
         labels, counts = np.empty(0, np.int64), np.empty(0)
         for _, text, _ in self._rows(name, first, stop):
-            row = answers_of(text)
+            row = unpack_answers(text)
             labels, counts = np.concatenate([labels, row[0]]), np.concatenate([counts, row[1]])
-        some = slice(first % ANSWERS, first % ANSWERS + stop - first)
+        some = slice(first % ANSWERS_PER_ROW, first % ANSWERS_PER_ROW + stop - first)
         return labels[some], counts[some]
 
     def put(self, name: str, first: int, labels: Integers, counts: Floats) -> None:
-        """Answers of the queries from `first` on, in place of what is there."""
+        """Replace the answers of the queries from `first` on."""
         stop = first + len(labels)
         for place, text, check in self._rows(name, first, stop):
-            start = (place & 0xFFFFFFFF) * ANSWERS
-            row = answers_of(text)
-            low, high = max(first, start), min(stop, start + ANSWERS)
+            start = (place & 0xFFFFFFFF) * ANSWERS_PER_ROW
+            row = unpack_answers(text)
+            low, high = max(first, start), min(stop, start + ANSWERS_PER_ROW)
             for column, new in zip(row, (labels, counts), strict=True):
                 column[low - start : high - start] = new[low - first : high - first]
-            packed = packed_answers(*row)
+            packed = pack_answers(*row)
             update = "UPDATE knn_answers SET answers = :answers, digest = :digest WHERE place = :place"
             self._run(update, answers=packed, digest=digest(place, packed), place=place)
             self._snapshot.mix(check, digest(place, packed))
 
     def _rows(self, name: str, first: int, stop: int) -> list[tuple[int, bytes, bytes]]:
-        """(place, answers, digest) of the rows that hold those queries."""
+        """(place, answers, digest) of the rows that hold these queries."""
         found = self._header(name)
         if found is None or not 0 <= first <= stop <= found[1]["size"]:
             raise StoreError(f"{self._name}: queries {first} to {stop} of run {name!r}; accepted: those of a run begun")
-        low, high = ((found[0] << 32) + each // ANSWERS for each in (first, stop - 1))
+        low, high = ((found[0] << 32) + each // ANSWERS_PER_ROW for each in (first, stop - 1))
         between = "WHERE place >= :low AND place <= :high ORDER BY place"
         rows = self._run(f"SELECT place, answers, digest FROM knn_answers {between}", low=low, high=high)
         return [(place, bytes(text), bytes(check)) for place, text, check in rows]

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import accountant as ac
-from mechanisms.cli.data import add_data, parts, seed, warn_of_seed
+from mechanisms.cli.data import add_data, load_data, parse_seed, warn_of_seed
 from mechanisms.cli.predict import add_predict
-from mechanisms.cli.results_file import add_output, output_of, progress_bar
+from mechanisms.cli.results_file import add_output, find_results, show_progress
 from mechanisms.cli.reverse import add_reverse_options, run_reverse
-from mechanisms.cli.summary import columns_of, show, summary_of, total_of
-
-if TYPE_CHECKING:
-    pass
+from mechanisms.cli.summary import make_columns, price_total, show, summarise
 
 __all__ = ["main", "make_parser"]
 
@@ -64,7 +61,7 @@ def _add_target(parser: argparse.ArgumentParser, out: str = "") -> None:
     add("--delta", type=number, required=True, help="of the guarantee; well below one over the number of records")
     add_data(parser)
     add("--ids", metavar="NAME", help="column of private records that identifies them: it is no feature")
-    add("--seed", type=seed, help="reproducible; without it exact noise from the system, as real releases need")
+    add("--seed", type=parse_seed, help="reproducible; without it exact noise from the system, as real releases need")
     add("--diagnostics", action="store_true", help="print accuracies, too, which nobody paid for: not to be published")
     add_output(parser, f"results as .npz or .parquet{out}")
 
@@ -106,19 +103,19 @@ def _run_label(options: argparse.Namespace) -> int:
 
     from mechanisms.experiment.labelling import Experiment, Setting
 
-    output, given = output_of(options), parts(options)
+    results, data = find_results(options), load_data(options)
     named = vars(options)
     setting = Setting(**{field.name: named[field.name] for field in fields(Setting) if field.name in named})
-    experiment = Experiment(setting, given.private, given.public, given.test, given.n_classes, given.nominal)
-    total = total_of(output, experiment)
+    experiment = Experiment(setting, data.private, data.public, data.test, data.n_classes, data.nominal)
+    total = price_total(results, experiment)
     warn_of_seed(options)
     with (
-        output.opened() as kept,
-        progress_bar("labelling", experiment.queries * setting.rounds, options.json) as progress,
+        results.open_journal() as files,
+        show_progress("labelling", experiment.queries * setting.rounds, options.json) as progress,
     ):
-        outcome = experiment.run(kept.journal, kept.before(progress), options.diagnostics)
-        kept.announce()
-        summary = summary_of(options, given, experiment, outcome) | total
-        kept.write(columns_of(given, outcome), summary)
+        outcome = experiment.run(files.journal, files.announce_before(progress), options.diagnostics)
+        files.announce()
+        summary = summarise(options, data, experiment, outcome) | total
+        files.write(make_columns(data, outcome), summary)
     show(options, experiment, outcome, summary)
     return 0

@@ -1,4 +1,4 @@
-"""What the commands read: records by source, and public options about them."""
+"""What the commands read: private, public and test records, and public options about them."""
 
 from __future__ import annotations
 
@@ -11,35 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import accountant as ac
-from mechanisms.cli.results_file import (
-    OptionError,
-    add_output,
-    check_output,
-    progress_bar,
-    refuse_finished,
-    write_results,
-)
+from mechanisms.cli.results_file import OptionError
 
 if TYPE_CHECKING:
     from mechanisms.datasets import Dataset
 
-__all__ = [
-    "LEARNT_CLASSES",
-    "Given",
-    "OptionError",
-    "add_data",
-    "add_output",
-    "check_output",
-    "parts",
-    "progress_bar",
-    "refuse_finished",
-    "seed",
-    "warn_of_seed",
-    "write_results",
-]
+__all__ = ["LEARNT_CLASSES", "SEED_WARNING", "CommandData", "add_data", "load_data", "parse_seed", "warn_of_seed"]
 
 SPLIT = (0.55, 0.28, 0.17)
-"""Shares of private, public and test records where one data set is cut into three."""
+"""Default shares of private, public and test records when one data set is cut into three."""
 
 SEED_WARNING = "reproducible noise: not private against whoever knows the seed"
 
@@ -47,7 +27,7 @@ LEARNT_CLASSES = "the largest label that occurs in private records is released, 
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class CommandData:
     """The data of a command, and what is public about its private part.
 
     Attributes
@@ -55,11 +35,11 @@ class Given:
     private, public : Dataset
     test : Dataset or None
     n_classes : int
-        A public option, or fixed by the format; learnt from the private labels only where that was asked for.
+        From a public option or from the file format; from the private labels only if `--learn-classes` asked for it.
     class_names : tuple of str or None
-        Name of every class, where they were listed.
+        Names of the classes, if `--classes` listed them.
     nominal : int
-        Number of private records that defaults may look at: an option, or their number rounded to two digits.
+        Public number of private records, from which defaults follow: an option, or their number rounded to two digits.
     """
 
     private: Dataset
@@ -74,23 +54,28 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     """Options that name private, public and test records, and say what is public about the private ones."""
     add = parser.add_argument
     add("--data", metavar="SOURCE", help="labelled records to cut in three: digits, openml:NAME, file, directory")
-    add("--split", metavar="A,B,C", help=f"shares or numbers of private, public, test records (default {_text(SPLIT)})")
+    add("--split", metavar="A,B,C", help=f"shares or numbers of private, public, test records (default {_join(SPLIT)})")
     add("--private", metavar="SOURCE", help="labelled private records, instead of --data")
     add("--public", metavar="SOURCE", help="public points; labels, if any, are used for diagnostics only")
     add("--test", metavar="SOURCE", help="labelled test records, for diagnostics")
-    add("--classes", metavar="N|LIST", type=_classes, help="number of classes, or their names: 10, or cat,dog,bird")
+    add(
+        "--classes",
+        metavar="N|LIST",
+        type=_parse_classes,
+        help="number of classes, or their names: 10, or cat,dog,bird",
+    )
     add("--learn-classes", action="store_true", help="take the largest private label instead, which releases it")
     add("--records", metavar="N", type=ac.terminal.whole, help="public number of private records, for defaults")
 
 
-def seed(text: str) -> int:
-    """A seed, for argparse."""
+def parse_seed(text: str) -> int:
+    """A seed from the command line."""
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer >= 0")
     return int(text)
 
 
-def _classes(text: str) -> int | tuple[str, ...]:
+def _parse_classes(text: str) -> int | tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if len(names) == 1 and text.strip().isdigit() and int(text) >= 1:
         return int(text)
@@ -100,12 +85,12 @@ def _classes(text: str) -> int | tuple[str, ...]:
     return names
 
 
-def _text(values: Sequence[float]) -> str:
+def _join(values: Sequence[float]) -> str:
     return ",".join(f"{value:g}" for value in values)
 
 
 def warn_of_seed(options: argparse.Namespace) -> None:
-    """Say on stderr, once in a command, that seeded noise protects from nobody who knows the seed."""
+    """Warn on stderr that noise from a seed protects nothing from people who know the seed."""
     if options.seed is not None:
         print(f"mechanisms: {SEED_WARNING}", file=sys.stderr)
 
@@ -113,32 +98,32 @@ def warn_of_seed(options: argparse.Namespace) -> None:
 # --- records -------------------------------------------------------------------------------------------
 
 
-def parts(options: argparse.Namespace) -> Given:
-    """Private, public and test records, and what is public about the private ones.
-
-    A column of identifiers, where `options.ids` names one, is read with the private records.
+def load_data(options: argparse.Namespace) -> CommandData:
+    """Read private, public and test records; with the column of identifiers that `options.ids` names, if any.
 
     Raises
     ------
     accountant.AccountantError
-        Options that do not go together, data that cannot be used, or classes that nothing public tells. What it says
-        about private records is for the terminal of the operator, who has them.
+        Options that do not go together, data that cannot be used, or an unknown number of classes. The message may
+        show private records: it is for the terminal of the operator, who has them.
     """
     from mechanisms.validation import nominal_count
 
     if options.classes is not None and options.learn_classes:
         raise OptionError("--classes was given with --learn-classes; accepted: one or the other")
     names = options.classes if isinstance(options.classes, tuple) else None
-    private, public, test = _loaded(options, names)
+    private, public, test = _load_datasets(options, names)
     n_classes = _count_classes(options, private)
-    # what was learnt from private labels says nothing about the others
+    # a number that was learnt from private labels limits those alone
     for each in (private,) if options.learn_classes else (private, public, test):
         if each is not None:
             _check_labels(each, n_classes)
-    return Given(private, public, test, n_classes, names, options.records or nominal_count(len(private)))
+    return CommandData(private, public, test, n_classes, names, options.records or nominal_count(len(private)))
 
 
-def _loaded(options: argparse.Namespace, names: tuple[str, ...] | None) -> tuple[Dataset, Dataset, Dataset | None]:
+def _load_datasets(
+    options: argparse.Namespace, names: tuple[str, ...] | None
+) -> tuple[Dataset, Dataset, Dataset | None]:
     from mechanisms.datasets import load, private_public_test_split
 
     ids = getattr(options, "ids", None)
@@ -147,8 +132,8 @@ def _loaded(options: argparse.Namespace, names: tuple[str, ...] | None) -> tuple
         if options.private or options.public or options.test:
             raise OptionError("--data was given with --private, --public or --test; accepted: one or the other")
         data = load(options.data, ids=ids, classes=names)
-        # the cut is public and has to be the same when an interrupted run goes on
-        cut = private_public_test_split(data, _sizes(options.split, len(data)), options.seed or 0)
+        # the cut is public; it must be the same when an interrupted run goes on
+        cut = private_public_test_split(data, _parse_split(options.split, len(data)), options.seed or 0)
         return cut.private, cut.public, cut.test
     if not options.private or not options.public or options.split:
         raise OptionError(
@@ -162,7 +147,7 @@ def _loaded(options: argparse.Namespace, names: tuple[str, ...] | None) -> tuple
 
 
 def _count_classes(options: argparse.Namespace, private: Dataset) -> int:
-    """The number of classes, by an option or by the format."""
+    """The number of classes, from an option or from the file format."""
     if options.classes is not None:
         return options.classes if isinstance(options.classes, int) else len(options.classes)
     if options.learn_classes:
@@ -183,11 +168,11 @@ def _check_labels(dataset: Dataset, n_classes: int) -> None:
         raise OptionError(f"{dataset.name}: record {row} has label {labels[row]}; accepted: {accepted}")
 
 
-def _sizes(split: str | None, n: int) -> tuple[int, int, int]:
-    """Numbers of private, public and test records from shares or numbers."""
+def _parse_split(split: str | None, n: int) -> tuple[int, int, int]:
+    """Numbers of private, public and test records, from `--split` as shares or as numbers."""
     accepted = f"accepted: three shares that sum to at most 1, or three whole numbers that sum to at most {n}"
     try:
-        values = [float(part) for part in (split or _text(SPLIT)).split(",")]
+        values = [float(part) for part in (split or _join(SPLIT)).split(",")]
     except ValueError:
         values = []
     shares = sum(values) <= 1 + 1e-12

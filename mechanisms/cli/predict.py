@@ -14,25 +14,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.cli.data import LEARNT_CLASSES, Given, add_data, parts, seed, warn_of_seed
-from mechanisms.cli.results_file import OptionError, add_output, progress_bar, refuse_finished, write_results
+from mechanisms.cli.data import CommandData, add_data, load_data, parse_seed, warn_of_seed
+from mechanisms.cli.results_file import (
+    OptionError,
+    add_output,
+    refuse_finished,
+    refuse_seeded_repeat,
+    show_progress,
+    write_results,
+)
+from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, show_prices
 
 if TYPE_CHECKING:
     from mechanisms.experiment.prediction import Prediction
 
 __all__ = ["add_predict"]
 
-NOT_PRIVATE = "not private: do not publish"
-
 EARLIER = ("mechanism", "epsilon", "delta", "budget", "store")
-"""What a summary says of a finished run when the next one goes into the same file."""
+"""Keys of a finished run's summary that the next summary in the same file keeps."""
 
 BARS = 10
-WIDTH = 40
+BAR_LENGTH = 40
+"""Of the histogram of spent budgets: number of bars, and characters of the longest."""
 
 
 def add_predict(commands: Any) -> None:
-    """The subcommand."""
+    """Add the subcommand `predict`."""
     text = "Answer public queries one by one; every private record pays for the answers it took part in."
     predict = commands.add_parser("predict", help=text, description=text)
     kinds = predict.add_subparsers(
@@ -52,16 +59,16 @@ def add_predict(commands: Any) -> None:
     add("--vote-sigma", type=number, help="noise of votes (default: a typical record's votes take half its budget)")
     add("--count-share", type=number, help="share of the budget for always being counted (default 3)")
     add("--conversion", default="gdp", choices=("gdp", "renyi"), help="from the target to budgets (default gdp)")
-    add("--hash", metavar="L,B", dest="hashing", type=_hashing, help="L tables of B random hyperplanes")
+    add("--hash", metavar="L,B", dest="hashing", type=_parse_hashing, help="L tables of B random hyperplanes")
     add("--reuse", action="store_true", help="answered queries join the records, at no cost")
     add("--store", metavar="WHERE", help="durable budgets: a file, sqlite:///path or postgresql://...")
     add("--ids", metavar="NAME|digest", help="column that identifies records, or a keyed digest; needed with --store")
-    add("--seed", type=seed, help="reproducible; without it exact noise from the system, as a real service needs")
+    add("--seed", type=parse_seed, help="reproducible; without it exact noise from the system, as a real service needs")
     add("--diagnostics", action="store_true", help="print accuracy and spent budgets, too: not to be published")
     add_output(parser, "labels as .npz or .parquet; with --store an interrupted run goes on when started again")
 
 
-def _hashing(text: str) -> tuple[int, int]:
+def _parse_hashing(text: str) -> tuple[int, int]:
     try:
         tables, bits = text.split(",")
         return int(tables), int(bits)
@@ -70,38 +77,32 @@ def _hashing(text: str) -> tuple[int, int]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from mechanisms.experiment.prediction import PredictionSetting, predict
+    from mechanisms.experiment.prediction import PredictionSetting, Serving, predict
 
     _check(options)
-    earlier = _earlier(options)
-    given = parts(options)
+    earlier = _read_earlier(options)
+    data = load_data(options)
     named = vars(options)
     setting = PredictionSetting(**{field.name: named[field.name] for field in fields(PredictionSetting)})
-    total = len(given.public) if options.queries is None else options.queries
+    total = len(data.public) if options.queries is None else options.queries
     warn_of_seed(options)
-    with _opened(options.store) as store, progress_bar("predicting", total, options.json) as progress:
-        found = predict(
-            setting,
-            given.private,
-            given.public,
-            n_classes=given.n_classes,
-            ids="digest" if options.ids == "digest" else given.private.ids,
-            nominal=given.nominal,
-            store=store,
-            progress=progress,
-            run=_run_name(options, len(earlier), given.public.features[:total]) if store is not None else None,
-        )
+    with _open_store(options.store) as store, show_progress("predicting", total, options.json) as progress:
+        ids = "digest" if options.ids == "digest" else data.private.ids
+        run = None if store is None else _name_run(options, len(earlier), data.public.features[:total])
+        serving = Serving(store, ids, run, progress)
+        public = {"n_classes": data.n_classes, "nominal": data.nominal}
+        found = predict(setting, data.private, data.public, **public, serving=serving)
         identity = None if store is None else hmac.digest(store.key(), b"identity", "sha256").hex()[:16]
     if found.kept:
         print(f"mechanisms: going on with an interrupted run, {found.kept} answers are kept", file=sys.stderr)
-    summary = _summary(options, given, found, identity, earlier)
+    summary = _summarise(options, data, found, identity, earlier)
     if options.out:
-        names = found.labels if given.class_names is None else np.array(given.class_names)[found.labels]
+        names = found.labels if data.class_names is None else np.array(data.class_names)[found.labels]
         write_results(Path(options.out), {"label": names}, summary)
     if options.json:
         ac.terminal.print_json(summary)
     else:
-        _print(found, summary, given.private.name)
+        _print(found, summary, data.private.name)
     if options.diagnostics:
         _print_diagnostics(found, options.json)
     return 0
@@ -113,13 +114,11 @@ def _check(options: argparse.Namespace) -> None:
         raise OptionError("--store keeps what real answers cost; accepted: without --seed")
     if options.store and options.ids is None:
         raise OptionError("--store without --ids; accepted: --ids NAME, a column, or --ids digest")
-    if options.again and options.seed is not None:
-        reason = "its noise could repeat that of an earlier release"
-        raise OptionError(f"--again was given with --seed: {reason}; accepted: --again without --seed")
+    refuse_seeded_repeat(options)
 
 
-def _earlier(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """What was released into the same file before, oldest first."""
+def _read_earlier(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Earlier releases that the results file lists, oldest first."""
     found = refuse_finished(options)
     if found is None:
         return []
@@ -130,15 +129,18 @@ def _earlier(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise OptionError(f"--out {options.out}: holds the results of another command; accepted: {accepted}") from None
 
 
-def _run_name(options: argparse.Namespace, earlier: int, queries: Any) -> str | None:
-    """The same for the same queries into the same file, after as many finished runs; None keeps no answers."""
+def _name_run(options: argparse.Namespace, earlier: int, queries: Any) -> str | None:
+    """The name under which a store keeps the answers; None without a results file.
+
+    It is the same when an interrupted command is started again: the same file, queries and number of finished runs.
+    """
     if not options.out:
         return None
     asked = hashlib.sha256(np.ascontiguousarray(queries).tobytes()).hexdigest()
     return f"{Path(options.out).resolve()} {asked[:16]} {earlier}"
 
 
-def _opened(where: str | None) -> Any:
+def _open_store(where: str | None) -> Any:
     if where is None:
         return nullcontext()
     from mechanisms.budgets.store import open_store
@@ -149,13 +151,13 @@ def _opened(where: str | None) -> Any:
 # --- results -------------------------------------------------------------------------------------------
 
 
-def _summary(
-    options: argparse.Namespace, given: Given, found: Prediction, store: str | None, earlier: list[dict[str, Any]]
+def _summarise(
+    options: argparse.Namespace, data: CommandData, found: Prediction, store: str | None, earlier: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What `--json` and `--out` say: public options, what they fix, and what was paid for. Nothing else."""
+    """The summary for `--json` and `--out`: public options, what follows from them, and what was paid for; no more."""
     price, model = found.guarantee, found.model
     setting = asdict(found.setting)
-    seeded = setting.pop("seed") is not None  # whoever knows the seed knows the noise
+    seeded = setting.pop("seed") is not None  # the seed would reveal the noise
     return {
         "mechanism": "ind-knn",
         "epsilon": price.epsilon,
@@ -168,21 +170,21 @@ def _summary(
         "threshold": model.threshold,
         "count_sigma": model.count_sigma,
         "vote_sigma": model.vote_sigma,
-        "records": {"private": given.nominal, "public": len(given.public)},
-        "classes": given.n_classes,
-        "class_names": given.class_names,
-        "also_public": _also_public(options, given),
+        "records": {"private": data.nominal, "public": len(data.public)},
+        "classes": data.n_classes,
+        "class_names": data.class_names,
+        "also_public": list_also_public(options, data.nominal),
         "store": store,
         "earlier": earlier,
-        "total": _total(found, store, earlier),
+        "total": _price_total(found, store, earlier),
         "setting": setting,
         "seeded": seeded,
         "out": options.out,
     }
 
 
-def _total(found: Prediction, store: str | None, earlier: list[dict[str, Any]]) -> dict[str, float]:
-    """The price of all that the file tells of; answers from one store are one interaction, whatever their number."""
+def _price_total(found: Prediction, store: str | None, earlier: list[dict[str, Any]]) -> dict[str, float]:
+    """The price of all releases that the file lists; all that use the same store share one budget and count once."""
     budgets = {each["store"] or number: each["budget"] for number, each in enumerate(earlier)}
     budgets[store or len(earlier)] = found.model.budget
     price = found.guarantee
@@ -192,20 +194,8 @@ def _total(found: Prediction, store: str | None, earlier: list[dict[str, Any]]) 
     return {"epsilon": price.epsilon, "delta": price.delta}
 
 
-def _also_public(options: argparse.Namespace, given: Given) -> list[str]:
-    """What becomes known of private records beside what was paid for."""
-    said = [LEARNT_CLASSES] if options.learn_classes else []
-    if options.data is not None:
-        return ["the number of records is public: --data is cut by it", *said]
-    return said if options.records is not None else [f"about {given.nominal} records (public)", *said]
-
-
 def _print(found: Prediction, summary: dict[str, Any], name: str) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"ind-knn on {name}", title_justify="left", show_header=False)
-    table.add_column("what", no_wrap=True)
-    table.add_column("value", overflow="fold")
+    table = make_table(f"ind-knn on {name}")
     whole = "everything that the store ever pays for" if summary["store"] else "this run; others add to it"
     for what, value in (
         ("records", ", ".join(f"{count} {part}" for part, count in summary["records"].items())),
@@ -215,23 +205,20 @@ def _print(found: Prediction, summary: dict[str, Any], name: str) -> None:
         ("threshold", f"{summary['threshold']:.4g}"),
         ("noise", f"{summary['count_sigma']:.4g} on counts, {summary['vote_sigma']:.4g} sqrt(K) on votes"),
         ("guarantee", f"{found.guarantee}, for {whole}"),
-        ("released before", ", ".join(f"({each['epsilon']:.6g}, {each['delta']:g})" for each in summary["earlier"])),
-        ("results", summary["out"] or ""),
     ):
         if value:
             table.add_row(what, value)
-    if summary["earlier"]:
-        table.add_row("all together", f"({summary['total']['epsilon']:.6g}, {summary['total']['delta']:g})-DP")
+    show_prices(table, summary)
     ac.terminal.console().print(table)
 
 
 def _print_diagnostics(found: Prediction, quiet: bool) -> None:
-    """What nobody paid for; beside a JSON object on stderr."""
+    """Print what was not paid for; on stderr if stdout holds a JSON object."""
     screen = ac.terminal.console(stderr=quiet)
     screen.print(NOT_PRIVATE)
     screen.print("accuracy: " + ("not known" if found.accuracy is None else f"{100 * found.accuracy:.1f} %"))
     screen.print("share of its budget that a record has spent")
     counts, edges = np.histogram(found.spent, BARS, (0.0, 1.0))
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
-        bar = "#" * round(WIDTH * count / max(int(counts.max()), 1))
+        bar = "#" * round(BAR_LENGTH * count / max(int(counts.max()), 1))
         screen.print(f"{100 * low:4.0f} to {100 * high:3.0f} %  {count:7d}  {bar}")

@@ -1,4 +1,4 @@
-"""What the commands write: results all at once, beside them the journal of a run that goes on, and earlier prices."""
+"""The file that a command writes: refused or kept when it holds a finished run, with a journal beside it meanwhile."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.validation import shorten
+from mechanisms.validation import require, shorten
 
 if TYPE_CHECKING:
     from mechanisms.budgets.journal import Journal
 
 __all__ = [
-    "Kept",
     "OptionError",
-    "Output",
+    "ResultsFile",
+    "RunFiles",
     "add_output",
-    "check_output",
-    "output_of",
-    "progress_bar",
+    "check_results_path",
+    "find_results",
     "refuse_finished",
+    "refuse_seeded_repeat",
+    "show_progress",
     "write_results",
 ]
 
-OUTPUTS = (".npz", ".parquet")
+ENDINGS = (".npz", ".parquet")
 
 Tick = Callable[[int], None]
 
@@ -53,13 +54,20 @@ def add_output(parser: argparse.ArgumentParser, out: str) -> None:
 # --- a file that holds a finished run -------------------------------------------------------------------
 
 
+def refuse_seeded_repeat(options: argparse.Namespace) -> None:
+    """Refuse --again with --seed, which could release the same noise twice."""
+    if options.again and options.seed is not None:
+        reason = "its noise could repeat that of an earlier release"
+        raise OptionError(f"--again was given with --seed: {reason}; accepted: --again without --seed")
+
+
 def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
     """Refuse an output that cannot be written, or that holds a finished run; before anything is spent.
 
     Returns
     -------
     dict or None
-        With ``--again``, the summary that the file of the finished run holds; None where there is no such file.
+        With ``--again``, the summary in the file of the finished run; None if there is no such file.
 
     Raises
     ------
@@ -71,19 +79,19 @@ def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
             raise OptionError("--again was given without --out; accepted: with the file of a finished run")
         return None
     path = Path(options.out)
-    check_output(path)
-    check_output(meant(path))
+    check_results_path(path)
+    check_results_path(_follow_link(path))
     if not path.exists():
         return None
-    found = _summary_in(path)
+    found = _read_summary(path)
     if not options.again:
         accepted = "another file, or --again, which releases and pays again"
         raise OptionError(f"--out {path}: holds the results of a finished run; accepted: {accepted}")
     return found
 
 
-def _summary_in(path: Path) -> dict[str, Any]:
-    """What a results file says of its run."""
+def _read_summary(path: Path) -> dict[str, Any]:
+    """The summary of the run in a results file."""
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
@@ -95,95 +103,105 @@ def _summary_in(path: Path) -> dict[str, Any]:
         found = json.loads(text)
         if not isinstance(found, dict):
             raise TypeError("no summary")
-    except Exception:  # whatever a decoder raises on other files
+    except Exception:  # decoders raise errors of many types on other files
         accepted = "another file, this one is left as it is"
         raise OptionError(f"--out {path}: is there and holds no results of a run; accepted: {accepted}") from None
     return found
 
 
 @dataclass(frozen=True)
-class Output:
+class ResultsFile:
     """Where a labelling command writes its results, and what the file there says was released before.
 
     Attributes
     ----------
     path : Path or None
     earlier : list of dict
-        For every release that the file tells of, oldest first: mechanism, epsilon, delta, and `releases`, the tables of
-        what it could spend (see `accountant.composition_to_tables`).
+        For every release that the file lists, oldest first: mechanism, epsilon, delta, and `releases`, the tables of
+        the composition that it could spend at most (see `accountant.composition_to_tables`).
     composition : accountant.Composition
-        All of `earlier` together.
+        The compositions of all `earlier` releases together.
     """
 
     path: Path | None
     earlier: list[dict[str, Any]]
     composition: ac.Composition
 
-    def journal(self, number: int | None = None) -> Path:
-        """Beside the results; a file of its own for every release, so that none goes on with a finished one."""
+    def journal_path(self, number: int | None = None) -> Path:
+        """The journal of a release, beside the results; by default of the next one.
+
+        Every release has its own, so that no run continues the journal of a finished one.
+        """
         number = len(self.earlier) if number is None else number
         assert self.path is not None
         return self.path.with_name(f"{self.path.name}{f'.again-{number}' if number else ''}.journal")
 
     @contextmanager
-    def opened(self) -> Iterator[Kept]:
-        """The journal of the next release, once those of earlier ones are gone; one that was made for nothing goes.
+    def open_journal(self) -> Iterator[RunFiles]:
+        """The journal of the next release; removed at the end if the results were written, or if it is still empty.
 
         Raises
         ------
         OptionError
-            Another process has finished a run into the same file since it was looked at.
+            Another process has finished a run into the same file since `find_results` read it.
         JournalError
             Another process holds the journal, or it cannot be used.
         """
         from mechanisms.budgets.journal import Journal
 
         if self.path is None:
-            yield Kept(None, None, None)
+            yield RunFiles(None, None, None)
             return
         self._remove_journals(len(self.earlier))
-        path = self.journal()
-        begun, kept, empty = path.exists(), None, False
+        path = self.journal_path()
+        begun, files, empty = path.exists(), None, False
         try:
             with Journal(path) as journal:
                 self._refuse_newer()
                 charges, answers = journal.held()
-                kept = Kept(self.path, journal, answers if charges else None)
+                files = RunFiles(self.path, journal, answers if charges else None)
                 try:
-                    yield kept
+                    yield files
                 finally:
                     empty = not begun and journal.held() == (0, 0)
         finally:
-            if kept is not None and kept.written:
+            if files is not None and files.written:
                 self._remove_journals(len(self.earlier) + 1)
             elif empty:
                 _remove_journal(path)
 
     def _refuse_newer(self) -> None:
-        """While the journal is held, nobody else can finish; what was finished before must be what was seen."""
+        """Refuse results that another process has finished since; while this one holds the journal, none can."""
         assert self.path is not None
-        there = len(_summary_in(self.path).get("earlier", [])) + 1 if self.path.exists() else 0
-        if there != len(self.earlier):
+        finished = len(_read_summary(self.path).get("earlier", [])) + 1 if self.path.exists() else 0
+        if finished != len(self.earlier):
             accepted = "one process at a time"
             raise OptionError(
                 f"--out {self.path}: another process has just finished a run into it; accepted: {accepted}"
             )
 
     def _remove_journals(self, finished: int) -> None:
-        """Of releases whose results are there."""
+        """Remove the journals of releases whose results were written."""
         for number in range(finished):
-            _remove_journal(self.journal(number))
+            _remove_journal(self.journal_path(number))
 
 
-class Kept:
-    """The journal of a run, if it has one, what an interrupted run left in it, and where results go.
+class RunFiles:
+    """The open journal of a run, if it has one, and the file for its results.
 
     Parameters
     ----------
     path : Path or None
+        Of the results.
     journal : Journal or None
     answers : int or None
-        Answers that are in it; None where nothing was charged before.
+        Answers that an interrupted run left in the journal; None if it had not charged anything.
+
+    Attributes
+    ----------
+    journal : Journal or None
+    written : bool
+        Whether the results are on disk.
     """
 
     def __init__(self, path: Path | None, journal: Journal | None, answers: int | None) -> None:
@@ -191,20 +209,20 @@ class Kept:
         self._path, self._answers = path, answers
 
     def write(self, columns: dict[str, Any], summary: dict[str, Any]) -> None:
-        """The results, while no other process can hold the journal."""
+        """Write the results while no other process can open the journal."""
         if self._path is not None:
             write_results(self._path, columns, summary)
             self.written = True
 
     def announce(self) -> None:
-        """Say once that a run goes on; not before it was found to be the same run."""
+        """Say once that an interrupted run goes on; called after the journal was found to hold the same run."""
         if self.journal is not None and self._answers is not None:
             text = f"going on with the interrupted run in {self.journal.path}, {self._answers} answers are kept"
             print(f"mechanisms: {text}", file=sys.stderr)
             self._answers = None
 
-    def before(self, progress: Tick | None) -> Tick:
-        """`progress`, with the announcement before its first step."""
+    def announce_before(self, progress: Tick | None) -> Tick:
+        """`progress`, with the announcement before its first call."""
 
         def tick(done: int) -> None:
             self.announce()
@@ -214,15 +232,13 @@ class Kept:
         return tick
 
 
-def output_of(options: argparse.Namespace) -> Output:
-    """What `--out` and `--again` ask for; errors as for `refuse_finished`."""
-    if options.again and options.seed is not None:
-        reason = "its noise could repeat that of an earlier release"
-        raise OptionError(f"--again was given with --seed: {reason}; accepted: --again without --seed")
+def find_results(options: argparse.Namespace) -> ResultsFile:
+    """The results file that `--out` and `--again` ask for; errors as for `refuse_finished`."""
+    refuse_seeded_repeat(options)
     found = refuse_finished(options)
     if not options.out:
-        return Output(None, [], ac.Composition())
-    path = meant(Path(options.out))
+        return ResultsFile(None, [], ac.Composition())
+    path = _follow_link(Path(options.out))
     if found is None:
         later = sorted(path.parent.glob(f"{glob.escape(path.name)}.again-*.journal"))
         if later:
@@ -230,7 +246,7 @@ def output_of(options: argparse.Namespace) -> Output:
             raise OptionError(
                 f"--out {path}: is not there, but {later[0].name} of a later release is; accepted: {accepted}"
             )
-        return Output(path, [], ac.Composition())
+        return ResultsFile(path, [], ac.Composition())
     try:
         released = {key: found[key] for key in ("mechanism", "epsilon", "delta", "releases")}
         earlier = [*found["earlier"], released]
@@ -238,7 +254,7 @@ def output_of(options: argparse.Namespace) -> Output:
     except (ac.AccountantError, KeyError, TypeError) as error:
         what = f"its summary does not tell what was released ({shorten(str(error))})"
         raise OptionError(f"--out {path}: {what}; accepted: another file") from None
-    return Output(path, earlier, composition)
+    return ResultsFile(path, earlier, composition)
 
 
 def _remove_journal(path: Path) -> None:
@@ -250,63 +266,38 @@ def _remove_journal(path: Path) -> None:
             os.remove(f"{path}{suffix}")
 
 
-def meant(path: Path) -> Path:
-    """The file that a symbolic link names: under either name it tells of the same releases."""
+def _follow_link(path: Path) -> Path:
+    """The file that a symbolic link names, so that both names have the same earlier releases."""
     return path.resolve() if path.is_symlink() else path
 
 
 # --- files ---------------------------------------------------------------------------------------------
 
 
-def check_output(path: Path) -> None:
+def check_results_path(path: Path) -> None:
     """Refuse an output that could not be written, before anything is spent."""
-    if path.suffix not in OUTPUTS:
-        raise OptionError(f"--out {path}: accepted: a file ending in {' or '.join(OUTPUTS)}")
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise OptionError(f"--out {path}: accepted: a file in an existing directory that can be written")
+    ac.files.check_output(path, ENDINGS, name="--out", refuse=OptionError)
     if path.suffix == ".parquet":
-        from mechanisms.validation import require
-
         require("pyarrow.parquet")
 
 
 def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) -> None:
-    """All of the results or nothing: written beside the file, then moved over it."""
-    about, path = json.dumps(summary, allow_nan=True), meant(path)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with open(partial, "wb") as stream:
-            if path.suffix == ".npz":
-                np.savez(stream, summary=np.array(about), **columns)
-            else:
-                import pyarrow
-                import pyarrow.parquet
+    """Write columns and summary; the file appears whole, and is on disk before the journals are removed."""
+    about = json.dumps(summary, allow_nan=True)
+    with ac.files.open_whole(path, name="--out", refuse=OptionError) as stream:
+        if path.suffix == ".npz":
+            np.savez(stream, summary=np.array(about), **columns)
+        else:
+            import pyarrow
+            import pyarrow.parquet
 
-                table = pyarrow.table(columns).replace_schema_metadata({"summary": about})
-                pyarrow.parquet.write_table(table, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-        _sync(path.parent)  # the name, too, before anything is removed that the results stand for
-    except OSError as error:
-        raise OptionError(f"--out {path}: {error.strerror}; accepted: a file that can be written") from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
-
-
-def _sync(directory: Path) -> None:
-    with suppress(OSError):  # some systems have no such thing
-        opened = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+            table = pyarrow.table(columns).replace_schema_metadata({"summary": about})
+            pyarrow.parquet.write_table(table, stream)
 
 
 @contextmanager
-def progress_bar(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar on the terminal's error stream, moved by the number of queries done."""
+def show_progress(what: str, total: int, quiet: bool) -> Iterator[Tick | None]:
+    """A progress bar on stderr, if it is a terminal; yields a function that takes the number of queries done."""
     console = ac.terminal.console(stderr=True)
     if quiet or not console.is_terminal or total == 0:
         yield None

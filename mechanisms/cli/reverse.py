@@ -6,14 +6,14 @@ import argparse
 from typing import Any
 
 import accountant as ac
-from mechanisms.cli.data import parts, warn_of_seed
-from mechanisms.cli.results_file import OptionError, output_of
+from mechanisms.cli.data import load_data, warn_of_seed
+from mechanisms.cli.results_file import OptionError, find_results
 
 __all__ = ["add_reverse_options", "run_reverse"]
 
 
 def add_reverse_options(parser: argparse.ArgumentParser) -> None:
-    """What `mechanisms label reverse-knn` takes besides the data and the target."""
+    """Options of `mechanisms label reverse-knn` beside those for the data and the guarantee."""
     from mechanisms.federation.client import MODELS
     from mechanisms.federation.trust_models import NOISES, RANDOMIZERS
 
@@ -42,10 +42,10 @@ def run_reverse(options: argparse.Namespace) -> int:
     """Run `mechanisms label reverse-knn`."""
     from dataclasses import fields
 
-    from mechanisms.cli.summary import columns_of, show, summary_of, total_of
+    from mechanisms.cli.summary import make_columns, price_total, show, summarise
     from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting
 
-    output, given = output_of(options), parts(options)
+    results, data = find_results(options), load_data(options)
     replace = options.adjacency == "replace"
     if replace and options.records is not None:
         accepted = "--adjacency add-remove, or no --records: the number of records is public"
@@ -54,15 +54,15 @@ def run_reverse(options: argparse.Namespace) -> int:
     setting = ReverseSetting(
         **{each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}
     )
-    nominal = None if replace else given.nominal
-    experiment = ReverseExperiment(setting, given.private, given.public, given.test, given.n_classes, nominal)
-    total = total_of(output, experiment)
+    nominal = None if replace else data.nominal
+    experiment = ReverseExperiment(setting, data.private, data.public, data.test, data.n_classes, nominal)
+    total = price_total(results, experiment)
     warn_of_seed(options)
-    with output.opened() as kept:
-        outcome = experiment.run(kept.journal, options.diagnostics)
-        kept.announce()
+    with results.open_journal() as files:
+        outcome = experiment.run(files.journal, options.diagnostics)
+        files.announce()
         more = {"model": options.model, "clients": options.clients}
-        summary: dict[str, Any] = summary_of(options, given, experiment, outcome) | total | more
-        kept.write(columns_of(given, outcome), summary)
+        summary: dict[str, Any] = summarise(options, data, experiment, outcome) | total | more
+        files.write(make_columns(data, outcome), summary)
     show(options, experiment, outcome, summary)
     return 0

@@ -1,4 +1,4 @@
-"""What a labelling command says: a summary for programs, a table for people, figures for the operator alone."""
+"""What the commands print: a summary as JSON, the same as a table, and diagnostics for the operator alone."""
 
 from __future__ import annotations
 
@@ -9,21 +9,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.cli.data import LEARNT_CLASSES, Given
-from mechanisms.cli.results_file import Output
+from mechanisms.cli.data import LEARNT_CLASSES, CommandData
+from mechanisms.cli.results_file import ResultsFile
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from mechanisms.experiment.labelling import Experiment
     from mechanisms.experiment.outcome import Diagnostics, Outcome
     from mechanisms.experiment.reverse import ReverseExperiment
 
-__all__ = ["columns_of", "print_outcome", "show", "summary_of", "total_of"]
+__all__ = [
+    "NOT_PRIVATE",
+    "list_also_public",
+    "make_columns",
+    "make_table",
+    "price_total",
+    "print_outcome",
+    "show",
+    "show_prices",
+    "summarise",
+]
 
 NOT_PRIVATE = "not private: do not publish"
 
 
-def total_of(output: Output, experiment: Experiment | ReverseExperiment) -> dict[str, Any]:
-    """What was released into the file before, and the price of that and the coming run together.
+def price_total(results: ResultsFile, experiment: Experiment | ReverseExperiment) -> dict[str, Any]:
+    """The earlier releases of the results file, and the price of them and the coming run together.
 
     Raises
     ------
@@ -31,18 +43,18 @@ def total_of(output: Output, experiment: Experiment | ReverseExperiment) -> dict
         They have no price together: their adjacencies differ, or delta is 0 and a release has no pure guarantee.
     """
     price, method = experiment.guarantee, getattr(experiment.setting, "method", None)
-    if output.earlier:
-        run = output.composition + experiment.planned
+    if results.earlier:
+        run = results.composition + experiment.planned
         price = ac.epsilon(run, price.delta, method=method or "auto", tolerance=1e-3)
-    return {"earlier": output.earlier, "total": {"epsilon": price.epsilon, "delta": price.delta}}
+    return {"earlier": results.earlier, "total": {"epsilon": price.epsilon, "delta": price.delta}}
 
 
-def columns_of(given: Given, outcome: Outcome) -> dict[str, Any]:
-    """What a results file holds of every public point; labels by name where the classes have names."""
+def make_columns(data: CommandData, outcome: Outcome) -> dict[str, Any]:
+    """The columns of a results file, one row for each public point; labels are names if the classes have names."""
     labels, predictions = outcome.labels, outcome.predictions
     columns = {"label": labels, "answered": labels >= 0, "prediction": predictions}
-    if given.class_names is not None:
-        names = np.array([*given.class_names, ""])  # -1 is the last: no answer
+    if data.class_names is not None:
+        names = np.array([*data.class_names, ""])  # label -1, no answer, takes the last
         columns |= {"label": names[labels], "prediction": names[predictions]}
     return columns
 
@@ -53,7 +65,7 @@ def show(
     outcome: Outcome,
     summary: dict[str, Any],
 ) -> None:
-    """The summary, and diagnostics, to the terminal."""
+    """Print the summary, and the diagnostics if there are any."""
     if options.json:
         ac.terminal.print_json(summary)
     else:
@@ -62,13 +74,14 @@ def show(
         _print_diagnostics(outcome.diagnostics, options.json)
 
 
-def summary_of(
-    options: argparse.Namespace, given: Given, experiment: Experiment | ReverseExperiment, outcome: Outcome
+def summarise(
+    options: argparse.Namespace, data: CommandData, experiment: Experiment | ReverseExperiment, outcome: Outcome
 ) -> dict[str, Any]:
-    """What `--json` and `--out` say: public options, what they fix, and what was paid for. Nothing else."""
+    """The summary for `--json` and `--out`: public options, what follows from them, and what was paid for; no more."""
     price, test = outcome.guarantee, experiment.test
+    replace = experiment.guarantee.adjacency is ac.Adjacency.REPLACE
     setting = asdict(experiment.setting)
-    seeded = setting.pop("seed") is not None  # whoever knows the seed knows the noise
+    seeded = setting.pop("seed") is not None  # the seed would reveal the noise
     return {
         "mechanism": options.mechanism,
         "epsilon": price.epsilon,
@@ -87,8 +100,8 @@ def summary_of(
             "test": None if test is None else len(test),
         },
         "classes": experiment.n_classes,
-        "class_names": given.class_names,
-        "also_public": _also_public(options, experiment),
+        "class_names": data.class_names,
+        "also_public": list_also_public(options, experiment.nominal, replace),
         "noise": outcome.noise,
         "planned": [{"event": repr(event), "count": count} for event, count in outcome.planned],
         "spent": [{"event": repr(event), "count": count} for event, count in outcome.spent],
@@ -99,33 +112,54 @@ def summary_of(
     }
 
 
-def _also_public(options: argparse.Namespace, experiment: Experiment | ReverseExperiment) -> list[str]:
-    """What becomes known of private records beside what was paid for."""
+def list_also_public(options: argparse.Namespace, nominal: int, replace: bool = False) -> list[str]:
+    """What becomes public about the private records without being paid for.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+    nominal : int
+        The public number of records, from which defaults follow.
+    replace : bool
+        Whether the guarantee is for REPLACE, under which the number of records is public.
+    """
     said = [LEARNT_CLASSES] if options.learn_classes else []
     if options.data is not None:
         return ["the number of records is public: --data is cut by it", *said]
-    if experiment.guarantee.adjacency is ac.Adjacency.REPLACE:
+    if replace:
         return ["the number of records is public", *said]
-    return said if options.records is not None else [f"about {experiment.nominal} records (public)", *said]
+    return said if options.records is not None else [f"about {nominal} records (public)", *said]
 
 
 def print_outcome(experiment: Experiment | ReverseExperiment, outcome: Outcome, summary: dict[str, Any]) -> None:
-    """The summary as a table."""
-    from rich.table import Table
-
+    """Print the summary as a table."""
     sizes = summary["records"]
-    table = Table(title=f"{summary['mechanism']} on {experiment.private.name}", title_justify="left", show_header=False)
-    table.add_column("what", no_wrap=True)
-    table.add_column("value", overflow="fold")
+    table = make_table(f"{summary['mechanism']} on {experiment.private.name}")
     table.add_row("records", ", ".join(f"{count} {part}" for part, count in sizes.items() if count is not None))
     if summary["also_public"]:
         table.add_row("also public", "; ".join(summary["also_public"]))
     if outcome.asked:
         table.add_row("answered", f"{outcome.answered} of {outcome.asked} queries")
-    table.add_row("noise", f"{outcome.noise:.4g} {_unit(experiment)}")
-    table.add_row("fixed before the run", _listed(outcome.planned))
-    table.add_row("spent", _listed(outcome.spent))
+    table.add_row("noise", f"{outcome.noise:.4g} {_name_unit(experiment)}")
+    table.add_row("fixed before the run", _list_events(outcome.planned))
+    table.add_row("spent", _list_events(outcome.spent))
     table.add_row("guarantee", str(outcome.guarantee))
+    show_prices(table, summary)
+    ac.terminal.console().print(table)
+
+
+def make_table(title: str) -> Table:
+    """An empty table of two columns."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column("what", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    return table
+
+
+def show_prices(table: Table, summary: dict[str, Any]) -> None:
+    """Add rows with the prices of earlier releases into the same file, and with the file."""
     if summary["earlier"]:
         prices = [f"({each['epsilon']:.6g}, {each['delta']:g})" for each in summary["earlier"]]
         table.add_row("released before", ", ".join(prices))
@@ -133,11 +167,10 @@ def print_outcome(experiment: Experiment | ReverseExperiment, outcome: Outcome, 
         table.add_row("all together", f"({total['epsilon']:.6g}, {total['delta']:g})-DP")
     if summary["out"]:
         table.add_row("results", summary["out"])
-    ac.terminal.console().print(table)
 
 
 def _print_diagnostics(found: Diagnostics, quiet: bool) -> None:
-    """What nobody paid for; beside a JSON object on stderr."""
+    """Print accuracies that were not paid for; on stderr if stdout holds a JSON object."""
     from rich.table import Table
 
     table = Table(show_header=False)
@@ -153,12 +186,12 @@ def _print_diagnostics(found: Diagnostics, quiet: bool) -> None:
     screen.print(table)
 
 
-def _unit(experiment: Experiment | ReverseExperiment) -> str:
+def _name_unit(experiment: Experiment | ReverseExperiment) -> str:
     if experiment.setting.mechanism == "noisy-sgd":
         return "times the clip"
     local = getattr(experiment.setting, "model", "central") != "central"
     return "votes" if not local or getattr(experiment.setting, "randomizer", "") == "shares" else "epsilon of a report"
 
 
-def _listed(run: ac.Composition) -> str:
+def _list_events(run: ac.Composition) -> str:
     return " + ".join(f"{count} {ac.terminal.short(event)}" for event, count in run) or "nothing"

@@ -2,7 +2,7 @@
 
 from mechanisms.experiment.labelling import Experiment, Setting
 from mechanisms.experiment.outcome import Diagnostics, Outcome
-from mechanisms.experiment.prediction import Prediction, PredictionSetting, predict
+from mechanisms.experiment.prediction import Prediction, PredictionSetting, Serving, predict
 from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "PredictionSetting",
     "ReverseExperiment",
     "ReverseSetting",
+    "Serving",
     "Setting",
     "predict",
 ]

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 import accountant as ac
 from mechanisms.budgets.journal import Journal
-from mechanisms.datasets import Dataset
 from mechanisms.exclusive import exclusive
-from mechanisms.experiment.outcome import Diagnostics, Once, Outcome, accuracy_of, accuracy_of_labels, accuracy_on
+from mechanisms.experiment.base import BaseExperiment
+from mechanisms.experiment.outcome import Diagnostics, Outcome
 from mechanisms.labelling import least_noise
 from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.pate import GNMax, LNMax
@@ -23,7 +20,7 @@ from mechanisms.private_knn import PrivateKNN
 from mechanisms.rounds import label_in_rounds
 from mechanisms.students.convolutional import ConvStudent
 from mechanisms.students.network import NetworkStudent, Student
-from mechanisms.validation import check_count, check_rate, nominal_count, require
+from mechanisms.validation import check_count, check_rate, require
 
 __all__ = ["MECHANISMS", "Diagnostics", "Experiment", "Outcome", "Setting"]
 
@@ -36,7 +33,7 @@ TEACHERS = ("logistic", "nearest")
 
 @dataclass(frozen=True)
 class Setting:
-    """What a person chooses; None leaves it to the size of the data.
+    """The options of an experiment; None chooses by the size of the data.
 
     Parameters
     ----------
@@ -44,34 +41,34 @@ class Setting:
     epsilon, delta : float
         The guarantee, for all rounds together.
     queries : int or None
-        Public points to ask about in each round. None: as many as leave the noise at a tenth of the neighbours, a
-        fifteenth of the teachers; at least six for every five classes.
+        Public points to ask about in each round. None: as many as the budget allows with noise of a tenth of the
+        neighbours, or a fifteenth of the teachers; at least six for every five classes.
     rounds : int
     max_labels : int or None
-        Most queries answered in a round; None is all of them. Below `queries` it needs screening to be of use.
+        Most queries answered in a round; None is all of them. A number below `queries` is of use with screening only.
     screening_ratio : float or None
-        Screening noise over vote noise; None switches screening off.
+        Standard deviation of the screening noise over that of the vote noise; None switches screening off.
     threshold : float or None
-        Votes that pass screening; None is 0.6 of the neighbours or teachers.
+        Votes needed to pass screening; None is 0.6 of the neighbours or teachers.
     neighbors : int or None
-        None: a class's share of a sample.
+        None: the expected number of records of a class in a sample.
     sampling_rate : float
-        Of Private-kNN's samples; NoisySGD's batches are a tenth of that.
+        Of Private-kNN's samples; batches of NoisySGD have a tenth of that rate.
     teachers : int or None
         None: one for every eight records.
     teacher : {"logistic", "nearest"}
-        Logistic regression, or the nearest record of the shard.
+        Logistic regression, or the label of the shard's nearest record.
     steps : int
         Of NoisySGD.
     features : str
         "raw", "standardised" or "hog", in the first round.
     student : {"network", "conv"}
     method : {"renyi", "tight", "auto"} or None
-        Route to the price, as for `accountant.epsilon`. None: "auto", but "renyi" with screening, where a tight price
-        takes long to calibrate to.
+        As for `accountant.epsilon`. None: "auto", but "renyi" with screening, as calibration by tight prices takes long
+        there.
     conversion : accountant.Conversion
     seed : int or None
-        None draws exact noise from the system, as a real release must.
+        None draws exact noise from system entropy, as a real release must.
     """
 
     mechanism: str
@@ -105,73 +102,36 @@ class Setting:
         check_rate(self.sampling_rate)
 
 
-class Experiment(Once):
-    """Everything fixed before the first release: the data, the mechanism with its noise, and the price.
+class Experiment(BaseExperiment):
+    """An experiment with votes of neighbours or teachers, or with noisy gradients.
 
-    Parameters
-    ----------
-    setting : Setting
-    private : Dataset
-        With labels, one for each record.
-    public : Dataset
-        Labels, if any, are used for nothing but diagnostics.
-    test : Dataset or None
-        Used for nothing but diagnostics.
-    n_classes : int or None
-        A public number. None takes what the format of the private records fixes; where it fixes nothing, the largest
-        label of all three, which is thereby released and not paid for.
-    nominal : int or None
-        Public number of private records, of which all defaults are made. None rounds their number to two digits, which
-        is thereby public.
-
-    Raises
-    ------
-    accountant.AccountantError
-        Data and setting do not go together, or no noise meets the target. Nothing has been spent.
+    Parameters, errors and attributes as for `BaseExperiment`; in addition:
 
     Attributes
     ----------
-    n_classes, nominal, queries : int
-    noise : float
-    planned : accountant.Composition
-    guarantee : accountant.Guarantee
-
-    Notes
-    -----
-    All of these are the same for neighbouring private records, where `n_classes` and `nominal` were given.
+    queries : int
+        Public points to ask about in each round.
     """
 
-    def __init__(
-        self,
-        setting: Setting,
-        private: Dataset,
-        public: Dataset,
-        test: Dataset | None = None,
-        n_classes: int | None = None,
-        nominal: int | None = None,
-    ) -> None:
-        self.n_classes = check_classes(private, public, test, n_classes)
-        widths = {each.features.shape[1] for each in (private, public, test) if each is not None}
-        if len(widths) > 1:
-            raise ac.ParameterError(f"records of {sorted(widths)} columns; accepted: the same for all data")
-        self.nominal = nominal_count(len(private)) if nominal is None else check_count("nominal", nominal, 1)
-        self.setting, self.private, self.public, self.test = setting, private, public, test
-        self.make_student = self._student_maker()
+    setting: Setting
+
+    def _plan(self) -> None:
+        setting = self.setting
+        self.make_student = self._choose_student()
         self.labeller: Voting | LinearNoisySGD
         plan: Callable[[float], ac.Composition]
         if setting.mechanism == "noisy-sgd":
-            self.queries, start = 0, 1.0
-            plan = self._training_plan
+            self.queries, start, plan = 0, 1.0, self._plan_training
         else:
-            self.queries, start = self._queries(), self._scale()
-            plan = partial(self._plan, self.queries)
+            self.queries, start = self._choose_queries(), self._scale()
+            plan = partial(self._plan_votes, self.queries)
         self.noise = least_noise(plan, setting.epsilon, setting.delta, start, **self._route())
         self.planned = plan(self.noise)
-        self.labeller = (
-            self._noisy_sgd(self.noise) if setting.mechanism == "noisy-sgd" else self._voting(self.noise, self.queries)
-        )
+        if setting.mechanism == "noisy-sgd":
+            self.labeller = self._make_noisy_sgd(self.noise)
+        else:
+            self.labeller = self._make_voting(self.noise, self.queries)
         self.guarantee = self._price(self.planned)
-        self._claim()  # a copy would run once more under the same guarantee
 
     @exclusive
     def run(
@@ -180,32 +140,30 @@ class Experiment(Once):
         progress: Callable[[int], object] | None = None,
         diagnostics: bool = False,
     ) -> Outcome:
-        """Spend the budget, once.
+        """Label the public points; can be called once, as it spends the whole budget.
 
         Parameters
         ----------
         journal, progress
             As for `label_in_rounds`.
         diagnostics : bool
-            Compute accuracies, too, which nobody paid for.
+            Compute accuracies too, which are not paid for.
 
         Raises
         ------
         UsageError
-            It was called before: the guarantee, fixed before the first release, covers one run.
+            It was called before: the guarantee covers one run.
         """
         self._begin()
-        labels = self.private.labels
-        assert labels is not None
         if isinstance(self.labeller, LinearNoisySGD):
-            model = self.labeller.fit(self.private.features, labels)
+            model = self.labeller.fit(self.private.features, self._labels)
             predictions = model.predict(self.public.features)
-            found = self._diagnostics(predictions, model.predict) if diagnostics else None
-            return self._outcome(predictions, predictions, 0, 0, model.spent_, found)
+            found = self._diagnose(predictions, model.predict) if diagnostics else None
+            return self._report(predictions, predictions, model.spent_, (0, 0), found)
         out = label_in_rounds(
             self.labeller,
             self.private.features,
-            labels,
+            self._labels,
             self.public.features,
             queries=self.queries,
             rounds=self.setting.rounds,
@@ -218,29 +176,12 @@ class Experiment(Once):
         predictions = out.student.predict(self.public.features)
         answered = sum(int(each.answered.sum()) for each in out.rounds)
         asked = self.setting.rounds * self.queries
-        found = self._diagnostics(out.labels, out.student.predict) if diagnostics else None
-        return self._outcome(out.labels, predictions, asked, answered, out.composition, found)
+        found = self._diagnose(out.labels, out.student.predict) if diagnostics else None
+        return self._report(out.labels, predictions, out.composition, (asked, answered), found)
 
-    def _outcome(
-        self,
-        labels: NDArray[np.int64],
-        predictions: NDArray[np.int64],
-        asked: int,
-        answered: int,
-        spent: ac.Composition,
-        diagnostics: Diagnostics | None,
-    ) -> Outcome:
-        price, plan = self.guarantee, self.planned
-        return Outcome(labels, predictions, asked, answered, price, plan, spent, self.noise, diagnostics)
+    # --- what follows from the setting and the nominal size of the data ----------------------------------------
 
-    def _diagnostics(self, labels: NDArray[np.int64], predict: Callable[[Any], NDArray[np.int64]]) -> Diagnostics:
-        private = self.private
-        nonprivate = accuracy_of(self.test, lambda: self.make_student().fit(private.features, private.labels))
-        return Diagnostics(accuracy_of_labels(labels, self.public), accuracy_on(self.test, predict), nonprivate)
-
-    # --- what is fixed from the setting and the nominal size of the data ---------------------------------------
-
-    def _student_maker(self) -> Callable[[], Student]:
+    def _choose_student(self) -> Callable[[], Student]:
         if self.setting.student == "network":
             return NetworkStudent
         if self.public.images is None:
@@ -256,7 +197,7 @@ class Experiment(Once):
         return ac.epsilon(run, self.setting.delta, **self._route())
 
     def _size(self) -> int:
-        """Neighbours or teachers: the most votes that a query can get."""
+        """Number of neighbours or teachers, which is the most votes that a query can get."""
         n, chosen = self.nominal, self.setting
         name = "neighbors" if chosen.mechanism == "private-knn" else "teachers"
         given: int | None = getattr(chosen, name)
@@ -264,24 +205,24 @@ class Experiment(Once):
             return check_count(name, given, 1, n)
         if name == "teachers":
             return max(n // 8, 1)
-        # rounding to two digits adds at most a twentieth, and there must not be more neighbours than records
+        # rounding to two digits adds at most 5 %; there must not be more neighbours than records
         return max(min(round(n * chosen.sampling_rate / self.n_classes), int(0.95 * n)), 1)
 
     def _scale(self) -> float:
-        """Noise that votes still stand out from: as a tenth of them for neighbours, a fifteenth for teachers."""
+        """Noise at which votes still decide: a tenth of the neighbours, or a fifteenth of the teachers."""
         return self._size() / (10 if self.setting.mechanism == "private-knn" else 15)
 
-    def _queries(self) -> int:
-        """Queries of a round."""
+    def _choose_queries(self) -> int:
+        """Number of queries of a round."""
         m, chosen = len(self.public), self.setting
         if chosen.queries is not None:
             return check_count("queries", chosen.queries, 1, m)
         fewest = min(math.ceil(1.2 * self.n_classes), m)
 
         def affordable(count: int) -> bool:
-            return self._price(self._plan(count, self._scale())).epsilon <= chosen.epsilon
+            return self._price(self._plan_votes(count, self._scale())).epsilon <= chosen.epsilon
 
-        # the largest count that is affordable: double, then bisect
+        # search the largest affordable count: double, then bisect
         low, high = fewest, fewest
         while high < m and affordable(high):
             low, high = high, min(2 * high, m)
@@ -292,7 +233,7 @@ class Experiment(Once):
             low, high = (middle, high) if affordable(middle) else (low, middle)
         return low
 
-    def _voting(self, noise: float, queries: int) -> Voting:
+    def _make_voting(self, noise: float, queries: int) -> Voting:
         """The mechanism with that noise on its votes."""
         chosen = self.setting
         screening = None if chosen.screening_ratio is None else chosen.screening_ratio * noise
@@ -308,36 +249,19 @@ class Experiment(Once):
         teacher = None if chosen.teacher == "logistic" else _nearest_record
         return (GNMax if chosen.mechanism == "gnmax" else LNMax)(self._size(), noise, teacher, **common)
 
-    def _plan(self, queries: int, noise: float) -> ac.Composition:
-        """What all rounds can spend."""
-        one = self._voting(noise, queries).planned(queries)
-        assert one is not None  # _voting always limits the labels
+    def _plan_votes(self, queries: int, noise: float) -> ac.Composition:
+        """The most that all rounds can spend."""
+        one = self._make_voting(noise, queries).planned(queries)
+        assert one is not None  # _make_voting always limits the labels
         return self.setting.rounds * one
 
-    def _training_plan(self, noise: float) -> ac.Composition:
-        return self._noisy_sgd(noise).planned
+    def _plan_training(self, noise: float) -> ac.Composition:
+        return self._make_noisy_sgd(noise).planned
 
-    def _noisy_sgd(self, noise: float) -> LinearNoisySGD:
+    def _make_noisy_sgd(self, noise: float) -> LinearNoisySGD:
         chosen = self.setting
         return LinearNoisySGD(noise, chosen.sampling_rate / 10, chosen.steps, n_classes=self.n_classes, rng=chosen.seed)
 
 
 def _nearest_record() -> Any:
     return require("sklearn.neighbors").KNeighborsClassifier(1)
-
-
-def check_classes(private: Dataset, public: Dataset, test: Dataset | None, n_classes: int | None) -> int:
-    """The number of classes: as given, as the format fixes it, or the largest label plus 1.
-
-    Raises
-    ------
-    accountant.ParameterError
-        Private records have no labels, some records have label sets, or a label lies outside the classes.
-    """
-    known = [each.labels for each in (private, public, test) if each is not None and each.labels is not None]
-    if private.labels is None or any(labels.ndim != 1 for labels in known):
-        accepted = "one label for each record (label sets: mx.PrivateKNN, mx.ReverseKNN)"
-        raise ac.ParameterError(f"{private.name}: accepted: {accepted}")
-    if n_classes is None:
-        return max(private.classes or 0, *(int(labels.max()) + 1 for labels in known))
-    return check_count("classes", n_classes, int(private.labels.max()) + 1)

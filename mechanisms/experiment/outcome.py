@@ -1,4 +1,4 @@
-"""What a labelling experiment gives: what was paid for, and apart from it what only its operator may see."""
+"""The results of a labelling experiment: what was paid for, and separately what only the operator may see."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.datasets import Dataset
-from mechanisms.exclusive import Exclusive, UsageError
 
-__all__ = ["Diagnostics", "Once", "Outcome", "accuracy_of", "accuracy_of_labels", "accuracy_on"]
+__all__ = ["Diagnostics", "Outcome", "compare_labels", "score", "score_trained"]
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Figures that were not paid for: for the operator's eyes only, never to be published or stored with results.
+    """Accuracies that were not paid for: the operator alone may see them; never publish or store them with results.
 
-    They depend on private records, or on test records that nobody promised anything for. Each is None where the truth
-    is not known.
+    They depend on private records, or on test records that no guarantee covers. Each is None where the truth is not
+    known.
 
     Attributes
     ----------
     label_accuracy : float or None
-        Share of released labels that are the public points' own.
+        Share of released labels that agree with the public points' own labels.
     student_accuracy : float or None
         Of the student, on the test records.
     nonprivate_accuracy : float or None
-        On the test records, of a student that learnt the private records' true labels.
+        On the test records, of a student trained on the private records with their true labels.
     noiseless_accuracy : float or None
-        On the test records, of a student that learnt the same counts without noise (reverse k-NN alone).
+        On the test records, of a student trained on labels from the same counts without noise (reverse k-NN only).
     bytes_per_client : float or None
-        Sent by a client, on average, over all rounds (reverse k-NN alone).
+        Sent by a client, on average, over all rounds (reverse k-NN only).
     """
 
     label_accuracy: float | None = None
@@ -46,7 +45,7 @@ class Diagnostics:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What an experiment gave. All but `diagnostics` was paid for, or is public.
+    """What an experiment released. All but `diagnostics` was paid for, or is public.
 
     Attributes
     ----------
@@ -63,7 +62,7 @@ class Outcome:
     noise : float
         Calibrated noise of a vote (of a step, in units of the clip, for NoisySGD).
     diagnostics : Diagnostics or None
-        Not paid for, for the operator alone; None unless it was asked for.
+        Not paid for: for the operator alone. None unless asked for.
     """
 
     labels: NDArray[np.int64]
@@ -77,36 +76,25 @@ class Outcome:
     diagnostics: Diagnostics | None = None
 
 
-class Once(Exclusive):
-    """An experiment: its guarantee covers one run, by one process."""
-
-    def _begin(self) -> None:
-        """Refuse another run, which would release again under the same guarantee."""
-        if "_begun" in self.__dict__:
-            name = type(self).__name__
-            raise UsageError(f"{name}.run was called before; accepted: a new {name}, with a guarantee of its own")
-        self._begun = True
-
-
-def accuracy_of_labels(labels: NDArray[np.int64], public: Dataset) -> float | None:
-    """Share of released labels that are right; None where there are none, or where the truth is not known."""
+def compare_labels(labels: NDArray[np.int64], public: Dataset) -> float | None:
+    """Share of released labels that are right; None if there are none, or if the truth is not known."""
     chosen = labels >= 0
     if public.labels is None or not chosen.any():
         return None
     return float(np.mean(labels[chosen] == public.labels[chosen]))
 
 
-def accuracy_on(test: Dataset | None, predict: Callable[[Any], NDArray[np.int64]]) -> float | None:
-    """Share of test records that `predict` labels as they are; None without labelled test records."""
+def score(test: Dataset | None, predict: Callable[[Any], NDArray[np.int64]]) -> float | None:
+    """Share of test records that `predict` labels rightly; None without labelled test records."""
     if test is None or test.labels is None:
         return None
     return float(np.mean(predict(test.features) == test.labels))
 
 
-def accuracy_of(test: Dataset | None, train: Callable[[], Any]) -> float | None:
-    """Accuracy on the test records of a student that is trained for comparison; None where it cannot be trained.
+def score_trained(test: Dataset | None, train: Callable[[], Any]) -> float | None:
+    """Accuracy on the test records of a student that is trained for comparison; None if the training fails.
 
-    That one fails must not cost the results, which have been paid for.
+    An exception here must not lose the results, which have been paid for.
     """
     if test is None or test.labels is None:
         return None
@@ -114,4 +102,4 @@ def accuracy_of(test: Dataset | None, train: Callable[[], Any]) -> float | None:
         predict = train().predict
     except Exception:
         return None
-    return accuracy_on(test, predict)
+    return score(test, predict)

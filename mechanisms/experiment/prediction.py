@@ -1,4 +1,4 @@
-"""An Ind-KNN experiment: parameters fit to a budget and to public points, then one answer after the other."""
+"""An Ind-KNN experiment: parameters chosen by the budget and public points, then one answer after the other."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from mechanisms.datasets import Dataset
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.validation import check_count, check_real, nominal_count
 
-__all__ = ["Prediction", "PredictionSetting", "completed", "predict"]
+__all__ = ["Prediction", "PredictionSetting", "Serving", "complete_setting", "predict"]
 
 DEFAULTS: dict[str, Any] = {"selectivity": 0.05, "count_share": 3.0, "kernel": "cosine", "bandwidth": math.exp(1.5)}
 
-KEPT = ("threshold", "vote_sigma", "kernel", "bandwidth")
-"""What a settled store decides where the user does not; the noise of counts as well."""
+STORE_DECIDES = ("threshold", "vote_sigma", "kernel", "bandwidth")
+"""Values that a settled store decides if the user does not; it decides the noise of counts, too."""
 
-LOOKED_AT = 1000
-"""Public points that the default threshold is learnt from."""
+THRESHOLD_POINTS = 1000
+"""About how many public points the default threshold is computed from."""
 
 
 @dataclass(frozen=True)
 class PredictionSetting:
-    """What a person chooses; None leaves it to what a store was settled with, or to public data and the budget.
+    """The options of an experiment; None takes what the store was settled with, or chooses by public data and budget.
 
     Parameters
     ----------
     epsilon, delta : float
         The guarantee for the whole interaction.
     queries : int or None
-        Public points that are asked, in order; None asks all. Noise is planned for so many; the budget is what limits.
+        Public points to ask about, in order; None asks all. The noise is chosen for so many; the budget is the limit.
     selectivity : float or None
-        Share of the other public points that a query is similar to, on average, by which the default threshold is
-        chosen; (0, 1). None: 0.05.
+        In (0, 1). The default threshold is chosen so that a public point is similar to this share of the others. None:
+        0.05.
     threshold : float or None
-        Least kernel.
+        Smallest kernel at which two points are similar.
     vote_sigma : float or None
-        None: what lets a typical record pay for its votes with half its budget, ``sqrt(T E[f^2]/(n B))``, f being the
-        kernel of similar points among the public ones, and n a public, nominal number of records.
+        None: ``sqrt(T E[f^2]/(n B))``, at which a typical record pays for its votes with half its budget B. T is the
+        number of queries, f the kernel of two similar public points, and n the public number of records.
     count_share : float or None
         As for `IndividualKNN.for_budget`. None: 3.
     kernel : {"cosine", "rbf"} or None
@@ -55,7 +55,7 @@ class PredictionSetting:
     hashing : (int, int) or None
     reuse : bool
     seed : int or None
-        None draws exact noise from the system, as a real service must.
+        None draws exact noise from system entropy, as a real service must.
     """
 
     epsilon: float
@@ -75,22 +75,22 @@ class PredictionSetting:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What an experiment gave. `labels` was paid for; `accuracy` and `spent` are for the operator's eyes only.
+    """The results of an experiment. `labels` was paid for; `accuracy` and `spent` are for the operator alone.
 
     Attributes
     ----------
     labels : int array of shape (m,)
         One for each query; every query is answered.
     kept : int
-        How many of them an interrupted start of the same run had answered.
+        Number of them that an interrupted run of the same name had answered before.
     accuracy : float or None
-        Where the truth is known. For the operator's eyes only, unless the truth is public.
+        None if the truth is not known. For the operator alone, unless the truth is public.
     spent : float array of shape (n,)
-        Share of its budget that every private record has spent. For the operator's eyes only: it depends on private
-        data, and nobody paid for it.
+        Share of its budget that every private record has spent. For the operator alone: it depends on private data and
+        was not paid for.
     guarantee : accountant.Guarantee
     setting : PredictionSetting
-        With all that was left open.
+        With all values that were chosen.
     model : IndividualKNN
     """
 
@@ -103,17 +103,34 @@ class Prediction:
     model: IndividualKNN
 
 
+@dataclass(frozen=True, eq=False)
+class Serving:
+    """Where budgets and answers are kept, and who hears of the progress.
+
+    Parameters
+    ----------
+    store : BudgetStore or None
+        As for `IndividualKNN`. A store that was settled before decides the values that the setting leaves open.
+    ids : sequence of str, "digest" or None
+        As for `IndividualKNN.fit`; needed with a store.
+    run, progress
+        As for `IndividualKNN.predict`.
+    """
+
+    store: BudgetStore | None = None
+    ids: Sequence[str] | str | None = None
+    run: str | None = None
+    progress: Callable[[int], object] | None = None
+
+
 def predict(
     setting: PredictionSetting,
     private: Dataset,
     public: Dataset,
     *,
     n_classes: int | None = None,
-    ids: Sequence[str] | str | None = None,
     nominal: int | None = None,
-    store: BudgetStore | None = None,
-    progress: Callable[[int], object] | None = None,
-    run: str | None = None,
+    serving: Serving | None = None,
 ) -> Prediction:
     """Label public points one by one.
 
@@ -122,14 +139,11 @@ def predict(
     setting : PredictionSetting
     private, public : Dataset
     n_classes : int or None
-        None takes it from private labels, which tells the largest label that occurs.
-    ids : sequence of str, "digest" or None
-        As for `IndividualKNN.fit`; needed with a store.
+        None takes it from the private labels, which reveals the largest label that occurs.
     nominal : int or None
         Public number of private records, for the default noise; None rounds their number to two digits.
-    store, progress, run
-        As for `IndividualKNN` and its `predict`. A store that is settled already gives the values that `setting` leaves
-        open.
+    serving : Serving or None
+        None keeps nothing after the call.
 
     Raises
     ------
@@ -138,10 +152,12 @@ def predict(
     """
     if private.labels is None or private.labels.ndim != 1:
         raise ac.ParameterError(f"{private.name}: accepted: one label for each record")
+    serving = Serving() if serving is None else serving
+    store = serving.store
     count = len(public) if setting.queries is None else check_count("queries", setting.queries, 1, len(public))
     settled = None if store is None or not hasattr(store, "settings") else store.settings()
     records = nominal_count(len(private)) if nominal is None else check_count("nominal", nominal, 1)
-    chosen = completed(setting, count, records, public, settled)
+    chosen = complete_setting(setting, count, records, public, settled)
     names = ("threshold", "vote_sigma", "kernel", "bandwidth", "hashing", "reuse")
     model = IndividualKNN(
         _budget(setting, settled),
@@ -152,26 +168,27 @@ def predict(
         store=store,
     )
     guarantee = model.guarantee(setting.delta, setting.conversion)
-    labels = model.fit(private.features, private.labels, ids).predict(public.features[:count], progress, run)
+    model.fit(private.features, private.labels, serving.ids)
+    labels = model.predict(public.features[:count], serving.progress, serving.run)
     accuracy = None if public.labels is None else float(np.mean(labels == public.labels[:count]))
     spent = 1 - model.budgets_ / model.budget
     return Prediction(labels, model.kept_, accuracy, spent, guarantee, chosen, model)
 
 
-def completed(
+def complete_setting(
     setting: PredictionSetting,
     queries: int,
     records: int,
     public: Dataset,
     settled: Mapping[str, Any] | None = None,
 ) -> PredictionSetting:
-    """The setting with threshold and noise, for so many queries and private records; public points decide.
+    """The setting with threshold and noise chosen by public points, for so many queries and private records.
 
     Parameters
     ----------
     setting : PredictionSetting
     queries, records : int
-        Both public: a nominal number of records, not the exact one, where that is private.
+        Both public: if the number of records is private, a nominal one.
     public : Dataset
     settled : mapping, optional
         What a store was settled with; it decides what the setting leaves open.
@@ -182,27 +199,28 @@ def completed(
         Data and setting do not go together, or no budget meets the target.
     """
     given = {name: value for name, value in asdict(setting).items() if value is not None}
-    fixed = {} if settled is None else {name: settled[name] for name in KEPT if name in settled}
-    if setting.selectivity is not None:  # asked for by the user, so that it decides, and the store may refuse
+    fixed = {} if settled is None else {name: settled[name] for name in STORE_DECIDES if name in settled}
+    if setting.selectivity is not None:  # the user's choice; a store with another threshold refuses it
         fixed.pop("threshold", None)
     whole = PredictionSetting(**{**DEFAULTS, **fixed, **given, "queries": queries})
     share = check_real("selectivity", whole.selectivity, "(0, 1)", lambda value: 0 < value < 1)
     budget = _budget(setting, settled)
     threshold, vote_sigma = whole.threshold, whole.vote_sigma
     if threshold is None or vote_sigma is None:
-        kernels = public_kernels(whole, public)
+        kernels = _compute_kernels(whole, public)
         if threshold is None:
             threshold = float(np.clip(np.quantile(kernels, 1 - share), 0, 1))
         if vote_sigma is None:
             similar = kernels[kernels >= threshold]
             square = float(np.mean(similar**2)) if len(similar) else 1.0
-            # a record similar to a share p of T queries pays p T E[f^2]/(2 s2^2 p n), so p does not matter
+            # a record that is similar to a share p of T queries votes p T times with noise sigma sqrt(p n), which costs
+            # p T E[f^2] / (2 sigma^2 p n): p cancels
             vote_sigma = math.sqrt(queries * max(square, 1e-12) / (records * budget))
     return replace(whole, threshold=threshold, vote_sigma=vote_sigma)
 
 
 def _budget(setting: PredictionSetting, settled: Mapping[str, Any] | None) -> float:
-    """B for the target; the store's own where the two differ by rounding alone, and it keeps the target."""
+    """B for the target, or the store's B if the two differ only by rounding and it meets the target."""
     budget = ac.IndividualFilter.budget_for(setting.epsilon, setting.delta, setting.conversion)
     held = budget if settled is None else float(settled.get("budget", budget))
     if held != budget and abs(held - budget) <= 1e-6 * budget:
@@ -212,7 +230,7 @@ def _budget(setting: PredictionSetting, settled: Mapping[str, Any] | None) -> fl
 
 
 def _count_sigma(chosen: PredictionSetting, settled: Mapping[str, Any] | None, free: bool) -> float:
-    """Noise of counts: by the plan, or the store's if nobody chose the plan's share."""
+    """Noise of counts: the store's, if it has one and the user chose no share (`free`); else by `count_share`."""
     if free and settled is not None and "count_sigma" in settled:
         return float(settled["count_sigma"])
     assert chosen.queries is not None
@@ -222,9 +240,9 @@ def _count_sigma(chosen: PredictionSetting, settled: Mapping[str, Any] | None, f
     return float(planned.count_sigma)
 
 
-def public_kernels(setting: PredictionSetting, public: Dataset) -> NDArray[np.float64]:
-    """The kernel of every pair of some public points; it sees no private record."""
-    points = public.features[:: max(len(public) // LOOKED_AT, 1)].astype(float)
+def _compute_kernels(setting: PredictionSetting, public: Dataset) -> NDArray[np.float64]:
+    """The kernel of every pair among about 1000 public points; private records are not used."""
+    points = public.features[:: max(len(public) // THRESHOLD_POINTS, 1)].astype(float)
     if len(points) < 2:
         raise ac.ParameterError(f"{public.name}: one public point; accepted: several, or threshold and vote_sigma")
     if setting.kernel == "cosine":

@@ -1,4 +1,4 @@
-"""Public prices that spread records over queries."""
+"""Public prices of queries that spread records evenly over them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from mechanisms.validation import check_count, check_features
 __all__ = ["balanced_prices"]
 
 COOLING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
-"""Temperatures in units of the mean excess of squared distances over the least, over the square root of s."""
+"""Temperatures, in units of the mean excess of a squared distance over the least one of its point, divided by sqrt(s),
+where s is the number of queries."""
 
-MOST = 20_000
-"""Public points that prices are learnt on; a random choice of them where there are more."""
+MOST_POINTS = 20_000
+"""Most public points that prices are computed from; of more, a random sample is taken."""
 
 
 def balanced_prices(public: object, queries: object, passes: int = 30, seed: int = 0) -> NDArray[np.float64]:
-    """A price for each query at which about equally many public points prefer each.
+    """A price for each query, such that about equally many public points prefer each query.
 
-    A point prefers the query with the least ``|x - q|^2 + price(q)``. The prices are those of the optimal transport of
-    the public points to the queries, in equal shares, with entropy at a falling temperature (Cuturi 2013). Each private
-    record then chooses by itself, so that one of them still moves at most 2kr counts; balancing the records themselves
-    (reverse-knn, App. C) would let one record move the votes of others.
+    A point x prefers the query q with the least ``|x - q|^2 + price(q)``. The prices are the dual variables of optimal
+    transport of the public points to the queries in equal shares, with entropy at falling temperatures (Cuturi 2013).
+    A private record then chooses by itself, so that replacing it still changes at most 2 k r counts. To balance the
+    private records themselves (Wang et al. 2022, App. C) would let one record change the votes of others.
 
     Parameters
     ----------
     public : array of shape (m, d)
     queries : array of shape (s, d)
     passes : int
-        At each temperature.
+        Iterations at each temperature.
     seed : int
-        Of the choice of public points, where there are more than 20 000.
+        Of the sample of public points, if there are more than 20 000.
 
     Returns
     -------
@@ -47,8 +48,8 @@ def balanced_prices(public: object, queries: object, passes: int = 30, seed: int
     if len(points) == 0 or len(centres) == 0 or points.shape[1] != centres.shape[1]:
         raise ac.ParameterError(f"public {points.shape}, queries {centres.shape}; accepted: (m, d), (s, d), m, s >= 1")
     check_count("passes", passes, 1)
-    if len(points) > MOST:
-        points = points[np.random.default_rng(seed).choice(len(points), MOST, replace=False)]
+    if len(points) > MOST_POINTS:
+        points = points[np.random.default_rng(seed).choice(len(points), MOST_POINTS, replace=False)]
     wide, others = points.astype(float), centres.astype(float)
     costs = np.maximum((wide**2).sum(axis=1)[:, None] - 2 * wide @ others.T + (others**2).sum(axis=1), 0.0)
     costs -= costs.min(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""A client of reverse k-NN: it holds records, and what leaves it is bytes."""
+"""A client of reverse k-NN: it holds records and answers the setups of a server."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ MODELS = {
     "local": ("randomized-response", "collision", "separation"),
     "shuffle": ("randomized-response", "collision", "separation", "shares"),
 }
-"""Protocols that a client of each model takes part in."""
+"""Protocols of each trust model."""
 
-BEYOND = 2**62
-"""What larger labels are taken for: no round has so many classes."""
+LARGEST_LABEL = 2**62
+"""Larger labels are replaced by this one, which is no class of any round; they might not fit into 64 bits."""
 
 
 class Client(Exclusive):
-    """Holds records and answers setups; what leaves it is bytes.
+    """Holds records and answers setups; both are exchanged as bytes.
 
-    Whether a setup is answered depends on the options below and on what was answered before, never on a record or a
-    label, so that no server learns anything from a refusal. It trusts no server with the price either: it prices every
-    round by itself, and refuses before anything is charged or drawn what would bring the total above its own target.
+    Whether a setup is answered depends on the options below and on earlier answers, never on a record or a label, so
+    that a refusal tells a server nothing. The client prices every round by itself. It refuses a round that would bring
+    the total above its own target before anything is charged or drawn.
 
     Parameters
     ----------
     X : array of shape (n, d)
         n and d are public.
     y : array of shape (n,), labels from 0; or (n, c), zeros and ones, with the same number of ones in each row
-        A label that is none of a round's classes counts as the lowest class that its record does not have.
+        A label that is not among a round's classes counts as the lowest class that its record does not have.
     client : int
         Its identifier, from 1 and below 2^64.
     model : {"central", "local", "shuffle"}
-        Whom it trusts: it refuses setups of another model, so that no server can talk it into sending bare counts.
+        Setups of other models are refused, so that no server can obtain exact counts against the client's will.
     max_epsilon : float or None
-        Most that one record's reports may cost over all rounds and sessions: seen by themselves in the local model,
-        shuffled in the shuffle model. Must be given there; None in the central model, where the server adds the noise.
+        Upper bound for the epsilon of a record's reports over all rounds and sessions, in the shuffle model after
+        shuffling. Required in the local and shuffle models; None in the central model, where the server adds the noise.
     rng : Generator, int, Randomness or None
-        None draws from the system, as real reports must. Anything else is for experiments only.
+        None draws from system entropy, as real reports must. Anything else is for experiments only.
     ids : integer array of shape (n,), optional
-        With a seed: what a record's report draws then depends on the seed, the round and its identifier alone, and
-        not on who holds it. It is the same in every session: for experiments only.
+        Only with a seed, for experiments: what a record's report draws then depends on the seed, the round and its
+        identifier alone, not on which client holds it; it is the same in every session.
     delta : float
         Of the target; above 0 in the shuffle model.
     crowd : int or None
-        Fewest users, this one among them, whose reports the shuffler passes on together; shuffle model alone, which
-        needs it. The shuffler is trusted to keep to it.
+        Fewest users, this one among them, whose reports the shuffler passes on together. Required in the shuffle model,
+        None in the others. The client trusts the shuffler in this.
     n_classes : int or None
         Public number of classes: rounds of another number are refused. None answers any.
     n_labels : int
         r, the labels that each record has; public.
     ledger : str, Path, Ledger, MemoryLedger or None
-        Remembers answers and charges. Must be given in the local and shuffle models, except with a seed: a path, so
-        that no restart forgets, or a `MemoryLedger`. One ledger for one set of records.
+        Remembers answers and charges. Required in the local and shuffle models, except with a seed: a path, so that a
+        restart forgets nothing, or a `MemoryLedger`. Use one ledger for one set of records.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class Client(Exclusive):
             raise ac.ParameterError(f"y holds {self._labels.shape[1]} labels a record; accepted: n_labels = {n_labels}")
         self._ids = _check_ids(ids, rng, len(self._records))
         self._seed = rng
-        # counts draw nothing: a client of the central model needs no exact sampler
+        # exact counts draw nothing: a client of the central model needs no source of noise
         self._source = None if model == "central" else as_randomness(rng)
         if ledger is None and self._source is not None and not self._source.repeatable:
             raise ac.ParameterError("ledger = None without a seed; accepted: a path, a Ledger, or a MemoryLedger")
@@ -111,27 +111,28 @@ class Client(Exclusive):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Records and columns that it holds."""
+        """Numbers of records and of columns."""
         return len(self._records), self._records.shape[1]
 
     @property
     def spent_(self) -> ac.Composition:
-        """What each record's reports have cost, over all that the ledger remembers; charged before they leave.
+        """What each record's reports have cost so far, by the ledger.
 
-        Counts of the central model cost nothing here: the server adds the noise.
+        Counts of the central model cost nothing here, as the server adds the noise.
         """
         return self._ledger.spent()
 
     @exclusive
     def answer(self, message: bytes) -> bytes:
-        """The answer to a server's setup. Every round is answered once: a second answer would cost a second time.
+        """The answer to a server's setup; it is charged before anything is drawn.
 
-        An answer that was charged and then lost, with the process or on its way, is not given again.
+        Every round is answered once, as a second answer would cost a second time. An answer that was charged and then
+        lost is not given again.
 
         Raises
         ------
         MessageError
-            Not a setup that this client can answer, or one that it already has. Nothing was spent.
+            Not a setup that this client can answer, or one that it has answered before. Nothing was spent.
         LedgerError
             The ledger cannot be used. Nothing was drawn.
         """
@@ -141,21 +142,21 @@ class Client(Exclusive):
         charge = None
         if setup.protocol != "counts":
             charge = Charge.of(setup, self._crowd)
-            # alone before the ledger is asked: a setup that can never be answered leaves no trace
+            # checked by itself first: a setup that can never be answered changes nothing in the ledger
             assert self._target is not None
             self._target.check(1 * charge.event)
         protocol = None if charge is None else protocol_of(setup)
         self._ledger.charge(opened.session, opened.round, charge, self._target)
         entries = setup.entries(self._records, labels_within(self._labels, setup.n_classes))
         if protocol is None:
-            counts = np.bincount(entries.ravel(), minlength=setup.domain).reshape(setup.shape)
+            counts = np.bincount(entries.ravel(), minlength=setup.size.domain).reshape(setup.shape)
             kind, payload = Kind.COUNTS, ClientCounts(counts, len(self._records)).pack()
         else:
             kind, payload = Kind.REPORTS, self._reports(protocol, entries, opened.round).pack()
         return Message(kind, opened.round, opened.session, self._client, payload, digest_of(message)).pack()
 
     def _check(self, setup: RoundSetup) -> None:
-        """Refuse what this client's options do not allow; sees neither records nor labels."""
+        """Refuse what this client's options do not allow, whatever its records and labels are."""
         if setup.protocol not in MODELS[self._model]:
             accepted = ", ".join(MODELS[self._model])
             raise UnsuitableMessage(f"protocol {setup.protocol} in the {self._model} model; accepted: {accepted}")
@@ -179,7 +180,7 @@ class Client(Exclusive):
 
 
 def _check_target(model: str, max_epsilon: float | None, delta: float, crowd: int | None) -> tuple[Target | None, int]:
-    """What a client of that model may spend, and among how many users."""
+    """The target of a client, None in the central model, and the size of its crowd, 0 without a shuffler."""
     if model == "central":
         for name, value, none in (("max_epsilon", max_epsilon, None), ("delta", delta, 0.0), ("crowd", crowd, None)):
             if value != none:
@@ -214,10 +215,10 @@ def _check_ids(ids: object, rng: object, n: int) -> NDArray[np.int64] | None:
 
 
 def labels_within(labels: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
-    """Labels (n, r) of which each is one of the classes; r of them are still different in every row.
+    """Labels (n, r) with every label above the classes replaced, so that each row still has r different ones.
 
-    What is not a class becomes the lowest class that its record does not have. Which one hardly matters: it is a
-    function of that record alone, as votes have to be. `n_classes` is at least r.
+    The replacement is the lowest class that the record does not have. Any rule would do that depends on this record
+    alone, as votes must. `n_classes` is at least r.
     """
     outside = labels >= n_classes
     if labels.shape[1] == 1:
@@ -232,7 +233,7 @@ def labels_within(labels: NDArray[np.int64], n_classes: int) -> NDArray[np.int64
 
 
 def label_sets(y: object, n: int) -> NDArray[np.int64]:
-    """Labels (n, r) in rising order from labels (n,), or from zeros and ones (n, c) with r ones in each row."""
+    """Labels (n, r), ascending in each row, from labels (n,) or from zeros and ones (n, c) with r ones in each row."""
     labels = np.asarray(y)
     if labels.ndim not in (1, 2) or len(labels) != n or labels.size == 0:
         raise ac.ParameterError(f"y has shape {labels.shape}; accepted: ({n},) or ({n}, c), and at least one record")
@@ -241,10 +242,10 @@ def label_sets(y: object, n: int) -> NDArray[np.int64]:
     if labels.min() < 0:
         raise ac.ParameterError(f"y holds the label {labels.min()}; accepted: 0..c-1")
     if labels.ndim == 1:
-        beyond = labels >= BEYOND  # as an integer of 64 bits it could be any label
-        return np.where(beyond, BEYOND, np.where(beyond, 0, labels).astype(np.int64))[:, None]
+        beyond = labels >= LARGEST_LABEL
+        return np.where(beyond, LARGEST_LABEL, np.where(beyond, 0, labels).astype(np.int64))[:, None]
     ones = labels.sum(axis=1)
     if not np.isin(labels, (0, 1)).all() or ones.min() != ones.max() or ones[0] == 0:
-        # reverse-knn, Def. 4: a record with more labels than others would count for more than is priced
+        # Wang et al. 2022, Def. 4: a record with more labels than the others would add to more counts than are priced
         raise ac.ParameterError("y holds label sets of different sizes; accepted: zeros and ones, as many in each row")
     return np.nonzero(labels)[1].reshape(n, int(ones[0]))

@@ -1,40 +1,43 @@
-"""What a client or a shuffler has answered and spent: on disk, or in memory where a restart may forget it."""
+"""What a client or a shuffler has answered and spent, on disk or in memory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 import accountant as ac
-from mechanisms.budgets.sqlite import Database
+from mechanisms.budgets.sqlite import Database, FileKind, RunStatement
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.federation.messages import DuplicateMessage, LateMessage
 from mechanisms.federation.targets import Charge, Target, total_price
 
 __all__ = ["AnyLedger", "Ledger", "LedgerError", "MemoryLedger", "as_ledger"]
 
-_MARK = 0x526B4E4C
-"""SQLite's application id of a ledger: other databases are left alone."""
-
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS answers (session BLOB, round INTEGER, epsilon REAL NOT NULL, "
-    "PRIMARY KEY (session, round))",
-    "CREATE TABLE IF NOT EXISTS charges (session BLOB, round INTEGER, charge TEXT NOT NULL, "
-    "PRIMARY KEY (session, round))",
-)
-
-WAIT = 60.0
-"""Seconds for which another process may hold the file."""
+LEDGER_WAIT = 60.0
+"""Seconds that a process waits for others."""
 
 
 class LedgerError(ac.AccountantError, ValueError):
     """A ledger that cannot be used; the message names the file."""
 
 
+LEDGER = FileKind(
+    "a ledger",
+    0x526B4E4C,
+    (
+        "CREATE TABLE IF NOT EXISTS answers (session BLOB, round INTEGER, epsilon REAL NOT NULL, "
+        "PRIMARY KEY (session, round))",
+        "CREATE TABLE IF NOT EXISTS charges (session BLOB, round INTEGER, charge TEXT NOT NULL, "
+        "PRIMARY KEY (session, round))",
+    ),
+    LedgerError,
+)
+
+
 class AnyLedger(Protocol):
-    """Remembers which rounds were answered and what they cost a record."""
+    """Remembers which rounds were answered, and what they cost a record."""
 
     def charge(self, session: bytes, round: int, charge: Charge | None, target: Target | None) -> None:
         """Record one answer before it is drawn.
@@ -44,14 +47,14 @@ class AnyLedger(Protocol):
         session : bytes
         round : int
         charge : Charge or None
-            What it costs a record; None for bare counts, which cost nothing here.
+            What it costs a record; None for exact counts, for which the server pays.
         target : Target or None
-            Most that all answers together may cost.
+            Upper bound for the cost of all answers together.
 
         Raises
         ------
         MessageError
-            The round or a later one was answered before, or the target would be passed. Nothing has changed.
+            The round or a later one was answered before, or the target would be exceeded. Nothing has changed.
         """
         ...
 
@@ -61,12 +64,12 @@ class AnyLedger(Protocol):
 
 
 class Ledger:
-    """An SQLite file with a row for every answer. Rows are never changed, and none is ever removed.
+    """An SQLite file with a row for every answer; rows are never changed or removed.
 
-    It holds what servers asked and nothing of the records. Any number of clients of the same records may use it, in
-    any number of processes. A row is on disk before `charge` returns; an answer that is lost after that stays charged,
-    and is never given again. A file that was put back from an older copy forgets; `mechanisms.budgets.sqlite` says when
-    that is noticed. This object notices it also where all that lies beside the file is gone, too.
+    It holds what servers asked, and nothing about the records. Any number of clients of the same records may use it, in
+    any number of processes. A row is on disk before `charge` returns; an answer that is lost after that stays charged
+    and is never given again. A file that was replaced by an older copy is refused by its generation file
+    (`mechanisms.budgets.sqlite`); while this object exists, it notices the same even without that file.
 
     Parameters
     ----------
@@ -86,10 +89,10 @@ class Ledger:
             The file is not a ledger, or cannot be written.
         """
 
-        def add(run: Callable[..., Iterable[tuple[object, ...]]]) -> None:
+        def add(run: RunStatement) -> None:
             values = {"session": session, "round": round}
             ((last,),) = run("SELECT coalesce(max(round), 0) FROM answers WHERE session = :session", values)
-            _refuse_again(round, int(str(last)))
+            _refuse_again(round, last)
             alone = 0.0
             if charge is not None:
                 if target is not None:
@@ -101,49 +104,48 @@ class Ledger:
         self._run(add, changes=1)
 
     def spent(self) -> ac.Composition:
-        """As for `AnyLedger`; nothing where there is no file yet."""
+        """As for `AnyLedger`; an empty composition while there is no file yet."""
         if self._seen is None and not self.path.exists():
             return ac.Composition()
         found: list[ac.Composition] = []
         self._run(lambda run: found.append(_composition(run)))
         return found[0]
 
-    def _run(self, work: Callable[[Callable[..., Iterable[tuple[object, ...]]]], None], changes: int = 0) -> None:
-        """One transaction. The file is opened for it alone: no process keeps what another one changes."""
-        database = Database(self.path, _MARK, _TABLES, self._refused, "a ledger", WAIT)
+    def _run(self, work: Callable[[RunStatement], None], changes: int = 0) -> None:
+        """One transaction; the file is opened for it alone, so that no process holds it in between."""
+        database = Database(self.path, LEDGER, LEDGER_WAIT)
         try:
             with database.transaction() as run:
-                seen = self._looked(run)
+                seen = self._generation(database, run)
                 work(run)
             self._seen = seen[0], seen[1] + changes
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise self._refused(f"a charge that cannot be read ({error}); accepted: a ledger, or a new file") from None
+            raise database.refuse(
+                f"a charge that cannot be read ({error}); accepted: a ledger, or a new file"
+            ) from None
         finally:
             database.close()
 
-    def _looked(self, run: Callable[..., Iterable[tuple[object, ...]]]) -> tuple[str, int]:
-        """Identity and generation of the file, if it is the one that was here before and no older."""
+    def _generation(self, database: Database, run: RunStatement) -> tuple[str, int]:
+        """Identity and generation of the file; refused if it is another file than before, or an older copy."""
         ((identity, number),) = run("SELECT identity, number FROM generation")
-        found = str(identity), int(str(number))
+        found = identity, number
         if self._seen is not None and (found[0] != self._seen[0] or found[1] < self._seen[1]):
-            raise self._refused(
-                "it was taken away or put back from an older copy while it was in use, and forgets what was spent; "
+            raise database.refuse(
+                "it was removed or replaced by an older copy while it was in use, and lacks what was spent since; "
                 "accepted: the latest one"
             )
         return found
 
-    def _refused(self, what: str) -> LedgerError:
-        return LedgerError(f"{self.path}: {what}")
-
 
 class MemoryLedger(Exclusive):
-    """Remembers as long as the process lives. A restart forgets all that was answered and spent.
+    """Remembers as long as the process lives; a restart forgets everything that was answered and spent.
 
-    For simulations, and for parties that are told to be gone when their process is.
+    For simulations, and for parties that never come back after their process ends.
     """
 
     def __init__(self) -> None:
-        self._claim()  # a fork would have it twice
+        self._claim()  # a forked child would have a second copy
         self._last: dict[bytes, int] = {}
         self._spent = ac.Composition()
 
@@ -162,7 +164,7 @@ class MemoryLedger(Exclusive):
 
 
 def as_ledger(ledger: object) -> AnyLedger:
-    """A ledger from a path, or one as it is.
+    """A `Ledger` at a path; a ledger is returned as it is.
 
     Raises
     ------
@@ -182,19 +184,19 @@ def _refuse_again(round: int, last: int) -> None:
         raise error(f"a setup of round {round}; accepted: one after {last}, which was answered")
 
 
-def _composition(run: Callable[..., Iterable[tuple[object, ...]]]) -> ac.Composition:
-    """What the rows cost together; rows of earlier versions hold the pure-DP price alone."""
+def _composition(run: RunStatement) -> ac.Composition:
+    """What all rows cost together; rows of earlier versions hold nothing but a pure-DP price."""
     spent = ac.Composition()
     for text, count in run("SELECT charge, count(*) FROM charges GROUP BY charge ORDER BY min(rowid)"):
-        spent = spent + int(str(count)) * Charge.of_text(str(text)).event
+        spent = spent + count * Charge.of_text(text).event
     older = "SELECT epsilon, count(*) FROM answers LEFT JOIN charges USING (session, round) WHERE charge IS NULL"
     for epsilon, count in run(f"{older} AND epsilon > 0 GROUP BY epsilon"):
-        spent = spent + int(str(count)) * ac.PureDP(float(str(epsilon)), ac.Adjacency.REPLACE)
+        spent = spent + count * ac.PureDP(epsilon, ac.Adjacency.REPLACE)
     return spent
 
 
 def _alone(charge: Charge) -> float:
-    """The epsilon of a report by itself, for whoever reads the file; infinite where only a crowd protects it."""
+    """The epsilon of a single report, for people who read the file; infinite where only shuffling protects it."""
     try:
         return float(total_price(1 * charge.event, 0.0))
     except ac.NoGuarantee:

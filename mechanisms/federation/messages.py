@@ -1,4 +1,4 @@
-"""What a server and its clients send each other: one versioned binary frame, and what may stand in it.
+"""Messages between servers, shufflers and clients: one versioned binary frame, and its payloads.
 
 Layout, version 2; all numbers little-endian and unsigned unless said otherwise.
 
@@ -21,15 +21,14 @@ offset bytes field
 
 Payloads:
 
-* counts: s and c (4 bytes each), records counted (8), then the s x c counts by rows (4 each);
+* counts: s and c (4 bytes each), number of records (8), then the s x c counts by rows (4 each);
 * summed counts: s and c (4 each), records (8), clients (8), their identifiers (8 each), the counts (8 each);
-* reports and shuffled: number of reports (8), records they come from (8), bytes of each (4), then the reports one
-  after the other;
+* reports and shuffled: number of reports (8), number of their records (8), bytes of each report (4), then the reports;
 * setup: see `mechanisms.federation.round_setup`.
 
-The digest binds an answer to all that was asked: a server that shows clients one setup and the shuffler another gets
-nothing passed on. A checksum detects accidents. Neither keeps anybody out: who may send, and that nobody reads along,
-is up to the transport.
+s is the number of queries, c the number of classes. The digest ties an answer to the whole setup: if a server sends
+one setup to clients and another one to the shuffler, the shuffler refuses the answers. The checksum detects accidental
+changes. Authentication and encryption are left to the transport.
 """
 
 from __future__ import annotations
@@ -67,11 +66,11 @@ MAGIC = b"RkNN"
 VERSION = 2
 HEADER = struct.Struct("<4sBBHI16sQQ32sI")
 CRC = struct.Struct("<I")
-LARGEST = 2**30
-"""Most bytes of a payload, unless a receiver says otherwise."""
+LARGEST_PAYLOAD = 2**30
+"""Most bytes of a payload, unless a receiver sets another limit."""
 
 NO_DIGEST = bytes(32)
-"""Of a message that answers none."""
+"""In messages that are no answers."""
 
 COUNTS = struct.Struct("<IIQ")
 SUMMED = struct.Struct("<IIQQ")
@@ -83,7 +82,7 @@ class MessageError(ac.AccountantError, ValueError):
 
 
 class CorruptMessage(MessageError):
-    """The bytes are not a message: cut short, too long, changed on the way, or not what its kind holds."""
+    """The bytes are no message: too short, too long, changed in transit, or with a payload of another kind."""
 
 
 class OversizedMessage(MessageError):
@@ -91,27 +90,27 @@ class OversizedMessage(MessageError):
 
 
 class UnknownVersion(MessageError):
-    """Written in another version of the layout."""
+    """The message has another version of the layout."""
 
 
 class UnsuitableMessage(MessageError):
-    """Well formed, but of a kind that does not belong here, or not what was asked for."""
+    """The message is well formed, but of a kind that is not accepted here, or not what was asked for."""
 
 
 class WrongRound(MessageError):
-    """For another session, or for a round that has not begun."""
+    """The message is for another session, or for a round that has not begun."""
 
 
 class LateMessage(MessageError):
-    """For a round that is over."""
+    """The message is for a round that is over."""
 
 
 class DuplicateMessage(MessageError):
-    """The client has already been heard in this round."""
+    """The client has already answered in this round."""
 
 
 class Kind(IntEnum):
-    """What a message is."""
+    """Kinds of messages."""
 
     SETUP = 1
     COUNTS = 2
@@ -122,7 +121,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Message:
-    """A frame and its payload.
+    """A frame with its payload.
 
     Parameters
     ----------
@@ -132,10 +131,10 @@ class Message:
     session : bytes
         16 bytes.
     client : int
-        Below 2^64; 0 where no client is meant.
+        Below 2^64; 0 in a message from no client.
     payload : bytes
     digest : bytes
-        32 bytes: `digest_of` the setup that it answers; zeros for a setup.
+        32 bytes: `digest_of` the setup message that it answers; zeros in a setup.
     """
 
     kind: Kind
@@ -163,8 +162,8 @@ class Message:
         return b"".join((head, CRC.pack(zlib.crc32(self.payload, zlib.crc32(head))), self.payload))
 
     @classmethod
-    def unpack(cls, data: object, limit: int = LARGEST) -> Message:
-        """The message that the bytes hold; every other sequence of bytes is refused.
+    def unpack(cls, data: object, limit: int = LARGEST_PAYLOAD) -> Message:
+        """Decode a message; every sequence of bytes that is none is refused.
 
         Raises
         ------
@@ -196,7 +195,7 @@ class Message:
 
 
 def digest_of(setup: bytes) -> bytes:
-    """What an answer to this setup message bears."""
+    """SHA-256 of a setup message, which every answer to it holds."""
     return sha256(setup).digest()
 
 
@@ -205,7 +204,7 @@ def digest_of(setup: bytes) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class ClientCounts:
-    """Counts (s, c) of one client, and of how many records."""
+    """Counts (s, c) of one client, and the number of its records."""
 
     counts: NDArray[np.int64]
     records: int
@@ -217,15 +216,15 @@ class ClientCounts:
 
     @classmethod
     def unpack(cls, payload: bytes) -> ClientCounts:
-        rows, columns, records = _header(COUNTS, payload)
-        _exactly(payload, COUNTS.size + 4 * rows * columns)
+        rows, columns, records = _unpack_header(COUNTS, payload)
+        _check_length(payload, COUNTS.size + 4 * rows * columns)
         counts = np.frombuffer(payload, "<u4", offset=COUNTS.size).reshape(rows, columns)
         return cls(counts.astype(np.int64), records)
 
 
 @dataclass(frozen=True, eq=False)
 class SummedCounts:
-    """Counts (s, c) that add up those of several clients, as secure aggregation gives them."""
+    """Summed counts (s, c) of several clients, as secure aggregation gives them, and who these are."""
 
     counts: NDArray[np.int64]
     records: int
@@ -237,8 +236,8 @@ class SummedCounts:
 
     @classmethod
     def unpack(cls, payload: bytes) -> SummedCounts:
-        rows, columns, records, clients = _header(SUMMED, payload)
-        _exactly(payload, SUMMED.size + 8 * clients + 8 * rows * columns)
+        rows, columns, records, clients = _unpack_header(SUMMED, payload)
+        _check_length(payload, SUMMED.size + 8 * clients + 8 * rows * columns)
         names = np.frombuffer(payload, "<u8", clients, SUMMED.size)
         counts = np.frombuffer(payload, "<u8", offset=SUMMED.size + 8 * clients).reshape(rows, columns)
         if (counts >= 2**62).any():
@@ -248,7 +247,7 @@ class SummedCounts:
 
 @dataclass(frozen=True)
 class Reports:
-    """Reports of `size` bytes each, one after the other, from so many records."""
+    """Reports of `size` bytes each, concatenated, and the number of records that they come from."""
 
     body: bytes
     size: int
@@ -262,20 +261,20 @@ class Reports:
 
     @classmethod
     def unpack(cls, payload: bytes) -> Reports:
-        number, records, size = _header(REPORTS, payload)
+        number, records, size = _unpack_header(REPORTS, payload)
         if size == 0:
             raise CorruptMessage("reports of 0 bytes each; accepted: at least 1")
-        _exactly(payload, REPORTS.size + number * size)
+        _check_length(payload, REPORTS.size + number * size)
         return cls(payload[REPORTS.size :], size, records)
 
 
-def _header(layout: struct.Struct, payload: bytes) -> tuple[int, ...]:
+def _unpack_header(layout: struct.Struct, payload: bytes) -> tuple[int, ...]:
     if len(payload) < layout.size:
         raise CorruptMessage(f"a payload of {len(payload)} bytes; accepted: at least {layout.size}")
     return layout.unpack_from(payload)
 
 
-def _exactly(payload: bytes, size: int) -> None:
-    """Sizes are compared before anything is made of them."""
+def _check_length(payload: bytes, size: int) -> None:
+    """Checked before any array is made, whose size the sender would decide."""
     if len(payload) != size:
         raise CorruptMessage(f"a payload of {len(payload)} bytes; accepted: {size}, as it says")

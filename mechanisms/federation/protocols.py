@@ -1,9 +1,9 @@
-"""How records answer in the local and shuffle models, and what the server makes of it, by the setup's protocol.
+"""Protocols of the local and shuffle models: how records are reported, and how the server estimates counts from it.
 
 =================== ===========================================================================
 protocol            parameters
 =================== ===========================================================================
-counts              none: exact counts, to a server that adds the noise
+counts              none; exact counts, to which the server adds noise
 randomized-response epsilon of a report
 collision           epsilon, buckets
 separation          epsilon
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.federation.messages import CorruptMessage, Reports, UnsuitableMessage
-from mechanisms.federation.round_setup import RoundSetup
+from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.local_reports import CollisionReports, Estimate, LocalRandomizer, MalformedReport, local_randomizer
 from mechanisms.local_reports.flooding import Flood
 from mechanisms.local_reports.noise_shares import MESSAGE_BYTES, NoiseShares
@@ -44,16 +44,16 @@ Bytes = NDArray[np.uint8]
 
 
 class Protocol(Interface):
-    """What clients, shuffler and server need of the reports of a round."""
+    """What clients, shuffler and server need to know of the reports in a round."""
 
     @property
     def event(self) -> ac.Event | ac.Composition:
-        """What one record's reports cost: seen by themselves, but for shares, which have to be shuffled."""
+        """What the reports of one record cost: without shuffling, but for shares, which need a shuffler."""
         ...
 
     @property
     def participants(self) -> int:
-        """Fewest records whose reports have to come together."""
+        """Fewest records whose reports must be received together."""
         ...
 
     @property
@@ -62,20 +62,20 @@ class Protocol(Interface):
         ...
 
     def randomize(self, entries: NDArray[np.int64], source: Randomness) -> bytes:
-        """The reports of records with those entries (n, k r)."""
+        """Reports of n records; `entries` (n, k r) are the counts that each record adds to."""
         ...
 
     def check(self, reports: Reports) -> None:
-        """Raise a MessageError unless they could have come from that many records."""
+        """Raise a MessageError for reports that so many records cannot have sent."""
         ...
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased counts, with their variance."""
+        """Unbiased estimates of the counts, with their variance."""
         ...
 
 
 class LocalProtocol:
-    """One report for each record, private by itself."""
+    """One report for each record; a report has a guarantee of its own."""
 
     participants = 1
 
@@ -104,7 +104,7 @@ class LocalProtocol:
 
 
 class SharesProtocol:
-    """Any number of messages for each record, which hide each other once they are shuffled."""
+    """Any number of messages for each record; they have a guarantee only after shuffling."""
 
     report_bytes = MESSAGE_BYTES
 
@@ -133,12 +133,10 @@ class SharesProtocol:
 
 def protocol_of(setup: RoundSetup) -> Protocol:
     """The protocol of a setup that asks for reports; errors as for `protocol_for`."""
-    return protocol_for(setup.protocol, setup.parameters, setup.shape, setup.n_neighbors, setup.n_labels)
+    return protocol_for(setup.protocol, setup.parameters, setup.size)
 
 
-def protocol_for(
-    name: str, parameters: tuple[float, ...], shape: tuple[int, int], n_neighbors: int, n_labels: int
-) -> Protocol:
+def protocol_for(name: str, parameters: tuple[float, ...], size: RoundSize) -> Protocol:
     """The protocol of that name.
 
     Parameters
@@ -146,17 +144,14 @@ def protocol_for(
     name : str
     parameters : tuple of float
         See this module.
-    shape : (int, int)
-        Queries and classes.
-    n_neighbors, n_labels : int
-        k and r.
+    size : RoundSize
 
     Raises
     ------
     UnsuitableMessage
-        It asks for no reports.
+        The protocol has no reports.
     CorruptMessage
-        The parameters are not those of the protocol.
+        The parameters are not valid for the protocol.
     """
     expected = {"randomized-response": 1, "collision": 2, "separation": 1, "shares": 4}.get(name)
     if expected is None:
@@ -164,29 +159,20 @@ def protocol_for(
     if len(parameters) != expected:
         raise CorruptMessage(f"{len(parameters)} parameters of {name}; accepted: {expected}")
     first, *rest = parameters
-    domain, nonzeros = shape[0] * shape[1], n_neighbors * n_labels
     try:
         if name == "shares":
             least, *flood = rest
-            return SharesProtocol(NoiseShares(domain, nonzeros, int(least), first, Flood(*flood)))
+            return SharesProtocol(NoiseShares(size.domain, size.nonzeros, int(least), first, Flood(*flood)))
         if name == "collision":
-            return LocalProtocol(CollisionReports(domain, nonzeros, first, int(rest[0])))
-        return LocalProtocol(
-            local_randomizer(
-                name,
-                queries=shape[0],
-                classes=shape[1],
-                epsilon=first,
-                neighbours=n_neighbors,
-                label_ones=n_labels,
-            )
-        )
+            return LocalProtocol(CollisionReports(size.domain, size.nonzeros, first, int(rest[0])))
+        votes = {"neighbours": size.neighbors, "label_ones": size.labels}
+        return LocalProtocol(local_randomizer(name, queries=size.queries, classes=size.classes, epsilon=first, **votes))
     except ac.ParameterError as error:
-        raise CorruptMessage(f"a setup that cannot be: {error}") from None
+        raise CorruptMessage(f"an impossible setup: {error}") from None
 
 
 def as_one_event(event: ac.Event | ac.Composition) -> ac.Event:
-    """The event of a report; for one in two parts, what dominates both together."""
+    """The event of a report; a composition (a report in two parts) is replaced by a `PureDP` of the same epsilon."""
     return event if isinstance(event, ac.Event) else ac.PureDP(ac.epsilon(event, 0.0).epsilon)
 
 
@@ -194,13 +180,15 @@ def as_one_event(event: ac.Event | ac.Composition) -> ac.Event:
 
 
 def central_event(noise: str, scale: float, moved: int, adjacency: ac.Adjacency = ac.Adjacency.REPLACE) -> Any:
-    """Noise on counts of which `moved` move by 1: 2 k r when a record is replaced, k r when one is added or removed.
+    """The event of noise on counts, `moved` of which change by 1 between neighbouring data sets.
+
+    These are 2 k r counts if a record is replaced, and k r if one is added or removed.
 
     Parameters
     ----------
     noise : {"laplace", "gaussian", "discrete-laplace", "discrete-gaussian"}
     scale : float
-        Its scale, or standard deviation, in votes.
+        Scale or standard deviation of the noise, in votes.
     moved : int
     adjacency : accountant.Adjacency
     """
@@ -216,7 +204,7 @@ def central_event(noise: str, scale: float, moved: int, adjacency: ac.Adjacency 
 
 
 def covers_counts(event: object, nonzeros: int) -> bool:
-    """Whether noise that is priced by this event is priced for counts to which every record adds `nonzeros` ones."""
+    """Whether the event is the price of noise on counts, `nonzeros` of which every record increases by 1."""
     if not isinstance(event, ac.Laplace | ac.Gaussian | ac.DiscreteLaplace | ac.DiscreteGaussian):
         return False
     moved = nonzeros if event.adjacency == ac.Adjacency.ADD_REMOVE else 2 * nonzeros
@@ -226,7 +214,7 @@ def covers_counts(event: object, nonzeros: int) -> bool:
 
 
 def noise_variance(event: Any) -> float:
-    """Variance of the noise that an event prices."""
+    """Variance of the noise of an event."""
     if isinstance(event, ac.Laplace):
         return 2 * event.scale**2
     if isinstance(event, ac.DiscreteLaplace):
@@ -235,5 +223,5 @@ def noise_variance(event: Any) -> float:
         weights = [math.exp(-((x / event.sigma) ** 2) / 2) for x in range(1, 120)]
         squares = math.fsum(x * x * weight for x, weight in enumerate(weights, 1))
         return 2 * squares / (1 + 2 * math.fsum(weights))
-    # for wide discrete noise the same to double precision (Poisson summation)
+    # discrete Gaussians of sigma >= 10 have variance sigma^2 to double precision, by Poisson summation
     return float(event.sigma**2)

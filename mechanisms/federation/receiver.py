@@ -1,4 +1,4 @@
-"""What takes clients' messages: one open round, in which every client is heard once."""
+"""The part that server and shuffler share: they receive messages in one open round, one from each client."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ __all__ = ["Receiver"]
 
 
 class Receiver(Exclusive):
-    """What a server and a shuffler share: one open round, and clients that are heard once in it."""
+    """Receives messages in one open round, one from each client."""
 
     accepted: ClassVar[tuple[Kind, ...]] = (Kind.REPORTS,)
 
     def __init__(self, limit: int) -> None:
-        with self._turn("open"):  # belongs to this process before it is used: a fork would have a session twice
-            pass
+        self._claim()  # belongs to this process from the start: a forked child would use the same session
         self.limit = check_count("limit", limit, 1)
         self.session = bytes(16)
         self.round, self._open = 0, False
@@ -36,13 +35,13 @@ class Receiver(Exclusive):
         self._begin()
 
     def _begin(self) -> None:
-        """Nothing has come yet."""
+        """Forget all messages of the round before."""
         self._heard: set[int] = set()
         self._bodies: list[bytes] = []
         self._records = 0
 
     def _unpack(self, message: object) -> Message:
-        """A message for the open round, from a client not heard yet."""
+        """Decode a message for the open round, from a client that has not answered yet."""
         received = Message.unpack(message, self.limit)
         if received.session != self.session or received.round > self.round:
             raise WrongRound(f"a message for another session, or for round {received.round}; accepted: {self.round}")
@@ -60,12 +59,13 @@ class Receiver(Exclusive):
             if received.client in self._heard:
                 raise DuplicateMessage(f"client {received.client} was heard in round {self.round}; accepted: once")
         elif received.client:
-            # a client that adds up for others could vote in their names, and keep them out
+            # otherwise a client could vote in the name of others, whose own messages would then be refused
             found = f"a message of kind {received.kind.name} from client {received.client}"
             raise UnsuitableMessage(f"{found}; accepted: from no client, that is 0")
         return received
 
-    def _closing(self) -> RoundSetup:
+    def _require_open(self) -> RoundSetup:
+        """The setup of the open round; refused if there is none."""
         if not self._open or self._setup is None:
             raise ac.ParameterError("close was called and no round is open; accepted: open, receive, close")
         return self._setup

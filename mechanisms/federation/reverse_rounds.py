@@ -16,7 +16,7 @@ import accountant as ac
 from mechanisms.federation.balancing import balanced_prices
 from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.server import ReleasedCounts
-from mechanisms.federation.targets import route_of
+from mechanisms.federation.targets import choose_route
 from mechanisms.federation.trust_models import RoundRelease
 from mechanisms.labelling import Labelling
 from mechanisms.queries import cluster_centres
@@ -101,7 +101,7 @@ class ReverseLabelling(Labelling):
         accountant.NoGuarantee
             No finite epsilon for this delta: 0 with Gaussian noise, or below what the shuffle model was set up for.
         """
-        return ac.epsilon(self.promised, delta, conversion=conversion, **route_of(self.promised))
+        return ac.epsilon(self.promised, delta, conversion=conversion, **choose_route(self.promised))
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +196,7 @@ def winners(counts: NDArray[np.float64], size: int) -> NDArray[np.int64]:
 
 
 def simplex_rows(counts: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ReleasedCounts as shares of their row: divided by their sum, then projected to the simplex (Duchi et al. 2008).
+    """Counts as shares of their row: divided by their sum, then projected to the simplex (Duchi et al. 2008).
 
     The divisor is at least the standard deviation of the sum's noise, so that rows of pure noise come out nearly
     uniform.

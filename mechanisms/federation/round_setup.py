@@ -1,4 +1,4 @@
-"""The setup of a round: all that clients need to answer, and all that it costs them.
+"""The setup of a round: everything that clients need to answer it and to price it.
 
 Payload, little-endian:
 
@@ -33,16 +33,58 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.federation.messages import CorruptMessage, Kind, Message, UnsuitableMessage
 from mechanisms.neighbours.reverse import Connections, votes_of
+from mechanisms.validation import check_count
 
-__all__ = ["PROTOCOLS", "RoundSetup"]
+__all__ = ["PROTOCOLS", "RoundSetup", "RoundSize"]
 
 PROTOCOLS = ("counts", "randomized-response", "collision", "separation", "shares")
 LAYOUT = struct.Struct("<BBHIIIII")
-WIDEST = 2**31 - 1
+MOST_COUNTS = 2**31 - 1
 """Most entries of the table of counts, s times c."""
 
 MOST_QUERIES = 2**20
-"""Most queries: how much memory a client needs for more would depend on how many of them are near its records."""
+"""Most queries. For more, a client's memory would depend on how many are near its records, which are private."""
+
+
+@dataclass(frozen=True)
+class RoundSize:
+    """How many counts a round has, and how many of them a record adds to.
+
+    Parameters
+    ----------
+    queries, classes : int
+        s and c.
+    neighbors : int
+        k, queries that a record votes for; at most s.
+    labels : int
+        r, labels of a record; at most c.
+
+    Raises
+    ------
+    accountant.ParameterError
+        A value is out of range.
+    """
+
+    queries: int
+    classes: int
+    neighbors: int = 1
+    labels: int = 1
+
+    def __post_init__(self) -> None:
+        check_count("queries", self.queries, 1)
+        check_count("classes", self.classes, 1)
+        check_count("neighbors", self.neighbors, 1, self.queries)
+        check_count("labels", self.labels, 1, self.classes)
+
+    @property
+    def domain(self) -> int:
+        """Entries of the flattened table of counts: s c."""
+        return self.queries * self.classes
+
+    @property
+    def nonzeros(self) -> int:
+        """Entries that a record adds one to: k r."""
+        return self.neighbors * self.labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +104,7 @@ class RoundSetup:
     prices : array of shape (s,), optional
     protocol : {"counts", "randomized-response", "collision", "separation", "shares"}
     parameters : tuple of float
-        Of the protocol; see `mechanisms.federation.protocols`.
+        Of the protocol: see `mechanisms.federation.protocols`.
 
     Raises
     ------
@@ -84,33 +126,28 @@ class RoundSetup:
             raise ac.ParameterError(f"n_labels = {self.n_labels}; accepted: 1..{c}, the classes")
         if s > MOST_QUERIES:
             raise ac.ParameterError(f"{s} queries; accepted: at most {MOST_QUERIES}")
-        if s * c > WIDEST:
-            raise ac.ParameterError(f"{s} queries by {c} classes; accepted: at most {WIDEST} counts")
+        if s * c > MOST_COUNTS:
+            raise ac.ParameterError(f"{s} queries by {c} classes; accepted: at most {MOST_COUNTS} counts")
         if self.protocol not in PROTOCOLS:
             raise ac.ParameterError(f"protocol = {self.protocol!r}; accepted: {', '.join(PROTOCOLS)}")
 
     @cached_property
     def connections(self) -> Connections:
-        """Which queries a record votes for."""
+        """Finds the queries that a record votes for."""
         return Connections(self.queries, self.n_neighbors, self.prices)
+
+    @cached_property
+    def size(self) -> RoundSize:
+        """s, c, k and r."""
+        return RoundSize(len(self.queries), self.n_classes, self.n_neighbors, self.n_labels)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Of the table of counts: queries, classes."""
-        return len(self.queries), self.n_classes
-
-    @property
-    def domain(self) -> int:
-        """Entries of the flattened table."""
-        return len(self.queries) * self.n_classes
-
-    @property
-    def nonzeros(self) -> int:
-        """Entries that a record adds one to: k r."""
-        return self.n_neighbors * self.n_labels
+        return self.size.queries, self.size.classes
 
     def entries(self, records: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Entries (n, k r) of the flattened table that each record adds one to; labels of shape (n, r)."""
+        """Entries (n, k r) of the flattened table of counts that each record adds one to; labels of shape (n, r)."""
         return votes_of(self.connections.find_nearest(records), labels, self.n_classes)
 
     def pack(self, round: int, session: bytes) -> bytes:
@@ -126,14 +163,14 @@ class RoundSetup:
 
     @classmethod
     def unpack(cls, message: Message) -> RoundSetup:
-        """The setup in a message.
+        """Decode the setup in a message.
 
         Raises
         ------
         UnsuitableMessage
             The message is of another kind.
         CorruptMessage
-            It does not hold a setup.
+            Its payload is no setup.
         """
         if message.kind != Kind.SETUP:
             raise UnsuitableMessage(f"a message of kind {message.kind.name}; accepted: SETUP")
@@ -154,4 +191,4 @@ class RoundSetup:
         try:
             return cls(queries, c, k, r, prices, PROTOCOLS[code], tuple(parameters.tolist()))
         except ac.ParameterError as error:
-            raise CorruptMessage(f"a setup that cannot be: {error}") from None
+            raise CorruptMessage(f"an impossible setup: {error}") from None

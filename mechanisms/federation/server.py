@@ -1,20 +1,20 @@
-"""Reverse k-NN's parties as separate objects that exchange bytes: clients, a server, and a shuffler between them.
+"""The server of reverse k-NN. Clients, server and shuffler are separate objects that exchange bytes.
 
-Who trusts whom:
+Three trust models:
 
-* central: clients send exact counts to a server that adds noise to their sum. Counts are additive: `add_up`
-  stands for secure aggregation, after which the server sees nothing but the sum;
-* local: every record's report is privatized on the client, and needs no trust;
-* shuffle: reports with less noise of their own, whose senders a shuffler hides in the crowd.
+* central: clients send exact counts, and the server adds noise to their sum. As counts can be summed, `add_up` can
+  stand in for secure aggregation, after which the server sees nothing but the sum.
+* local: each client randomizes the report of every record, and trusts nobody.
+* shuffle: reports have less noise of their own; a shuffler passes them on without their senders.
 
-In the local and shuffle models one record is one user: a client with several records sends one report for each, and
-how many it holds is not hidden. Neighbours differ in one record (REPLACE), and the number of records is public; in the
-central model the event may be one of ADD_REMOVE, and results then tell neither records nor clients.
+In the local and shuffle models one record is one user: a client with several records sends one report for each, so
+that their number is not hidden. Neighbouring data sets differ in one record (REPLACE), and the number of records is
+public. In the central model the event may have ADD_REMOVE adjacency; then results give no number of records or clients.
 
-Nobody believes another party's price. Clients and the shuffler price every round by themselves, hold the total against
-targets of their own, and refuse; a server opens no round that costs more than the event that it charges. Every answer
-bears a digest of the whole setup: who opened another one does not take it. Whether a party answers or refuses depends
-on its options and on what was spent before, not on records.
+No party relies on prices that another one states. Clients and the shuffler price every round by themselves and refuse
+what would exceed their own targets; a server opens no round that costs more than the event that it charges. Every
+answer holds a digest of the whole setup, and a party that opened another setup refuses it. Whether a party answers or
+refuses depends on its options and on what was spent before, not on records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import accountant as ac
 from mechanisms.exclusive import exclusive
 from mechanisms.federation.client import MODELS, Client
 from mechanisms.federation.messages import (
-    LARGEST,
+    LARGEST_PAYLOAD,
     ClientCounts,
     DuplicateMessage,
     Kind,
@@ -67,8 +67,8 @@ class ReleasedCounts:
     counts, variance : array of shape (s, c)
         The estimates, and the variance of the noise in each.
     records, clients : int or None
-        How many took part; None where the event's adjacency is ADD_REMOVE, which hides the number of records. The
-        shuffle model hides the number of clients, which is then 0.
+        How many took part. None under ADD_REMOVE, where the number of records is private; in the shuffle model the
+        number of clients is hidden, and `clients` is 0.
     """
 
     counts: NDArray[np.float64]
@@ -84,18 +84,18 @@ class Server(Receiver):
     ----------
     model : {"central", "local", "shuffle"}
     event : accountant.Event or accountant.Composition
-        What a round costs. In the central model its noise is drawn here: Laplace, Gaussian, or their discrete
-        versions. In the others it is the event of the protocol, shuffled if the shuffler is trusted, or a
-        `accountant.PureDP` of no less, REPLACE. Setups that cost more are not opened.
+        What a round costs. In the central model the server draws its noise: Laplace, Gaussian, or their discrete
+        versions. In the other models it is the event of the protocol (shuffled in the shuffle model), or a REPLACE
+        `accountant.PureDP` of at least that epsilon. Setups that cost more are refused.
     rng : Generator, int, Randomness or None
-        None draws from the system.
+        None draws from system entropy.
     limit : int
         Most bytes of a payload.
 
     Attributes
     ----------
     spent_ : accountant.Composition
-        All that has been released, charged before anything is drawn.
+        The price of all rounds so far, charged before their noise is drawn.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class Server(Receiver):
         A value is not as described.
     """
 
-    def __init__(self, model: str, event: Any, rng: Any = None, limit: int = LARGEST) -> None:
+    def __init__(self, model: str, event: Any, rng: Any = None, limit: int = LARGEST_PAYLOAD) -> None:
         super().__init__(limit)
         if model not in MODELS:
             raise ac.ParameterError(f"model = {model!r}; accepted: {', '.join(MODELS)}")
@@ -112,7 +112,7 @@ class Server(Receiver):
             raise ac.ParameterError(f"event = {event!r} in the {model} model; accepted: {accepted}")
         self._model = model
         self._event: Any = event
-        self.accepted = {  # type: ignore[misc]  # of the instance: it depends on the model
+        self.accepted = {  # type: ignore[misc]  # set per instance, as it depends on the model
             "central": (Kind.COUNTS, Kind.SUMMED_COUNTS),
             "local": (Kind.REPORTS,),
             "shuffle": (Kind.SHUFFLED,),
@@ -133,12 +133,12 @@ class Server(Receiver):
 
     @exclusive
     def open(self, setup: RoundSetup) -> bytes:
-        """Begin the next round; the message for all clients.
+        """Begin the next round, and return the message for all clients.
 
         Raises
         ------
         accountant.ParameterError
-            The setup is not one of the model, costs more than the event says, or a round is open.
+            The setup belongs to another model or costs more than the event, or a round is open.
         """
         if self._open:
             raise ac.ParameterError(f"open was called and round {self.round} is open; accepted: close it first")
@@ -156,9 +156,12 @@ class Server(Receiver):
         return message
 
     def _refuse_underpriced(self, setup: RoundSetup, protocol: Protocol | None) -> None:
-        """A round is charged at the event: it must cost no more."""
+        """Refuse a setup that costs more than the event, which is what is charged."""
         if protocol is None:
-            covered, asked = covers_counts(self._event, setup.nonzeros), f"{setup.nonzeros} counts of each record"
+            covered, asked = (
+                covers_counts(self._event, setup.size.nonzeros),
+                f"{setup.size.nonzeros} counts of each record",
+            )
         else:
             covered, asked = self._covers(protocol), f"reports that cost {protocol.event!r}"
         if not covered:
@@ -172,7 +175,7 @@ class Server(Receiver):
             return False
         if isinstance(event, ac.Shuffled):
             return self._model == "shuffle" and event == ac.Shuffled(as_one_event(protocol.event), event.n)
-        # how many reports there are is seen, so that they keep no promise about a record more or less
+        # the number of reports is visible, so that they have no ADD_REMOVE guarantee
         pure = isinstance(event, ac.PureDP) and event.adjacency == ac.Adjacency.REPLACE
         return pure and bool(event.epsilon >= ac.epsilon(1 * protocol.event, 0.0).epsilon)
 
@@ -191,7 +194,7 @@ class Server(Receiver):
             return
         assert self._protocol is not None
         if received.kind == Kind.SHUFFLED and self._bodies:
-            raise DuplicateMessage(f"the reports of round {self.round} have come; accepted: one message of them")
+            raise DuplicateMessage(f"the reports of round {self.round} were received; accepted: one message of them")
         reports = Reports.unpack(received.payload)
         self._protocol.check(reports)
         if received.kind == Kind.SHUFFLED and reports.records < self._crowd():
@@ -202,7 +205,7 @@ class Server(Receiver):
             self._heard.add(received.client)
 
     def _crowd(self) -> int:
-        """Records whose reports must come together for the event to be their price."""
+        """Number of records whose reports must come together; for fewer the event would not be their price."""
         assert self._protocol is not None
         return self._event.n if isinstance(self._event, ac.Shuffled) else self._protocol.participants
 
@@ -214,7 +217,7 @@ class Server(Receiver):
         names = table.clients.tolist() if isinstance(table, SummedCounts) else [received.client]
         if table.counts.shape != self._setup.shape:
             raise UnsuitableMessage(f"counts of shape {table.counts.shape}; accepted: {self._setup.shape}")
-        expected = table.records * self._setup.nonzeros
+        expected = table.records * self._setup.size.nonzeros
         if table.records >= 2**40 or sum(table.counts.ravel().tolist()) != expected:
             raise UnsuitableMessage(f"counts that do not sum to {expected}, that of {table.records} records")
         if table.counts.max(initial=0) > table.records:
@@ -230,18 +233,18 @@ class Server(Receiver):
 
     @exclusive
     def close(self) -> ReleasedCounts:
-        """End the round: estimates of all counts, at the price of the event, charged first.
+        """End the round: charge the event, then return estimates of all counts.
 
         Raises
         ------
         accountant.ParameterError
             No round is open.
         """
-        setup = self._closing()
+        setup = self._require_open()
         self.spent_, self._open = self.spent_ + self._event, False
         if self._protocol is None:
             assert self._source is not None
-            noise = noise_of(self._event, self._source, setup.domain).reshape(setup.shape)
+            noise = noise_of(self._event, self._source, setup.size.domain).reshape(setup.shape)
             variance = np.full(setup.shape, noise_variance(self._event))
             hidden = self._event.adjacency == ac.Adjacency.ADD_REMOVE
             public = (None, None) if hidden else (self._records, len(self._heard))
@@ -251,8 +254,8 @@ class Server(Receiver):
         return ReleasedCounts(counts, variance, self._records, len(self._heard))
 
 
-def add_up(messages: Iterable[bytes], limit: int = LARGEST) -> bytes:
-    """The sum of clients' counts of one round as one message, as secure aggregation gives it to the server.
+def add_up(messages: Iterable[bytes], limit: int = LARGEST_PAYLOAD) -> bytes:
+    """The sum of clients' counts in one round, as the message that secure aggregation would give to the server.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A shuffler: who stands between clients and server and forgets who sent what."""
+"""The shuffler of reverse k-NN: it passes clients' reports on to the server without their senders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import accountant as ac
 from mechanisms.exclusive import exclusive
 from mechanisms.federation.client import MODELS
 from mechanisms.federation.ledger import as_ledger
-from mechanisms.federation.messages import LARGEST, Kind, Message, Reports, UnsuitableMessage, digest_of
+from mechanisms.federation.messages import LARGEST_PAYLOAD, Kind, Message, Reports, UnsuitableMessage, digest_of
 from mechanisms.federation.protocols import protocol_of
 from mechanisms.federation.receiver import Receiver
 from mechanisms.federation.round_setup import RoundSetup
@@ -22,23 +22,23 @@ __all__ = ["Shuffler"]
 
 
 class Shuffler(Receiver):
-    """Collects reports and passes them on without their senders, in an order that tells nothing.
+    """Collects reports and passes them on without their senders, in sorted order.
 
-    The order is that of the reports themselves: it is a function of which reports there are, as a random one would be.
-    It trusts neither the server nor what clients say of themselves: it prices every round by itself for a crowd of
-    `least`, opens none that would bring the total above its own target, opens each once, and passes on answers to the
-    setup that it opened alone.
+    Sorted reports reveal no more than reports in random order: both orders depend only on the set of reports. The
+    shuffler trusts neither the server nor what clients state. It prices every round by itself for a crowd of `least`
+    users, refuses rounds that would bring the total above its own target, opens every round once, and takes only
+    answers to the setup that it opened.
 
     Parameters
     ----------
     least : int
-        Fewest users that reports must come from: below, the crowd does not hide as much as was promised, and nothing
-        is passed on. A client counts as one user, whatever it says, unless `enrolled` has it speak for more.
+        Fewest users whose reports are passed on; a smaller crowd would hide less than the price assumes. A client
+        counts as one user, unless `enrolled` lists it with more.
     max_epsilon, delta : float
-        Most that all rounds together may cost a record; delta > 0.
+        Upper bound for the cost of all rounds together to a record; delta > 0.
     enrolled : mapping from int to int, optional
-        The shuffler's own register: how many users each client speaks for. Others are then not heard, and none with
-        more records than that.
+        The shuffler's own list of clients, with the number of users of each. Other clients are refused, and so are
+        reports of more records than the client has users.
     limit : int
         Most bytes of a payload.
     ledger : str, Path, Ledger or MemoryLedger
@@ -52,7 +52,7 @@ class Shuffler(Receiver):
         max_epsilon: float,
         delta: float,
         enrolled: Mapping[int, int] | None = None,
-        limit: int = LARGEST,
+        limit: int = LARGEST_PAYLOAD,
         ledger: Any = None,
     ) -> None:
         super().__init__(limit)
@@ -60,7 +60,7 @@ class Shuffler(Receiver):
         self._target = Target(max_epsilon, delta)
         if self._target.delta == 0:
             raise ac.ParameterError("delta = 0 for a shuffler; accepted: above 0")
-        self._enrolled = None if enrolled is None else _register(enrolled)
+        self._enrolled = None if enrolled is None else _check_enrolled(enrolled)
         self._ledger = as_ledger(ledger)
         self._users = 0
 
@@ -71,18 +71,18 @@ class Shuffler(Receiver):
 
     @property
     def spent_(self) -> ac.Composition:
-        """What all rounds that were opened cost a record, charged when they are opened."""
+        """What all opened rounds cost a record; a round is charged when it is opened."""
         return self._ledger.spent()
 
     @exclusive
     def open(self, setup: bytes) -> None:
-        """Begin the round of a server's setup; one that was open before it is given up.
+        """Begin the round of a server's setup; a round that is still open is given up.
 
         Raises
         ------
         MessageError
-            Not a setup for a shuffler, one of a round that was opened before, one that counts on a larger crowd than
-            `least`, or one that would cost more than the target allows. Nothing has changed.
+            Not a setup for a shuffler, of a round that was opened before, for a crowd larger than `least`, or at a cost
+            above the target. Nothing has changed.
         """
         message = Message.unpack(setup, self.limit)
         opened = RoundSetup.unpack(message)
@@ -131,7 +131,7 @@ class Shuffler(Receiver):
         accountant.ParameterError
             There are fewer users than `least`, or no round is open.
         """
-        self._closing()
+        self._require_open()
         if self._users < self._least:
             raise ac.ParameterError(f"reports of {self._users} users; accepted: at least {self._least}")
         self._open = False
@@ -141,8 +141,8 @@ class Shuffler(Receiver):
         return Message(Kind.SHUFFLED, self.round, self.session, 0, payload, self._digest).pack()
 
 
-def _register(enrolled: Mapping[int, int]) -> dict[int, int]:
-    """Users of each client."""
+def _check_enrolled(enrolled: Mapping[int, int]) -> dict[int, int]:
+    """The number of users of each client, checked."""
     return {
         check_count("enrolled client", client, 1, 2**64 - 1): check_count(f"users of client {client}", users, 1)
         for client, users in enrolled.items()

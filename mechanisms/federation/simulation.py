@@ -1,4 +1,4 @@
-"""All parties of reverse k-NN in one process: server, clients and shuffler, which pass each other bytes."""
+"""All parties of reverse k-NN in one process: server, clients and shuffler, which exchange bytes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["Federation", "check_holders"]
 
 
 class Federation:
-    """Server, clients and shuffler of a simulation. Clients and shuffler allow what the release is planned to cost.
+    """Server, clients and shuffler of a simulation. The targets of clients and shuffler are those of the release.
 
-    They live as long as one call of `ReverseKNN.label`, which is what remembers: their ledgers are in memory.
+    They exist during one call of `ReverseKNN.label`, so that their ledgers are in memory; `ReverseKNN` remembers.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Federation:
     Attributes
     ----------
     bytes_per_client : float
-        Sent by a client so far, on average. In the central model it is the same for all, however many there are.
+        Bytes that a client has sent so far, on average. In the central model all clients send equally many.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class Federation:
             self.shuffler = Shuffler(release.least, **target, enrolled=enrolled, ledger=MemoryLedger())
         self.bytes_per_client = 0.0
 
-    def resumed(self, answer: list[Any]) -> ReleasedCounts:
-        """A round that is in a journal."""
+    def resume(self, answer: list[Any]) -> ReleasedCounts:
+        """Take the counts of a round from a journal instead of running it."""
         counts, variance, records, clients, self.bytes_per_client = answer
         self.server.round += 1
         return ReleasedCounts(np.array(counts), np.array(variance), records, clients)
 
     def run(self, setup: RoundSetup) -> ReleasedCounts:
-        """One round."""
+        """Run one round with all parties."""
         opening = self.server.open(setup)
         collector: Server | Shuffler = self.server
         if self.shuffler is not None:
@@ -100,6 +100,7 @@ class Federation:
 
 
 def _rows_by_holder(holders: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """The rows of each holder, by rising identifier."""
     order = np.argsort(holders, kind="stable")
     starts = np.flatnonzero(np.diff(holders[order], prepend=holders[order[0]] - 1))
     yield from np.split(order, starts[1:])

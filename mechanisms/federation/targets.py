@@ -1,4 +1,4 @@
-"""What a client or a shuffler lets its records spend: prices of single rounds, and the target that all stay within."""
+"""Prices of rounds, as clients and shufflers compute them, and the target that all rounds together must keep."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from functools import lru_cache
 from typing import Any
 
 import accountant as ac
-from mechanisms.federation.messages import MessageError, UnsuitableMessage
+from mechanisms.federation.messages import CorruptMessage, MessageError, UnsuitableMessage
 from mechanisms.federation.protocols import SharesProtocol, as_one_event, protocol_for
-from mechanisms.federation.round_setup import RoundSetup
+from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.local_reports.noise_shares import SHARES_ROUTE
 from mechanisms.validation import check_real
 
-__all__ = ["ROUTE", "Charge", "Target", "route_of", "total_price"]
+__all__ = ["DEFAULT_ROUTE", "Charge", "Target", "choose_route", "total_price"]
 
-ROUTE: dict[str, Any] = {"method": "auto", "tolerance": 1e-3}
-"""To the price of a run; the same for calibration, for the guarantee, and for what a target allows."""
+DEFAULT_ROUTE: dict[str, Any] = {"method": "auto", "tolerance": 1e-3}
+"""Arguments of `accountant.epsilon`; the same for calibration, for guarantees, and for checks against a target."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One round's reports of one record, described so that their event can be made again at any time.
+    """The reports of one record in one round, described so that a ledger can price them again at any time.
 
-    It is a function of the setup and of the crowd alone: it knows nothing of records.
+    It depends on the setup and the size of the crowd only, not on records.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Charge:
     queries, classes, neighbors, labels : int
         s, c, k and r of the setup.
     crowd : int
-        Fewest users whose reports are shuffled together; 0 for a report that is seen by itself.
+        Fewest users whose reports are shuffled together; 0 without a shuffler.
     """
 
     protocol: str
@@ -48,7 +48,7 @@ class Charge:
 
     @classmethod
     def of(cls, setup: RoundSetup, crowd: int = 0) -> Charge:
-        """What a setup asks for."""
+        """The charge for one record under a setup."""
         return cls(setup.protocol, setup.parameters, *setup.shape, setup.n_neighbors, setup.n_labels, crowd)
 
     @property
@@ -58,25 +58,28 @@ class Charge:
         Raises
         ------
         MessageError
-            The reports protect nothing in that crowd, or the parameters cannot be.
+            The reports have no guarantee in that crowd, or the parameters are out of range.
         """
         return _event(self)
 
     def text(self) -> str:
-        """The charge as a ledger holds it; the same charge has the same text."""
+        """The charge as JSON for a ledger; equal charges have equal texts."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def of_text(cls, text: str) -> Charge:
-        """The charge that a ledger holds."""
+        """The charge with that text."""
         fields = json.loads(text)
         return cls(**{**fields, "parameters": tuple(fields["parameters"])})
 
 
 @lru_cache(maxsize=256)
 def _event(charge: Charge) -> ac.Event | ac.Composition:
-    shape = charge.queries, charge.classes
-    protocol = protocol_for(charge.protocol, charge.parameters, shape, charge.neighbors, charge.labels)
+    try:
+        size = RoundSize(charge.queries, charge.classes, charge.neighbors, charge.labels)
+    except ac.ParameterError as error:
+        raise CorruptMessage(f"an impossible setup: {error}") from None
+    protocol = protocol_for(charge.protocol, charge.parameters, size)
     if isinstance(protocol, SharesProtocol):
         if protocol.participants > charge.crowd:
             found = f"a setup for {protocol.participants} records"
@@ -92,14 +95,14 @@ def _event(charge: Charge) -> ac.Event | ac.Composition:
 
 @dataclass(frozen=True)
 class Target:
-    """Most that all rounds together may cost a record.
+    """Upper bound for what all rounds together may cost a record.
 
     Parameters
     ----------
     epsilon : float
         Above 0.
     delta : float
-        [0, 1). At 0 the epsilons of the rounds are added up exactly, as fractions.
+        In [0, 1). At 0 the epsilons of the rounds are added exactly, as fractions.
 
     Raises
     ------
@@ -118,12 +121,12 @@ class Target:
         object.__setattr__(self, "delta", delta)
 
     def check(self, spent: ac.Composition) -> None:
-        """Refuse what costs more.
+        """Refuse a composition that costs more.
 
         Raises
         ------
         UnsuitableMessage
-            It does, or has no price.
+            It costs more, or has no price.
         """
         try:
             total = total_price(spent, self.delta)
@@ -139,9 +142,9 @@ class Target:
             )
 
 
-def route_of(spent: ac.Composition) -> dict[str, Any]:
-    """To the price of what was spent, with arguments of `accountant.epsilon`."""
-    return SHARES_ROUTE if any(isinstance(event, ac.ShuffledCounts) for event, _ in spent) else ROUTE
+def choose_route(spent: ac.Composition) -> dict[str, Any]:
+    """Arguments of `accountant.epsilon` for the price of what was spent."""
+    return SHARES_ROUTE if any(isinstance(event, ac.ShuffledCounts) for event, _ in spent) else DEFAULT_ROUTE
 
 
 @lru_cache(maxsize=1024)
@@ -153,14 +156,14 @@ def total_price(spent: ac.Composition, delta: float) -> Fraction:
     if not len(spent):
         return Fraction(0)
     if delta == 0:
-        # a sum of doubles would drift
-        return sum((count * _pure(event) for event, count in spent), Fraction(0))
-    found = ac.epsilon(spent, delta, **route_of(spent)).epsilon
+        # a sum of doubles would accumulate rounding errors
+        return sum((count * _pure_epsilon(event) for event, count in spent), Fraction(0))
+    found = ac.epsilon(spent, delta, **choose_route(spent)).epsilon
     if not math.isfinite(found):
         raise ac.NoGuarantee(f"delta = {delta:g}: epsilon is {found:g}; accepted: what has a finite one")
     return Fraction(found)
 
 
 @lru_cache(maxsize=1024)
-def _pure(event: ac.Event) -> Fraction:
+def _pure_epsilon(event: ac.Event) -> Fraction:
     return Fraction(ac.epsilon(1 * event, 0.0).epsilon)

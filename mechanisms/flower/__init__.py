@@ -1,7 +1,7 @@
-"""Reverse k-NN as a Flower app: Flower carries the messages of `mechanisms.federation.server` between the parties.
+"""Reverse k-NN as a Flower app: Flower transports the messages of `mechanisms.federation` between server and clients.
 
-`server` and `client` are the two halves, `options` what a run and a node are told.
-They need the extra ``federated``; no other module imports Flower.
+`server` and `client` are the two sides, `options` the options of a run and of a node. They need the extra
+``federated``; no other module imports Flower.
 """
 
 from pathlib import Path

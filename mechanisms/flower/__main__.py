@@ -12,7 +12,7 @@ USAGE = "accepted: nothing, for the app's directory; or check and a node configu
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the app's directory, or say whether a node would answer; for its operator's eyes."""
+    """Print the app's directory; or check a node's configuration, for its operator alone."""
     if not arguments:
         print(APP)
         return 0
@@ -21,11 +21,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     from flwr.common.config import parse_config_args
 
-    from mechanisms.flower.client import opened
+    from mechanisms.flower.client import open_client
     from mechanisms.flower.options import NodeOptions
 
     try:
-        client = opened(NodeOptions.of(parse_config_args([arguments[1]])), 1)
+        client = open_client(NodeOptions.of(parse_config_args([arguments[1]])), 1)
     except ac.AccountantError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""The client's half: it reads its records where they are, answers within its own limits, remembers what it spent."""
+"""The client side: it reads its own records, answers within its own limits, and remembers what it has spent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mechanisms.datasets import load
 from mechanisms.federation.client import Client
 from mechanisms.federation.ledger import Ledger
 from mechanisms.flower.options import NodeOptions
-from mechanisms.flower.parcels import parcel, refusal, unwrapped
+from mechanisms.flower.parcels import make_refusal, unwrap, wrap
 
-__all__ = ["answer", "app", "opened", "respond"]
+__all__ = ["answer", "app", "open_client", "respond"]
 
 log = logging.getLogger("flwr")
 
 
-def opened(options: NodeOptions, node: int) -> Client:
-    """The client of a node, with its records.
+def open_client(options: NodeOptions, node: int) -> Client:
+    """The client of a node; reads its records.
 
     Raises
     ------
@@ -53,28 +53,27 @@ def answer(opening: bytes, options: NodeOptions, node: int) -> bytes:
     Raises
     ------
     accountant.AccountantError
-        The setup or the options do not allow an answer, or the file of records cannot be read, whatever was asked;
-        nothing leaves.
+        The setup or the options do not allow an answer, or the file of records cannot be read. Nothing is sent.
     """
-    return opened(options, node).answer(opening)
+    return open_client(options, node).answer(opening)
 
 
 def respond(message: Any, context: Any) -> Any:
     """Answer one of Flower's messages."""
     try:
         options = NodeOptions.of(context.node_config)
-        reply = answer(unwrapped(message.content), options, context.node_id)
+        reply = answer(unwrap(message.content), options, context.node_id)
     except ac.AccountantError as error:
         log.error("refused: %s", error)
-    # Flower sends the text of what is raised to the server, and it could tell of records
+    # an exception that leaves here is sent to the server by Flower, and its text could show records
     except Exception:
         log.exception("refused")
     else:
         if options.seed >= 0:
             log.warning("drawn from a seed: for experiments, not for a release")
         log.info("answered with %d bytes", len(reply))
-        return Envelope(parcel(reply), reply_to=message)
-    return Envelope(refusal(), reply_to=message)
+        return Envelope(wrap(reply), reply_to=message)
+    return Envelope(make_refusal(), reply_to=message)
 
 
 app = ClientApp()

@@ -1,4 +1,4 @@
-"""What a run is told by ``flwr run --run-config``, and a client by ``flower-supernode --node-config``."""
+"""Options of a run (``flwr run --run-config``) and of a client (``flower-supernode --node-config``)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mechanisms.validation import check_count, check_positive, check_real, short
 __all__ = ["NodeOptions", "RunOptions"]
 
 UNSHUFFLED = (
-    "model = 'shuffle'; accepted: central, local: Flower tells the server who sent what, so that a shuffler which "
-    "clients trust would have to stand between them; use mechanisms.Shuffler over a transport of its own"
+    "model = 'shuffle'; accepted: central, local (Flower tells the server who sent what; for the shuffle model use "
+    "mechanisms.Shuffler over another transport)"
 )
 
 T = TypeVar("T", bound="_Options")
 
 
 class _Options:
-    """Named values of the types that their fields have; names are written with hyphens outside."""
+    """Options that are checked against the types of their fields; configurations spell their names with hyphens."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -35,7 +35,7 @@ class _Options:
         Raises
         ------
         accountant.ParameterError
-            An option is not known, or not as described.
+            An option is not known, or of another type.
         """
         known = {each.name.replace("_", "-"): each for each in fields(cls)}
         values: dict[str, Any] = {}
@@ -52,7 +52,7 @@ class _Options:
 
 @dataclass(frozen=True)
 class RunOptions(_Options):
-    """Of a run. They are sent to every client as well, and hold nothing that is secret.
+    """Options of a run. Flower sends them to every client as well, so that none of them may be secret.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ class RunOptions(_Options):
     queries, neighbors : int
         s and k.
     min_clients : int
-        Fewest clients to wait for, and whose answers must come in a round; with fewer, nothing is released.
+        Fewest clients that must connect before a round and answer in it; with fewer, nothing is released.
     wait, timeout : float
-        Seconds: for clients to be there, and for their answers.
+        Seconds to wait for clients to connect, and for their answers.
     seed : int
-        Below 0, noise comes from the system, as real releases need. Clients see a seed: for experiments alone.
+        Below 0, noise comes from system entropy, as real releases need. Clients see a seed: for experiments only.
     """
 
     public: str = ""
@@ -126,22 +126,22 @@ class RunOptions(_Options):
 
 @dataclass(frozen=True)
 class NodeOptions(_Options):
-    """Of a client, set by whoever holds the records; no server can change them.
+    """Options of a client, set by the operator who holds the records; no server can change them.
 
     Parameters
     ----------
     records : str
         Labelled records: what `mechanisms.datasets.load` reads, files by absolute path.
     model : str
-        Whom the client trusts, central or local. In the central model its bare counts leave.
+        Whom the client trusts, central or local. In the central model it sends exact counts.
     classes : int
-        Public number of classes: rounds of another number are refused. 0 answers any.
+        Public number of classes: rounds with another number are refused. 0 answers any.
     max_epsilon, delta : float
-        Most that a record's reports may cost over all runs together; of the local model, which needs max_epsilon.
+        Upper bound for the cost of a record's reports over all runs. Local model only, where max_epsilon is required.
     ledger : str
-        File that remembers what was answered and spent; the default is that of the records with `.ledger` added.
+        File that remembers what was answered and spent; by default the name of the records' file with `.ledger` added.
     seed, first_record : int
-        For experiments: a seed from 0, and the number of the first record among those of all clients.
+        For experiments only: a seed from 0, and the number of the first record among those of all clients.
     """
 
     records: str = ""
@@ -175,5 +175,5 @@ class NodeOptions(_Options):
 
     @property
     def ledger_path(self) -> Path:
-        """Where the client remembers."""
+        """The file of the client's ledger."""
         return Path(self.ledger or f"{self.records}.ledger")

@@ -1,4 +1,4 @@
-"""Our messages inside Flower's: one record with one field of bytes, or a refusal that says nothing."""
+"""Messages of the federation inside Flower's: one record with one field of bytes, or a refusal without a reason."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from flwr.app import ConfigRecord, RecordDict
 
 from mechanisms.federation.messages import CorruptMessage, UnsuitableMessage
 
-__all__ = ["parcel", "refusal", "unwrapped"]
+__all__ = ["make_refusal", "unwrap", "wrap"]
 
 RECORD, MESSAGE, REFUSED = "reverse-knn", "message", "refused"
 
 
-def parcel(message: bytes) -> Any:
-    """What Flower sends for one of our messages."""
+def wrap(message: bytes) -> Any:
+    """Flower's content for a message."""
     return RecordDict({RECORD: ConfigRecord({MESSAGE: message})})
 
 
-def refusal() -> Any:
-    """What a client sends that does not answer. Why, its own log says: a reason could tell of its records."""
+def make_refusal() -> Any:
+    """Flower's content for a refusal. The reason goes to the client's own log, as it could reveal its records."""
     return RecordDict({RECORD: ConfigRecord({REFUSED: True})})
 
 
-def unwrapped(content: Any) -> bytes:
-    """Our message in what Flower brought.
+def unwrap(content: Any) -> bytes:
+    """The message in Flower's content.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def unwrapped(content: Any) -> bytes:
     if len(content) != 1 or len(fields) != 1:
         raise CorruptMessage(f"{len(content)} records, {len(fields)} fields of {RECORD}; accepted: one of each")
     if fields.get(REFUSED) is True:
-        raise UnsuitableMessage("the client refused; accepted: an answer, and its log says why there is none")
+        raise UnsuitableMessage("the client refused; accepted: an answer (the reason is in the client's log)")
     message = fields.get(MESSAGE)
     if not isinstance(message, bytes):
         raise CorruptMessage(f"{MESSAGE} of type {type(message).__name__}; accepted: bytes")

@@ -1,13 +1,10 @@
-"""The server's half: it opens rounds, takes what clients answer, releases labels, and writes them with their price."""
+"""The server side: it opens rounds, receives the answers of clients, and writes labels with their price."""
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-import os
 import time
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +16,15 @@ from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.cli.data import SEED_WARNING, check_output, write_results
+from mechanisms.cli.data import SEED_WARNING
+from mechanisms.cli.results_file import check_results_path, write_results
 from mechanisms.datasets import load
 from mechanisms.federation.messages import Message, MessageError, UnsuitableMessage
 from mechanisms.federation.reverse_rounds import ReverseLabelling
 from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.server import ReleasedCounts, Server
 from mechanisms.flower.options import RunOptions
-from mechanisms.flower.parcels import parcel, unwrapped
+from mechanisms.flower.parcels import unwrap, wrap
 from mechanisms.noise.source import as_randomness
 from mechanisms.validation import check_count
 
@@ -35,11 +33,11 @@ __all__ = ["FederationError", "FlowerRounds", "app", "label", "main"]
 log = logging.getLogger("flwr")
 
 POLL = 0.2
-"""Seconds between looks at who is there."""
+"""Seconds between two questions for the connected nodes."""
 
 
 class FederationError(ac.AccountantError, RuntimeError):
-    """Too few clients came or answered; the round that was open has released nothing."""
+    """Too few clients connected or answered; the open round has released nothing."""
 
 
 class FlowerRounds:
@@ -54,9 +52,11 @@ class FlowerRounds:
     Attributes
     ----------
     sent : int
-        Bytes of all answers that were taken.
+        Bytes of all accepted answers.
     answers : list of int
-        Clients that were heard, for each round.
+        Number of clients that answered, for each round.
+    records : list of int or None
+        Number of their records, for each round; None if it is private.
     """
 
     def __init__(self, grid: Any, server: Server, options: RunOptions) -> None:
@@ -66,15 +66,16 @@ class FlowerRounds:
         self.records: list[int | None] = []
 
     def run(self, setup: RoundSetup) -> ReleasedCounts:
-        """One round with all clients that are there.
+        """One round with all clients that are connected.
 
         Raises
         ------
         FederationError
+            Too few of them answer in time.
         """
-        nodes = self._present()
+        nodes = self._wait_for_nodes()
         opening, timeout = self.server.open(setup), self.options.timeout
-        asked = [Envelope(parcel(opening), node, MessageType.QUERY, ttl=timeout) for node in nodes]
+        asked = [Envelope(wrap(opening), node, MessageType.QUERY, ttl=timeout) for node in nodes]
         heard = 0
         for reply in self.grid.send_and_receive(asked, timeout=timeout):
             heard += self._take(reply)
@@ -89,8 +90,8 @@ class FlowerRounds:
         log.info("round %d: %d clients, %s records", self.server.round, heard, counts.records)
         return counts
 
-    def _present(self) -> list[int]:
-        """All nodes, once there are enough."""
+    def _wait_for_nodes(self) -> list[int]:
+        """All connected nodes, once there are enough."""
         least, until = self.options.min_clients, time.monotonic() + self.options.wait
         while len(nodes := sorted(self.grid.get_node_ids())) < least:
             if time.monotonic() > until:
@@ -100,12 +101,12 @@ class FlowerRounds:
         return nodes
 
     def _take(self, reply: Any) -> bool:
-        """Whether an answer was taken; if not, nothing has changed."""
+        """Pass an answer to the server; False if it was refused, which changes nothing."""
         node = reply.metadata.src_node_id
         try:
             if reply.has_error():
                 raise UnsuitableMessage(f"Flower's error {reply.error.code}; accepted: an answer")
-            body = unwrapped(reply.content)
+            body = unwrap(reply.content)
             client = Message.unpack(body, self.server.limit).client
             if client != node:
                 raise UnsuitableMessage(f"a message from client {client}; accepted: {node}, who sends it")
@@ -123,15 +124,15 @@ def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[
     Raises
     ------
     FederationError
-        Too few clients. Earlier rounds have been released.
+        Too few clients answered. Earlier rounds have been released.
     accountant.ParameterError
-        An option is not as described; nothing was sent.
+        An option is out of range; nothing was sent.
     """
     knn = options.mechanism()
     check_count("queries", options.queries, 1, len(points))
-    # the number of records matters to a shuffler alone
+    # the number of records, here 1, matters in the shuffle model only
     release = knn.planned(1, options.classes)
-    # before anything is sent: what cannot be priced is not released
+    # raises before anything is sent if the run has no price
     release.guarantee(options.delta)
     rounds = FlowerRounds(grid, Server(release.model, release.event, as_randomness(knn.rng)), options)
     labelling = knn.round_loop(release).run(points, lambda _, setup: rounds.run(setup))
@@ -146,25 +147,25 @@ def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[
 
 
 def main(grid: Any, context: Any) -> None:
-    """Run the app; results are written all at once, when everything has been released."""
+    """Run the app; the results are written at the end, each file at once."""
     options = RunOptions.of(context.run_config)
     out = Path(options.out)
-    check_output(out)
+    check_results_path(out)
     if options.seed >= 0:
         log.warning(SEED_WARNING)
     if out.exists():
-        log.warning("%s holds another run's release; this one is paid for besides, and takes its place", out)
+        log.warning("%s holds the release of another run; this run is paid for in addition, and replaces the file", out)
     public = load(options.public, labelled=False)
     labelling, rounds = label(grid, public.features, options)
-    summary = summary_of(labelling, rounds, options)
+    summary = summarise(labelling, rounds, options)
     columns = {"label": labelling.labels, "answered": labelling.answered, "soft": labelling.soft}
     write_results(out, columns, summary)
-    _write_json(out.with_suffix(".json"), summary)
+    ac.files.write_json(out.with_suffix(".json"), summary, name="out")
     log.info("%d labels in %s; %s", len(labelling.labels), out, labelling.guarantee(options.delta))
 
 
-def summary_of(labelling: ReverseLabelling, rounds: FlowerRounds, options: RunOptions) -> dict[str, Any]:
-    """What was released, and what it cost; for JSON, which has no infinity."""
+def summarise(labelling: ReverseLabelling, rounds: FlowerRounds, options: RunOptions) -> dict[str, Any]:
+    """What was released and what it cost, as JSON can hold it: an infinite order is text."""
     price, release = labelling.guarantee(options.delta), labelling.release
     assert release is not None
     return {
@@ -185,19 +186,6 @@ def summary_of(labelling: ReverseLabelling, rounds: FlowerRounds, options: RunOp
         "seeded": options.seed >= 0,
         "options": asdict(options),
     }
-
-
-def _write_json(path: Path, summary: dict[str, Any]) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8") as stream:
-            json.dump(summary, stream, indent=2, allow_nan=False)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
 
 
 app = ServerApp()

@@ -30,7 +30,7 @@ import accountant as ac
 import mechanisms as mx
 from mechanisms.budgets.store import open_store
 from mechanisms.datasets import digits, private_public_test_split
-from mechanisms.experiment.prediction import PredictionSetting, completed, predict
+from mechanisms.experiment.prediction import PredictionSetting, complete_setting, predict
 
 EPSILON, DELTA = 2.0, 1e-4
 
@@ -100,7 +100,7 @@ plt.show()
 # public, so it may be shown here.
 
 # %%
-chosen = completed(setting, 497, len(parts.private), parts.public)
+chosen = complete_setting(setting, 497, len(parts.private), parts.public)
 ind = mx.IndividualKNN.for_budget(EPSILON, DELTA, 497, chosen.threshold, chosen.vote_sigma, n_classes=10, rng=0)
 names = [f"person {number}" for number in range(len(parts.private))]
 ind.fit(parts.private.features, parts.private.labels, ids=names)

@@ -217,9 +217,9 @@ def fewer_votes_than_leave(broken, seed):
     k = 12
     canary, delta = canaries.replaced_record(k), 0.0
     parameters = {"n_queries": 2 * k, "n_neighbors": k, "epsilon": 1.0, "n_classes": 2}
-    line = ('changed * common["n_neighbors"] * common["n_labels"]', "changed")
-    releases.release_for.cache_clear()
-    # the choice of queries is public, and takes most of the time
+    line = ("changed * request.size.nonzeros", "changed")
+    releases.calibrate_release.cache_clear()
+    # where the queries are is public, and takes longest
     centres = mock.patch.object(reverse_rounds, "cluster_centres", lambda points, *_: points)
     # a server refuses counts that its event does not cover: the broken line alone would be refused
     check = mock.patch.object(federation, "covers_counts", (lambda *_: True) if broken else federation.covers_counts)
@@ -232,7 +232,7 @@ def fewer_votes_than_leave(broken, seed):
             return score(labelled.counts.reshape(1, -1))
 
         found = audited(mechanism, canary.neighbours, runs=200, delta=delta, seed=seed)
-    releases.release_for.cache_clear()
+    releases.calibrate_release.cache_clear()
     return event, 1.0, found
 
 

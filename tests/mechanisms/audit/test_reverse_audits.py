@@ -10,9 +10,10 @@ import mechanisms as mx
 from mechanisms.federation.client import Client
 from mechanisms.federation.messages import Message, Reports
 from mechanisms.federation.protocols import central_event, protocol_of
-from mechanisms.federation.round_setup import RoundSetup
+from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.federation.server import Server
-from mechanisms.federation.trust_models import release_for
+from mechanisms.federation.targets import Target
+from mechanisms.federation.trust_models import ReleaseRequest, TrustModel, calibrate_release
 
 RUNS = 16_000
 QUERIES = np.float32([[0.0], [1.0]])
@@ -30,9 +31,10 @@ def compared(name, promise, mechanism, score, delta=0.0, runs=RUNS):
 
 
 def release(**changed):
-    usual = {"model": "central", "noise": "laplace", "randomizer": "collision", "epsilon": 1.0, "delta": 0.0}
-    size = {"rounds": 1, "records": 3, "shape": (2, 2), "n_neighbors": 1, "n_labels": 1, "dropout": 0.0}
-    return release_for(**{**usual, **size, **changed})
+    usual = {"model": "central", "noise": "laplace", "randomizer": "collision"}
+    given = {**usual, "epsilon": 1.0, "delta": 0.0, "rounds": 1, **changed}
+    trust, target = TrustModel(*(given[name] for name in usual)), Target(given["epsilon"], given["delta"])
+    return calibrate_release(ReleaseRequest(trust, target, RoundSize(2, 2), given["rounds"], records=3))
 
 
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.5, True)])

@@ -1,4 +1,4 @@
-"""Budgets that survive: no kill, no fault and no other process leaves a record charged less than was granted."""
+"""Durable budgets: after kills, faults and with other processes, a record is charged at least what was granted."""
 
 import json
 import os
@@ -21,7 +21,7 @@ import accountant as ac
 from mechanisms.budgets import backends
 from mechanisms.budgets.snapshot import Snapshot
 from mechanisms.budgets.store import StoreError, open_store
-from mechanisms.budgets.store_format import BLOCK, COLUMNS
+from mechanisms.budgets.store_format import COLUMNS, TOTALS_PER_ROW
 from tests.mechanisms.children import KILLS, listen, start
 
 IDS = [f"record {i}" for i in range(40)]
@@ -31,16 +31,16 @@ BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 
 @pytest.fixture(scope="session")
 def server():
-    """A throw-away PostgreSQL on a socket in its directory: (address, what crashes it)."""
+    """A temporary PostgreSQL server on a socket in its directory: (address, function that crashes it)."""
     if not BINARIES:
         pytest.skip("no PostgreSQL in /usr/lib/postgresql")
     for package in ("sqlalchemy", "psycopg"):
         if find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
-    # pytest's own directories are closed to the user that PostgreSQL runs as, and long for a socket
+    # PostgreSQL's user cannot enter pytest's directories, and their names are too long for a socket
     place, tools = Path(tempfile.mkdtemp(prefix="postgres")), BINARIES[-1].parent
     user, ids = "budgets", {}
-    if os.geteuid() == 0:  # which PostgreSQL refuses
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
         ids = {"user": 65534, "group": 65534, "extra_groups": []}
         os.chown(place, 65534, 65534)
 
@@ -56,7 +56,7 @@ def server():
 
     def crash():
         control("stop", "-m", "immediate")
-        for _ in range(20):  # what served killed clients may hold the memory for a moment
+        for _ in range(20):  # server processes of killed clients may hold the memory for a moment
             with suppress(subprocess.CalledProcessError):
                 return control(*start)
             time.sleep(0.5)
@@ -69,7 +69,7 @@ def server():
 
 @pytest.fixture
 def memory(tmp_path):
-    """A directory in memory where there is one, which is all that kills and faults need."""
+    """A directory in memory if there is one; after kills and faults it is as good as a disk."""
     shared = Path("/dev/shm")
     place = Path(tempfile.mkdtemp(dir=shared if os.access(shared, os.W_OK) else tmp_path))
     yield place
@@ -139,7 +139,7 @@ def test_any_text_and_any_size(new):
 
 
 def test_positions_are_for_good(new):
-    """In any order, by any process, and after anything failed."""
+    """Operations in any order, by any process, and after failures."""
     where = new()
     with open_store(where) as store, open_store(where) as other:
         assert store.positions(["a", "b", "a"]).tolist() == [0, 1, 0]
@@ -153,7 +153,7 @@ def test_positions_are_for_good(new):
 
 
 def test_as_a_plain_dictionary(new):
-    """Random charges, now and then in a batch or after opening again."""
+    """Random charges, some in a batch, some after opening the store again."""
     rng, where, plain = np.random.default_rng(2), new(), {}
     store = open_store(where)
     first = store.positions(IDS[:1])
@@ -180,7 +180,7 @@ def test_as_a_plain_dictionary(new):
         assert spent(store) == [plain.get(each, 0) for each in IDS]
     with store.batch():
         ((rows, size),) = store._run("SELECT count(*), sum(length(totals)) FROM knn_totals")
-    assert (rows, size) == (1, 8 * BLOCK), "overwritten in place"
+    assert (rows, size) == (1, 8 * TOTALS_PER_ROW), "overwritten in place"
     store.close()
 
 
@@ -212,7 +212,7 @@ def test_a_batch_is_all_or_nothing(new):
 
 
 def greedy_child(where, seed, pipe):
-    """Charges random records until all of them have refused for long; sends what was granted."""
+    """Charges random records until none can pay any more; sends what was granted."""
     rng, granted, refused = np.random.default_rng(seed), dict.fromkeys(IDS, 0), 0
     with open_store(where) as store:
         while refused < 12:
@@ -226,7 +226,7 @@ def greedy_child(where, seed, pipe):
 
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_share_exactly_the_cap(processes, new):
-    """They also race to make the store."""
+    """They also race to create the store."""
     where = new()
     children = [start(greedy_child, where, seed) for seed in range(processes)]
     granted = [reader.recv() for _, reader in children]
@@ -262,7 +262,7 @@ def test_a_race_to_make_a_store(new):
 
 
 def killed_child(where, seed, pipe):
-    """Charges until it is killed; tells what it will ask for, and then what was granted."""
+    """Charges until it is killed; sends what it will ask for, and then what was granted."""
     rng = np.random.default_rng(seed)
     with open_store(where) as store:
         positions = store.positions(IDS)
@@ -286,7 +286,7 @@ def told_units(told, sure, perhaps):
 
 
 def test_killed_at_any_moment(new):
-    """SIGKILL at random moments, two children at a time on one store that goes on. BUDGET_KILLS=10000 for more."""
+    """SIGKILL at random moments, with two child processes at a time on one store. BUDGET_KILLS=10000 for more."""
     rng, where = np.random.default_rng(1), new()
     sure, low = np.zeros(40, int), np.zeros(40, int)
     unanswered = 0
@@ -298,7 +298,7 @@ def test_killed_at_any_moment(new):
                 messages.append(reader.recv())
             for process, _ in children:
                 until = time.perf_counter() + rng.uniform(0, 0.05)
-                while time.perf_counter() < until:  # and no child waits for its pipe
+                while time.perf_counter() < until:  # read all the time, so that no child waits for its pipe
                     for (_, reader), messages in zip(children, told, strict=True):
                         listen(reader, messages)
                 os.kill(process.pid, signal.SIGKILL)
@@ -320,7 +320,7 @@ def test_killed_at_any_moment(new):
 
 
 def test_a_crash_of_the_server(server, tmp_path):
-    """The client is told, goes on, and finds every charge that was granted."""
+    """The client gets an error, goes on, and finds every charge that was granted."""
     url, crash = server
     with closing(administrator(url)) as connection:
         connection.execute("CREATE DATABASE crashed")
@@ -338,11 +338,11 @@ def test_a_crash_of_the_server(server, tmp_path):
 
 
 class Fault(Exception):
-    """What goes wrong."""
+    """The injected fault."""
 
 
 class Tripwire:
-    """Stands for a store's database, and goes off at a moment: before or after a statement or the commit."""
+    """Wraps a store's database and raises at a given moment: before or after a statement or the commit."""
 
     def __init__(self, base, moment):
         self.base, self.name, self.close, self.has = base, base.name, base.close, base.has
@@ -370,7 +370,7 @@ class Tripwire:
 
 
 def use(store, granted):
-    """Settings, charges alone and in batches; notes what was granted."""
+    """Settles, charges singly and in batches; records what was granted."""
     store.settle(SETTINGS)
     places = store.positions(IDS[:5])
     for i in range(8):
@@ -383,7 +383,7 @@ def use(store, granted):
 
 
 def check_after_fault(where, store, granted, pending):
-    """Totals cover what was granted, and the store that failed goes on as a new one does."""
+    """Totals cover what was granted, and the store that failed can be used like a new one."""
     found = spent_at(where)
     for each, total in zip(IDS, found, strict=True):
         assert granted[each] <= total <= min(20, granted[each] + pending)
@@ -419,7 +419,7 @@ def test_a_fault_at_every_statement_and_commit(new):
 
 
 def test_an_interrupt_at_every_step_of_sqlite(memory):
-    """In the midst of statements too: the virtual machine stops after any number of instructions."""
+    """Also within statements: SQLite's virtual machine stops after any number of instructions."""
     moment, gone_off = 0, True
     while gone_off:
         moment += 1
@@ -477,7 +477,7 @@ def test_a_key_and_settings_are_for_good(new):
 
 
 def test_answers_are_kept_with_what_they_cost(new):
-    """Over rows, batches that fail, and other runs."""
+    """Answers across rows, in batches that fail, and beside other runs."""
     where = new()
     with open_store(where) as store, open_store(where) as other:
         positions = store.positions(["a"])
@@ -536,7 +536,7 @@ def test_copy_to(new, tmp_path):
 
 
 def test_an_older_file_is_noticed(tmp_path):
-    """Put back, or put back under an open store; without the number beside it nothing can be noticed."""
+    """An older copy, also under an open store; without the generation file nothing can be noticed."""
     path = tmp_path / "store"
     with open_store(path) as store:
         charge(store, ["a"], [1], 9)
@@ -545,7 +545,7 @@ def test_an_older_file_is_noticed(tmp_path):
         new = path.read_bytes()
         shutil.copyfile(tmp_path / "old", path)
         assert "older than when it was last read" in refusal(lambda: spent(store, ["a"]))
-    assert "put back from an older copy" in refusal(lambda: open_store(path))
+    assert "replaced by an older copy" in refusal(lambda: open_store(path))
     path.write_bytes(new)
     assert spent_at(path, ["a"]) == [2]
     shutil.copyfile(tmp_path / "old", path)
@@ -562,7 +562,7 @@ OLD_TABLES = (
 
 
 def old_rows():
-    """What the first version wrote: names in the order that they came, and totals, the later the better."""
+    """Tables of the first version: names in the order of their arrival, and a log of totals."""
     yield "INSERT INTO knn_settings VALUES (:a)", {"a": json.dumps(SETTINGS)}
     for seq, names in enumerate((IDS[:30], IDS[30:]), 1):
         yield "INSERT INTO knn_records VALUES (:a, :b)", {"a": seq, "b": json.dumps(names)}
@@ -573,7 +573,7 @@ def old_rows():
 
 
 def old_sqlite(path):
-    """In the write-ahead log, part of it not yet in the file."""
+    """A store with a write-ahead log, some of which is not yet in the file."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA application_id = 1802399331")
@@ -614,7 +614,7 @@ def test_stores_of_the_first_version_are_converted(new, tmp_path):
 
 
 def test_threads_take_turns(new):
-    """In batches of several charges, too: each of them is counted, once."""
+    """Also in batches of several charges: each of them is counted once."""
     with open_store(new()) as store:
         positions = store.positions(["a"])
         granted = []
@@ -638,7 +638,7 @@ def test_threads_take_turns(new):
 
 
 def refusal(use, kind=StoreError):
-    """The message of what is refused, which is one line."""
+    """The message of a refusal, which must be one line."""
     with pytest.raises(kind) as caught:
         use()
     text = str(caught.value)
@@ -721,7 +721,7 @@ def test_addresses_of_one_file(tmp_path, monkeypatch):
 
 
 def test_no_process_waits_for_ever(new, monkeypatch):
-    monkeypatch.setattr(backends, "WAIT", 1)
+    monkeypatch.setattr(backends, "STORE_WAIT", 1)
     where = new()
     with open_store(where) as store, open_store(where) as other:
         with store.batch():

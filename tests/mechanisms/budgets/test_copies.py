@@ -1,4 +1,4 @@
-"""Copies of stores and journals that others write to meanwhile: no less than was spent when the copying began."""
+"""Copies of stores and journals, taken during writes: they show no less than was spent when the copying began."""
 
 import os
 import random
@@ -24,7 +24,7 @@ PAGE = 4096
 
 @pytest.fixture
 def place(tmp_path):
-    """A directory in memory where there is one: who does not wait for a disk writes in the midst of more copies."""
+    """A directory in memory if there is one: faster writes fall into more copies."""
     memory = Path("/dev/shm")
     made = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else tmp_path))
     yield made
@@ -32,7 +32,7 @@ def place(tmp_path):
 
 
 class Acknowledged:
-    """How much a child has been told is committed, in memory that it shares."""
+    """Number of commits that a child process has seen, in shared memory."""
 
     def __init__(self, path):
         path.write_bytes(bytes(8)) if not path.exists() else None
@@ -81,7 +81,7 @@ def journal_child(where, _, ack):
 
 @contextmanager
 def writing(child, where, grows, ack):
-    """A process that writes until the end, and what it has committed."""
+    """A process that writes until it is ended, and its number of commits."""
     done = Acknowledged(ack)
     process = CONTEXT.Process(target=child, args=(str(where), grows, ack), daemon=True)
     process.start()
@@ -96,7 +96,7 @@ def writing(child, where, grows, ack):
 
 
 def copied(where, to, how, rng):
-    """At once, page by page as from a slow disk, or together with the rollback journal, before or after it."""
+    """Copies at once, page by page as from a slow disk, or with the rollback journal before or after the file."""
     for each in (to, Path(f"{to}-journal"), Path(f"{to}.generation")):
         with suppress(FileNotFoundError):
             each.unlink()
@@ -123,7 +123,7 @@ WAYS = ("at once", "slowly", "then the journal", "the journal first")
 
 @pytest.mark.parametrize(("grows", "most"), [(0, 0.05), (50, 0.2)])
 def test_a_copy_of_a_store_shows_no_less_than_was_spent(grows, most, place):
-    """And few are refused: rows are overwritten in place. BUDGET_COPIES=5000 for more."""
+    """Few copies are refused, as rows are overwritten in place. BUDGET_COPIES=5000 for more."""
     rng, refused, spent, counted = random.Random(grows), dict.fromkeys(WAYS, 0), np.zeros(RECORDS, np.int64), 0
     names = [f"record {i}" for i in range(RECORDS)]
     with writing(store_child, place / "store", grows, place / "ack") as done:
@@ -165,7 +165,7 @@ def test_a_copy_of_a_journal_shows_no_less_than_was_spent(place):
 
 
 def test_torn_copies_keep_charges_and_give_up_answers(place):
-    """Pages of the copy are of two moments: totals are the greater ones, answers are of neither, and are gone."""
+    """A copy with pages of two moments: totals are the larger ones, and answers are dropped."""
     with open_store(place / "store") as store:
         positions = store.positions(["a", "b"])
         store.begin("run", {}, 3)
@@ -195,7 +195,7 @@ def test_torn_copies_keep_charges_and_give_up_answers(place):
 
 
 def test_what_is_gone_from_a_copy_is_refused(place):
-    """Rows that the head knows of, whichever they are."""
+    """Any rows that the head counts."""
     import sqlite3
 
     with open_store(place / "store") as store:

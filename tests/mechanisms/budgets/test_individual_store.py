@@ -1,4 +1,4 @@
-"""Ind-KNN with a durable store: every answer is covered by charges that are there before it."""
+"""Ind-KNN with a durable store: the charges for an answer are on disk before it is released."""
 
 import copy
 import os
@@ -24,7 +24,7 @@ IDS = range(300)
 
 
 class Foreseen(System):
-    """Stands for the system's noise, and draws what a test can foresee."""
+    """Stands for system entropy, and draws what a test can predict."""
 
     def __init__(self, seed):
         super().__init__()
@@ -105,12 +105,12 @@ def test_two_processes_on_one_store_do_not_overspend():
 
 
 class Interrupted(BaseException):
-    """What a signal raises."""
+    """The exception of a signal."""
 
 
 @pytest.mark.parametrize("stop", range(1, 21))
 def test_whatever_is_drawn_has_been_paid_for(stop):
-    """Stopped at any draw, the charges that it needs are already in the store."""
+    """When a run stops at a draw, the charges for it are already in the store."""
     ledger = Ledger()
     model = ind(store=ledger, rng=3).fit(X, Y, IDS)
     reference = ind(rng=3).fit(X, Y, IDS)
@@ -205,7 +205,7 @@ def test_row_numbers_and_seeds_are_refused_with_a_store(tmp_path):
 
 @pytest.mark.parametrize("kind", ["digest", "given"])
 def test_the_same_people_in_another_order_pay_once(kind, tmp_path):
-    """Two sessions on one store: nobody is above the budget, though rows have moved."""
+    """Several sessions on one store: no record exceeds its budget, though rows have moved."""
     rng = np.random.default_rng(0)
     for session in range(3):
         order = rng.permutation(300)
@@ -215,7 +215,7 @@ def test_the_same_people_in_another_order_pay_once(kind, tmp_path):
     with open_store(tmp_path / "store") as store:
         model = ind(store=store, budget=0.05).fit(X, Y, ids if ids == "digest" else [f"person {i}" for i in range(300)])
         spent = store.spent(np.arange(300))
-        assert len(store._image.where) == 300
+        assert len(store._snapshot.where) == 300
         assert spent.max() <= CAP
         assert sorted(CAP - model._filter.left) == sorted(spent.tolist())
         assert (spent > 0.7 * CAP).mean() > 0.5, "sessions went on where the ones before them had ended"
@@ -238,7 +238,7 @@ def test_digests_are_of_the_record_and_the_store(tmp_path):
 
 
 def test_what_was_answered_is_spent_for_good():
-    """`fit` again, without a store too: an identifier goes on with what it had left, and others are refused."""
+    """A second `fit`, also without a store: identifiers keep their remaining budgets, other kinds are refused."""
     model = ind().fit(X, Y, [f"r{i}" for i in range(300)])
     model.fit(X, Y)  # nothing was answered yet
     model.predict(QUERIES)
@@ -269,7 +269,7 @@ def test_parameters_that_change_after_fit_change_nothing():
 
 
 def test_threads_take_turns():
-    """Every answer is charged, whoever asked: a record that is always selected pays for each."""
+    """Every answer is charged, whichever thread asked: a record that is always selected pays for each."""
     model = ind(budget=1e6, threshold=0.0, kernel="rbf", bandwidth=1e6, min_count=1.0, n_classes=2)
     model.fit([[0.0, 1.0]], [0], ["a"])
     plain = ind(budget=1e6, threshold=0.0, kernel="rbf", bandwidth=1e6, min_count=1.0, n_classes=2)
@@ -350,7 +350,7 @@ def test_a_run_that_is_there_costs_nothing(tmp_path):
 
 
 def test_two_objects_share_one_run(tmp_path):
-    """No query is asked twice, whoever comes first to it."""
+    """No query is answered twice, whichever process is first."""
     queries = np.tile(QUERIES, (10, 1))
     with open_store(tmp_path / "store") as store, open_store(tmp_path / "store") as other:
         first, second = (ind(store=each, rng=i).fit(X, Y, IDS) for i, each in enumerate((store, other)))
@@ -369,7 +369,7 @@ def test_two_objects_share_one_run(tmp_path):
 
 
 def running_child(where, pipe):
-    """One run of many queries, over and over until it is killed or done; one record pays the same for each."""
+    """One run of many queries, restarted until it is killed or finished; one record pays the same for each."""
     with open_store(where) as store:
         model = ind(store=store, budget=1e6, threshold=0.0, kernel="rbf", bandwidth=1e9, min_count=1.0, n_classes=2)
         model.set_params(rng=None).fit([[0.0, 1.0]], [0], ["a"])
@@ -382,7 +382,7 @@ RUN = 20 * 128
 
 
 def test_killed_at_any_moment_no_answer_is_lost_and_no_query_charged_twice(tmp_path):
-    """What the store charged is exactly what the answers in it cost, after every kill."""
+    """After every kill, the store has charged exactly what the answers in it cost."""
     rng, kills, runs, halfway, seconds = np.random.default_rng(5), 0, 0, 0, 0.4
     event = ac.Gaussian(5.0)
     while kills < max(KILLS // 2, 50):
@@ -424,7 +424,7 @@ def begun_run(store):
 
 
 def answering_child(where, seed, pipe):
-    """Answers four queries at a time, and says what, until it is killed."""
+    """Answers four queries at a time and sends the answers, until it is killed."""
     with open_store(where) as store:
         model = ind(store=store, budget=50.0, reuse=8, rng=seed).fit(X, Y, IDS)
         pipe.send("ready")
@@ -433,7 +433,7 @@ def answering_child(where, seed, pipe):
 
 
 def replayed(before, seed, batches):
-    """(answers, units spent) of such a child that was not killed in so many batches."""
+    """(answers, units spent) of such a child process that ran so many batches."""
     ledger = Ledger()
     ledger.units = dict(zip(ledger.positions([str(i) for i in range(300)]), before, strict=True))
     model = ind(store=ledger, budget=50.0, reuse=8, rng=seed).fit(X, Y, IDS)
@@ -442,7 +442,7 @@ def replayed(before, seed, batches):
 
 
 def test_killed_at_any_moment_every_answer_is_paid_for(tmp_path):
-    """What is in the store is what the answers that came out have cost, or one more batch."""
+    """The store has charged what the released answers cost, or one batch more."""
     rng, where, answered = np.random.default_rng(4), str(tmp_path / "store"), 0
     with open_store(where) as store:
         positions = store.positions([str(i) for i in range(300)])
@@ -468,7 +468,7 @@ def test_killed_at_any_moment_every_answer_is_paid_for(tmp_path):
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_records_that_are_added_need_identifiers(tmp_path, stored):
-    """Numbers of rows would let the same people, in another order, pay again."""
+    """With row numbers as identifiers, the same people in another order would get new budgets."""
     changes = {"store": open_store(tmp_path / "a.db")} if stored else {}
     model = ind(**changes).fit(X[:9], Y[:9], [f"p{i}" for i in range(9)])
     model.predict(QUERIES[:2])

@@ -1,4 +1,4 @@
-"""Interrupted runs: what was drawn is on disk as charged, what was answered is kept, and the run goes on."""
+"""Interrupted runs: every draw was charged on disk before, answers are kept, and the run goes on."""
 
 import copy
 import multiprocessing
@@ -31,7 +31,7 @@ SETS = RNG.integers(0, 2, (60, 3))
 QUERIES = RNG.normal(size=(60, 4)).astype(np.float32)
 KILLS = int(os.environ.get("JOURNAL_KILLS", 15))
 
-# children are forked from a server with one thread; what it has imported, they need not import
+# child processes are forked from a server process with one thread, which has imported these modules
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["pytest", "mechanisms.rounds", "opendp.prelude", "sklearn.naive_bayes"])
 
@@ -56,7 +56,7 @@ def lnmax(rng, **changes):
 
 
 def source_of(kind, seen):
-    """A source that tells `seen` of every release's noise before it is there."""
+    """A source that calls `seen` for every release before its noise is drawn."""
 
     class Telling({"seeded": Seeded, "system": System}[kind]):
         def gaussian(self, sigma, size, grain):
@@ -71,7 +71,7 @@ def source_of(kind, seen):
 
 
 def two_runs(make, kind, journal, tell, size):
-    """Two runs of one model; tells (run, query, release) of every draw before its noise is there."""
+    """Two runs of one model; sends (run, query, release) before the noise of each release is drawn."""
     at = [0, 0]
     model = make(source_of(kind, lambda drawn: tell((f"run {at[0]}", at[1], "screening" if drawn == 1 else "vote"))))
     outs = []
@@ -82,7 +82,7 @@ def two_runs(make, kind, journal, tell, size):
 
 
 def ignored(_):
-    """What is told to nobody."""
+    """A callback that does nothing."""
 
 
 def on_disk(path):
@@ -98,7 +98,7 @@ def spent_on(charges, part, release):
 
 
 def check_finished(make, kind, size, charges, kept, labels, compositions):
-    """The run's result is that of a run without interruption, or keeps what was recorded and its plan."""
+    """The result is that of a run without interruption, or keeps what was recorded and the plan."""
     if kind == "seeded":
         _, expected = two_runs(make, kind, None, ignored, size)
         for found, composition, out in zip(labels, compositions, expected, strict=True):
@@ -127,7 +127,7 @@ def as_label(text):
 
 
 def killed_child(path, kind, pipe):
-    """Runs in a process of its own, until it ends or is killed."""
+    """Runs in a child process until it ends or is killed."""
     pipe.send("begun")
     with Journal(path) as journal:
         _, outs = two_runs(knn, kind, journal, pipe.send, 30)
@@ -135,7 +135,7 @@ def killed_child(path, kind, pipe):
 
 
 def run_child(path, kind, seconds):
-    """(was it killed, draws that it told of, its result, seconds that it ran)."""
+    """(whether it was killed, draws that it sent, its result, its seconds)."""
     reader, writer = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=killed_child, args=(path, kind, writer))
     process.start()
@@ -162,7 +162,7 @@ def run_child(path, kind, seconds):
 
 @pytest.mark.parametrize("kind", ["seeded", "system"])
 def test_killed_at_any_moment(kind, tmp_path):
-    """SIGKILL at random moments, and again when the run goes on. JOURNAL_KILLS=500 kills 1000 processes in all."""
+    """SIGKILL at random moments, and again when the run goes on. JOURNAL_KILLS=500 kills 1000 processes."""
     rng = np.random.default_rng(1)
     seconds = min(run_child(tmp_path / f"whole {i}", kind, 60)[-1] for i in range(3))
     kills = journals = 0
@@ -173,7 +173,7 @@ def test_killed_at_any_moment(kind, tmp_path):
         while result is None:
             killed, told, result, ran = run_child(path, kind, rng.uniform(0, seconds))
             if not killed and not drawn:
-                seconds = min(seconds, ran)  # a whole run, on a machine that is less busy than before
+                seconds = min(seconds, ran)  # a whole run, if the machine is less busy than before
             kills += killed
             assert kind == "seeded" or not drawn & told, "drawn twice, and charged once"
             drawn |= told
@@ -189,11 +189,11 @@ def test_killed_at_any_moment(kind, tmp_path):
 
 
 class Fault(Exception):
-    """What goes wrong."""
+    """The injected fault."""
 
 
 class Tripwire:
-    """Stands for a journal's database, and goes off at a moment: before or after a write or a commit, or at a draw."""
+    """Wraps a journal's database and raises at a given moment: before or after a write or commit, or at a draw."""
 
     def __init__(self, database, moment=None):
         self.database, self.moment, self.passed = database, moment, 0
@@ -250,7 +250,7 @@ def test_a_fault_at_every_write_and_draw(make, kind, tmp_path):
 
 
 def test_a_full_disk(tmp_path):
-    """The failure is named, `spent_` covers what was drawn, and the run ends once there is room."""
+    """The error names the failure, `spent_` covers what was drawn, and the run ends once there is room."""
     expected = knn(5, max_labels=None).label(QUERIES)
     model = knn(5, max_labels=None)
     with Journal(tmp_path / "journal") as journal:
@@ -268,7 +268,7 @@ def test_a_full_disk(tmp_path):
 
 
 def test_a_lost_vote_counts_towards_max_labels(tmp_path):
-    """Charged and perhaps drawn, but not on disk: a source that cannot repeat it leaves the query unanswered."""
+    """A query that was charged but has no answer on disk stays unanswered, unless its noise can be repeated."""
 
     def lost(size):
         if size == 3:
@@ -379,7 +379,7 @@ def test_rounds_go_on(kind, stop, tmp_path):
 
 
 def refusal(use):
-    """The message of a refused journal, which is one line."""
+    """The message of a refused journal, which must be one line."""
     with pytest.raises(JournalError) as caught:
         use()
     text = str(caught.value)
@@ -402,7 +402,7 @@ def refusal(use):
         (knn, lambda: knn(5, max_labels=13), QUERIES, "max_labels"),
         (knn, lambda: knn(5, max_labels=None), QUERIES, "max_labels"),
         (knn, lambda: knn(5, n_classes=4), QUERIES, "n_classes"),
-        # the votes are the same events: only k, and the width of a set, tell them apart
+        # the events of the votes are equal: the runs differ only in k, or in the width of a label set
         (sets, lambda: sets(5, k=9), QUERIES, "n_neighbors"),
         (sets, lambda: sets(5, classes=2), QUERIES, "labels, n_classes, private"),
         (gnmax, lambda: gnmax(5, sigma=1.5), QUERIES, "vote"),
@@ -422,7 +422,7 @@ def test_another_run_is_refused_by_what_differs(make, other, queries, words, tmp
 
 
 def test_other_teachers_are_refused(tmp_path):
-    """Generators are as far as each other whatever the number of teachers, and votes cost the same."""
+    """The state of the generator and the price of a vote do not depend on the number of teachers."""
     with Journal(tmp_path / "journal") as journal:
         lnmax(5).label(QUERIES, journal)
     with Journal(tmp_path / "journal") as journal:
@@ -446,7 +446,7 @@ def test_runs_in_another_order_are_refused(tmp_path):
 
 
 def opening_child(path, pipe):
-    """Says in a process of its own why it could not open a journal."""
+    """Sends from a child process why it could not open a journal."""
     try:
         Journal(path).close()
     except JournalError as error:
@@ -504,7 +504,7 @@ def test_read_only(tmp_path):
 
 
 def test_every_name_is_a_file(tmp_path, monkeypatch):
-    """SQLite takes one name for a database in memory, which would not survive."""
+    """SQLite takes the name ":memory:" for a database in memory, which would not be durable."""
     monkeypatch.chdir(tmp_path)
     Journal(":memory:").close()
     assert (tmp_path / ":memory:").exists()
@@ -529,7 +529,7 @@ def test_an_empty_file_and_no_queries(tmp_path):
 
 
 def test_a_fork_cannot_charge(tmp_path):
-    """Two processes would draw for one charge: 30 charges for 60 releases."""
+    """Two processes would both draw after one charge: 60 releases for 30 charges."""
     with Journal(tmp_path / "journal") as journal:
         part = journal.part({"a": 1})
         part.charge(0, "vote")
@@ -557,7 +557,7 @@ def test_a_fork_cannot_charge(tmp_path):
 
 
 def test_threads_take_turns(tmp_path):
-    """Each charge is there once, and every one of them."""
+    """Every charge is recorded exactly once."""
     with Journal(tmp_path / "journal") as journal:
         part, granted = journal.part({}), []
 
@@ -608,7 +608,7 @@ def test_an_older_copy_and_a_cut_one_are_refused(tmp_path):
         part.charge(1, "vote")
     new = path.read_bytes()
     shutil.copyfile(tmp_path / "old", path)
-    assert "it was put back from an older copy" in refusal(lambda: Journal(path))
+    assert "it was replaced by an older copy" in refusal(lambda: Journal(path))
     path.write_bytes(new)
     assert len(on_disk(path)[0]) == 2
     for sql, left in (

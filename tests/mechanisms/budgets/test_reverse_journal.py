@@ -1,4 +1,4 @@
-"""Reverse k-NN with a journal: a killed run goes on, with what it has charged and with the counts that it has."""
+"""Reverse k-NN with a journal: a killed run goes on with its charges and with the counts that it has."""
 
 import json
 import sqlite3
@@ -29,7 +29,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("model", ["central", "local", "shuffle"])
 @pytest.mark.parametrize("after", range(6))
 def test_a_killed_run_goes_on(model, after, tmp_path, monkeypatch):
-    """Killed before or after any round was drawn; a seeded run ends as one that was not interrupted."""
+    """Killed before or after any round is drawn; a seeded run ends like one without interruption."""
     whole = labeller(model=model).label(X, Y, PUBLIC)
     run, steps = Federation.run, [0]
 
@@ -56,7 +56,7 @@ def test_a_killed_run_goes_on(model, after, tmp_path, monkeypatch):
 
 
 def test_nothing_is_drawn_twice(tmp_path):
-    """Without a seed, counts that are in the journal are those of the run that goes on."""
+    """Without a seed, the run that goes on takes the counts in the journal."""
     with Journal(tmp_path / "journal") as journal:
         first = labeller(rng=None).label(X, Y, PUBLIC, journal=journal)
     with Journal(tmp_path / "journal") as journal:
@@ -75,7 +75,7 @@ def test_another_run_is_refused(changes, tmp_path):
 
 @pytest.mark.parametrize("changed", ["a label", "a feature", "one record less", "another order"])
 def test_other_private_data_are_refused(changed, tmp_path):
-    """Counts in a journal are those of the records that it was made for."""
+    """A journal is refused with records other than those that it was made for."""
     records, labels = X.copy(), Y.copy()
     with Journal(tmp_path / "journal") as journal:
         labeller().label(records, labels, PUBLIC, journal=journal)
@@ -103,7 +103,7 @@ def test_under_add_remove_a_journal_does_not_hold_the_number_of_records(tmp_path
             rows = database.execute("SELECT number, part, kind, query, text FROM log ORDER BY number").fetchall()
         *others, (_, _, _, _, answer) = rows
         header = json.loads(others[0][4])
-        assert len(header.pop("private")) == 64  # with a key that is in the file: neither side knows n from it
+        assert len(header.pop("private")) == 64  # keyed with a random key of the file, so that it does not reveal n
         counts, *rest = json.loads(answer)
         assert rest[1:3] == [None, None]
         kept.append((others[1:], header, np.shape(counts), rest))
@@ -111,7 +111,7 @@ def test_under_add_remove_a_journal_does_not_hold_the_number_of_records(tmp_path
 
 
 def test_a_run_that_goes_on_is_charged_once(tmp_path):
-    """On the object that began it, what the journal holds is not released again."""
+    """The object that began a run does not charge again what the journal holds."""
     model = labeller()
     for _ in range(2):
         with Journal(tmp_path / "journal") as journal:

@@ -1,4 +1,4 @@
-"""Files that remember: one file after every commit, and an older copy of it is noticed."""
+"""SQLite files: each is complete after every commit, and an older copy is noticed."""
 
 import contextlib
 import gc
@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from mechanisms.budgets.sqlite import Database, remove_database
+from mechanisms.budgets.sqlite import Database, FileKind, remove_database
 
 TABLES = ("CREATE TABLE IF NOT EXISTS charges (query INTEGER)",)
 
@@ -18,7 +18,7 @@ class Refused(Exception):
 
 
 def opened(path, **options):
-    return Database(path, 7, TABLES, lambda what: Refused(f"{path}: {what}"), "a test", **options)
+    return Database(path, FileKind("a test", 7, TABLES, Refused), **options)
 
 
 def charge(database, query):
@@ -121,13 +121,13 @@ def test_others_are_left_alone_and_damage_is_refused(tmp_path):
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_fork_that_ends_leaves_the_transaction_alone(tmp_path, alone):
-    """SQLite closed in a child would roll the parent's transaction back, under its feet."""
+    """If a forked child closed the connection, SQLite would roll back the parent's transaction."""
     database = opened(tmp_path / "a.db", alone=alone)
     with database.transaction() as run:
         run("PRAGMA cache_size = 1")
         run("CREATE TABLE big (text BLOB)")
         for _ in range(50):
-            run("INSERT INTO big VALUES (zeroblob(4000))")  # which goes to the file before the end
+            run("INSERT INTO big VALUES (zeroblob(4000))")  # large enough to reach the file before the commit
         run("INSERT INTO charges VALUES (1)")
         assert (tmp_path / "a.db-journal").exists()
         child = os.fork()
@@ -198,7 +198,7 @@ def test_an_older_copy_is_noticed_under_a_second_name(tmp_path):
     charge(database, 2)
     database.close()
     shutil.copyfile(tmp_path / "older", path)
-    with pytest.raises(Refused, match="put back from an older copy"):
+    with pytest.raises(Refused, match="replaced by an older copy"):
         opened(link)
 
 

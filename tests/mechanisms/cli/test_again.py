@@ -1,4 +1,4 @@
-"""Results that are there: a run given twice releases once, unless it is asked to pay again; and says what all cost."""
+"""Existing results: a repeated command releases nothing unless it may pay again, and states the total price."""
 
 import json
 
@@ -133,7 +133,7 @@ def test_summaries_that_do_not_tell_what_was_released(run, broken):
 
 
 def test_killed_between_results_and_journal(run, tmp_path, monkeypatch, releases):
-    """The results are there: the run has ended, whatever else was left."""
+    """Once the results are written, the run has ended, even if its journal is left."""
 
     def killed(path):
         raise KeyboardInterrupt
@@ -146,7 +146,7 @@ def test_killed_between_results_and_journal(run, tmp_path, monkeypatch, releases
     status, _, err = run(*KNN, "--out", "a.npz")
     assert (status, err) == (2, f"mechanisms: --out a.npz: {REFUSED}\n")
     assert len(releases) == 15
-    # asked to pay again it begins anew, and does not take the old labels for new ones
+    # with --again it begins anew and does not take the old labels for new ones
     status, _, err = run(*KNN, "--out", "a.npz", "--again")
     assert (status, err) == (0, "")
     assert len(releases) == 30
@@ -201,15 +201,15 @@ def test_a_run_refused_late_leaves_no_journal(run, tmp_path):
 
 
 def test_results_that_came_while_the_data_was_read(run, tmp_path, monkeypatch, releases):
-    """Another process finishes between the look at the file and the first draw."""
-    parts = results_file.Output.opened
+    """Another process finishes after this one has checked the file and before its first draw."""
+    open_journal = results_file.ResultsFile.open_journal
 
     def late(self):
-        monkeypatch.setattr(results_file.Output, "opened", parts)
+        monkeypatch.setattr(results_file.ResultsFile, "open_journal", open_journal)
         assert main([*KNN, "--out", "a.npz"]) == 0
-        return parts(self)
+        return open_journal(self)
 
-    monkeypatch.setattr(results_file.Output, "opened", late)
+    monkeypatch.setattr(results_file.ResultsFile, "open_journal", late)
     status, _, err = run(*KNN, "--out", "a.npz")
     assert status == 2
     assert "another process has just finished a run into it" in err

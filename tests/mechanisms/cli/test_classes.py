@@ -1,4 +1,4 @@
-"""Classes are a public option: private labels decide nothing that is printed, written or drawn."""
+"""Classes are a public option: nothing that is printed, written or drawn follows from private labels."""
 
 import json
 
@@ -105,7 +105,7 @@ def test_named_classes_give_names_back(capsys, arguments, tmp_path, ending, name
 
 
 def test_names_are_numbered_in_the_order_of_the_list(capsys, arguments, tmp_path):
-    """The same records under the same labels: the names of a permuted list come out in the same places."""
+    """With the same records and a permuted list of names, the same points get the same names."""
     found = []
     for names in ("cat,dog,bird,ox", "ox,bird,dog,cat"):
         out = tmp_path / f"{names}.npz"

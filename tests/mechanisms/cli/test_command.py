@@ -122,7 +122,7 @@ def test_the_price_is_that_of_what_was_planned(capsys):
 @pytest.mark.parametrize("stops", [None, 5, 15], ids=["whole", "early", "late"])
 @pytest.mark.parametrize("mechanism", ["private-knn", "gnmax"])
 def test_nothing_exceeds_what_was_fixed(capsys, tmp_path, monkeypatch, mechanism, stops):
-    """Rounds, caps and interruptions: what was spent is within the plan, event by event."""
+    """With rounds, caps and interruptions, what was spent stays within the plan for every event."""
     budget = ["--epsilon", 40, "--delta", 1e-4, "--queries", 25, "--rounds", 2, "--max-labels", 9]
     arguments = ["label", mechanism, "--data", "digits", *budget, "--screening-ratio", 2, "--out", tmp_path / "a.npz"]
     arguments += ["--teachers", 20] if mechanism == "gnmax" else []
@@ -280,7 +280,7 @@ def test_a_column_of_identifiers_is_no_feature(capsys, tmp_path):
         ([*SEEDED, "--again", "--out", "a.npz"], "--again was given with --seed: its noise could repeat"),
         (["label", "reverse-knn", *KNN[2:], "--records", "900"], "--records 900 was given with --adjacency replace"),
         ([*KNN, "--seed", "-1"], "'-1' is not an integer >= 0"),
-        ([*KNN, "--out", "labels.csv"], "--out labels.csv: accepted: a file ending in .npz or .parquet"),
+        ([*KNN, "--out", "labels.csv"], "--out 'labels.csv'; accepted: a file ending in .npz, .parquet"),
         ([*KNN, "--out", "nowhere/labels.npz"], "accepted: a file in an existing directory"),
         (["label", "gnmax", *KNN[2:], "--teachers", "991"], "teachers = 991; accepted: an integer in [1, 990]"),
         (["label", "gnmax", *KNN[2:], "--neighbors", "3"], "unrecognized arguments: --neighbors 3"),

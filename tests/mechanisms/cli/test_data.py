@@ -1,11 +1,11 @@
-"""What the data options of the commands mean: identifiers, what is left out, the public number of records."""
+"""Data options of the commands: identifiers, columns that are left out, the public number of records."""
 
 import argparse
 
 import numpy as np
 import pytest
 
-from mechanisms.cli.data import add_data, parts
+from mechanisms.cli.data import add_data, load_data
 from mechanisms.datasets import DataError
 
 
@@ -24,7 +24,7 @@ def given(tmp_path, monkeypatch):
         parser = argparse.ArgumentParser()
         add_data(parser)
         options = parser.parse_args([str(argument) for argument in arguments])
-        return parts(argparse.Namespace(**vars(options), seed=None, ids=ids))
+        return load_data(argparse.Namespace(**vars(options), seed=None, ids=ids))
 
     return parse
 
@@ -33,7 +33,7 @@ FILES = ["--private", "private.csv", "--public", "public.csv", "--test", "test.c
 
 
 def test_identifiers_are_of_private_records_alone(given):
-    """The same column of public and test records is no feature, and may hold anything."""
+    """The column of that name in public and test records is no feature, and may hold anything."""
     found = given(*FILES, ids="person")
     assert found.private.ids == tuple(f"p{row}" for row in range(1049))
     assert (found.public.ids, found.test.ids) == (None, None)

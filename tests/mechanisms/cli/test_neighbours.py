@@ -1,4 +1,4 @@
-"""Neighbouring private records, the same public options, the same released labels: byte-identical output and files."""
+"""With neighbouring private records, equal options and equal released labels, output and files are identical."""
 
 import json
 
@@ -26,13 +26,13 @@ SETTINGS = {
 
 @pytest.fixture
 def noise_decides(monkeypatch):
-    """Released labels, and whether there is one, are drawn by a generator that does not know of any record."""
+    """Released labels, and whether there is one, come from a generator that does not depend on any record."""
 
     def start(seed):
         draws = np.random.default_rng(seed)
         monkeypatch.setattr(Labeller, "_passes", lambda *_: bool(draws.integers(2)))
         monkeypatch.setattr(Labeller, "_release", lambda *_: int(draws.integers(CLASSES)))
-        # no record joins a batch: gradients are noise alone
+        # no record is sampled: gradients are pure noise
         monkeypatch.setattr("mechanisms.noisy_sgd.poisson_sample", lambda *_: np.zeros(0, np.int64))
 
     return start
@@ -43,7 +43,7 @@ def records(rng, n):
 
 
 def neighbour(rng, features, labels, how):
-    """One record more, one less, or another one in its place, anywhere."""
+    """One record is added, removed or replaced, anywhere."""
     row, (extra, label) = int(rng.integers(len(labels))), records(rng, 1)
     extra *= 10 ** rng.uniform(-3, 3)
     if how == "added":
@@ -74,7 +74,7 @@ def test_neighbours_are_not_told_apart(capsys, tmp_path, monkeypatch, noise_deci
     monkeypatch.chdir(tmp_path)
     replaced = name == "reverse-knn, replace"
     arguments = ["label", name.split(",")[0], "--private", "private.npz", "--public", "public.npz", *SETTINGS[name]]
-    # so little budget that in reverse k-NN, too, noise decides
+    # so small a budget that noise decides in reverse k-NN, too
     arguments += ["--test", "test.npz", "--epsilon", "0.001", "--delta", "1e-5", "--classes", str(CLASSES)]
     arguments += [] if replaced else given
     for seed in range(3):
@@ -82,7 +82,7 @@ def test_neighbours_are_not_told_apart(capsys, tmp_path, monkeypatch, noise_deci
         for part, n in (("public", 40), ("test", 20)):
             features, labels = records(rng, n)
             np.savez(f"{part}.npz", features=features, labels=labels)
-        # 101..104 are all about 100
+        # 101..104 all round to 100
         n = int(rng.integers(30, 90)) if given else 103
         first = records(rng, n)
         how = "replaced" if replaced else rng.choice(["added", "removed", "replaced"])
@@ -111,7 +111,7 @@ def test_what_is_fixed_looks_at_the_nominal_number_alone():
 @pytest.mark.parametrize("n", [1, 2, 3, 9, 95, 105, 115, 1_050])
 @pytest.mark.parametrize("mechanism", ["private-knn", "gnmax"])
 def test_rounding_up_asks_for_no_more_neighbours_than_records(n, mechanism):
-    """One class and samples of everything: as many neighbours as there can be."""
+    """One class and a sampling rate of 1: the largest possible number of neighbours."""
     rng = np.random.default_rng(0)
     private, public = (
         Dataset(name, rng.normal(size=(size, 2)), np.zeros(size, int)) for name, size in (("a", n), ("b", 20))

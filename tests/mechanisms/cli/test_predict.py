@@ -11,7 +11,7 @@ from mechanisms.budgets.store import open_store
 from mechanisms.cli import main
 from mechanisms.cli import predict as predict_cli
 from mechanisms.datasets import Dataset, digits, private_public_test_split
-from mechanisms.experiment.prediction import PredictionSetting, completed, predict
+from mechanisms.experiment.prediction import PredictionSetting, complete_setting, predict
 
 pytest.importorskip("opendp.prelude")
 SEEDED = "mechanisms: reproducible noise: not private against whoever knows the seed\n"
@@ -95,7 +95,7 @@ def tables(path, order, ids=None):
 
 def spent_in(path):
     with open_store(path / "budgets.db") as store:
-        return store.spent(np.arange(len(store._image.where)))
+        return store.spent(np.arange(len(store._snapshot.where)))
 
 
 @pytest.mark.parametrize("ids", ["person", "digest"])
@@ -111,7 +111,7 @@ def test_the_same_people_in_another_order_pay_once(capsys, tmp_path, ids):
 
 
 def test_one_record_more_or_other_queries_leave_a_store_usable(capsys, tmp_path):
-    """What was settled is the default; explicit values that differ are refused by name."""
+    """Settled values are the default; other explicit values are refused with their names."""
     arguments = [*tables(tmp_path, np.arange(395)), "--ids", "digest", "--json"]
     _, first, _ = run(capsys, *arguments, "--queries", 100)
     tables(tmp_path, np.arange(400))
@@ -145,7 +145,7 @@ def test_defaults_look_at_a_nominal_number_of_records(capsys, tmp_path):
 
 
 def test_an_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
-    """Answers are in the store, and cost nothing the next time; a finished file is not written again in silence."""
+    """Answers are in the store and cost nothing the second time; a finished file is not overwritten."""
     arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest", "--out", tmp_path / "out.npz"]
 
     def stopped(what, total, quiet):
@@ -156,7 +156,7 @@ def test_an_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
         return nullcontext(tick)
 
     with monkeypatch.context() as patched:
-        patched.setattr(predict_cli, "progress_bar", stopped)
+        patched.setattr(predict_cli, "show_progress", stopped)
         assert run(capsys, *arguments)[0] == 130
     assert not (tmp_path / "out.npz").exists()
     status, _, err = run(capsys, *arguments)
@@ -224,7 +224,7 @@ def test_named_classes(capsys, tmp_path):
         (["--again"], "--again was given without --out"),
         (["--again", "--seed", "1", "--out", "x.npz"], "--again was given with --seed"),
         (["--store", "x.db", "--seed", "1"], "--store keeps what real answers cost; accepted: without --seed"),
-        (["--out", "labels.txt"], "--out labels.txt: accepted: a file ending in .npz or .parquet"),
+        (["--out", "labels.txt"], "--out 'labels.txt'; accepted: a file ending in .npz, .parquet"),
         (["--delta", "0"], "delta"),
     ],
 )
@@ -243,7 +243,7 @@ def test_defaults_see_public_points_alone():
     setting = PredictionSetting(2.0, 1e-4, queries=20, seed=0)
     other = Dataset("other", parts.private.features[::-1].copy(), parts.private.labels)
     models = [predict(setting, private, parts.public, nominal=900).model for private in (parts.private, other)]
-    expected = completed(setting, 20, 900, Dataset("unlabelled", parts.public.features, None))
+    expected = complete_setting(setting, 20, 900, Dataset("unlabelled", parts.public.features, None))
     for model in models:
         assert (model.threshold, model.vote_sigma) == (expected.threshold, expected.vote_sigma)
     unit = parts.public.features / np.linalg.norm(parts.public.features, axis=1, keepdims=True)
@@ -253,4 +253,4 @@ def test_defaults_see_public_points_alone():
     square = np.mean(pairs[pairs >= expected.threshold] ** 2)
     assert 20 * square / (2 * expected.vote_sigma**2 * 900) == pytest.approx(models[0].budget / 2, rel=1e-5)
     with pytest.raises(ac.ParameterError, match="one public point; accepted: several, or threshold and vote_sigma"):
-        completed(setting, 1, 900, parts.public.take(np.array([0])))
+        complete_setting(setting, 1, 900, parts.public.take(np.array([0])))

@@ -1,4 +1,4 @@
-"""Experiments over split data, and their command: one guarantee, and labels that do not depend on the split."""
+"""Experiments with data split over clients: one guarantee, and labels that do not depend on the split."""
 
 import json
 
@@ -33,7 +33,7 @@ def test_splits():
 
 
 def test_digits_badly_split():
-    """Labels are the same however badly the data is split; the student is near the noiseless one."""
+    """Labels are the same for every split; the student is nearly as good as the noiseless one."""
     runs = {}
     for how, clients in (("iid", 1), ("by-label", 40), ("dirichlet", 25)):
         setting = ReverseSetting(epsilon=1.0, delta=0.0, clients=clients, client_split=how, seed=1)

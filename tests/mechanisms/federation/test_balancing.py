@@ -1,4 +1,4 @@
-"""Public prices: they even out how many points prefer each query, and depend on public points alone."""
+"""Public prices: about equally many points prefer each query, and prices depend on public points alone."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_equal_queries_need_no_prices():
 
 
 def test_many_public_points_are_sampled_by_a_seed(monkeypatch):
-    monkeypatch.setattr(balancing, "MOST", 300)
+    monkeypatch.setattr(balancing, "MOST_POINTS", 300)
     prices = balanced_prices(CROWDED, QUERIES)
     np.testing.assert_array_equal(prices, balanced_prices(CROWDED, QUERIES))
     assert loads(CROWDED, prices).std() < loads(CROWDED).std() / 2

@@ -1,4 +1,4 @@
-"""What a client answers depends on its options and on what was paid for, never on records, labels or servers' words."""
+"""A client's answers depend on its options and its ledger, never on records, labels or what servers state."""
 
 import copy
 import os
@@ -27,9 +27,9 @@ from mechanisms.federation.messages import (
     UnsuitableMessage,
     digest_of,
 )
-from mechanisms.federation.round_setup import RoundSetup
+from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.federation.targets import Charge, Target, total_price
-from mechanisms.federation.trust_models import release_for
+from mechanisms.federation.trust_models import ReleaseRequest, TrustModel, calibrate_release
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2)).astype(np.float32)
@@ -52,7 +52,7 @@ def opening(protocol="randomized-response", parameters=(1.0,), classes=3, number
 
 
 def outcome(one, ask):
-    """What whoever asked sees, but for noise: the kind and the length of an answer, or the error."""
+    """What the asking server sees, apart from noise: kind and length of the answer, or the error."""
     try:
         message = Message.unpack(one.answer(ask))
     except ac.AccountantError as error:
@@ -68,7 +68,7 @@ def outcome(one, ask):
     [("local", "randomized-response", (1e-9,)), ("shuffle", "collision", (1e-9, 9.0)), ("central", "counts", ())],
 )
 def test_no_label_is_found_by_bisection_on_the_number_of_classes(model, protocol, parameters):
-    """The attack: setups of fewer and fewer classes at epsilon 1e-9; who answers must not tell the label."""
+    """Attack: setups with fewer and fewer classes at epsilon 1e-9. A refusal must not reveal the label."""
     told = set()
     for label in range(16):
         victim = client([label], model)
@@ -106,7 +106,7 @@ def test_a_setup_that_does_not_fit_the_options_is_refused(changed, match):
         client([0, 1], "central").answer(setup.pack(1, SESSION))
 
 
-# few values: prices are kept, and a new one in a crowd takes seconds
+# few values, as prices are cached and a new price of a shuffled round takes seconds
 REQUESTS = {
     "local": [
         *(("randomized-response", (epsilon,)) for epsilon in (1e-9, 0.2, 1.0, 100.0, 700.0, -1.0)),
@@ -126,7 +126,7 @@ REQUESTS["central"] = [*5 * [("counts", ())], *REQUESTS["shuffle"]]
 
 @st.composite
 def setups(draw, model):
-    """What a server may ask of a client of that model: mostly fair, some of it without noise, some of it impossible."""
+    """Setups that a server may send to a client of that model: most fair, some without noise, some impossible."""
     protocol, parameters = draw(st.sampled_from(REQUESTS[model]))
     return {
         "protocol": protocol,
@@ -147,7 +147,7 @@ def asked(changed, number, session=SESSION):
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_neighbours_answer_and_refuse_alike(data, tmp_path_factory):
-    """One record replaced, labels out of range included: answers, refusals, their texts, lengths and ledgers agree."""
+    """With one record replaced, also by labels out of range, answers, refusals, lengths and ledgers agree."""
     model = data.draw(st.sampled_from(sorted(TARGETS)))
     n = data.draw(st.integers(1, 4))
     number = st.integers(-(2**46), 2**46).map(float)
@@ -157,7 +157,7 @@ def test_neighbours_answer_and_refuse_alike(data, tmp_path_factory):
     asks = [
         asked(each, number) for number, each in enumerate(data.draw(st.lists(setups(model), min_size=1, max_size=3)), 1)
     ]
-    # how many messages hide the shares of noise is noise itself: their number is not compared
+    # the number of messages with noise shares is random itself, so that it is not compared
     shares = [ask != b"" and RoundSetup.unpack(Message.unpack(ask)).protocol == "shares" for ask in asks]
     seen, folder = [], tmp_path_factory.mktemp("ledgers")
     for number, rows in enumerate(([*range(n)], [*range(n - 1), n])):
@@ -190,7 +190,7 @@ def rows_of(path):
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_no_server_brings_a_record_above_the_target_or_gets_bare_votes(data):
-    """Well-formed setups of a malicious server, over several sessions: what was spent is priced within the target."""
+    """Well-formed setups of a malicious server over several sessions: the total price stays within the target."""
     model = data.draw(st.sampled_from(["local", "shuffle"]))
     delta = 1e-6 if model == "shuffle" else data.draw(st.sampled_from([0.0, 1e-6]))
     target = {**TARGETS[model], "max_epsilon": data.draw(st.sampled_from([0.3, 1.0, 5.0])), "delta": delta}
@@ -223,7 +223,7 @@ def test_no_server_brings_a_record_above_the_target_or_gets_bare_votes(data):
     ],
 )
 def test_noise_that_is_none_is_refused(protocol, parameters):
-    """The attacks: shares without noise, shares that count on more than there are, and reports at epsilon 100."""
+    """Attacks: shares without noise, shares for more participants than there are, and reports at epsilon 100."""
     victim = client([0, 1, 2], "shuffle", max_epsilon=2.0)
     with pytest.raises(UnsuitableMessage, match=r"accepted|cannot be priced"):
         victim.answer(opening(protocol, parameters))
@@ -242,9 +242,10 @@ FAIR = {
 
 @pytest.mark.parametrize("name", FAIR)
 def test_fair_rounds_are_answered_and_one_more_is_not(name):
-    usual = {"model": "local", "noise": "laplace", "randomizer": "collision", "epsilon": 1.0, "delta": 1e-6}
-    size = {"rounds": 3, "records": 1000, "shape": (4, 3), "n_neighbors": 1, "n_labels": 1, "dropout": 0.0}
-    release = release_for(**{**usual, **size, **FAIR[name]})
+    given = {"model": "local", "randomizer": "collision", "epsilon": 1.0, "delta": 1e-6, **FAIR[name]}
+    trust = TrustModel(given["model"], randomizer=given["randomizer"])
+    asked = ReleaseRequest(trust, Target(given["epsilon"], given["delta"]), RoundSize(4, 3), rounds=3, records=1000)
+    release = calibrate_release(asked)
     target = {"max_epsilon": release.target.epsilon, "delta": release.target.delta}
     crowd = {"crowd": 1000} if release.model == "shuffle" else {}
     fair = client([0, 1, 2], release.model, **target, **crowd)
@@ -311,7 +312,7 @@ def test_labels_outside_are_replaced_and_the_others_kept(rows, classes):
 
 @pytest.mark.parametrize("label", [np.uint64(2**64 - 1), np.uint64(2**63), 2.0**63, 1e300, np.inf])
 def test_labels_beyond_all_integers_are_replaced_like_others(label):
-    """One that wraps around would be an entry or an error, by the query that its record is nearest to."""
+    """A label that overflows would give an entry or an error, depending on the query that is nearest to its record."""
     for rows in (X[:1], X[1:2], QUERIES[:1], QUERIES[-1:]):
         one = Client(rows, np.array([label]), 1, "local", **{"rng": 0, **TARGETS["local"]})
         other = Client(rows, np.array([3]), 1, "local", **{"rng": 0, **TARGETS["local"]})
@@ -320,7 +321,7 @@ def test_labels_beyond_all_integers_are_replaced_like_others(label):
 
 @pytest.mark.parametrize("sets", [False, True])
 def test_a_record_moves_as_many_counts_whatever_its_label(sets):
-    """Sensitivity stays 2 k r where a label is none of the round's classes."""
+    """The sensitivity stays 2 k r if a label is not among the round's classes."""
     size = 2 if sets else 1
     tables = []
     for label in (0, 9):
@@ -338,7 +339,7 @@ def test_a_record_moves_as_many_counts_whatever_its_label(sets):
 
 
 def test_a_restart_forgets_nothing(tmp_path):
-    """The attack: one setup shown to a client that is started again and again."""
+    """Attack: the same setup for a client that is restarted again and again."""
     answered = 0
     for _ in range(5):
         try:
@@ -438,7 +439,7 @@ def test_a_ledger_in_memory_is_not_in_two_processes_even_if_it_was_not_used():
 
 
 def test_threads_are_answered_one_after_the_other():
-    """One round asked for by many at once is answered once; many rounds are charged once each."""
+    """A round that many threads ask for at once is answered once; of many rounds each is charged once."""
     many = client([0, 1], max_epsilon=1e3)
     results = []
 

@@ -1,4 +1,4 @@
-"""Server, clients and shuffler: what arrives is counted once, what does not belong changes nothing."""
+"""Server, clients and shuffler: every message is counted once, and a refused message changes nothing."""
 
 import copy
 from dataclasses import replace
@@ -53,7 +53,7 @@ TARGETS = {
 
 
 def parties(model="central", protocol="counts", sizes=(10, 20, 30)):
-    """A server with its round open, and clients with so many records each."""
+    """A server with an open round, and clients with so many records each."""
     server = Server(model, NOISE if model == "central" else PURE, rng=0)
     opening = server.open(SETUPS[protocol])
     ends = np.cumsum((0, *sizes))
@@ -231,7 +231,7 @@ def test_late_messages_are_refused():
 @settings(max_examples=200)
 @given(data=st.data())
 def test_fuzzed_messages_are_refused_or_counted(data):
-    """Bytes changed at random, with the checksum put right again: what is accepted is a table that could be."""
+    """Bytes are changed at random and the checksum is recomputed: an accepted message holds a possible table."""
     server, opening, clients = parties()
     good = Message.unpack(clients[0].answer(opening))
     payload = bytearray(good.payload)
@@ -320,7 +320,7 @@ def test_reports_are_one_for_each_record_and_estimates_unbiased(protocol):
         totals, variances = totals + found.counts, variances + found.variance
     score = (totals - runs * true_counts()) / np.sqrt(variances)
     assert np.abs(score).max() < 4.5
-    assert 0.5 < (score**2).mean() < 1.8  # standard errors that were far too large would pass the line above
+    assert 0.5 < (score**2).mean() < 1.8  # standard errors that are far too large would pass the line above
 
 
 @pytest.mark.parametrize("protocol", ["randomized-response", "collision", "separation"])
@@ -346,7 +346,7 @@ def test_malformed_reports_change_nothing(protocol):
 
 
 def test_a_shuffler_hides_who_sent_what():
-    """What it passes on is a function of the reports, not of who sent them or when."""
+    """What a shuffler passes on depends on the reports, not on who sent them or when."""
     passed = []
     for order in ((0, 1, 2), (2, 0, 1)):
         server, opening, clients = parties("shuffle", "collision")

@@ -1,4 +1,4 @@
-"""Ledgers: every answer once, on disk before it is drawn, and totals that can be priced again."""
+"""Ledgers: every answer is recorded once, on disk before it is drawn, and totals can be priced again."""
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -66,7 +66,7 @@ def test_what_is_read_from_a_file_is_what_was_written(tmp_path):
 
 
 def test_ledgers_of_earlier_versions_keep_what_they_hold(tmp_path):
-    """They have the pure-DP price of every answer, and nothing else."""
+    """Ledgers of earlier versions hold the pure-DP price of every answer, and nothing else."""
     with closing(sqlite3.connect(tmp_path / "l", isolation_level=None)) as old:
         old.execute(f"PRAGMA application_id = {0x526B4E4C}")
         old.execute("CREATE TABLE answers (session BLOB, round INTEGER, epsilon REAL, PRIMARY KEY (session, round))")
@@ -120,7 +120,7 @@ def test_an_older_copy_put_back_is_noticed(tmp_path):
     copy = path.read_bytes()
     Ledger(path).charge(b"s" * 16, 2, bits(1.0), None)
     path.write_bytes(copy)
-    with pytest.raises(LedgerError, match="put back from an older copy"):
+    with pytest.raises(LedgerError, match="replaced by an older copy"):
         Ledger(path).charge(b"s" * 16, 3, bits(1.0), None)
     assert not list(tmp_path.glob("l-*"))
     path.unlink()
@@ -150,7 +150,7 @@ def test_a_ledger_leaves_other_files_alone(tmp_path):
 
 @pytest.mark.parametrize("back", [False, True], ids=["removed", "put back"])
 def test_a_ledger_that_is_exchanged_while_it_is_in_use_is_noticed(tmp_path, back):
-    """With all that lies beside it: whoever charged it knows that it was charged."""
+    """With the generation file as well: the object that charged the ledger remembers it."""
     path, copies = tmp_path / "ledger", {}
     ledger = Ledger(path)
     assert ledger.spent() == ac.Composition()
@@ -162,8 +162,8 @@ def test_a_ledger_that_is_exchanged_while_it_is_in_use_is_noticed(tmp_path, back
         each.unlink()
     for name, content in copies.items() if back else ():
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(LedgerError, match="taken away or put back from an older copy while it was in use"):
+    with pytest.raises(LedgerError, match="removed or replaced by an older copy while it was in use"):
         ledger.spent()
-    with pytest.raises(LedgerError, match="taken away or put back"):
+    with pytest.raises(LedgerError, match="removed or replaced"):
         ledger.charge(b"s" * 16, 4, bits(1.0), None)
     assert Ledger(path).spent() == (2 if back else 0) * bits(1.0).event

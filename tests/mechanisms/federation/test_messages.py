@@ -1,4 +1,4 @@
-"""The wire: what was written is read, anything else is refused by name and changes nothing."""
+"""Messages: what was packed is unpacked; anything else raises a named error and changes nothing."""
 
 import hashlib
 import struct
@@ -128,7 +128,7 @@ def test_answers_bear_a_digest_and_setups_none():
 
 
 def test_a_length_is_judged_before_anything_of_that_length_is_made():
-    """The header speaks of 2^60 bytes, or the payload of as many counts: neither is believed."""
+    """A header that states 2^60 bytes, or a payload that states as many counts, allocates no memory."""
     data = bytearray(packed())
     data[36:44] = struct.pack("<Q", 2**60)
     with pytest.raises(OversizedMessage):
@@ -192,7 +192,7 @@ def test_a_setup_arrives_as_it_left():
     assert (message.kind, message.round, message.client) == (Kind.SETUP, 2, 0)
     np.testing.assert_array_equal(found.queries, setup.queries)
     np.testing.assert_array_equal(found.prices, setup.prices)
-    for name in ("n_classes", "n_neighbors", "n_labels", "protocol", "parameters", "shape", "domain", "nonzeros"):
+    for name in ("n_classes", "n_neighbors", "n_labels", "protocol", "parameters", "shape", "size"):
         assert getattr(found, name) == getattr(setup, name)
 
 

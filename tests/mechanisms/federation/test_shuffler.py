@@ -1,4 +1,4 @@
-"""A shuffler believes neither servers nor clients: its own price, its own register, one setup for all."""
+"""A shuffler trusts neither servers nor clients: its own price, its own list of clients, one setup for all."""
 
 import copy
 
@@ -18,9 +18,10 @@ from mechanisms.federation.messages import (
     digest_of,
 )
 from mechanisms.federation.protocols import central_event, protocol_of
-from mechanisms.federation.round_setup import RoundSetup
+from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.federation.server import Server, Shuffler
-from mechanisms.federation.trust_models import release_for
+from mechanisms.federation.targets import Target
+from mechanisms.federation.trust_models import ReleaseRequest, TrustModel, calibrate_release
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1000, 2)).astype(np.float32)
@@ -34,7 +35,7 @@ def opening(protocol, parameters, number=1, session=SESSION):
 
 
 def gullible(number, rows):
-    """A client that answers whatever it is asked: what a shuffler must not rely on."""
+    """A client that answers every setup; a shuffler must not rely on clients to refuse."""
     return Client(X[rows], Y[rows], number, "shuffle", 1e6, number, delta=0.5, crowd=10**9)
 
 
@@ -53,7 +54,7 @@ UNFAIR = {
 
 @pytest.mark.parametrize("name", UNFAIR)
 def test_a_round_that_protects_nothing_is_not_opened(name):
-    """The attack: the server chooses the noise."""
+    """Attack: the server chooses the noise."""
     middle = shuffler()
     with pytest.raises(UnsuitableMessage, match=r"accepted|cannot be priced"):
         middle.open(opening(*UNFAIR[name]))
@@ -67,7 +68,7 @@ def test_a_round_that_protects_nothing_is_not_opened(name):
     [("collision", (500.0, 9.0)), ("randomized-response", (400.0,)), ("separation", (100.0,))],
 )
 def test_what_clients_were_asked_is_what_the_shuffler_opened(protocol, parameters):
-    """The attack: a fair setup for the shuffler, one of the same round without noise for the clients."""
+    """Attack: a fair setup for the shuffler, and for the clients one of the same round without noise."""
     bare, fair = opening(protocol, parameters), opening("collision", (1.0, 9.0))
     middle = shuffler(1, max_epsilon=9.0)
     middle.open(fair)
@@ -97,7 +98,7 @@ def test_what_a_shuffler_opened_is_what_the_server_asked():
 
 @pytest.mark.parametrize("protocol", ["collision", "shares"])
 def test_records_that_a_client_declares_are_no_crowd(protocol):
-    """The attack: one client that declares 1000 records is one user."""
+    """Attack: one client that states 1000 records counts as one user."""
     parameters = (1.0, 9.0) if protocol == "collision" else (20.0, 1000.0, 20.0, 0.95)
     ask = opening(protocol, parameters)
     answer = gullible(1, slice(None)).answer(ask)
@@ -137,7 +138,7 @@ def test_a_crowd_too_small_and_a_client_twice():
 
 
 def test_a_round_is_opened_once():
-    """Opened again, with all but one of the same messages, it would tell who sent what."""
+    """If a round were opened again with all messages but one, the difference would show who sent what."""
     middle = shuffler()
     middle.open(opening("collision", (1.0, 9.0), 2))
     with pytest.raises(DuplicateMessage):
@@ -148,8 +149,8 @@ def test_a_round_is_opened_once():
 
 
 def test_the_total_of_all_rounds_stays_within_the_target(tmp_path):
-    sizes = {"rounds": 2, "records": 1000, "shape": (4, 3), "n_neighbors": 1, "n_labels": 1, "dropout": 0.0}
-    release = release_for(model="shuffle", noise="laplace", randomizer="collision", epsilon=1.0, delta=1e-6, **sizes)
+    trust, target = TrustModel("shuffle"), Target(1.0, 1e-6)
+    release = calibrate_release(ReleaseRequest(trust, target, RoundSize(4, 3), rounds=2, records=1000))
     for number in (1, 2):  # a restart in between
         shuffler(ledger=tmp_path / "ledger").open(release.setup(QUERIES).pack(number, SESSION))
     last = shuffler(ledger=Ledger(tmp_path / "ledger"))
@@ -183,7 +184,7 @@ REPLACE, ADD_REMOVE = ac.Adjacency.REPLACE, ac.Adjacency.ADD_REMOVE
 @pytest.mark.parametrize("noise", ["laplace", "gaussian", "discrete-laplace", "discrete-gaussian"])
 @pytest.mark.parametrize(("adjacency", "moved"), [(REPLACE, 8), (ADD_REMOVE, 4)])
 def test_a_server_opens_no_round_that_moves_more_than_it_charges(noise, adjacency, moved):
-    """Two queries and two labels of a record: 8 counts move where it is replaced, 4 where it is added."""
+    """With two queries and two labels of a record, 8 counts change if it is replaced, 4 if it is added."""
     setup = RoundSetup(QUERIES, 3, 2, 2)
     with pytest.raises(ac.ParameterError, match="a setup for 4 counts of each record; accepted: what event = "):
         Server("central", central_event(noise, 3.0, moved - 1, adjacency), 0).open(setup)

@@ -1,4 +1,4 @@
-"""A Flower deployment on this machine: processes that a test starts, asks, and kills, whatever happens."""
+"""A local Flower deployment: processes that a test starts, uses, and ends in any case."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ address = "127.0.0.1:{port}"
 insecure = true
 """
 
-# ends the program when its standard input does: with the test, even when that is killed
+# the program ends with its standard input, that is with the test, even if the test is killed
 WATCHED = '"$@" & child=$!; read -r _; kill "$child"; wait "$child"'
 
 
@@ -39,7 +39,7 @@ class Deployment:
         self.home = Path(home)
         self.home.mkdir()
         self.link, *ports = free_ports(1 + len(nodes))
-        # other processes of this machine never have this directory in their environment
+        # no other process has this directory in its environment
         self.environment = {
             **{name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
             "FLWR_HOME": str(self.home),
@@ -87,7 +87,7 @@ class Deployment:
         raise AssertionError(self.logs())
 
     def run(self, options, seconds=90):
-        """Run the app to its end; what was logged, by the server and by everyone."""
+        """Run the app to its end; returns the log of the server, and that of all processes."""
         config = " ".join(f"{name}={_toml(value)}" for name, value in options.items())
         done = subprocess.run(
             ["flwr", "run", str(APP), "here", "--stream", "--run-config", config],

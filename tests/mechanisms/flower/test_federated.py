@@ -1,4 +1,4 @@
-"""The Flower app: the same labels as in one process, by real processes too; what is refused changes nothing."""
+"""The Flower app: the same labels as in one process, also with real processes; refusals change nothing."""
 
 import importlib
 import json
@@ -54,7 +54,7 @@ NAMES = {"queries": "n_queries", "neighbors": "n_neighbors", "classes": "n_class
 
 
 class Grid:
-    """Flower's grid in this process: nodes answer when they are asked, unless `change` makes something else of it."""
+    """Flower's grid in this process: nodes answer every message; `change` may alter their answers."""
 
     def __init__(self, nodes, change=lambda node, reply: [reply]):
         self.nodes, self.change, self.replies = nodes, change, []
@@ -97,7 +97,7 @@ def nodes(folder, model="central", cap=8.0, seed=SEED):
 
 
 def run(folder, grid, options):
-    """The app's run, as Flower would start it; None or the results."""
+    """Runs the app as Flower would start it; returns the results, or None."""
     config = {"public": str(folder / "public.npz"), "out": str(folder / "out.npz"), **options}
     server.main(grid, SimpleNamespace(run_config=config))
     with np.load(folder / "out.npz") as out:
@@ -120,7 +120,7 @@ def spent(folder, node):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    # what Flower's own processes are told of the run before they make messages
+    # identifiers of the run, which Flower sets before messages are made
     identity = importlib.import_module("flwr.supercore.task_identity").TaskIdentity
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(identity, name, 1)
@@ -185,7 +185,7 @@ def test_a_second_run_to_the_same_file_is_not_silent(folder, caplog):
         run(folder, Grid(nodes(folder)), OPTIONS)
         assert "another run" not in caplog.text
         run(folder, Grid(nodes(folder)), OPTIONS)
-    assert "holds another run's release; this one is paid for besides, and takes its place" in caplog.text
+    assert "holds the release of another run; this run is paid for in addition, and replaces the file" in caplog.text
 
 
 # --- what clients refuse -------------------------------------------------------------------------------
@@ -227,12 +227,12 @@ def test_a_refusal_tells_nothing(folder, broken):
     _, summary = run(folder, grid, {**OPTIONS, "min-clients": 2})
     assert summary["clients"] == [2]
     (reply, *_) = grid.replies
-    assert reply.content == parcels.refusal()
+    assert reply.content == parcels.make_refusal()
     assert not reply.has_error()
 
 
 def test_labels_that_a_run_does_not_know_are_answered_alike(folder):
-    """A server that asks for fewer and fewer classes learns nothing from who answers."""
+    """A server that asks for fewer and fewer classes learns nothing from refusals."""
     labels = np.where(Y[NODES[3]] == 3, 17, Y[NODES[3]])
     np.savez(folder / "3.npz", features=X[NODES[3]], labels=labels)
     grid = Grid(nodes(folder, "local", cap=50.0))
@@ -251,7 +251,7 @@ def test_what_nobody_foresaw_is_not_told_either(folder, monkeypatch):
     grid = Grid(nodes(folder))
     with pytest.raises(server.FederationError):
         run(folder, grid, OPTIONS)
-    assert all(reply.content == parcels.refusal() and not reply.has_error() for reply in grid.replies)
+    assert all(reply.content == parcels.make_refusal() and not reply.has_error() for reply in grid.replies)
 
 
 def test_a_setup_is_answered_once_and_never_after_a_later_one(folder):
@@ -259,7 +259,7 @@ def test_a_setup_is_answered_once_and_never_after_a_later_one(folder):
 
     class Spy(Grid):
         def send_and_receive(self, messages, *, timeout):
-            setups.append(parcels.unwrapped(messages[0].content))
+            setups.append(parcels.unwrap(messages[0].content))
             return super().send_and_receive(messages, timeout=timeout)
 
     configs = nodes(folder, "local")
@@ -305,11 +305,11 @@ def test_a_node_is_checked_before_it_is_started(folder, capsys):
 
 
 def parcel_of(reply):
-    return parcels.unwrapped(reply.content)
+    return parcels.unwrap(reply.content)
 
 
 def again(reply, content):
-    """A reply with other contents, from the same node."""
+    """A reply from the same node with other contents."""
     return SimpleNamespace(metadata=reply.metadata, content=content, has_error=lambda: False)
 
 
@@ -319,7 +319,7 @@ def renamed(data, name):
 
 
 def in_other_names(data):
-    """A sum, as secure aggregation makes it, that says it holds the answers of both clients."""
+    """A sum, as of secure aggregation, that states to hold the answers of both clients."""
     message = Message.unpack(data)
     table = np.zeros((8, 4), np.int64)
     table[0, 0] = 1
@@ -337,16 +337,16 @@ def records(**named):
 
 
 TAMPERED = {
-    "cut short": lambda data: parcels.parcel(data[:-1]),
-    "a bit changed": lambda data: parcels.parcel(data[:-1] + bytes([data[-1] ^ 1])),
-    "empty": lambda data: parcels.parcel(b""),
-    "another client's name": lambda data: parcels.parcel(renamed(data, 11)),
-    "an answer to another setup": lambda data: parcels.parcel(
+    "cut short": lambda data: parcels.wrap(data[:-1]),
+    "a bit changed": lambda data: parcels.wrap(data[:-1] + bytes([data[-1] ^ 1])),
+    "empty": lambda data: parcels.wrap(b""),
+    "another client's name": lambda data: parcels.wrap(renamed(data, 11)),
+    "an answer to another setup": lambda data: parcels.wrap(
         replace(Message.unpack(data), digest=bytes(31) + b"1").pack()
     ),
-    "other clients' names": lambda data: parcels.parcel(in_other_names(data)),
-    "no client's name": lambda data: parcels.parcel(renamed(data, 0)),
-    "a later round": lambda data: parcels.parcel(of_round(data, 2)),
+    "other clients' names": lambda data: parcels.wrap(in_other_names(data)),
+    "no client's name": lambda data: parcels.wrap(renamed(data, 0)),
+    "a later round": lambda data: parcels.wrap(of_round(data, 2)),
     "nothing": lambda data: flwr.RecordDict({}),
     "text": lambda data: flwr.RecordDict({"reverse-knn": flwr.ConfigRecord({"message": "hello"})}),
     "another record": lambda data: records(other={"message": data}),
@@ -354,7 +354,7 @@ TAMPERED = {
     "two records": lambda data: flwr.RecordDict(
         {"reverse-knn": flwr.ConfigRecord({"message": data}), "more": flwr.ConfigRecord({})}
     ),
-    "refused": lambda data: parcels.refusal(),
+    "refused": lambda data: parcels.make_refusal(),
 }
 
 
