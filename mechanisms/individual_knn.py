@@ -212,7 +212,7 @@ class IndividualKNN(Exclusive, Parameters):
         names = people.names(ids, features, labels)
         hashing = hashing_of(self.hashing, features.shape[1], source)
         people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SHARED_PARAMETERS}})
-        known = people.known(names)
+        known = people.find(names)
         self._source, self._filter, self._people = source, budgets, people
         self._count_event, self._vote_sigma, self._min_count = count_event, vote_sigma, min_count
         self._count_units = int(budgets.units(1 / (2 * count_event.sigma**2)))
@@ -242,7 +242,7 @@ class IndividualKNN(Exclusive, Parameters):
             raise ac.ParameterError(f"X has {features.shape[1]} columns; accepted: {self._records.width}, as at fit")
         labels, _ = check_labels(y, len(features), self.n_classes_)
         names = self._people.names(ids, features, labels)
-        known = self._people.known(names)
+        known = self._people.find(names)
         rows = self._records.kernel.prepare(features)
         self._enter(self._records.insert(rows), rows, labels, known)
         return self
@@ -329,7 +329,7 @@ class IndividualKNN(Exclusive, Parameters):
         stopped = None
         try:
             with run.batch():
-                labels, counts = run.known(first, first + len(points))
+                labels, counts = run.read_answers(first, first + len(points))
                 known = labels >= 0
                 try:
                     for i in self._answer_missing(points, labels, counts, self._entered.get(run.name, 0) - first):
@@ -395,6 +395,6 @@ class IndividualKNN(Exclusive, Parameters):
 
     def _charge(self, slots: Integers, units: Integers) -> Booleans:
         """Charge records, in the store first, and return which of them could pay."""
-        granted = self._people.granted(slots, units)
+        granted = self._people.charge(slots, units)
         self._filter.spend(slots[granted], units[granted])
         return granted

@@ -53,14 +53,14 @@ class PredictionRun:
         self.name = name
         queries = hashlib.sha256(points.tobytes()).hexdigest()
         self._store.begin(name, {"queries": queries, "width": points.shape[1], **about}, len(points))
-        self.kept = int(np.count_nonzero(self.known(0, len(points))[0] >= 0))
+        self.kept = int(np.count_nonzero(self.read_answers(0, len(points))[0] >= 0))
 
     def batch(self) -> AbstractContextManager[Any]:
         """One transaction of the store, if it has transactions."""
         batch: AbstractContextManager[Any] = getattr(self._store, "batch", nullcontext)()
         return batch
 
-    def known(self, first: int, stop: int) -> tuple[NDArray[np.int64], Floats]:
+    def read_answers(self, first: int, stop: int) -> tuple[NDArray[np.int64], Floats]:
         """Labels, -1 where there is none yet, and counts of the queries from `first` to before `stop`."""
         if not self.name:
             return np.full(stop - first, -1), np.full(stop - first, np.nan)

@@ -112,7 +112,7 @@ class RecordBudgets:
             numbers = {name: float(each) for name, each in settings.items() if not isinstance(each, str)}
             self.store.settle({**settings, **numbers, "units": self.filter.UNITS, "identifiers": self.kind})
 
-    def known(self, names: list[str]) -> KnownRecords:
+    def find(self, names: list[str]) -> KnownRecords:
         """Positions of records in the store, which adds new ones, and the units that they have spent before."""
         if self.store is None:
             spent = np.array([self._gone.get(name, 0) for name in names], np.int64)
@@ -149,7 +149,7 @@ class RecordBudgets:
             del self.slots[name]
         return slots
 
-    def granted(self, slots: Integers, units: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def charge(self, slots: Integers, units: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Charge records in the store; True for those that could pay."""
         if self.store is None or not len(slots):
             return np.ones(len(slots), bool)

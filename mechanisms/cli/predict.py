@@ -46,7 +46,7 @@ def add_predict(commands: Any) -> None:
         dest="mechanism", required=True, parser_class=ac.terminal.Parser, metavar="MECHANISM"
     )
     parser = kinds.add_parser("ind-knn", help="kernel-weighted votes, individual budgets", description=text)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run_predict)
     number, whole, add = ac.terminal.number, ac.terminal.whole, parser.add_argument
     add("--epsilon", type=number, required=True, help="the guarantee, for the whole interaction")
     add("--delta", type=number, required=True, help="of the guarantee; well below one over the number of records")
@@ -76,7 +76,7 @@ def _parse_hashing(text: str) -> tuple[int, int]:
         raise argparse.ArgumentTypeError(f"{text!r}; accepted: TABLES,BITS such as 30,8") from None
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_predict(options: argparse.Namespace) -> int:
     from mechanisms.experiment.prediction import PredictionSetting, Serving, predict
 
     _check(options)
@@ -104,7 +104,7 @@ def _run(options: argparse.Namespace) -> int:
     else:
         _print(found, summary, data.private.name)
     if options.diagnostics:
-        _print_diagnostics(found, options.json)
+        _print_budgets(found, options.json)
     return 0
 
 
@@ -212,7 +212,7 @@ def _print(found: Prediction, summary: dict[str, Any], name: str) -> None:
     ac.terminal.console().print(table)
 
 
-def _print_diagnostics(found: Prediction, quiet: bool) -> None:
+def _print_budgets(found: Prediction, quiet: bool) -> None:
     """Print what was not paid for; on stderr if stdout holds a JSON object."""
     screen = ac.terminal.console(stderr=quiet)
     screen.print(NOT_PRIVATE)

@@ -101,7 +101,7 @@ class Client(Exclusive):
         self._labels = label_sets(y, len(self._records))
         if self._labels.shape[1] != self._n_labels:
             raise ac.ParameterError(f"y holds {self._labels.shape[1]} labels a record; accepted: n_labels = {n_labels}")
-        self._ids = _check_ids(ids, rng, len(self._records))
+        self._ids = _check_seeded_ids(ids, rng, len(self._records))
         self._seed = rng
         # exact counts draw nothing: a client of the central model needs no source of noise
         self._source = None if model == "central" else as_randomness(rng)
@@ -202,7 +202,7 @@ def _check_target(model: str, max_epsilon: float | None, delta: float, crowd: in
     return target, check_count("crowd", crowd, 1)
 
 
-def _check_ids(ids: object, rng: object, n: int) -> NDArray[np.int64] | None:
+def _check_seeded_ids(ids: object, rng: object, n: int) -> NDArray[np.int64] | None:
     """Identifiers for experiments, one for each record."""
     if ids is None:
         return None

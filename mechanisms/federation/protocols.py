@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.arrays import Bytes
 from mechanisms.federation.messages import CorruptMessage, Reports, UnsuitableMessage
 from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.local_reports import CollisionReports, Estimate, LocalRandomizer, MalformedReport, local_randomizer
@@ -39,8 +40,6 @@ __all__ = [
     "protocol_for",
     "protocol_of",
 ]
-
-Bytes = NDArray[np.uint8]
 
 
 class Protocol(Interface):

@@ -39,7 +39,7 @@ __all__ = ["PROTOCOLS", "RoundSetup", "RoundSize"]
 
 PROTOCOLS = ("counts", "randomized-response", "collision", "separation", "shares")
 LAYOUT = struct.Struct("<BBHIIIII")
-MOST_COUNTS = 2**31 - 1
+MOST_ENTRIES = 2**31 - 1
 """Most entries of the table of counts, s times c."""
 
 MOST_QUERIES = 2**20
@@ -126,8 +126,8 @@ class RoundSetup:
             raise ac.ParameterError(f"n_labels = {self.n_labels}; accepted: 1..{c}, the classes")
         if s > MOST_QUERIES:
             raise ac.ParameterError(f"{s} queries; accepted: at most {MOST_QUERIES}")
-        if s * c > MOST_COUNTS:
-            raise ac.ParameterError(f"{s} queries by {c} classes; accepted: at most {MOST_COUNTS} counts")
+        if s * c > MOST_ENTRIES:
+            raise ac.ParameterError(f"{s} queries by {c} classes; accepted: at most {MOST_ENTRIES} counts")
         if self.protocol not in PROTOCOLS:
             raise ac.ParameterError(f"protocol = {self.protocol!r}; accepted: {', '.join(PROTOCOLS)}")
 

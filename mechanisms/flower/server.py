@@ -157,14 +157,14 @@ def main(grid: Any, context: Any) -> None:
         log.warning("%s holds the release of another run; this run is paid for in addition, and replaces the file", out)
     public = load(options.public, labelled=False)
     labelling, rounds = label(grid, public.features, options)
-    summary = summarise(labelling, rounds, options)
+    summary = summarise_run(labelling, rounds, options)
     columns = {"label": labelling.labels, "answered": labelling.answered, "soft": labelling.soft}
     write_results(out, columns, summary)
     ac.files.write_json(out.with_suffix(".json"), summary, name="out")
     log.info("%d labels in %s; %s", len(labelling.labels), out, labelling.guarantee(options.delta))
 
 
-def summarise(labelling: ReverseLabelling, rounds: FlowerRounds, options: RunOptions) -> dict[str, Any]:
+def summarise_run(labelling: ReverseLabelling, rounds: FlowerRounds, options: RunOptions) -> dict[str, Any]:
     """What was released and what it cost, as JSON can hold it: an infinite order is text."""
     price, release = labelling.guarantee(options.delta), labelling.release
     assert release is not None
