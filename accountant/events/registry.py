@@ -10,7 +10,7 @@ from typing import TypeVar
 from accountant.errors import ParameterError, shown
 from accountant.events.event import Event
 
-__all__ = ["register", "registered"]
+__all__ = ["forget", "register", "registered"]
 
 E = TypeVar("E", bound=type[Event])
 
@@ -50,3 +50,8 @@ def register(name: str) -> Callable[[E], E]:
 def registered() -> Mapping[str, type[Event]]:
     """Event classes by name, in the order in which they were registered; it shows later ones too."""
     return MappingProxyType(_KINDS)
+
+
+def forget(name: str) -> None:
+    """Undo `register`."""
+    _KINDS.pop(name).plan_name = None
