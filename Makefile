@@ -23,10 +23,11 @@ demo: $(VENV)/.demo
 	$(BIN)/accountant epsilon private-knn-mnist
 	$(BIN)/mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4 --diagnostics
 
-# linters and the compiler run side by side, so that neither of the two test processes has to compile
+# linters and the compiler run side by side, so that neither of the two test processes has to compile;
+# notebooks run in `make docs`
 test: $(VENV)/.test
 	$(MAKE) --jobs=2 lint kernels
-	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
+	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m 'not notebook'
 
 # under a minute, for use while you write: the house rules, values against 60 digits, plans, prices, a few mechanisms
 QUICK := architecture contributing documentation evidence peers reference \

@@ -1,8 +1,12 @@
 """The house keeps its walls: import direction, lightness, small files, nothing that does not belong."""
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,35 +18,43 @@ PACKAGES = ("accountant", "mechanisms")
 SOURCES = [(package, path) for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 FLOORS = {
-    "accountant": [
-        {"numerics", "errors", "adjacency", "files", "plans"},
-        {"events", "guarantee"},
-        {"renyi", "tight", "calibration"},
-        {"price"},
-        {"sweep", "filters", "shuffling", "plan", "summary", "testing", "terminal"},
-        {"plots"},
-        {"report"},
-        {"cli", "__main__"},
-    ],
+    "accountant": ["numerics plans", "events", "renyi tight", "*", "plots testing", "report", "cli"],
     "mechanisms": [
-        {"arrays", "estimator", "exclusive", "validation"},
-        {"audit", "datasets", "features", "labelling_plan", "noise", "students"},
-        {"local_reports", "neighbours", "voting"},
-        {"budgets", "queries"},
-        {"federation", "labelling"},
-        {"private_knn", "individual_knn", "reverse_knn", "pate", "noisy_sgd"},
-        {"rounds"},
-        {"experiment"},
-        {"cli", "__main__"},
-        {"flower"},
+        "audit datasets neighbours noise students",
+        "local_reports",
+        "budgets",
+        "federation",
+        "*",
+        "experiment",
+        "cli",
+        "flower",
     ],
 }
-"""Rooms, files and folders, from left to right: one imports from its own floor or from those before it."""
+"""Folders from the lowest floor up: a file imports from its own floor or from those below.
+
+The star is the floor of files that stand in no folder. A folder below it may import such a file only if all that this
+file imports stands no higher than the folder.
+"""
 
 
-def floor(package: str, room: str) -> int:
-    (index,) = [i for i, names in enumerate(FLOORS[package]) if room in names]
+def floor(package: str, folder: str) -> int:
+    (index,) = [i for i, names in enumerate(FLOORS[package]) if folder in names.split()]
     return index
+
+
+def folder_of(package: str, module: str) -> str:
+    """Folder in which a module stands, or a star."""
+    first = module.split(".")[0]
+    return first if (ROOT / package / first).is_dir() else "*"
+
+
+@cache
+def height(package: str, module: str) -> int:
+    """Floor of a module in a folder; of another, the highest floor of what it imports, directly or not."""
+    if (folder := folder_of(package, module)) != "*":
+        return floor(package, folder)
+    imported = imported_modules(package, ROOT / package / f"{module}.py")
+    return max((height(package, each) for each in imported), default=0)
 
 
 def imported_modules(package: str, path: Path) -> set[str]:
@@ -64,13 +76,20 @@ def name_of(source: tuple[str, Path]) -> str:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=name_of)
-def test_imports_go_left_to_right(source):
+def test_imports_go_down(source):
     package, path = source
-    room = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
-    if room == "__init__":
+    module = path.relative_to(ROOT / package).with_suffix("").parts
+    if module in (("__init__",), ("__main__",)):
         return
+    own = floor(package, folder_of(package, module[0]))
     for imported in imported_modules(package, path):
-        assert floor(package, imported.split(".")[0]) <= floor(package, room), f"{path.name} imports {imported}"
+        assert height(package, imported) <= own, f"{path.name} imports {imported}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_folder_has_a_floor(package):
+    folders = {path.parent.relative_to(ROOT / package).parts[0] for path in (ROOT / package).glob("*/__init__.py")}
+    assert sorted(folders | {"*"}) == sorted(" ".join(FLOORS[package]).split())
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -111,6 +130,45 @@ def test_files_and_functions_stay_small(source):
         if isinstance(node, ast.FunctionDef) and not any("Kernel" in ast.dump(each) for each in node.decorator_list):
             body = node.body[1:] if ast.get_docstring(node) else node.body
             assert not body or body[-1].end_lineno - body[0].lineno < 50, node.name
+
+
+def functions(path: Path) -> Iterator[tuple[str, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function of a file, with the module-level name that it is, or that it stands in, and with its own."""
+    for top in ast.parse(path.read_text()).body:
+        for node in ast.walk(top):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield getattr(top, "name", ""), node.name, node
+
+
+PUBLIC = ("accountant", "accountant.plots", "accountant.testing", "mechanisms", "mechanisms.students")
+"""What a user imports; its functions and constructors may have many keywords."""
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=name_of)
+def test_functions_have_at_most_six_arguments(source):
+    """Besides self, and except compiled kernels and what is public."""
+    package, path = source
+    if package == "mechanisms":
+        pytest.importorskip("sklearn")
+    public = {name for module in PUBLIC for name in importlib.import_module(module).__all__}
+    for top, name, node in functions(path):
+        if top in public or any("Kernel" in ast.dump(each) for each in node.decorator_list):
+            continue
+        given = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        assert len(set(given) - {"self", "cls"}) <= 6, f"{top}.{name}"
+
+
+NOT_PARTICIPLES = {"seed"}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=name_of)
+def test_functions_are_verbs(source):
+    """No module-level function has a participle for a name, such as `drawn` for what draws."""
+    for top, name, node in functions(source[1]):
+        if top == name and not isinstance(node, ast.ClassDef) and name not in NOT_PARTICIPLES:
+            assert not re.fullmatch(
+                r"_*([a-z]*[a-z][^e]ed|drawn|known|shown|written|taken|given|made|held|kept|cut|put)", name
+            ), name
 
 
 def test_public_names_are_documented():

@@ -36,6 +36,7 @@ def test_every_notebook_is_here():
     assert not list(NOTEBOOKS.rglob("*.ipynb")), "outputs are not stored"
 
 
+@pytest.mark.notebook
 @pytest.mark.parametrize("name", [*ORDER, *PAGES])
 def test_notebook_runs(name, tmp_path, monkeypatch):
     from nbclient import NotebookClient
