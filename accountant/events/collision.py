@@ -27,9 +27,9 @@ class Collision(Event):
     """Collision mechanism: one of `buckets` public hash buckets, those hit by the input being likelier.
 
     With ``Omega = c exp(eps) + l - c`` a bucket hit by the input has probability ``exp(eps)/Omega``, any
-    other ``(Omega - exp(eps) m)/((l-m) Omega)``, m the number of distinct buckets hit (reverse-knn, Def. 5,
-    after Wang et al. 2021). Curve and profile are maxima over all feasible ways in which two inputs hit the
-    buckets: m1, m2 of them, o in common (accounting.md, section 2.2). Local model: adjacency is REPLACE.
+    other ``(Omega - exp(eps) m)/((l-m) Omega)``, m the number of distinct buckets hit (Wang et al. 2022,
+    Def. 5, after Wang et al. 2021). Curve and profile are maxima over all feasible ways in which two inputs hit the
+    buckets: m1, m2 of them, o in common (notebooks/mathematics.md, Collision). Local model: adjacency is REPLACE.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class Composition:
     """Events and how often each happened; equal events are grouped. Immutable.
 
     Built by ``n * event``, ``a + b``, ``sum(events)``, or from (event, count) pairs. Covers adaptive runs in
-    which every possible history stays under these counts (accounting.md, section 4).
+    which every possible history stays under these counts (notebooks/mathematics.md, Composition).
 
     Parameters
     ----------

@@ -124,10 +124,11 @@ class Event(ABC):
         return np.minimum(exact, own)
 
     def _subsampled_log_profile(self, rate: float, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Logs of the profile under Poisson subsampling, for epsilons >= 0 (accounting.md, section 3.4).
+        """Logs of the profile under Poisson subsampling, for epsilons >= 0.
 
         With P' = (1-g) Q + g P:  H_{e'}(P'||Q) = g H_e(P||Q) where e^e' = 1 + g (e^e - 1), and
-        H_{e'}(Q||P') = (1 - (1-g) e^e') H_f(Q||P) where e^-e' = 1 + g (e^-f - 1) (Balle, Barthe & Gaboardi 2018).
+        H_{e'}(Q||P') = (1 - (1-g) e^e') H_f(Q||P) where e^-e' = 1 + g (e^-f - 1) (Balle, Barthe & Gaboardi 2018;
+        proof: notebooks/mathematics.md, Poisson subsampling of a profile).
         """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             inner = log_mixture_ratio(1 / rate, epsilons)
@@ -332,5 +333,5 @@ def refuse_subsampling(event: Event) -> None:
             f"Poisson subsampling is priced under add-remove adjacency; {event!r} has adjacency {event.adjacency}"
         )
     if event.data_dependent:
-        # private-knn, App. F: the amplification argument fixes the neighbours, a data-dependent curve does not
+        # Zhu et al. 2020, App. F: the amplification argument fixes the neighbours, a data-dependent curve does not
         raise SubsamplingError(f"subsampling does not amplify data-dependent curves; {event!r} is one")

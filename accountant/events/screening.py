@@ -71,9 +71,10 @@ class NoisyScreening(_OneBit):
 
     Rényi curve: the largest Bernoulli divergence
     ``1/(a-1) * log( p^a q^(1-a) + (1-p)^a (1-q)^(1-a) )`` over all feasible neighbouring counts and both
-    directions (private-knn, Thm 7, corrected in accounting.md, section 2.1: every feasible pair, the
-    infeasible ``(k, k+1)`` left out). Under Poisson subsampling exact for every real order: the worst pair
-    ``((1-g) p_t + g p_t', p_t)`` with ``t' = t +- 1``, by joint convexity (accounting.md, section 2.1).
+    directions (Zhu et al. 2020, Thm 7, corrected: every feasible pair, the infeasible ``(k, k+1)`` left
+    out). Under Poisson subsampling exact for every real order: the worst pair
+    ``((1-g) p_t + g p_t', p_t)`` with ``t' = t +- 1``, by joint convexity (notebooks/mathematics.md,
+    Noisy screening).
 
     Parameters
     ----------
@@ -128,8 +129,8 @@ class NoisyScreening(_OneBit):
 class DataDependentScreening(_OneBit):
     """Noisy screening priced at the count that was actually seen. The cost is itself private.
 
-    The actual count against one more and one less, both directions (accounting.md, section 2.1, after
-    private-knn, section 4.3). A guarantee built on it is marked data-dependent, and Poisson subsampling
+    The actual count against one more and one less, both directions (after Zhu et al. 2020, section
+    4.3). A guarantee built on it is marked data-dependent, and Poisson subsampling
     does not amplify it.
 
     Parameters

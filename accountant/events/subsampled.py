@@ -26,8 +26,8 @@ class PoissonSubsampled(Event):
 
     Gaussian noise and noisy screening are exact for every real order (see there). Any other event gets the
     sharper of the generic bound from its curve (Steinke 2022, Thm 29) and the exact integral over its
-    privacy profile (accounting.md, section 3). Rate 0 is free; rate 1 is the event itself. A sample of a
-    sample is a sample at the product of the rates.
+    privacy profile (notebooks/mathematics.md, Rényi curve of a profile). Rate 0 is free; rate 1 is the event
+    itself. A sample of a sample is a sample at the product of the rates.
 
     Parameters
     ----------

@@ -45,6 +45,8 @@ REFERENCES = {
     "Dong, Roth & Su 2022": "J. Dong, A. Roth, W. Su. Gaussian differential privacy. JRSS B 84, 2022.",
     "Doroshenko et al. 2022": "V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi. Connect the dots: tighter "
     "discrete approximations of privacy loss distributions. PoPETs 2022.",
+    "Ghazi et al. 2020": "B. Ghazi, R. Kumar, P. Manurangsi, R. Pagh. Private counting from anonymous messages: "
+    "near-optimal accuracy with vanishing communication overhead. ICML 2020.",
     "Ghosh, Roughgarden & Sundararajan 2012": "A. Ghosh, T. Roughgarden, M. Sundararajan. Universally "
     "utility-maximizing privacy mechanisms. SIAM J. Comput. 41, 2012.",
     "Kairouz, Oh & Viswanath 2015": "P. Kairouz, S. Oh, P. Viswanath. The composition theorem for differential "
@@ -55,13 +57,18 @@ REFERENCES = {
     "Papernot et al. 2017": "N. Papernot et al. Semi-supervised knowledge transfer for deep learning from private "
     "training data. ICLR 2017.",
     "Papernot et al. 2018": "N. Papernot et al. Scalable private learning with PATE. ICLR 2018.",
-    "private-knn": "private-knn: Y. Zhu, X. Yu, M. Chandraker, Y.-X. Wang. Private-kNN: practical differential privacy "
-    "for computer vision. CVPR 2020.",
-    "reverse-knn": "reverse-knn: Y. Li, S. Wang, Y. Wang, J. Li, et al. Fine-grained private knowledge distillation.",
     "Steinke 2022": "T. Steinke. Composition of differential privacy & privacy amplification by subsampling. "
     "arXiv:2210.00597, 2022.",
     "Wang et al. 2021": "S. Wang, J. Li, Y. Qian, J. Du, W. Lin, W. Yang. Hiding numerical vectors in local private "
     "and shuffled messages. IJCAI 2021.",
+    "Wang et al. 2022": "S. Wang, Y. Li, Y. Wang, J. Li, Y. Qian, B. Xin, W. Yang. Fine-grained private knowledge "
+    "distillation. arXiv:2207.13253, 2022.",
+    "Wang et al. 2023": "S. Wang, Y. Peng, J. Li, et al. Privacy amplification via shuffling: unified, simplified, and "
+    "tightened. arXiv:2304.05007, 2023.",
+    "Zhu, Dong & Wang 2022": "Y. Zhu, J. Dong, Y.-X. Wang. Optimal accounting of differential privacy via "
+    "characteristic function. AISTATS 2022.",
+    "Zhu et al. 2020": "Y. Zhu, X. Yu, M. Chandraker, Y.-X. Wang. Private-kNN: practical differential privacy for "
+    "computer vision. CVPR 2020.",
 }
 """Works that pages cite, by how they cite them."""
 
@@ -108,8 +115,7 @@ def _prose(kind: type[Event]) -> str:
     """What a class says of itself, up to its parameters, as paragraphs."""
     about = re.split(r"\n+Parameters\n-+\n", inspect.getdoc(kind) or "")[0]
     # the source's own notes are not with the reader
-    about = re.sub(r"corrected in\s+accounting\.md, section [\d.]+", "corrected", about)
-    about = re.sub(r"\s+\(accounting\.md, section [\d.]+\)|,?\s*accounting\.md, section [\d.]+,?", "", about)
+    about = re.sub(r"\s+\(notebooks/mathematics\.md,[^)]*\)", "", about)
     blocks = []
     for block in re.split(r"\n\n+", about):
         words = html.escape(block)

@@ -139,7 +139,7 @@ const Events = (() => {
     };
   }
 
-  /** The worst pair of neighbouring counts (private-knn, Thm 7, over all feasible counts), exactly under sampling. */
+  /** The worst pair of neighbouring counts (Zhu et al. 2020, Thm 7, over all feasible counts), exactly under sampling. */
   function screening(sigma, threshold, lowest, highest, rate) {
     if (rate === 0) return () => 0;
     const rising = remembered((t) => {
