@@ -1,10 +1,16 @@
-"""The neighbouring relation, as a type."""
+"""The neighbouring relation and its two directions, as types."""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal, get_args
 
-__all__ = ["Adjacency"]
+__all__ = ["DIRECTIONS", "Adjacency", "Direction"]
+
+Direction = Literal["remove", "add"]
+"""Of a pair (P, Q): P with the individual and Q without ("remove"), or the other way round ("add")."""
+
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 
 class Adjacency(Enum):

@@ -18,14 +18,14 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
-from accountant.renyi.conversion import Conversion, checked_conversion
+from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import closed_form
-from accountant.tight.route import single_release_epsilon, tight_delta, tight_deltas, tight_epsilon
+from accountant.tight.route import TightRun, single_release_epsilon
 
 __all__ = ["Curve", "calibrate", "curve", "delta", "epsilon"]
 
-METHODS = ("renyi", "tight", "auto")
+ROUTES = ("renyi", "tight", "auto")
 
 CHEAP_EVENTS = 16
 """Distinct events of which `auto` asks each for a lower bound of its own."""
@@ -70,25 +70,25 @@ def epsilon(
     ProfileUnavailable, ToleranceUnreachable
         The tight route cannot price an event, or not narrowly enough.
     """
-    composition, rule = _checked_run(run, method), checked_conversion(conversion)
+    composition, rule = _checked_run(run, method), check_conversion(conversion)
     point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
     if method == "renyi":
         return renyi_epsilon(composition, point, rule)
     if method == "tight":
-        return tight_epsilon(composition, point, width)
+        return TightRun(composition, width).epsilon(point)
     if closed_form(composition) is None and point > 0.0:
         try:
             found = renyi_epsilon(composition, point, rule)
         except NoGuarantee:  # the curve is infinite
-            return tight_epsilon(composition, point, width)
+            return TightRun(composition, width).epsilon(point)
         lower = single_release_epsilon(composition, point) if len(composition) <= CHEAP_EVENTS else 0.0
         if found.epsilon - lower <= width * found.epsilon:
             return replace(found, lower=lower)
         with suppress(ProfileUnavailable, ToleranceUnreachable):
-            return tight_epsilon(composition, point, width)
+            return TightRun(composition, width).epsilon(point)
         return found
     with suppress(ProfileUnavailable):
-        return tight_epsilon(composition, point, width)
+        return TightRun(composition, width).epsilon(point)
     return renyi_epsilon(composition, point, rule)
 
 
@@ -104,13 +104,13 @@ def delta(
     tolerance: float = 0.01,
 ) -> Guarantee:
     """Delta at a given epsilon in [0, 1e300]; parameters, result and errors otherwise as for `epsilon`."""
-    composition, rule = _checked_run(run, method), checked_conversion(conversion)
+    composition, rule = _checked_run(run, method), check_conversion(conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
     if method == "tight":
-        return tight_delta(composition, point, width)
+        return TightRun(composition, width).delta(point)
     if method == "auto":
         with suppress(ProfileUnavailable, ToleranceUnreachable):
-            return tight_delta(composition, point, width)
+            return TightRun(composition, width).delta(point)
     return renyi_delta(composition, point, rule)
 
 
@@ -140,13 +140,12 @@ def curve(
     tolerance: float = 0.01,
 ) -> Curve:
     """Delta at every one of a 1-D array of epsilons in [0, 1e300]; otherwise as `delta`."""
-    composition, rule = _checked_run(run, method), checked_conversion(conversion)
+    composition, rule = _checked_run(run, method), check_conversion(conversion)
     points = [real("epsilon", epsilon, 0.0, 1e300) for epsilon in np.ravel(np.asarray(epsilons)).tolist()]
     width = real("tolerance", tolerance, 1e-6, 1.0)
     if method != "renyi":
         try:
-            found, _ = tight_deltas(composition, points, width)
-            bounds = np.array(found).reshape(-1, 2)
+            bounds = np.array(TightRun(composition, width).deltas(points)).reshape(-1, 2)
             return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
         except (ProfileUnavailable, ToleranceUnreachable):
             if method == "tight":
@@ -213,8 +212,8 @@ def calibrate(
 
 
 def _checked_run(run: object, method: object) -> Composition:
-    if method not in METHODS:
-        raise ParameterError(f"method = {method!r}; accepted: {', '.join(METHODS)}")
+    if method not in ROUTES:
+        raise ParameterError(f"method = {method!r}; accepted: {', '.join(ROUTES)}")
     if isinstance(run, Event):
         return 1 * run
     if isinstance(run, Composition):

@@ -1,4 +1,4 @@
-"""What shuffling n users' local reports makes of their local guarantee.
+"""Central guarantees of n users whose local reports are shuffled.
 
 All bounds are for REPLACE adjacency (one of n users changes their input) and for users that run the same local
 randomizer on their own input alone. For rounds that compose see `accountant.Shuffled`.
@@ -16,7 +16,7 @@ from accountant.numerics.roots import SQUARE, bisect, narrow
 
 __all__ = ["local_epsilon_for", "shuffled_delta", "shuffled_epsilon"]
 
-METHODS = ("closed-form", "clones", "variation-ratio")
+BOUNDS = ("closed-form", "clones", "variation-ratio")
 
 FINE = 2e-10
 """Relative width to which an epsilon is searched."""
@@ -36,10 +36,11 @@ def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "
     delta : float
         In [0, 1]; 0 asks for pure DP, which shuffling does not improve.
     method : {"variation-ratio", "clones", "closed-form"}
-        "variation-ratio", the default and the smallest: the pair of laws of Wang et al. 2023, from the local epsilon,
-        the largest total variation between two inputs, and what the reports of all inputs have in common, as far as
-        it is proved for these randomizers (see `accountant.events.blanket`). "clones": Feldman, McMillan & Talwar
-        2021, Thm 3.1, evaluated numerically. "closed-form": their closed form. The last two know the local epsilon
+        "variation-ratio", the default and the smallest: the pair of distributions of Wang et al. 2023, from the local
+        epsilon, the largest total variation between two inputs, and what the reports of all inputs have in common, as
+        far as it is proved for these randomizers (see `accountant.events.blanket`). "clones": Feldman, McMillan &
+        Talwar 2021, Thm 3.1, evaluated numerically. "closed-form": their closed form. The last two know the local
+        epsilon
         only.
 
     Returns
@@ -54,7 +55,7 @@ def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "
         A value is out of range, a name is unknown, or the closed form does not hold there: it needs
         ``local <= log(n / (16 log(2/delta)))``.
     """
-    end, users, target = _checked(local, n, delta)
+    end, users, target = _check(local, n, delta)
     if method == "closed-form":
         return closed_form(end, users, target)
     pair = _pair(local, end, method)
@@ -71,7 +72,7 @@ def shuffled_delta(local: float | Event, n: int, epsilon: float, method: str = "
 
     The closed form is solved for delta: the smallest at which it holds and gives `epsilon`; 1 where there is none.
     """
-    end, users, _ = _checked(local, n, 1.0)
+    end, users, _ = _check(local, n, 1.0)
     point = real("epsilon", epsilon, 0.0, 1e300)
     if method == "closed-form":
         return _closed_form_delta(end, users, point)
@@ -162,14 +163,14 @@ def _closed_form_delta(end: float, users: int, epsilon: float) -> float:
     return math.exp(bisect(holds, low, high)[1])
 
 
-def _checked(local: float | Event, n: int, delta: float) -> tuple[float, int, float]:
+def _check(local: float | Event, n: int, delta: float) -> tuple[float, int, float]:
     return local_epsilon(local), integer("n", n, 1, USERS), real("delta", delta, 0.0, 1.0)
 
 
 def _pair(local: float | Event, end: float, method: str) -> Blanket | None:
-    """The pair of laws that dominates; None where the local guarantee is as good."""
-    if method not in METHODS:
-        raise ParameterError(f"method = {method!r}; accepted: {', '.join(METHODS)}")
+    """The dominating pair of distributions; None where the local guarantee is as good."""
+    if method not in BOUNDS:
+        raise ParameterError(f"method = {method!r}; accepted: {', '.join(BOUNDS)}")
     if end > NO_GAIN:
         return None
     return clones(end) if method == "clones" else blanket(local if isinstance(local, Event) else end)

@@ -17,8 +17,8 @@ from accountant.errors import AccountantError, DataDependentError, MissingExtra,
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.price import METHODS, delta, epsilon
-from accountant.renyi.conversion import Conversion, checked_conversion
+from accountant.price import ROUTES, delta, epsilon
+from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_deltas, renyi_epsilons
 
 __all__ = ["BLOCK", "COLUMNS", "Call", "Task", "block_at", "check_task", "count_rows", "price_block", "sweep"]
@@ -132,12 +132,12 @@ def check_task(
         epsilon = real("epsilon", epsilon, 0.0, 1e300)
     else:
         delta = real("delta", 1e-5 if delta is None else delta, 0.0, 1.0, open_high=True)
-    if method not in METHODS:
-        raise ParameterError(f"method = {method!r}; accepted: {', '.join(METHODS)}")
+    if method not in ROUTES:
+        raise ParameterError(f"method = {method!r}; accepted: {', '.join(ROUTES)}")
     if errors not in ("raise", "nan"):
         raise ParameterError(f"errors = {shown(errors)}; accepted: raise, nan")
     width = real("tolerance", tolerance, 1e-6, 1.0)
-    return Task(delta, epsilon, method, checked_conversion(conversion), width, errors == "raise")
+    return Task(delta, epsilon, method, check_conversion(conversion), width, errors == "raise")
 
 
 def _check_grid(grid: Mapping[str, ArrayLike], zipped: bool) -> dict[str, Sequence[Any]]:

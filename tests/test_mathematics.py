@@ -140,7 +140,7 @@ def bernoulli(p: list, q: list, order: float) -> mpf:
 
 @cache
 def screening_bits(low: int, high: int) -> list:
-    return [definitions.screening_law(mpf(85), mpf(210), t) for t in range(low, high + 1)]
+    return [definitions.screening_distribution(mpf(85), mpf(210), t) for t in range(low, high + 1)]
 
 
 @pytest.mark.parametrize(("order", "worst"), [(2, 209), (50, 180), (100, 149), (1000, 30)])
@@ -164,7 +164,7 @@ def test_small_samples_have_small_pluralities():
     assert max(costs[:30]) > 1.1 * max(costs[30:300])
     assert float(ac.NoisyScreening(85, 210, 300).renyi(1000.0)) == pytest.approx(float(max(costs[:300])), rel=1e-11)
     beyond = ac.NoisyScreening(85, 320, 300)  # here the pair (k, k+1) would be the worst
-    law = [definitions.screening_law(mpf(85), mpf(320), t) for t in (299, 300, 301)]
+    law = [definitions.screening_distribution(mpf(85), mpf(320), t) for t in (299, 300, 301)]
     assert bernoulli(law[1], law[2], 2) > bernoulli(law[0], law[1], 2)
     assert float(beyond.renyi(2.0)) == pytest.approx(float(bernoulli(law[0], law[1], 2)), rel=1e-11)
 

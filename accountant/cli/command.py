@@ -20,7 +20,7 @@ from accountant.errors import DataDependentError, PlanError
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee, rounded_down, rounded_up
 from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of
-from accountant.price import METHODS, calibrate, curve, delta, epsilon
+from accountant.price import ROUTES, calibrate, curve, delta, epsilon
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.summary import assumptions, shares
 from accountant.terminal import (
@@ -56,7 +56,7 @@ def make_parser() -> Parser:
         added.set_defaults(run=run)
         if plan:
             added.add_argument("plan", metavar="PLAN", help="a TOML file, or the name of a built-in plan")
-            added.add_argument("--method", default="renyi", choices=METHODS, help="route to the price (default renyi)")
+            added.add_argument("--method", default="renyi", choices=ROUTES, help="route to the price (default renyi)")
             added.add_argument("--tolerance", type=number, default=0.01, help="width of tight intervals (default 0.01)")
             added.add_argument(
                 "--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)"

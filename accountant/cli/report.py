@@ -7,7 +7,7 @@ from typing import Any
 
 from accountant.files import check_output
 from accountant.plan import load_plan
-from accountant.price import METHODS
+from accountant.price import ROUTES
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.terminal import delta_of, number
 
@@ -23,7 +23,7 @@ def add_report(commands: Any) -> None:
     add("plan", metavar="PLAN", help="a TOML file, or the name of a built-in plan")
     add("-o", "--out", required=True, metavar="FILE", help="a file ending in .html")
     add("--delta", type=number, help="instead of the plan's delta")
-    add("--method", default="renyi", choices=METHODS, help="route to the price at the top (default renyi)")
+    add("--method", default="renyi", choices=ROUTES, help="route to the price at the top (default renyi)")
     add("--tolerance", type=number, default=0.01, help="width of tight intervals (default 0.01)")
     add("--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
 

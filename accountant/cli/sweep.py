@@ -19,7 +19,7 @@ from accountant.events.composition import Composition
 from accountant.files import check_output, open_whole
 from accountant.numerics.kernel import FloatArray
 from accountant.plan import Plan, load_plan
-from accountant.price import METHODS
+from accountant.price import ROUTES
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.sweep import BLOCK, COLUMNS, Call, Task, block_at, check_task, count_rows, price_block
 from accountant.terminal import console, delta_of, number, whole
@@ -48,7 +48,7 @@ def add_sweep(commands: Any) -> None:
     add("--out", required=True, metavar="FILE", help="a file ending in .parquet, .npz or .csv")
     add("--delta", type=number, help="instead of the plan's delta")
     add("--epsilon", type=number, help="find delta at this epsilon instead")
-    add("--method", default="renyi", choices=METHODS, help="route to the price (default renyi)")
+    add("--method", default="renyi", choices=ROUTES, help="route to the price (default renyi)")
     add("--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
     add("--tolerance", type=number, default=0.01, help="width of tight intervals (default 0.01)")
     add("--jobs", type=whole, help="workers (default: one per core)")

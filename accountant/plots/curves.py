@@ -37,7 +37,7 @@ from accountant.plots.style import (
 from accountant.plots.trade_off import envelope, supporting_lines
 from accountant.plots.worst_pairs import worst_pairs
 from accountant.price import curve, epsilon
-from accountant.renyi.conversion import checked_conversion
+from accountant.renyi.conversion import check_conversion
 from accountant.summary import shares_of
 from accountant.terminal import short
 
@@ -107,7 +107,7 @@ def curve_against_order(
         Conversion to epsilon for which the marked order is best.
     ax : Axes, optional
     """
-    runs, rule = _name_runs(run, "Rényi curve"), checked_conversion(conversion)
+    runs, rule = _name_runs(run, "Rényi curve"), check_conversion(conversion)
     prices: dict[str, Guarantee] = {}
     if delta is not None:
         point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
@@ -227,7 +227,7 @@ def trade_off(
         The tight route cannot price the run; ``method="renyi"`` can.
     """
     runs = _name_runs(run, "")
-    rule = checked_conversion(conversion)
+    rule = check_conversion(conversion)
     lines: list[_TradeOffLine] = []
     for name, each in runs.items():
         at = np.asarray(epsilons, dtype=float) if epsilons is not None else _default_epsilons(each)
@@ -296,7 +296,7 @@ def shares(
     if delta is None or not parts:
         raise ParameterError(f"delta = {delta}, {len(parts)} releases; accepted: delta in [0, 1), at least one release")
     whole = sum((part for _, part in parts), Composition())
-    price = epsilon(whole, delta, conversion=checked_conversion(conversion))
+    price = epsilon(whole, delta, conversion=check_conversion(conversion))
     found = sorted(zip(shares_of([part for _, part in parts], price), parts, strict=True), key=lambda each: -each[0])
     names = [name for _, (name, _) in found[:BARS]]
     widths = [share for share, _ in found[:BARS]]

@@ -25,7 +25,7 @@ from accountant.plots.style import (
     style,
 )
 from accountant.price import epsilon
-from accountant.renyi.conversion import checked_conversion
+from accountant.renyi.conversion import check_conversion
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -247,4 +247,4 @@ def _draw_prices(ax: Axes, priced: Sequence[_PricedLine], title: str, delta: flo
 def _price(run: Run, delta: float, method: str, tolerance: float) -> Guarantee:
     if method == "tight":
         return epsilon(run, delta, method="tight", tolerance=tolerance)
-    return epsilon(run, delta, conversion=checked_conversion(method))
+    return epsilon(run, delta, conversion=check_conversion(method))

@@ -1,7 +1,7 @@
-"""From a Rényi bound at one order to (epsilon, delta), and back: theorems, on arrays.
+"""From a Rényi bound at one order a to (epsilon, delta), and back, on arrays.
 
-Orders enter as b = a - 1, which stays exact near 1. All three are non-increasing in delta; epsilons are
-clipped below at 0. "optimal" is what a Rényi bound at that order implies and nothing looser.
+An order enters as b = a - 1, which stays exact near 1. All three rules are non-increasing in delta; epsilons are at
+least 0. "optimal" is the smallest price that a Rényi bound at that order implies.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import golden_bracket, golden_step
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
 
-__all__ = ["CONVERSIONS", "Conversion", "checked_conversion", "epsilon_from_renyi", "log_delta_from_renyi"]
+__all__ = ["CONVERSIONS", "Conversion", "check_conversion", "epsilon_from_renyi", "log_delta_from_renyi"]
 
 Conversion = Literal["improved", "classic", "optimal"]
 CONVERSIONS: tuple[Conversion, ...] = get_args(Conversion)
 
 
-def checked_conversion(conversion: object) -> Conversion:
-    """`conversion`, or ParameterError naming those that exist."""
+def check_conversion(conversion: object) -> Conversion:
+    """`conversion`, if it is one; otherwise raise ParameterError."""
     for known in CONVERSIONS:
         if conversion == known:
             return known
@@ -45,7 +45,7 @@ def epsilon_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray,
 
 
 def log_delta_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray, epsilon: float) -> FloatArray:
-    """Log of the delta that a Rényi divergence `renyi` at order 1 + b implies at `epsilon`; above 0 it says nothing."""
+    """Log of the delta that a Rényi divergence `renyi` at order 1 + b implies at `epsilon`; may be above 0."""
     if conversion == "classic":
         with np.errstate(over="ignore"):
             classic: FloatArray = b * (renyi - epsilon)
@@ -87,9 +87,9 @@ def bernoulli_gap(b: float, epsilon: float, log_delta: float, z: float) -> float
 
 @Kernel
 def smallest_gap(b: float, epsilon: float, log_delta: float) -> float:
-    """Least D_a over all two-point laws whose hockey-stick divergence at epsilon is delta.
+    """Least D_a over all pairs of two-point distributions whose hockey-stick divergence at epsilon is delta.
 
-    Asoodeh, Liao, Calmon, Kosut & Sankar 2021, Thm 2 (two-point laws suffice). Along p - e^eps q = delta the
+    Asoodeh et al. 2021, Thm 2 (two points suffice). Along p - e^eps q = delta the
     divergence's exponential is convex in p, so golden-section search on the logit finds its minimum.
     """
     low, left, right, high = golden_bracket(log_delta + min(math.log(b), 0.0) - 8.0, 45.0)
@@ -105,9 +105,9 @@ def smallest_gap(b: float, epsilon: float, log_delta: float) -> float:
 
 @Kernel
 def narrow_gap(b: float, renyi: float, given: float, low: float, high: float, seek_epsilon: bool) -> float:
-    """The end of [low, high] at which no pair remains, after bisection to 1e-13: an epsilon, or a log delta.
+    """Bisect [low, high], epsilons or log deltas, to 1e-13; returns the end that no pair below the Rényi bound reaches.
 
-    `given` is the other one of the two.
+    `given` is the log delta or the epsilon.
     """
     while high - low > 1e-13 * abs(high):
         middle = 0.5 * (low + high)

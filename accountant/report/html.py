@@ -15,7 +15,7 @@ from accountant.guarantee import Guarantee, rounded_down, rounded_up
 from accountant.plan import RELEASE_KEYS, Plan, builtin_plans
 from accountant.plots.style import need_matplotlib
 from accountant.price import epsilon
-from accountant.renyi.conversion import CONVERSIONS, Conversion, checked_conversion
+from accountant.renyi.conversion import CONVERSIONS, Conversion, check_conversion
 from accountant.report.figures import Figure, drawn
 from accountant.report.script import embedded, script
 from accountant.report.sources import ROUTES, items, references, sources
@@ -51,7 +51,7 @@ def report(
     AccountantError
         As `epsilon`.
     """
-    rule = checked_conversion(conversion)
+    rule = check_conversion(conversion)
     delta = real("delta", delta, 0.0, 1.0, open_high=True)
     run = plan.composition
     price = epsilon(run, delta, method=method, conversion=rule, tolerance=tolerance)

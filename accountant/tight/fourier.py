@@ -7,22 +7,23 @@ transform's error; both are added on the safe side.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray
-from accountant.tight.polygon import ROUNDING, Grid, Masses
+from accountant.tight.polygon import ULP, Grid, Masses
 
-__all__ = ["TAIL", "HockeyStick", "Side", "Terminal"]
+__all__ = ["WINDOW_NATS", "ComposedLoss", "HockeyStick", "LossSum", "Remainder"]
 
-TAIL = 27.0
-"""Tilted mass outside the Fourier window is sought below e^-TAIL."""
+WINDOW_NATS = 27.0
+"""The Fourier window is to hold all but e^-WINDOW_NATS of the tilted mass."""
 
 
-class Terminal(Protocol):
-    """What comes after all events here: bounds on log W(e^x), W <= 1 convex and falling in e^x."""
+class Remainder(Protocol):
+    """What later events leave of delta: bounds on log W(e^x), W <= 1 convex and falling in e^x."""
 
     def log_upper(self, x: FloatArray) -> FloatArray: ...
 
@@ -39,18 +40,24 @@ class HockeyStick:
     log_lower = log_upper
 
 
-class Side:
-    """The composed measure of one side (above or below): spectra are multiplied up, then turned back once.
+class LossSum:
+    """Collects the masses of a composition's events: spectra are multiplied up, and turned back once by `compose`.
 
-    `noise` bounds the 2-norm of the error of the probabilities, `slack` the error of the logarithm of their
-    normalisation, `places` that of the losses.
+    Parameters
+    ----------
+    grid : Grid
+    points : int
+        Length of the Fourier window.
+    spread : float
+        Rough standard deviation of the composed loss under the tilted masses.
     """
 
     def __init__(self, grid: Grid, points: int, spread: float) -> None:
         self.grid, self.points = grid, points
         self.spectrum: NDArray[np.complex128] = np.ones(points // 2 + 1, dtype=complex)
         self.first, self.last, self.offset, self.log_total, self.mean, self.kinds = 0, 0, 0.0, 0.0, 0.0, 0
-        self.noise, self.slack, self.places = 0.0, 0.0, 0.0
+        # bounds on errors: of the probabilities in the 2-norm, of the log of their normalisation, of the losses
+        self.noise, self.slack, self.shift = 0.0, 0.0, 0.0
         # log E e^{t (l - mean)} and log E e^{-t (l - mean)} for every t of `powers`; the same for one t above the tilt
         self.powers = 2.0 ** np.arange(4) / spread
         self.cumulants = np.zeros((2, self.powers.size))
@@ -76,11 +83,11 @@ class Side:
         self.mean += count * mean
         self.support += count * np.array([float(places[-1]) - mean, mean])
         # Higham 2002, Thm 24.2: transforms err by less than 7 log2(n) roundings of the norm; |spectrum| <= 1: all add
-        self.noise += count * ROUNDING * (16 * math.log2(n) * norm(wrapped) + 32)
+        self.noise += count * ULP * (16 * math.log2(n) * norm(wrapped) + 32)
         far = max(abs(masses.first), abs(masses.first + x.size)) * self.grid.step + abs(masses.offset)
-        self.slack += count * ROUNDING * (x.size + 8 * (1 + abs(masses.log_total)) + 8 * self.grid.tilt * far)
-        self.places += count * far
-        rounding = ROUNDING * (x.size + 32)
+        self.slack += count * ULP * (x.size + 8 * (1 + abs(masses.log_total)) + 8 * self.grid.tilt * far)
+        self.shift += count * far
+        rounding = ULP * (x.size + 32)
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             for row, sign in enumerate((1.0, -1.0)):
                 growth = np.exp(sign * self.powers[0] * (places - mean))
@@ -90,60 +97,106 @@ class Side:
             deep = np.exp(-self.deep * (places - mean))
             self.deep_cumulant += count * (np.log(np.sum(x * deep, where=x > 0)) + rounding)
 
-    def finish(self) -> None:
-        """Turn back into probabilities on one window, and bound what lies outside."""
+    def compose(self) -> ComposedLoss:
+        """The probabilities on one window, with bounds on what lies outside it."""
         from scipy.fft import irfft
 
-        n, step = self.points, self.grid.step
-        reach = np.min((self.cumulants + TAIL) / self.powers, axis=1)
+        n, step, tilt = self.points, self.grid.step, self.grid.tilt
+        reach = np.min((self.cumulants + WINDOW_NATS) / self.powers, axis=1)
         up, down = np.minimum(reach, self.support * (1 + 1e-9) + step).tolist()
-        self.needed = (up + down) / step
-        start = math.floor((self.mean - down) / step - (n - self.needed) / 2)
+        needed = (up + down) / step
+        start = math.floor((self.mean - down) / step - (n - needed) / 2)
         held = slice(max(-start, 0), max(self.last + 1 - start, 1))  # elsewhere is only noise
-        self.probabilities = np.roll(irfft(self.spectrum, n), -(start % n))[held]
-        self.losses = (self.offset + step * (float(self.first) + start + np.arange(n, dtype=float)))[held]
-        self.centre = self.offset + step * self.first + self.mean
-        self.outside = [1e-300, 1e-300]  # above and below; at least what underflows
+        probabilities = np.roll(irfft(self.spectrum, n), -(start % n))[held]
+        losses = (self.offset + step * (float(self.first) + start + np.arange(n, dtype=float)))[held]
+        centre = self.offset + step * self.first + self.mean
+        outside = [1e-300, 1e-300]  # above and below; at least what underflows
         for row, distance in enumerate(((start + n) * step - self.mean, self.mean - (start - 1) * step)):
             if distance <= self.support[row] * (1 + 1e-9):
                 chernoff = float(np.min(self.cumulants[row] - self.powers * distance))
-                self.outside[row] += math.exp(min(0.0, chernoff + 1e-9))
-        self.noise += ROUNDING * 16 * math.log2(n) * (norm(self.probabilities) + self.noise)
-        self.places = ROUNDING * (8 + self.kinds) * (self.places + float(np.max(np.abs(self.losses))))
-        self.slack += ROUNDING * self.kinds * abs(self.log_total) + self.grid.tilt * self.places
+                outside[row] += math.exp(min(0.0, chernoff + 1e-9))
+        noise = self.noise + ULP * 16 * math.log2(n) * (norm(probabilities) + self.noise)
+        shift = ULP * (8 + self.kinds) * (self.shift + float(np.max(np.abs(losses))))
+        slack = self.slack + (ULP * self.kinds * abs(self.log_total) + tilt * shift)
         # P(l < a) = M E~[e^{-tilt l}; l < a] <= M e^{-tilt a} E~ e^{-t (l - a)} for t >= tilt
-        below = self.log_total - self.grid.tilt * self.losses[0] - self.deep * (self.centre - self.losses[0])
-        self.log_below = min(1.0, float(below) + self.deep_cumulant + self.slack + 1e-6)
+        below = self.log_total - tilt * losses[0] - self.deep * (centre - losses[0])
+        return ComposedLoss(
+            tilt=tilt,
+            losses=losses,
+            probabilities=probabilities,
+            centre=centre,
+            log_total=self.log_total,
+            above_window=outside[0],
+            below_window=outside[1],
+            log_below=min(1.0, float(below) + self.deep_cumulant + slack + 1e-6),
+            noise=noise,
+            slack=slack,
+            shift=shift,
+            needed=needed,
+        )
 
-    def log_delta(self, epsilon: float, terminal: Terminal, sign: int) -> float:
+
+@dataclass(frozen=True, eq=False)
+class ComposedLoss:
+    """Probabilities of the composed loss on one window, tilted by e^{tilt l}, and what they may err by.
+
+    Attributes
+    ----------
+    log_total : float
+        Log of what the tilted masses add up to, `slack` its error.
+    above_window, below_window : float
+        Bounds on the tilted probabilities outside the window.
+    log_below : float
+        Log of a bound on P(l < losses[0]), not tilted.
+    noise, shift : float
+        Bounds on the 2-norm of the error of the probabilities, and on the errors of the losses.
+    needed : float
+        Number of points of a window that holds all but e^-WINDOW_NATS.
+    """
+
+    tilt: float
+    losses: FloatArray
+    probabilities: FloatArray
+    centre: float
+    log_total: float
+    above_window: float
+    below_window: float
+    log_below: float
+    noise: float
+    slack: float
+    shift: float
+    needed: float
+
+    def log_delta(self, epsilon: float, remainder: Remainder, sign: int) -> float:
         """Log of delta(epsilon), bounded above (sign 1) or below (sign -1).
 
         What lies outside the window may have been wrapped into it; above the window W <= 1, below it W is at
         most what it is at its end.
         """
-        log_w, shifted = terminal.log_upper if sign > 0 else terminal.log_lower, epsilon - sign * self.places
+        log_w, shifted = remainder.log_upper if sign > 0 else remainder.log_lower, epsilon - sign * self.shift
         # below epsilon the hockey stick is 0
-        first = int(np.searchsorted(self.losses, shifted)) if isinstance(terminal, HockeyStick) else 0
+        first = int(np.searchsorted(self.losses, shifted)) if isinstance(remainder, HockeyStick) else 0
         losses, probabilities = self.losses[first:], self.probabilities[first:]
         with np.errstate(under="ignore", over="ignore"):
-            exponents = log_w(shifted - losses) - self.grid.tilt * (losses - self.centre)
+            exponents = log_w(shifted - losses) - self.tilt * (losses - self.centre)
             top = float(np.max(exponents, initial=-math.inf))
             top = top if top > -math.inf else 0.0
             weights = np.exp(exponents - top)
         total = float(np.sum(probabilities * weights))
-        share = 1e-12 + 4 * ROUNDING * self.grid.tilt * float(np.max(np.abs(self.losses[[0, -1]] - self.centre)))
+        share = 1e-12 + 4 * ULP * self.tilt * float(np.max(np.abs(self.losses[[0, -1]] - self.centre)))
         error = self.noise * norm(weights) + share * abs(total)
-        terms = (self.log_total, top, -self.grid.tilt * self.centre)
-        scale = sum(terms) + sign * (self.slack + 4 * ROUNDING * sum(map(abs, terms)))
+        terms = (self.log_total, top, -self.tilt * self.centre)
+        scale = sum(terms) + sign * (self.slack + 4 * ULP * sum(map(abs, terms)))
         if sign < 0:
-            total -= error + sum(self.outside) * float(weights.max(initial=0.0))
+            total -= error + (self.above_window + self.below_window) * float(weights.max(initial=0.0))
             return math.log(total) + scale if total > 0 else -math.inf
-        beyond = math.log(self.outside[0]) - self.grid.tilt * (float(self.losses[-1]) - self.centre) - top
+        beyond = math.log(self.above_window) - self.tilt * (float(self.losses[-1]) - self.centre) - top
         inside = np.logaddexp(math.log(max(total + error, 1e-300)) if weights.size else -math.inf, beyond) + scale
         return min(0.0, float(np.logaddexp(inside, self.log_below + log_w(shifted - self.losses[:1])[0])))
 
 
-def norm(x: FloatArray) -> float:  # the library's would start threads
+def norm(x: FloatArray) -> float:
+    """2-norm. (np.linalg.norm calls threaded BLAS.)"""
     return math.sqrt(float(np.sum(x * x)))
 
 

@@ -3,44 +3,84 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
 
-__all__ = ["ROUNDING", "IntArray", "play"]
+__all__ = ["CHORD", "OUTCOME", "STEP_ROUNDING", "TEST", "GamePairs", "IntArray", "Lattice", "play"]
 
 IntArray = NDArray[np.int64]
 
 TILE = 128
 """Neighbouring grid points that share one search for the best pair."""
 
-ROUNDING = 1e-14
+STEP_ROUNDING = 1e-14
 """Relative; above what the weights (some ulp each) and the sums (at most 10 roundings) of one step may err."""
+
+
+def record(*names: str) -> np.dtype[np.void]:
+    """Records of floats."""
+    return np.dtype([(name, np.float64) for name in names])
+
+
+CHORD = record("below", "below_next", "here", "above", "above_next", "gap", "gap_start", "gap_slope")
+"""A pair's chord: weights of five grid points, and of its gap (gap_start - gap_slope (e^x - 1))_+ to 1 - u."""
+
+OUTCOME = record("p", "q", "bend_lower", "bend_upper", "slope_lower", "slope_upper")
+"""One outcome of a pair: its probabilities under P and Q; e^off - 1 and p e^off, where off is how far it lies from the
+grid point below it, and from the one above."""
+
+TEST = record("value", "accepted", "missed", "slope", "kept")
+"""A test S at u: a lower bound on P(S) - u Q(S), then P(S), P(not S), u Q(S) and Q(not S)."""
+
+
+class GamePairs(NamedTuple):
+    """The pairs that the adversary chooses from; the first axis is the direction, the second the node or pair.
+
+    `chords` and `shifts` of all nodes of the tree are for upper bounds; `outcomes`, `test_shifts` and `falls` (the
+    log-ratios of the first outcome) of its leaves are for tests.
+    """
+
+    chords: NDArray[np.void]
+    shifts: IntArray
+    outcomes: NDArray[np.void]
+    test_shifts: IntArray
+    falls: FloatArray
+
+
+class Lattice(NamedTuple):
+    """Grid points x_k = k step, at index base + k; `decay` is e^-x_k, `growth` e^x_k - 1."""
+
+    base: int
+    step: float
+    decay: FloatArray
+    growth: FloatArray
 
 
 @Kernel
 def fill_chords(
-    old: FloatArray, at: int, law: FloatArray, down: int, up: int, growth: FloatArray, i: int, out: FloatArray
+    old: FloatArray, at: int, chord: Any, down: int, up: int, growth: FloatArray, i: int, out: FloatArray
 ) -> None:
-    """Values of one law at grid points i, i + 1, ..., of which old[at] is the first; `growth` is e^x - 1."""
+    """Values of one chord at grid points i, i + 1, ..., of which old[at] is the first; `growth` is e^x - 1."""
     n = out.size
     below = old[at - down - 1 : at - down + n]
     above = old[at + up : at + up + n + 1]
     here = old[at : at + n]
-    w0, w1, w2, w3, w4 = law[0], law[1], law[2], law[3], law[4]
+    w0, w1, w2, w3, w4 = chord.below, chord.below_next, chord.here, chord.above, chord.above_next
     for t in range(n):
         out[t] = w0 * below[t] + w1 * below[t + 1] + w2 * here[t] + w3 * above[t] + w4 * above[t + 1]
     for t in range(min(n, down + 1 - i)):
-        out[t] += law[5] * max(law[6] - law[7] * growth[i + t], 0.0)
+        out[t] += chord.gap * max(chord.gap_start - chord.gap_slope * growth[i + t], 0.0)
 
 
 @Kernel
 def could_win(
     old: FloatArray,
     at: int,
-    laws: FloatArray,
+    chords: NDArray[np.void],
     shifts: IntArray,
     node: int,
     growth: FloatArray,
@@ -48,15 +88,15 @@ def could_win(
     best: FloatArray,
     slack: float,
 ) -> bool:
-    """Whether a law gains more than 1 + slack times what the best so far gains, at one of four points."""
-    down, up = shifts[node, 0], shifts[node, 1]
+    """Whether a chord gains more than 1 + slack times what the best so far gains, at one of four points."""
+    chord, down, up = chords[node], shifts[node, 0], shifts[node, 1]
     for k in range(4):
         t = (k * (best.size - 1)) // 3
         c = at + t
-        value = laws[node, 0] * old[c - down - 1] + laws[node, 1] * old[c - down] + laws[node, 2] * old[c]
-        value += laws[node, 3] * old[c + up] + laws[node, 4] * old[c + up + 1]
+        value = chord.below * old[c - down - 1] + chord.below_next * old[c - down] + chord.here * old[c]
+        value += chord.above * old[c + up] + chord.above_next * old[c + up + 1]
         if i + t <= down:
-            value += laws[node, 5] * max(laws[node, 6] - laws[node, 7] * growth[i + t], 0.0)
+            value += chord.gap * max(chord.gap_start - chord.gap_slope * growth[i + t], 0.0)
         if value - best[t] > slack * (best[t] - old[c]):
             return True
     return False
@@ -66,7 +106,7 @@ def could_win(
 def raise_tile(
     old: FloatArray,
     at: int,
-    laws: FloatArray,
+    chords: NDArray[np.void],
     shifts: IntArray,
     growth: FloatArray,
     i: int,
@@ -78,26 +118,26 @@ def raise_tile(
 ) -> None:
     """Fill `best` with an upper bound on the largest chord over all pairs, `policy` with the pair that comes closest.
 
-    Pairs are the leaves of a binary tree, node k over nodes 2k and 2k + 1. An inner node holds one law that
+    Pairs are the leaves of a binary tree, node k over nodes 2k and 2k + 1. An inner node holds one chord that
     dominates all pairs below it. It is either taken as if it were a pair or replaced by its two children: any
     choice between the two is certified.
     """
-    leaves = laws.shape[0] // 2
+    leaves = chords.shape[0] // 2
     here = old[at : at + best.size]
     guess = policy[policy.size // 2]
     policy[:] = guess
-    fill_chords(old, at, laws[guess], shifts[guess, 0], shifts[guess, 1], growth, i, best)
+    fill_chords(old, at, chords[guess], shifts[guess, 0], shifts[guess, 1], growth, i, best)
     stack[0], depth = 1, 1
     while depth > 0:
         depth -= 1
         node = stack[depth]
         if node == guess:
             continue
-        if node < leaves and could_win(old, at, laws, shifts, node, growth, i, best, slack):
+        if node < leaves and could_win(old, at, chords, shifts, node, growth, i, best, slack):
             stack[depth], stack[depth + 1] = 2 * node, 2 * node + 1
             depth += 2
             continue
-        fill_chords(old, at, laws[node], shifts[node, 0], shifts[node, 1], growth, i, trial)
+        fill_chords(old, at, chords[node], shifts[node, 0], shifts[node, 1], growth, i, trial)
         if node >= leaves:
             for t in range(best.size):
                 wins = trial[t] > best[t]
@@ -117,133 +157,120 @@ def raise_tile(
 
 @Kernel
 def extend_tests(
-    old: FloatArray,
-    base: int,
-    outcomes: FloatArray,
-    falls: FloatArray,
-    shifts: IntArray,
+    old: NDArray[np.void],
+    new: NDArray[np.void],
     policy: IntArray,
-    decay: FloatArray,
-    step: float,
+    outcomes: NDArray[np.void],
+    shifts: IntArray,
+    falls: FloatArray,
+    lattice: Lattice,
     slope_error: float,
-    new: FloatArray,
 ) -> None:
     """The adversary plays `policy` once, then goes on with the tests that `old` holds.
 
-    A test S at u = e^x_k is a row (value, P(S), P(not S), u Q(S), Q(not S)): masses that only ever add up, and a
-    value P(S) - u Q(S), less 1 - u where x_k < 0, that is rounded down. As a line in u it stays below W
-    everywhere, so it serves at other points too. After either outcome the adversary goes on with the better of
-    the tests at the two grid points around it, or with the test that always says yes, or no.
+    A test at u = e^x_k is a record TEST: masses that only ever add up, and a value P(S) - u Q(S), less 1 - u where
+    x_k < 0, that is rounded down. As a line in u it stays below W everywhere, so it serves at other points too. After
+    either outcome the adversary goes on with the better of the tests at the two grid points around it, or with the
+    test that always says yes, or no.
     """
+    base, decay = lattice.base, lattice.decay
     for i in range(policy.size):
         node = policy[i]
         value, accepted, missed, slope, kept = 0.0, 0.0, 0.0, 0.0, 0.0
         for o in range(2):
             at = i + shifts[node, o]
-            p, q = outcomes[node, o, 0], outcomes[node, o, 1]
-            height, c, side = 0.0, 0, 0
+            outcome = outcomes[node, o]
+            height, c, tilted = 0.0, 0, 0.0
             for k in range(2):
-                # e^off - 1, where off is how far the outcome lies from the grid point
-                bend = outcomes[node, o, 2 + k]
+                bend = outcome.bend_lower if k == 0 else outcome.bend_upper
                 if bend == math.inf:
                     continue
-                change = bend * (decay[-at - k] * old[base + at + k, 4] if at + k < 0 else -old[base + at + k, 3])
+                test = old[base + at + k]
+                change = bend * (decay[-at - k] * test.kept if at + k < 0 else -test.slope)
                 # slopes below 1e-300 may have underflowed
-                trial = old[base + at + k, 0] + change - slope_error * abs(change) - 1e-300 * abs(bend)
+                trial = test.value + change - slope_error * abs(change) - 1e-300 * abs(bend)
                 if at + k == 0 and bend < 0.0:
                     trial += bend * (1.0 + slope_error)  # from W to V
                 if trial > height:
-                    height, c, side = trial, base + at + k, k
+                    height, c, tilted = trial, base + at + k, outcome.slope_lower if k == 0 else outcome.slope_upper
             if height > 0.0:
-                value += p * height
-                accepted += p * old[c, 1]
-                missed += p * old[c, 2]
-                slope += outcomes[node, o, 4 + side] * old[c, 3]
-                kept += q * old[c, 4]
+                value += outcome.p * height
+                accepted += outcome.p * old[c].accepted
+                missed += outcome.p * old[c].missed
+                slope += tilted * old[c].slope
+                kept += outcome.q * old[c].kept
             elif at < 0:  # W >= 1 - u
-                accepted += p
-                slope += outcomes[node, o, 5] * decay[-at - 1]
+                accepted += outcome.p
+                slope += outcome.slope_upper * decay[-at - 1]
             else:  # W >= 0
-                missed += p
-                kept += q
-        gap = falls[node] - i * step
+                missed += outcome.p
+                kept += outcome.q
+        gap = falls[node] - i * lattice.step
         if gap > 0.0:
-            value -= outcomes[node, 0, 0] * math.expm1(-gap)  # where 1 - u > 0, W is V and that
+            value -= outcomes[node, 0].p * math.expm1(-gap)  # W = V + (1 - u)_+
         if not value > 0.0:
             value, accepted, missed, slope, kept = 0.0, 0.0, 1.0, 0.0, 1.0
-        c = base + i
-        new[c, 0], new[c, 1], new[c, 2], new[c, 3], new[c, 4] = value * (1.0 - ROUNDING), accepted, missed, slope, kept
+        found = new[base + i]
+        found.value, found.accepted, found.missed = value * (1.0 - STEP_ROUNDING), accepted, missed
+        found.slope, found.kept = slope, kept
 
 
 @Kernel
-def mirror(
-    upper: FloatArray, tests: FloatArray, base: int, known: int, wanted: int, decay: FloatArray, half: int
+def extend_left(
+    upper: FloatArray, tests: NDArray[np.void], lattice: Lattice, known: int, wanted: int, direction: int
 ) -> None:
-    """Give one half its stretch left of x = 0, from the other half, and its values beyond the known window.
+    """Give one direction its values left of x = 0, from the other direction, and its values beyond the known window.
 
     Beyond the window the upper bound keeps the value at the edge, as V falls on either side of 0, and the lower
     bound the test that always says no.
     """
+    base, decay, other = lattice.base, lattice.decay, 1 - direction
     end = min(base + wanted + base, upper.shape[1])
-    upper[half, base + known + 1 : end] = upper[half, base + known]
+    upper[direction, base + known + 1 : end] = upper[direction, base + known]
     for k in range(1, base + 1):
-        upper[half, base - k] = decay[k] * upper[1 - half, base + min(k, known)]
-        test, row = tests[1 - half, base + k], tests[half, base - k]
-        # the complement of the other half's test, with P and Q exchanged
-        row[0], row[1], row[2] = decay[k] * test[0], test[4], decay[k] * test[3]
-        row[3], row[4] = decay[k] * test[2], test[1]
+        upper[direction, base - k] = decay[k] * upper[other, base + min(k, known)]
+        test, own = tests[other, base + k], tests[direction, base - k]
+        # the complement of the other direction's test, with P and Q exchanged
+        own.value, own.accepted, own.missed = decay[k] * test.value, test.kept, decay[k] * test.slope
+        own.slope, own.kept = decay[k] * test.missed, test.accepted
 
 
 @Kernel
 def play(
-    upper: FloatArray,
-    tests: FloatArray,
-    windows: IntArray,
-    laws: FloatArray,
-    shifts: IntArray,
-    outcomes: FloatArray,
-    falls: FloatArray,
-    test_shifts: IntArray,
-    decay: FloatArray,
-    growth: FloatArray,
-    base: int,
-    step: float,
-    slack: float,
+    upper: FloatArray, tests: NDArray[np.void], windows: IntArray, pairs: GamePairs, lattice: Lattice, slack: float
 ) -> int:
     """Play one step for each entry of `windows` but the first; return which of the two buffers holds the end.
 
-    Leading axes are (buffer, half) for `upper` and `tests`, (half, node or pair) for the tables. `windows` are the
-    numbers of grid points that each step reckons with; it never falls.
+    Axes of `upper` and `tests` are (buffer, direction, grid point). `windows` are the numbers of grid points that each
+    step takes into account; they never fall.
     """
-    leaves = outcomes.shape[1]
+    leaves = pairs.outcomes.shape[1]
+    base, growth = lattice.base, lattice.growth
     policy = np.full((2, growth.size), leaves)
     trial = np.empty(TILE)
     stack = np.empty(64, np.int64)
-    slope_error = windows.size * ROUNDING
+    slope_error = windows.size * STEP_ROUNDING
     now = 0
     for j in range(1, windows.size):
         count = windows[j] + 1
-        for half in range(2):
-            mirror(upper[now], tests[now], base, windows[j - 1], windows[j], decay, half)
-        for half in range(2):
-            old, new = upper[now, half], upper[1 - now, half]
+        for d in range(2):
+            extend_left(upper[now], tests[now], lattice, windows[j - 1], windows[j], d)
+        for d in range(2):
+            old, new = upper[now, d], upper[1 - now, d]
+            chords, shifts = pairs.chords[d], pairs.shifts[d]
             for i in range(0, count, TILE):
                 n = min(TILE, count - i)
-                best, best_pairs = new[base + i : base + i + n], policy[half, i : i + n]
-                raise_tile(
-                    old, base + i, laws[half], shifts[half], growth, i, slack, best, best_pairs, trial[:n], stack
-                )
+                best, best_pairs = new[base + i : base + i + n], policy[d, i : i + n]
+                raise_tile(old, base + i, chords, shifts, growth, i, slack, best, best_pairs, trial[:n], stack)
             extend_tests(
-                tests[now, half],
-                base,
-                outcomes[half],
-                falls[half],
-                test_shifts[half],
-                policy[half, :count] - leaves,
-                decay,
-                step,
+                tests[now, d],
+                tests[1 - now, d],
+                policy[d, :count] - leaves,
+                pairs.outcomes[d],
+                pairs.test_shifts[d],
+                pairs.falls[d],
+                lattice,
                 slope_error,
-                tests[1 - now, half],
             )
         now = 1 - now
     return now

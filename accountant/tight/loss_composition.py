@@ -19,16 +19,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ParameterError, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, find_crossing
-from accountant.tight.fourier import TAIL, HockeyStick, Side, Terminal
-from accountant.tight.loss_grid import Direction, aligned_step, bracket, largest_atom, loss_range
-from accountant.tight.polygon import ROUNDING, Grid
+from accountant.tight.fourier import WINDOW_NATS, ComposedLoss, HockeyStick, LossSum, Remainder
+from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
+from accountant.tight.polygon import ULP, Grid
 
-__all__ = ["Terminal", "Terminals", "composed_delta", "composed_epsilon"]
+__all__ = ["Entries", "Remainder", "Remainders", "bound_delta", "bound_epsilon"]
 
 MAX_POINTS = 2**23
 
@@ -37,7 +38,7 @@ SPARE = 5.0
 
 
 Entries = Sequence[tuple[Event, int]]
-Terminals = Mapping[Direction, Terminal]
+Remainders = Mapping[Direction, Remainder]
 
 
 class Question(NamedTuple):
@@ -54,16 +55,16 @@ class Question(NamedTuple):
 
 
 @dataclass
-class Half:
-    """One direction of a run: its grid, its two composed measures, and the answer so far."""
+class DirectedRun:
+    """One direction of a run: its grid, composed measures (one above, if `both` one below), and the answer so far."""
 
     entries: Entries
     direction: Direction
-    terminal: Terminal
+    remainder: Remainder
     grid: Grid
     spread: float
     log_delta: float
-    sides: list[Side] = field(default_factory=list)
+    measures: list[ComposedLoss] = field(default_factory=list)
     log_infinite: float = -math.inf
     both: bool = True
     found: Interval = field(default_factory=lambda: Interval(0.0, math.inf))
@@ -71,50 +72,52 @@ class Half:
     def bound(self, epsilon: float, sign: int) -> float:
         """Log of delta(epsilon), from above (sign 1) or below (sign -1)."""
         if sign < 0:
-            return self.sides[1].log_delta(epsilon, self.terminal, -1) if self.both else -math.inf
-        finite = self.sides[0].log_delta(epsilon, self.terminal, 1)
+            return self.measures[1].log_delta(epsilon, self.remainder, -1) if self.both else -math.inf
+        finite = self.measures[0].log_delta(epsilon, self.remainder, 1)
         return min(0.0, float(np.logaddexp(finite, self.log_infinite)))
 
     def solve(self, question: Question) -> None:
-        """Compose on the present grid, in a window that holds all but e^-TAIL, and answer the question."""
+        """Compose on the present grid, in a window that holds all but e^-WINDOW_NATS, and answer the question."""
         sigmas = self.spread / self.grid.step
         wanted = max(min(26 * sigmas + 4096, float(MAX_POINTS)), 16 * sigmas)
-        self._compose(wanted)
-        while (needed := max(side.needed for side in self.sides)) > self.sides[0].points:
-            self._compose(1.1 * needed)
-        self.spread = needed * self.grid.step / (2 * math.sqrt(2 * TAIL))
+        points = self._compose(wanted)
+        while (needed := max(measure.needed for measure in self.measures)) > points:
+            points = self._compose(1.1 * needed)
+        self.spread = needed * self.grid.step / (2 * math.sqrt(2 * WINDOW_NATS))
         if question.delta is not None:
             found = self._epsilon(math.log(question.delta), 0.02 * question.tolerance)
             self.found = Interval(max(found.lower, self.found.lower), min(found.upper, self.found.upper))
             return
         low, high = (self.bound(question.epsilon, sign) for sign in (-1, 1))
         # exp turns the rounding of a logarithm into a relative error
-        low, high = (log + sign * 4 * ROUNDING * (1 + abs(log)) for log, sign in ((max(low, -1e4), -1), (high, 1)))
+        low, high = (log + sign * 4 * ULP * (1 + abs(log)) for log, sign in ((max(low, -1e4), -1), (high, 1)))
         self.found = Interval(math.exp(low), min(1.0, math.exp(high) + 5e-324))
 
-    def _compose(self, wanted: float) -> None:
+    def _compose(self, wanted: float) -> int:
+        """Compose in a window of at least so many points; returns how many it has."""
         from scipy.fft import next_fast_len
 
         if not wanted <= MAX_POINTS:
             raise unreachable(f"the {self.direction} direction", wanted, self.grid.step)
-        points = 2 * next_fast_len(math.ceil(wanted / 2), real=True)
-        self.sides = [Side(self.grid, points, self.spread) for _ in range(1 + self.both)]
+        points = 2 * int(next_fast_len(math.ceil(wanted / 2), real=True))
+        sums = [LossSum(self.grid, points, self.spread) for _ in range(1 + self.both)]
         self.log_infinite, log_whole = -math.inf, 0.0
         log_count = math.log(max(sum(count for _, count in self.entries), 1))
         for event, count in self.entries:
             ends = self.log_delta - log_count - 16, -log_count - 25
-            low, high = loss_range(event, self.direction, self.grid.tilt, *ends)
-            if (high - low) / self.grid.step > MAX_POINTS:
-                raise unreachable(repr(event), (high - low) / self.grid.step, self.grid.step)
+            reach = loss_range(event, self.direction, self.grid.tilt, *ends)
+            cells = (reach.upper - reach.lower) / self.grid.step
+            if cells > MAX_POINTS:
+                raise unreachable(repr(event), cells, self.grid.step)
             offset = largest_atom(event, self.direction, self.grid.step)
-            found = bracket(event, self.direction, low, high, offset, self.grid, self.both)
-            for side, masses in zip(self.sides, found.sides, strict=True):
-                side.add(masses, count)
+            found = bracket(event, self.direction, reach, offset, self.grid, self.both)
+            for total, masses in zip(sums, found.measures, strict=True):
+                total.add(masses, count)
             self.log_infinite = float(np.logaddexp(self.log_infinite, found.log_infinite + math.log(count)))
             log_whole += count * found.log_whole
         self.log_infinite += log_whole  # the others' masses come to more than 1
-        for side in self.sides:
-            side.finish()
+        self.measures = [total.compose() for total in sums]
+        return points
 
     def _epsilon(self, target: float, fine: float) -> Interval:
         """Bounds on the epsilon at which log delta is `target`, each found to a share `fine` of it."""
@@ -125,8 +128,8 @@ class Half:
         def below(e: float) -> float:
             return self.bound(e, -1) - target * (1 - 4e-16)
 
-        top = max(float(self.sides[0].losses[-1]), 0.0) + self.grid.step
-        while top < 1e300 and above(top) > 0 and not isinstance(self.terminal, HockeyStick):
+        top = max(float(self.measures[0].losses[-1]), 0.0) + self.grid.step
+        while top < 1e300 and above(top) > 0 and not isinstance(self.remainder, HockeyStick):
             top *= 2
         upper = find_crossing(above, 0.0, top, fine).upper
         if not 0 < upper < math.inf:
@@ -143,7 +146,7 @@ def unreachable(what: str, points: float, step: float) -> ToleranceUnreachable:
     return ToleranceUnreachable(f"{what} takes a grid of {size}, hence a larger tolerance or fewer releases")
 
 
-def composed_epsilon(entries: Entries, delta: float, tolerance: float, terminals: Terminals | None = None) -> Interval:
+def bound_epsilon(entries: Entries, delta: float, tolerance: float, remainders: Remainders | None = None) -> Interval:
     """An interval that holds epsilon(delta) of a composition, rounding included; its upper end is a guarantee.
 
     Parameters
@@ -154,7 +157,7 @@ def composed_epsilon(entries: Entries, delta: float, tolerance: float, terminals
         (0, 1).
     tolerance : float
         Largest width, relative to epsilon (or to a hundredth of the loss's standard deviation, if that is more).
-    terminals : mapping from direction to Terminal, optional
+    remainders : mapping from direction to Remainder, optional
         What remains of delta after these events, if others come last.
 
     Raises
@@ -167,15 +170,15 @@ def composed_epsilon(entries: Entries, delta: float, tolerance: float, terminals
         The width takes too large a grid.
     """
     question = Question(real("delta", delta, 0.0, 1.0, open_low=True, open_high=True), 0.0, tolerance)
-    return settle(entries, question, terminals)
+    return settle(entries, question, remainders)
 
 
-def composed_delta(entries: Entries, epsilon: float, tolerance: float, terminals: Terminals | None = None) -> Interval:
-    """Certified bounds on delta(epsilon) of a composition; as `composed_epsilon`, the width relative to delta."""
-    return settle(entries, Question(None, real("epsilon", epsilon, 0.0, 1e300), tolerance), terminals)
+def bound_delta(entries: Entries, epsilon: float, tolerance: float, remainders: Remainders | None = None) -> Interval:
+    """Certified bounds on delta(epsilon) of a composition; as `bound_epsilon`, the width relative to delta."""
+    return settle(entries, Question(None, real("epsilon", epsilon, 0.0, 1e300), tolerance), remainders)
 
 
-def settle(entries: Entries, question: Question, terminals: Terminals | None) -> Interval:
+def settle(entries: Entries, question: Question, remainders: Remainders | None) -> Interval:
     """Choose directions, tilts and steps, and solve."""
     real("tolerance", question.tolerance, 1e-6, 1.0)
     kinds = [(event, count) for event, count in Composition(entries) if float(event.renyi(math.inf)) > 0]
@@ -183,24 +186,26 @@ def settle(entries: Entries, question: Question, terminals: Terminals | None) ->
         if event.family:
             raise ParameterError(f"{event!r} is a family of pairs; accepted: events with a single dominating pair")
     pure = sum(count * float(event._curve(np.array([math.inf]))[0]) for event, count in kinds)
-    if terminals is None and pure <= question.epsilon:
+    if remainders is None and pure <= question.epsilon:
         return Interval(0.0, 0.0)
-    directions: list[Direction] = ["remove", "add"]
-    if terminals is None:
-        terminals = dict.fromkeys(directions, HockeyStick())
+    directions = list(DIRECTIONS)
+    if remainders is None:
+        remainders = dict.fromkeys(directions, HockeyStick())
         profiles = [event._log_profile(np.zeros(1)) for event, _ in kinds]
         distance = sum(count * math.exp(max(*pair)[0]) for (_, count), pair in zip(kinds, profiles, strict=True))
         if question.delta is not None and distance * (1 + 1e-9) <= question.delta:
             return Interval(0.0, 0.0)  # total variation is subadditive
         if all(remove is add for remove, add in profiles):
-            del directions[1]  # the same pairs, mirrored
-    halves = [planned(kinds, representative(kinds), question, d, terminals[d]) for d in directions]
-    for half in halves:
-        half.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(half.terminal, HockeyStick) else math.inf)
-    return refine(halves, question)
+            del directions[1]  # the same pairs, with P and Q exchanged
+    runs = [plan(kinds, representative(kinds), question, d, remainders[d]) for d in directions]
+    for run in runs:
+        run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)
+    return refine(runs, question)
 
 
-def planned(kinds: Entries, run: Composition, question: Question, direction: Direction, terminal: Terminal) -> Half:
+def plan(
+    kinds: Entries, run: Composition, question: Question, direction: Direction, remainder: Remainder
+) -> DirectedRun:
     """A tilt and a step at which the first attempt should do.
 
     For every tilt t > 0, with K(t) = t D_{1+t},  log delta(eps) <= K(t) + sup_x (t x + log W(x)) - t eps;
@@ -208,7 +213,7 @@ def planned(kinds: Entries, run: Composition, question: Question, direction: Dir
     3 f step^2/16 below, that is to log delta about count t (1 + t) step^2/4.
     """
     x = np.concatenate([-(2.0 ** np.arange(12, -40, -0.25)), 2.0 ** np.arange(-40, 12, 0.25)])
-    log_w = terminal.log_upper(x)
+    log_w = remainder.log_upper(x)
 
     def bound(tilts: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
@@ -243,7 +248,7 @@ def planned(kinds: Entries, run: Composition, question: Question, direction: Dir
     if points > 4 * MAX_POINTS:
         raise unreachable(f"the {direction} direction", points, step)
     step = aligned_step(kinds, direction, min(max(step, 16 * spread / MAX_POINTS), 12 / (1 + tilt)), tilt)
-    return Half(kinds, direction, terminal, Grid(step, tilt), max(spread, step), log_delta)
+    return DirectedRun(kinds, direction, remainder, Grid(step, tilt), max(spread, step), log_delta)
 
 
 def deviations(run: Composition, tilts: FloatArray) -> FloatArray:
@@ -252,15 +257,15 @@ def deviations(run: Composition, tilts: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(low - 2 * middle + high, 0.0)) / (0.1 * tilts))
 
 
-def refine(halves: list[Half], question: Question) -> Interval:
+def refine(runs: list[DirectedRun], question: Question) -> Interval:
     """Solve every direction, then again and finer the one that decides; the first is the likely one."""
-    for half in halves[1:]:
-        half.both = False
-    for half in halves:
-        half.solve(question)
+    for run in runs[1:]:
+        run.both = False
+    for run in runs:
+        run.solve(question)
     for left in range(12, -1, -1):
-        answer = Interval(max(half.found.lower for half in halves), max(half.found.upper for half in halves))
-        worst = max(halves, key=lambda half: half.found.upper)
+        answer = Interval(max(run.found.lower for run in runs), max(run.found.upper for run in runs))
+        worst = max(runs, key=lambda run: run.found.upper)
         if question.satisfied(answer, worst.spread):
             return answer
         if left and worst.both:

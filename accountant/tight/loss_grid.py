@@ -16,29 +16,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accountant.adjacency import DIRECTIONS, Direction
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
 from accountant.tight.polygon import (
-    ROUNDING,
+    ULP,
     Grid,
     Masses,
     Polygon,
-    lowered_edges,
-    lowered_points,
-    normalised,
+    lower_edges,
+    lower_points,
+    normalise,
     polygon_values,
     sags,
     second_differences,
 )
 
-__all__ = ["Bracket", "Direction", "Grid", "Masses", "aligned_step", "bracket", "largest_atom", "loss_range"]
-
-Direction = Literal["remove", "add"]
+__all__ = ["Bracket", "Grid", "Masses", "aligned_step", "bracket", "largest_atom", "loss_range"]
 
 INPUT_ERROR = 2e-13
 """Relative error allowed to a privacy profile."""
@@ -49,7 +49,7 @@ HEADROOM = 600.0
 class Bracket(NamedTuple):
     """Measures above and, if asked for, below one event; logs of what the upper has at infinity and in all."""
 
-    sides: tuple[Masses, ...]
+    measures: tuple[Masses, ...]
     log_infinite: float
     log_whole: float
 
@@ -59,7 +59,7 @@ def log_values(event: Event, direction: Direction, losses: FloatArray) -> FloatA
 
     For l < 0 it is e^l H(Q||P) at -l, from H_{-e}(P||Q) = 1 - e^-e + e^-e H_e(Q||P).
     """
-    forward = 0 if direction == "remove" else 1
+    forward = DIRECTIONS.index(direction)
     negative = losses < 0
     values = np.empty_like(losses)
     with np.errstate(divide="ignore", under="ignore", over="ignore", invalid="ignore"):
@@ -70,9 +70,7 @@ def log_values(event: Event, direction: Direction, losses: FloatArray) -> FloatA
     return np.minimum(values, 0.0)
 
 
-def loss_range(
-    event: Event, direction: Direction, tilt: float, log_top: float, log_bottom: float
-) -> tuple[float, float]:
+def loss_range(event: Event, direction: Direction, tilt: float, log_top: float, log_bottom: float) -> Interval:
     """Losses beyond which the event does not matter.
 
     Above the upper end less than exp(log_top) of P is left; below the lower one the tilted mass is about
@@ -95,7 +93,7 @@ def loss_range(
     high, low = float(rungs[0][first[0]]), -float(rungs[1][first[1]])
     if first[2] > 0:
         low = float(rungs[2][first[2] - 1])
-    return low, high
+    return Interval(low, high)
 
 
 def atoms(event: Event, direction: Direction, reach: float) -> tuple[FloatArray, FloatArray]:
@@ -106,9 +104,9 @@ def atoms(event: Event, direction: Direction, reach: float) -> tuple[FloatArray,
         return places, places
     places = np.unique(np.concatenate([places, -places, np.zeros(1)]))
     near = 1e-4 * reach
-    values = [np.exp(log_values(event, direction, places + side * near)) for side in (-1, 0, 1)]
-    for i, side in enumerate((-1, 0, 1)):
-        values[i] -= np.minimum(np.expm1(np.minimum(places + side * near, 0.0)), 0.0)
+    values = [np.exp(log_values(event, direction, places + sign * near)) for sign in (-1, 0, 1)]
+    for i, sign in enumerate((-1, 0, 1)):
+        values[i] -= np.minimum(np.expm1(np.minimum(places + sign * near, 0.0)), 0.0)
     masses = (values[2] - values[1]) / math.expm1(near) + (values[1] - values[0]) / math.expm1(-near)
     real = masses > 1e-3
     return places[real], masses[real]
@@ -142,14 +140,14 @@ def aligned_step(entries: Sequence[tuple[Event, int]], direction: Direction, lar
 
 
 def bracket(
-    event: Event, direction: Direction, low: float, high: float, offset: float, grid: Grid, both: bool = True
+    event: Event, direction: Direction, reach: Interval, offset: float, grid: Grid, both: bool = True
 ) -> Bracket:
-    """Measures above and, if `both`, below the event, at losses offset + i * step from `low` to `high`."""
-    (step, tilt), half = grid, grid.step / 2
+    """Measures above and, if `both`, below the event, at losses offset + i * step within `reach`."""
+    (low, high), (step, tilt), half_step = reach, grid, grid.step / 2
     if low > 0 and high < 2**18 * step:
         low = -step  # the sharper measure from below starts at a negative loss
     first, last = math.floor((low - offset) / step), max(math.ceil((high - offset) / step), 1)
-    losses = offset + half * np.arange(2.0 * first, 2 * last + 1)
+    losses = offset + half_step * np.arange(2.0 * first, 2 * last + 1)
     logs = log_values(event, direction, losses)
     known = int(np.sum(losses < 0))
     nearest = float(losses[known - 1]) if known else -math.inf
@@ -157,35 +155,35 @@ def bracket(
     scale = largest - HEADROOM + 2 * step * (1 + tilt)
     with np.errstate(under="ignore"):
         values = np.exp(logs + tilt * losses - scale)
-        lines = np.exp(tilt * losses[losses < half] - scale) * -np.expm1(losses[losses < half])
+        lines = np.exp(tilt * losses[losses < half_step] - scale) * -np.expm1(losses[losses < half_step])
         unit = float(np.exp(tilt * losses[0] - scale))
-        fine = second_differences(values, lines, half, tilt, unit)
+        fine = second_differences(values, lines, half_step, tilt, unit)
     curve = np.empty_like(fine)
-    others = polygon_values(fine, values[-1], half, tilt, curve) + curve[0]
+    others = polygon_values(fine, values[-1], half_step, tilt, curve) + curve[0]
     # the masses' own curve against H: every step of the sum rounds a few times; as |H'| (u_k - u_{k-1}) is at most the
     # H before, the rounding of losses, here and in the profile, changes H by less than that share of a cell
     whole = values + np.pad(lines[:known], (0, values.size - known))
     ratios = curve[whole > 1e-290] / whole[whole > 1e-290]
-    error = INPUT_ERROR + 4 * ROUNDING * float(np.max(np.abs(losses))) * (1 / half + 1 + tilt)
-    error += 4 * ROUNDING * (10 + fine.size - float(np.min(logs[values > 1e-290], initial=0.0)))
+    error = INPUT_ERROR + 4 * ULP * float(np.max(np.abs(losses))) * (1 / half_step + 1 + tilt)
+    error += 4 * ULP * (10 + fine.size - float(np.min(logs[values > 1e-290], initial=0.0)))
     gaps = 1 - float(ratios.min(initial=1.0)), float(ratios.max(initial=1.0)) - 1
     short, long = (max(gap, 0.0) + error for gap in gaps)
     # a mass between two grid points is split among them so that P and Q stay the same
-    share = 1 / (1 + math.exp(half))
+    share = 1 / (1 + math.exp(half_step))
     coarse = fine[::2].copy()
-    coarse[:-1] += fine[1::2] * (share * math.exp(-half * tilt))
-    coarse[1:] += fine[1::2] * ((1 - share) * math.exp(half * tilt))
+    coarse[:-1] += fine[1::2] * (share * math.exp(-half_step * tilt))
+    coarse[1:] += fine[1::2] * ((1 - share) * math.exp(half_step * tilt))
     # at u = 0 the curve must be at least 1 above, at most 1 below
     top, spare = coarse.copy(), max(fine[0] - unit * (1 - error) + others * (1 + error), 0.0)
     top[0] += max(unit * (1 + error) - others * (1 - error) - fine[0], 0.0)
     excess = -math.log(max(1 - short, 1e-300))
-    upper, rest = normalised(top, first, offset, scale + excess), (float(logs[-1]) + excess, excess + 4 * error)
+    upper, rest = normalise(top, first, offset, scale + excess), (float(logs[-1]) + excess, excess + 4 * error)
     if not both:
         return Bracket((upper,), *rest)
     off = max(short, long)
-    sag, leap = sags(fine, curve, half, tilt, off)
+    sag, leap = sags(fine, curve, half_step, tilt, off)
     rise = values[:known:2] + 2 * off * curve[:known:2]
     scale += math.log(max(1 - 6 * off, 1e-300))
     polygon = Polygon(coarse, curve[::2], sag, leap, rise, spare, first, offset, scale)
-    candidates = [lowered_edges(polygon, grid), lowered_points(polygon, grid, tilt * float(losses[0]) - scale)]
+    candidates = [lower_edges(polygon, grid), lower_points(polygon, grid, tilt * float(losses[0]) - scale)]
     return Bracket((upper, max(candidates, key=lambda found: found.log_total)), *rest)

@@ -15,20 +15,23 @@ from accountant.numerics.kernel import FloatArray, Kernel
 
 __all__ = [
     "NOTHING",
-    "ROUNDING",
+    "ULP",
     "Grid",
     "Masses",
     "Polygon",
-    "lowered_edges",
-    "lowered_points",
-    "normalised",
+    "lower_edges",
+    "lower_points",
+    "normalise",
     "polygon_values",
     "sags",
     "second_differences",
 ]
 
-ROUNDING = 2.0**-52
-NOTHING = -1e12  # a log of 0 that may be multiplied
+ULP = 2.0**-52
+"""Relative distance of neighbouring doubles: twice what one rounding errs by."""
+
+NOTHING = -1e12
+"""Log of 0 that stays finite when it is multiplied by a count."""
 
 
 class Grid(NamedTuple):
@@ -49,7 +52,7 @@ class Masses:
 
 
 @Kernel
-def polygon_values(masses: FloatArray, infinite: float, half: float, tilt: float, curve: FloatArray) -> float:
+def polygon_values(masses: FloatArray, infinite: float, step: float, tilt: float, curve: FloatArray) -> float:
     """Fill `curve` with the tilted values of the masses' own curve at every point, a sum of positive terms; gives V_0.
 
     With V_k = sum_{i>k} p_i u_k/u_i:  V_k = (p_{k+1} + V_{k+1}) u_k/u_{k+1},  C_k = C_{k+1} + (u_{k+1}/u_k - 1) V_k.
@@ -57,8 +60,8 @@ def polygon_values(masses: FloatArray, infinite: float, half: float, tilt: float
     tail = 0.0
     curve[-1] = infinite
     for k in range(masses.size - 2, -1, -1):
-        tail = math.exp(-half * (1.0 + tilt)) * (masses[k + 1] + tail)
-        curve[k] = curve[k + 1] * math.exp(-half * tilt) + math.expm1(half) * tail
+        tail = math.exp(-step * (1.0 + tilt)) * (masses[k + 1] + tail)
+        curve[k] = curve[k + 1] * math.exp(-step * tilt) + math.expm1(step) * tail
     return tail
 
 
@@ -136,14 +139,14 @@ class Polygon(NamedTuple):
         return Masses(np.ones(1), self.first, self.offset, NOTHING)
 
 
-def second_differences(values: FloatArray, lines: FloatArray, half: float, tilt: float, unit: float) -> FloatArray:
+def second_differences(values: FloatArray, lines: FloatArray, half_step: float, tilt: float, unit: float) -> FloatArray:
     """Tilted masses of the polygon through H: u_k times the change of slope, never below 0.
 
     `values` are H where l >= 0 and H - (1 - u) where l < 0, `lines` is 1 - u up to the first l >= 0; a line has no
     second difference, so each point uses whichever it has and only at the seam one is turned into the other.
     """
     seam = max(lines.size - 1, 0)
-    grow, ahead, behind = math.exp(half * tilt), math.expm1(half), -math.expm1(-half)
+    grow, ahead, behind = math.exp(half_step * tilt), math.expm1(half_step), -math.expm1(-half_step)
 
     def interior(v: FloatArray) -> FloatArray:
         return np.asarray((v[2:] / grow - v[1:-1]) / ahead - (v[1:-1] - v[:-2] * grow) / behind)
@@ -163,7 +166,9 @@ def second_differences(values: FloatArray, lines: FloatArray, half: float, tilt:
     return np.maximum(masses, 0.0)
 
 
-def sags(fine: FloatArray, curve: FloatArray, half: float, tilt: float, error: float) -> tuple[FloatArray, FloatArray]:
+def sags(
+    fine: FloatArray, curve: FloatArray, half_step: float, tilt: float, error: float
+) -> tuple[FloatArray, FloatArray]:
     """By how much H can lie under each edge of the coarse polygon, and under its right end if the left end is on H.
 
     Both are tilted as the edge's left end. The second is the distance to the edge before, extended.
@@ -172,20 +177,20 @@ def sags(fine: FloatArray, curve: FloatArray, half: float, tilt: float, error: f
     so in both halves of a coarse cell; the largest gap is at a corner. `error` is the relative distance of the fine
     polygon from H at its points; a line through two of them is off by 2 + 2 e^step errors one cell further.
     """
-    up = math.exp(half * (1 + tilt))
+    up = math.exp(half_step * (1 + tilt))
     left, middle, right = fine[:-1:2], fine[1::2] / up, fine[2::2] / up**2
-    near, far = math.expm1(half), math.exp(half) * math.expm1(half)
+    near, far = math.expm1(half_step), math.exp(half_step) * math.expm1(half_step)
     deep = middle * near * far / (near + far)
     with np.errstate(invalid="ignore", divide="ignore"):
         first = middle / (left + middle) * (deep + left * near)
         second = middle / (right + middle) * (deep + right * far)
     peak = np.where(middle > 0, np.maximum(deep, np.maximum(first, second)), 0.0)
-    before = np.concatenate([curve[:1], curve[:-3:2] * math.exp(2 * half * tilt)])
-    leap, noise = (left + deep / near) * (near + far), (4 + 2 * math.exp(2 * half)) * error * before
+    before = np.concatenate([curve[:1], curve[:-3:2] * math.exp(2 * half_step * tilt)])
+    leap, noise = (left + deep / near) * (near + far), (4 + 2 * math.exp(2 * half_step)) * error * before
     return np.concatenate([peak * (1 + 1e-14) + noise, curve[-1:]]), leap * (1 + 1e-14) + noise
 
 
-def lowered_edges(polygon: Polygon, grid: Grid) -> Masses:
+def lower_edges(polygon: Polygon, grid: Grid) -> Masses:
     """The measure under the event: edges lowered by their sag, and losses rounded down to a shifted grid.
 
     Two lowered edges meet at p/q = u_j + (sag_j - sag_{j-1})/q_j; the line to the left of all is 1 - u. Rounding
@@ -193,15 +198,15 @@ def lowered_edges(polygon: Polygon, grid: Grid) -> Masses:
     """
     (step, tilt), coarse, sag, first = grid, polygon.masses, polygon.sag, polygon.first
     q = coarse.copy()
-    p = (coarse + sag) * (1 - 4 * ROUNDING)
+    p = (coarse + sag) * (1 - 4 * ULP)
     p[0] -= polygon.spare
-    p[1:] -= sag[:-1] * (math.exp(tilt * step) * (1 + 4 * ROUNDING))
+    p[1:] -= sag[:-1] * (math.exp(tilt * step) * (1 + 4 * ULP))
     q[0] += polygon.rise[0] if polygon.rise.size else math.inf
     place = np.arange(0.0, coarse.size)
     size = merge_disordered(p, q, place, step, tilt)
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.minimum(np.log(p[:size] / q[:size]), (coarse.size - 1 - place[:size]) * step)
-    moved -= 8 * ROUNDING * (50 + coarse.size)  # ratios are rounded once for each merging
+    moved -= 8 * ULP * (50 + coarse.size)  # ratios are rounded once for each merging
     # what is left of the grid may be dropped: that lowers the curve too
     good = moved > -step * (place[:size] + 1)
     p, moved, place = p[:size][good], moved[good], place[:size][good]
@@ -212,10 +217,10 @@ def lowered_edges(polygon: Polygon, grid: Grid) -> Masses:
     weights = p * np.exp(np.minimum(tilt * (index * step - shift), 700.0))
     base = int((index := index + place).min())
     weights = np.bincount((index - base).astype(int), weights).astype(float)
-    return normalised(weights, first + base, polygon.offset - shift, polygon.scale)
+    return normalise(weights, first + base, polygon.offset - shift, polygon.scale)
 
 
-def lowered_points(polygon: Polygon, grid: Grid, log_unit: float) -> Masses:
+def lower_points(polygon: Polygon, grid: Grid, log_unit: float) -> Masses:
     """The measure under the event: the polygon through H - d at the grid points, d no less than the sag on either side.
 
     Wherever d is more than half of H the rest of the mass stays at the last point before. Clipping masses at 0
@@ -240,7 +245,7 @@ def lowered_points(polygon: Polygon, grid: Grid, log_unit: float) -> Masses:
     p[-1] = (goal[-2] * grow - goal[-1]) / behind + goal[-1]
     cut_corners(p, step, tilt)
     p = np.maximum(p, 0.0)
-    own, rounding = np.empty_like(p), 8 * ROUNDING * (1000 + size)
+    own, rounding = np.empty_like(p), 8 * ULP * (1000 + size)
     polygon_values(p, 0.0, step, tilt, own)
     # the first outcome may have what the others leave of 1, but they may not have more
     with np.errstate(divide="ignore"):
@@ -251,7 +256,7 @@ def lowered_points(polygon: Polygon, grid: Grid, log_unit: float) -> Masses:
     least = float(np.min(goal[own > 1e-290] / own[own > 1e-290], initial=1.0))
     ratio = min(least, 1 / max(others, 1.0)) * (1 - rounding)
     p[0] = math.exp(log_unit) * max(1 / ratio * (1 - rounding) - others * (1 + rounding), 0.0)
-    return normalised(p, polygon.first, polygon.offset, polygon.scale + math.log(ratio))
+    return normalise(p, polygon.first, polygon.offset, polygon.scale + math.log(ratio))
 
 
 def best_shift(moved: FloatArray, weights: FloatArray, step: float) -> float:
@@ -262,7 +267,7 @@ def best_shift(moved: FloatArray, weights: FloatArray, step: float) -> float:
     return -float(rest[order[np.argmin(cost)]])
 
 
-def normalised(weights: FloatArray, first: int, offset: float, scale: float) -> Masses:
+def normalise(weights: FloatArray, first: int, offset: float, scale: float) -> Masses:
     """Masses from tilted ones that are scaled by exp(-scale)."""
     total = float(weights.sum())
     shares, log_total = (weights / total, scale + math.log(total)) if total > 0 else (np.ones(1), NOTHING)

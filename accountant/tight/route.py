@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
+from accountant.adjacency import DIRECTIONS
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
+from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import (
@@ -22,10 +26,10 @@ from accountant.tight.closed_forms import (
     given_finite,
     inverse_profile,
 )
-from accountant.tight.loss_composition import Terminals, composed_delta, composed_epsilon
-from accountant.tight.screening_families import DIRECTIONS, Tail, family_tail, is_screening
+from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_epsilon
+from accountant.tight.screening_families import GameValue, is_screening, solve_game
 
-__all__ = ["single_release_epsilon", "tight_delta", "tight_deltas", "tight_epsilon"]
+__all__ = ["TightRun", "single_release_epsilon"]
 
 INFINITE_ERROR = 1e-11
 """Bound on the relative error of the probability of an infinite loss, and of what it leaves."""
@@ -34,97 +38,199 @@ FAMILY_SHARE = 0.5
 """Share of the tolerance that screenings get where other events are composed with them."""
 
 
-def tight_epsilon(run: Composition, delta: float, tolerance: float) -> Guarantee:
-    """Certified bounds on the smallest epsilon at a delta.
+class Answers(Protocol):
+    """One way to certify a run's prices at 0 < delta < 1 and at epsilons >= 0."""
+
+    @property
+    def source(self) -> str:
+        """What the prices are computed by."""
+
+    def epsilon(self, delta: float) -> Interval:
+        """Bounds on the smallest epsilon at a delta."""
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        """Bounds on delta at each epsilon."""
+
+
+class TightRun:
+    """A composition that is made ready once for the tight route, and then answers for epsilons and for deltas.
+
+    Parameters
+    ----------
+    run : Composition
+    tolerance : float
+        Largest width of the certified intervals, relative to their upper ends.
 
     Raises
     ------
     ProfileUnavailable
         An event is known by a Rényi bound only.
-    ToleranceUnreachable
-        The interval cannot be made narrow enough.
-    NoGuarantee
-        No epsilon is enough at that delta.
     """
-    run = by_coordinate(run)
-    known, whole = closed_form(run), delta
-    if known is None:
-        run, log_finite = given_finite(run)
-        delta = _left(delta, log_finite)
-    _refuse_without_profile(run)
-    if delta == 0.0:
-        found, source = _pure(run), "pure-DP limit"
-    elif known is not None:
-        found, source = inverse_profile(known.log_profile, math.log(delta)), known.source
-    else:
-        families, others = _sorted(run)
-        if not others:
-            tails = [_tail(families, direction, delta, tolerance) for direction in DIRECTIONS]
-            each = [tail.epsilon(delta) for tail in tails]
-            found = Interval(max(one.lower for one in each), max(one.upper for one in each))
+
+    def __init__(self, run: Composition, tolerance: float) -> None:
+        run = by_coordinate(run)
+        known, self._log_finite = closed_form(run), 0.0
+        if known is None:
+            run, self._log_finite = given_finite(run)
+        _refuse_without_profile(run)
+        self.run, self.tolerance, self._end = run, tolerance, float(run.renyi(math.inf))
+        self._answers = _answers_of(run, self._end, tolerance)
+        if known is not None:
+            self._answers = _ClosedForm(known.log_profile, known.source)
+
+    def epsilon(self, delta: float) -> Guarantee:
+        """Certified bounds on the smallest epsilon at a delta in [0, 1).
+
+        Raises
+        ------
+        ToleranceUnreachable
+            The interval cannot be made narrow enough.
+        NoGuarantee
+            No epsilon is enough at that delta.
+        """
+        left = _left(delta, self._log_finite)
+        if left == 0.0:
+            found, source = _pure(self.run), "pure-DP limit"
         else:
-            terminals = _terminals(families, delta, tolerance)
-            found = composed_epsilon(others, delta, tolerance, terminals)
-        source = _source(families, others)
-    found = Interval(found.lower, min(found.upper, float(run.renyi(math.inf))))
-    if len(screenings := _sorted(run)[0]) > 1:
-        # the union of several kinds can be looser than their Rényi curves
-        found = Interval(found.lower, min(found.upper, renyi_epsilon(run, delta, "improved").epsilon))
-        if found.upper - found.lower > tolerance * found.upper:
-            raise ToleranceUnreachable(
-                f"{len(screenings)} kinds of screening in one run are certified to [{found.lower:.4g}, "
-                f"{found.upper:.4g}] only; accepted: a tolerance of {1 - found.lower / found.upper:.2g} or more"
+            found, source = self._answers.epsilon(left), self._answers.source
+        found = Interval(found.lower, min(found.upper, self._end))
+        if len(families := _sort(self.run)[0]) > 1:
+            # the union of several kinds can be looser than their Rényi curves
+            found = Interval(found.lower, min(found.upper, renyi_epsilon(self.run, left, "improved").epsilon))
+            if found.upper - found.lower > self.tolerance * found.upper:
+                raise ToleranceUnreachable(
+                    f"{len(families)} kinds of screening in one run are certified to [{found.lower:.4g}, "
+                    f"{found.upper:.4g}] only; accepted: a tolerance of {1 - found.lower / found.upper:.2g} or more"
+                )
+        if found.upper == math.inf:
+            raise NoGuarantee(
+                f"no epsilon is enough at delta = {delta:g}: a loss may be infinite with more probability"
             )
-    if found.upper == math.inf:
-        raise NoGuarantee(f"no epsilon is enough at delta = {whole:g}: a loss may be infinite with more probability")
-    return _guarantee(run, found.upper, whole, found.lower, source)
+        return self._guarantee(found.upper, delta, found.lower, source)
+
+    def delta(self, epsilon: float) -> Guarantee:
+        """Certified bounds on delta at an epsilon; errors as for `epsilon`."""
+        (found,) = self.deltas([epsilon])
+        return self._guarantee(epsilon, found.upper, found.lower, self._answers.source)
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        """Certified bounds on delta at each epsilon; all of them share one game of screenings."""
+        found = self._answers.deltas(epsilons)
+        found = [
+            Interval(0.0, 0.0) if epsilon >= self._end else one for epsilon, one in zip(epsilons, found, strict=True)
+        ]
+        if self._log_finite < 0.0:
+            lost, kept = -math.expm1(self._log_finite), math.exp(self._log_finite)
+            below, above = lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)
+            found = [Interval(below + kept * one.lower, min(above + kept * one.upper, 1.0)) for one in found]
+        return found
+
+    def _guarantee(self, epsilon: float, delta: float, lower: float, source: str) -> Guarantee:
+        return Guarantee(
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=self.run.adjacency,
+            method="tight",
+            conversion=None,
+            order=None,
+            lower=lower,
+            source=source,
+            data_dependent=self.run.data_dependent,
+        )
 
 
-def tight_delta(run: Composition, epsilon: float, tolerance: float) -> Guarantee:
-    """Certified bounds on delta at an epsilon; errors as for `tight_epsilon`."""
-    (found,), source = tight_deltas(run, [epsilon], tolerance)
-    return _guarantee(run, epsilon, found.upper, found.lower, source)
+# --- three ways to answer --------------------------------------------------------------------------------
 
 
-def tight_deltas(run: Composition, epsilons: Sequence[float], tolerance: float) -> tuple[list[Interval], str]:
-    """Certified bounds on delta at each epsilon, and what they were computed by.
+@dataclass(frozen=True)
+class _ClosedForm:
+    """The profile of the whole run, or its logarithm, is known."""
 
-    All epsilons share one game of screenings, made for the smallest delta among them.
-    """
-    run, log_finite = by_coordinate(run), 0.0
-    if (known := closed_form(run)) is None:
-        run, log_finite = given_finite(run)
-    _refuse_without_profile(run)
-    end = float(run.renyi(math.inf))
-    if known is not None:
+    log_profile: Callable[[FloatArray], FloatArray]
+    source: str
+
+    def epsilon(self, delta: float) -> Interval:
+        return inverse_profile(self.log_profile, math.log(delta))
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         points = np.asarray(epsilons, dtype=float)
-        lows, highs = (known.log_profile(points * moved).tolist() for moved in (1 + PLACES, 1 - PLACES))
+        lows, highs = (self.log_profile(points * moved).tolist() for moved in (1 + PLACES, 1 - PLACES))
         ends = zip(lows, highs, strict=True)
-        found = [Interval(math.exp(low - ACCURACY), _never_zero(math.exp(high + ACCURACY))) for low, high in ends]
-        source = known.source
-    else:
-        screenings, others = _sorted(run)
+        return [Interval(math.exp(low - ACCURACY), _never_zero(math.exp(high + ACCURACY))) for low, high in ends]
+
+
+@dataclass(frozen=True)
+class _Game:
+    """All events are families of pairs: the adversary plays."""
+
+    families: Entries
+    smallest_delta: Callable[[Sequence[float]], float]
+    tolerance: float
+    source: str = "dynamic programme"
+
+    def epsilon(self, delta: float) -> Interval:
+        return _worse([value.epsilon(delta) for value in self._values(delta)])
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        values = self._values(self.smallest_delta(epsilons))
+        return [_worse([value.delta(epsilon) for value in values]) for epsilon in epsilons]
+
+    def _values(self, delta: float) -> list[GameValue]:
+        return [solve_game(self.families, direction, delta=delta, tolerance=self.tolerance) for direction in DIRECTIONS]
+
+
+@dataclass(frozen=True)
+class _LossDistribution:
+    """Events with a single dominating pair are convolved; families of pairs come last (see `solve_game`)."""
+
+    families: Entries
+    singles: Entries
+    end: float
+    smallest_delta: Callable[[Sequence[float]], float]
+    tolerance: float
+
+    @property
+    def source(self) -> str:
+        return "privacy-loss distribution" + (" before a dynamic programme" if self.families else "")
+
+    def epsilon(self, delta: float) -> Interval:
+        return bound_epsilon(self.singles, delta, self.tolerance, self._remainders(delta))
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        remainders = self._remainders(self.smallest_delta(epsilons)) if self.families else None
+        return [
+            bound_delta(self.singles, epsilon, self.tolerance, remainders) if epsilon < self.end else Interval(0.0, 0.0)
+            for epsilon in epsilons
+        ]
+
+    def _remainders(self, delta: float) -> Remainders | None:
+        """What screenings leave of delta after all other events: families last bounds every interleaving."""
+        if not self.families:
+            return None
+        share = FAMILY_SHARE * self.tolerance
+        return {
+            direction: solve_game(self.families, direction, delta=delta, tolerance=share) for direction in DIRECTIONS
+        }
+
+
+def _answers_of(run: Composition, end: float, tolerance: float) -> Answers:
+    """How to price a run that has no closed form."""
+    families, singles = _sort(run)
+
+    def smallest_delta(epsilons: Sequence[float]) -> float:
+        """Where a game that serves all epsilons is to be tight; a tenth of the Rényi bound was found to do."""
         finite = [epsilon for epsilon in epsilons if epsilon < end]
         guess = min((renyi_delta(run, epsilon, "improved").delta / 10 for epsilon in finite), default=0.5)
-        guess = min(max(guess, 1e-250), 0.5)
-        if not others:
-            tails = [_tail(screenings, direction, guess, tolerance) for direction in DIRECTIONS]
-            pairs = [[tail.delta(epsilon) for tail in tails] for epsilon in epsilons]
-            found = [Interval(max(a.lower, b.lower), max(a.upper, b.upper)) for a, b in pairs]
-        else:
-            terminals = _terminals(screenings, guess, tolerance)
-            found = [
-                composed_delta(others, epsilon, tolerance, terminals) if epsilon < end else Interval(0.0, 0.0)
-                for epsilon in epsilons
-            ]
-        source = _source(screenings, others)
-    pure = Interval(0.0, 0.0)
-    found = [pure if epsilon >= end else one for epsilon, one in zip(epsilons, found, strict=True)]
-    if log_finite < 0.0:
-        lost, kept = -math.expm1(log_finite), math.exp(log_finite)
-        below, above = lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)
-        found = [Interval(below + kept * one.lower, min(above + kept * one.upper, 1.0)) for one in found]
-    return found, source
+        return min(max(guess, 1e-250), 0.5)
+
+    if singles:
+        return _LossDistribution(families, singles, end, smallest_delta, tolerance)
+    return _Game(families, smallest_delta, tolerance)
+
+
+def _worse(directions: Sequence[Interval]) -> Interval:
+    """Bounds on the larger of two prices."""
+    return Interval(max(each.lower for each in directions), max(each.upper for each in directions))
 
 
 def _left(delta: float, log_finite: float) -> float:
@@ -149,12 +255,6 @@ def _never_zero(delta: float) -> float:
     return min(max(delta, 5e-324), 1.0)
 
 
-def _source(screenings: list[tuple[Event, int]], others: list[tuple[Event, int]]) -> str:
-    if not others:
-        return "dynamic programme"
-    return "privacy-loss distribution" + (" before a dynamic programme" if screenings else "")
-
-
 def single_release_epsilon(run: Composition, delta: float) -> float:
     """A lower bound on epsilon, from the costliest of the run's releases alone; 0 where none has a profile."""
     best = 0.0
@@ -163,20 +263,6 @@ def single_release_epsilon(run: Composition, delta: float) -> float:
         if known is not None:
             best = max(best, inverse_profile(known.log_profile, math.log(delta)).lower)
     return best
-
-
-def _guarantee(run: Composition, epsilon: float, delta: float, lower: float, source: str) -> Guarantee:
-    return Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=run.adjacency,
-        method="tight",
-        conversion=None,
-        order=None,
-        lower=lower,
-        source=source,
-        data_dependent=run.data_dependent,
-    )
 
 
 def _refuse_without_profile(run: Composition) -> None:
@@ -189,26 +275,15 @@ def _refuse_without_profile(run: Composition) -> None:
             raise ProfileUnavailable(f"{error}{why}; accepted: method = 'renyi' or 'auto'") from None
         if event.family and not is_screening(event) and run.releases > 1:
             raise ProfileUnavailable(
-                f"{event!r} is a family of pairs of laws, which only screenings are composed as; "
+                f"{event!r} is a family of pairs of distributions; only screenings are composed as such; "
                 "accepted: method = 'renyi' or 'auto'"
             )
 
 
-def _sorted(run: Composition) -> tuple[list[tuple[Event, int]], list[tuple[Event, int]]]:
+def _sort(run: Composition) -> tuple[Entries, Entries]:
     """Families of pairs, and events with a single dominating pair."""
     entries = list(run)
     return [entry for entry in entries if entry[0].family], [entry for entry in entries if not entry[0].family]
-
-
-def _tail(screenings: list[tuple[Event, int]], direction: str, delta: float, tolerance: float) -> Tail:
-    return family_tail(screenings, direction, delta=delta, tolerance=tolerance)  # type: ignore[arg-type]
-
-
-def _terminals(screenings: list[tuple[Event, int]], delta: float, tolerance: float) -> Terminals | None:
-    """What screenings leave of delta after all other events: families last bounds every interleaving."""
-    if not screenings:
-        return None
-    return {direction: _tail(screenings, direction, delta, FAMILY_SHARE * tolerance) for direction in DIRECTIONS}
 
 
 def _pure(run: Composition) -> Interval:

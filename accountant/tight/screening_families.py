@@ -1,7 +1,7 @@
-"""Tight accounting of noisy screening: an adversary may pick another count at every step.
+"""Tight accounting of noisy screening, where an adversary may choose another count at every step.
 
-A screening is a family of pairs (P, Q) of two-point laws, one per count and neighbour. Composing it n times, for
-any adaptive choice, is a game (accounting.md, section 6):
+A screening is a family of pairs (P, Q) of two-point distributions, one for each count and neighbour. Its n-fold
+composition, for any adaptive choice, is a game (notebooks/mathematics.md, Screening game):
 
     W_0(u) = max(1 - u, 0),   W_j(u) = max over pairs of E_P[ W_{j-1}(u Q/P) ],   delta(eps) = W_n(e^eps).
 
@@ -15,40 +15,37 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ParameterError, real, shown
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.conversion import epsilon_from_renyi
-from accountant.tight.screening_game import INPUT_ERROR, NO, ROUNDING, Pairs, played, shares
+from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Pairs, never, play_steps, shares
 
-__all__ = ["DIRECTIONS", "Direction", "Tail", "family_tail", "is_screening"]
-
-Direction = Literal["remove", "add"]
-DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+__all__ = ["GameValue", "is_screening", "solve_game"]
 
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
 
 
-def family_tail(
+def solve_game(
     entries: Iterable[tuple[Event, int]] | Composition,
     direction: Direction,
     *,
     delta: float = 1e-5,
     tolerance: float = 0.01,
-) -> Tail:
+) -> GameValue:
     """Certified bounds on W_n of a composition of noisy screenings, for any adaptive choice of counts.
 
     Use it alone, or as what remains after single-pair events: delta(eps) = E[W_n(eps - L)], L their privacy loss.
-    Families last bounds every interleaving (accounting.md, section 6: C F W >= F C W pointwise), and a release
-    that does not happen is covered, as W_j >= W_(j-1).
+    Taking families last bounds every order of the releases (notebooks/mathematics.md, Order of families). A release
+    that does not happen is covered, since W_j >= W_(j-1).
 
     With several kinds of screening the upper bound lets every step be of any kind, which covers all their orders.
     The lower bound plays the costliest kind alone. Both are safe; together they are loose.
@@ -67,7 +64,7 @@ def family_tail(
 
     Returns
     -------
-    Tail
+    GameValue
 
     Raises
     ------
@@ -79,21 +76,21 @@ def family_tail(
         raise ParameterError(f"direction = {direction!r}; accepted: {', '.join(DIRECTIONS)}")
     delta = real("delta", delta, 1e-250, 1.0, open_high=True)
     tolerance = real("tolerance", tolerance, 1e-4, 1.0)
-    half = DIRECTIONS.index(direction)
-    together = _solved(run, delta, tolerance)
+    way = DIRECTIONS.index(direction)
+    together = _solve(run, delta, tolerance)
     if len(run) < 2:
-        return Tail(together, together, half)
-    alone = [_solved(count * event, delta, tolerance) for event, count in run]
-    return Tail(together, max(alone, key=lambda game: game.least_epsilon(half, delta)), half)
+        return GameValue(together, together, way)
+    alone = [_solve(count * event, delta, tolerance) for event, count in run]
+    return GameValue(together, max(alone, key=lambda game: game.least_epsilon(way, delta)), way)
 
 
 @dataclass(frozen=True, eq=False)
-class Tail:
-    """Certified bounds on W_n(u), the largest P(S) - u Q(S) after n adaptively chosen steps; made by `family_tail`."""
+class GameValue:
+    """Certified bounds on W_n(u), the largest P(S) - u Q(S) after n adaptively chosen steps; made by `solve_game`."""
 
     _above: _Game
     _below: _Game
-    _half: int
+    _way: int
 
     def log_upper(self, x: ArrayLike) -> FloatArray:
         """Upper bound on log W_n(e^x), at any reals x."""
@@ -107,12 +104,14 @@ class Tail:
         """Bounds on delta at any real epsilon."""
         x = real("epsilon", epsilon, -1e300, 1e300)
         lower, upper = self.log_lower(x), self.log_upper(x)
-        return Interval(float(np.exp(lower)) * (1 - ROUNDING), min(float(np.exp(upper)) * (1 + ROUNDING), 1.0))
+        return Interval(
+            float(np.exp(lower)) * (1 - STEP_ROUNDING), min(float(np.exp(upper)) * (1 + STEP_ROUNDING), 1.0)
+        )
 
     def epsilon(self, delta: float) -> Interval:
         """Bounds on the smallest epsilon >= 0 at a delta in [1e-250, 1)."""
         delta = real("delta", delta, 1e-250, 1.0, open_high=True)
-        return Interval(self._below.least_epsilon(self._half, delta), self._above.greatest_epsilon(self._half, delta))
+        return Interval(self._below.least_epsilon(self._way, delta), self._above.greatest_epsilon(self._way, delta))
 
     def _log_value(self, log_excess: Callable[[int, FloatArray], FloatArray], x: ArrayLike) -> FloatArray:
         points = np.asarray(x, dtype=float)
@@ -120,21 +119,21 @@ class Tail:
             raise ParameterError(f"x = {shown(x)}; accepted: real numbers")
         size, value = np.abs(points).ravel(), np.empty(points.size)
         right = points.ravel() >= 0
-        value[right] = log_excess(self._half, size[right])
+        value[right] = log_excess(self._way, size[right])
         # W(u) = 1 - u + u W_reversed(1/u)
         left = size[~right]
-        value[~right] = np.logaddexp(np.log(-np.expm1(-left)), -left + log_excess(1 - self._half, left))
+        value[~right] = np.logaddexp(np.log(-np.expm1(-left)), -left + log_excess(1 - self._way, left))
         return value.reshape(points.shape)
 
 
 def _outward(value: FloatArray, sign: int) -> FloatArray:
     """A logarithm moved by more than its rounding."""
     with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(value), value + sign * ROUNDING * (1 + np.abs(value)), value)
+        return np.where(np.isfinite(value), value + sign * STEP_ROUNDING * (1 + np.abs(value)), value)
 
 
 def is_screening(event: Event) -> bool:
-    """Whether `family_tail` takes it."""
+    """Whether `solve_game` takes it."""
     return event.unsampled._screening() is not None
 
 
@@ -163,21 +162,21 @@ def _family(run: Composition) -> Pairs:
 class _Game:
     """A game played to its end: bounds on V_n at the grid points x = 0, step, 2 step, ..., for both directions.
 
-    `upper` holds values, `tests` rows as `extend_tests` explains; `b` and `renyi` a Rényi bound at orders 1 + b;
-    beyond `end` there is nothing.
+    Axes of `upper` (values) and `tests` (records, see `extend_tests`) are (direction, grid point); `b` and `renyi` are
+    a Rényi bound at orders 1 + b; beyond `end` there is nothing.
     """
 
     step: float
     upper: FloatArray
-    tests: FloatArray
+    tests: NDArray[np.void]
     slope_error: float
     b: FloatArray
     renyi: FloatArray
     end: float
 
-    def log_upper(self, half: int, x: FloatArray) -> FloatArray:
+    def log_upper(self, way: int, x: FloatArray) -> FloatArray:
         """Upper bound on log V_n at x >= 0: interpolation linear in u, and Rényi beyond the grid."""
-        values = self.upper[half]
+        values = self.upper[way]
         last = values.size - 1
         cell = np.minimum(x / self.step, last - 1).astype(int)
         cell -= (x < cell * self.step) & (cell > 0)  # the quotient was rounded up
@@ -191,24 +190,24 @@ class _Game:
             log_value[beyond] = np.minimum(far, math.log(values[last] + 1e-300))
         return np.where(x < self.end, log_value, -math.inf)
 
-    def log_lower(self, half: int, x: FloatArray) -> FloatArray:
+    def log_lower(self, way: int, x: FloatArray) -> FloatArray:
         """Lower bound on log V_n at x >= 0: the tests of the two grid points around it."""
-        value, _, _, slope, _ = self.tests[half].T
+        value, slope = self.tests[way]["value"], self.tests[way]["slope"]
         best = np.zeros(x.shape)
         cell = np.minimum(x / self.step, value.size - 1).astype(int)
         for k in (cell, np.minimum(cell + 1, value.size - 1)):
             bend = np.expm1(np.minimum(x - k * self.step, 600.0))
             change = -slope[k] * bend
-            sure = value[k] * (1 - ROUNDING) + change - self.slope_error * np.abs(change) - 1e-300 * np.abs(bend)
+            sure = value[k] * (1 - STEP_ROUNDING) + change - self.slope_error * np.abs(change) - 1e-300 * np.abs(bend)
             best = np.maximum(best, np.where(x - k * self.step < 600.0, sure, 0.0))
         with np.errstate(divide="ignore"):
             return np.where((best > 1e-290) & (x < self.end), np.log(best), -math.inf)
 
-    def greatest_epsilon(self, half: int, delta: float) -> float:
-        values, target = self.upper[half], delta * (1 - ROUNDING) - 1e-300
+    def greatest_epsilon(self, way: int, delta: float) -> float:
+        values, target = self.upper[way], delta * (1 - STEP_ROUNDING) - 1e-300
         if values[0] <= target:
             return 0.0
-        renyi = epsilon_from_renyi("improved", self.b, self.renyi, math.log(delta) - ROUNDING * 1e3)
+        renyi = epsilon_from_renyi("improved", self.b, self.renyi, math.log(delta) - STEP_ROUNDING * 1e3)
         best = min(float(np.min(renyi)) * (1 + 1e-12), self.end)
         below = np.flatnonzero(values <= target)
         if below.size:
@@ -216,22 +215,22 @@ class _Game:
             share = (values[i - 1] - target) / (values[i - 1] - values[i])
             inside = self.step + math.log(share + (1 - share) * math.exp(-self.step))
             best = min(best, (i - 1) * self.step + max(inside, 0.0))
-        return best * (1 + ROUNDING)
+        return best * (1 + STEP_ROUNDING)
 
-    def least_epsilon(self, half: int, delta: float) -> float:
+    def least_epsilon(self, way: int, delta: float) -> float:
         """Largest point at which a test still exceeds delta."""
-        value, _, _, slope, _ = self.tests[half].T
+        value, slope = self.tests[way]["value"], self.tests[way]["slope"]
         some = value > 1e-290
-        gap = value[some] * (1 - ROUNDING) - delta * (1 + ROUNDING)
+        gap = value[some] * (1 - STEP_ROUNDING) - delta * (1 + STEP_ROUNDING)
         rise = gap / ((slope[some] + 1e-300) * np.where(gap > 0, 1 + self.slope_error, 1 - self.slope_error))
         with np.errstate(divide="ignore"):
             roots = np.flatnonzero(some) * self.step + np.log1p(np.maximum(rise, -1.0))
-        return float(np.max(roots, initial=0.0)) * (1 - ROUNDING)
+        return float(np.max(roots, initial=0.0)) * (1 - STEP_ROUNDING)
 
-    def width(self, half: int, delta: float, scale: float) -> float:
+    def width(self, way: int, delta: float, scale: float) -> float:
         """Width of the interval of epsilon, relative to epsilon or to a scale if that is larger."""
-        high = self.greatest_epsilon(half, delta)
-        return (high - self.least_epsilon(half, delta)) / max(high, scale)
+        high = self.greatest_epsilon(way, delta)
+        return (high - self.least_epsilon(way, delta)) / max(high, scale)
 
 
 def _log_renyi_bound(b: FloatArray, renyi: FloatArray, x: FloatArray) -> FloatArray:
@@ -239,26 +238,26 @@ def _log_renyi_bound(b: FloatArray, renyi: FloatArray, x: FloatArray) -> FloatAr
     best = np.full(x.shape, math.inf)
     for beta, value in zip(b.tolist(), renyi.tolist(), strict=True):
         # Canonne, Kamath & Steinke 2020, Prop. 12
-        best = np.minimum(best, beta * (value - x * (1 - ROUNDING) - math.log1p(1 / beta)) - math.log1p(beta))
-    return best * (1 - ROUNDING) + 2e3 * ROUNDING
+        best = np.minimum(best, beta * (value - x * (1 - STEP_ROUNDING) - math.log1p(1 / beta)) - math.log1p(beta))
+    return best * (1 - STEP_ROUNDING) + 2e3 * STEP_ROUNDING
 
 
 # --- setting up a game -----------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
-def _solved(run: Composition, delta: float, tolerance: float) -> _Game:
+def _solve(run: Composition, delta: float, tolerance: float) -> _Game:
     """The game of a run, on a grid that is fine enough."""
     run = Composition((event, count) for event, count in run if event.sampling_rate > 0.0)
     family, steps = _family(run), run.releases
     end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
     if end == 0.0:
-        return _Game(1.0, np.zeros((2, 2)), np.tile(NO, (2, 2, 1)), 0.0, np.ones(1), np.zeros(1), end)
+        return _Game(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), end)
     deviation = family.deviation() or end / steps
     orders = 1 + np.geomspace(1e-4, 1e4, 241) / deviation
     orders = np.unique(orders[orders > 1])
     b, renyi = orders - 1, run.renyi(orders) * (1 + 1e-9)
-    # where the tail stops to matter after a portion of the steps: Mironov 2017, Prop. 3; nothing is proved by it
+    # x beyond which delta is negligible after a portion of the steps (Mironov 2017, Prop. 3); this only sizes windows
     floor = math.log(delta) - math.log(steps) - 25.0
     portions = np.linspace(0.0, 1.0, 513) ** 2
     reaches = np.minimum(np.min(portions[:, None] * renyi - floor / b, axis=1), portions * end)
@@ -269,12 +268,12 @@ def _solved(run: Composition, delta: float, tolerance: float) -> _Game:
     while steps * reach / step <= MAX_WORK:
         step = math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
         windows = np.ceil(np.interp(np.arange(steps + 1) / steps, portions, reaches) / step).astype(np.int64)
-        upper, tests = played(family, windows, step, tolerance / 10)
+        upper, tests = play_steps(family, windows, step, tolerance / 10)
         x = step * np.arange(upper.shape[1], dtype=float)
         with np.errstate(over="ignore"):
             upper = np.minimum(upper, np.exp(_log_renyi_bound(b, renyi, x)) * (1 + 1e-12))
-        game = _Game(step, upper, tests, (steps + 1) * ROUNDING, b, renyi, end)
-        width = max(game.width(half, delta, deviation * math.sqrt(steps)) for half in range(2))
+        game = _Game(step, upper, tests, (steps + 1) * STEP_ROUNDING, b, renyi, end)
+        width = max(game.width(way, delta, deviation * math.sqrt(steps)) for way in range(2))
         if width <= tolerance:
             return game
         step /= 2

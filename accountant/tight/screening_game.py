@@ -1,14 +1,14 @@
 """One step of the family game on a grid: upper bound by branch and bound, lower bound by tests.
 
 Let W be the value of the game that remains (`accountant.tight.screening_families`), x = log u, V = W - max(1 - u, 0).
-A pair of two-point laws with log-ratios b > 0 and -a < 0 moves u to u e^-b or to u e^a, and u is a martingale
+A pair of two-point chords with log-ratios b > 0 and -a < 0 moves u to u e^-b or to u e^a, and u is a martingale
 under P: P(u e^-b) = (1 - e^-a)/(1 - e^-(a+b)) =: p. So its value is the chord of W over [u e^-b, u e^a], taken
 at u. As W is convex, the chord grows with a and with b. In V it is a sum of non-negative terms,
 
     V_j(x) = max over pairs  p V_{j-1}(x - b) + (1 - p) V_{j-1}(x + a) + p (1 - e^(x-b))_+      for x >= 0,
 
 and for x < 0 it is e^x times the same of the reversed pairs at -x, as W(u) = 1 - u + u W_reversed(1/u). Hence two
-halves, each the tail x >= 0 of one direction, with a stretch of the other half to the left of its origin.
+arrays, each the values at x >= 0 of one direction; a stretch to the left of x = 0 is taken from the other direction.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray
-from accountant.tight.game_kernels import ROUNDING, IntArray, play
+from accountant.tight.game_kernels import CHORD, OUTCOME, STEP_ROUNDING, TEST, GamePairs, IntArray, Lattice, play
 
-__all__ = ["INPUT_ERROR", "NO", "ROUNDING", "Pairs", "gain", "played", "shares"]
+__all__ = ["INPUT_ERROR", "STEP_ROUNDING", "Pairs", "gain", "never", "play_steps", "shares"]
 
 
 INPUT_ERROR = 1e-11
@@ -32,9 +33,6 @@ TINY = 1e-280
 
 MAX_LEAVES = 8192
 """Pairs that are told apart; more are gathered under pairs that dominate them."""
-
-NO = (0.0, 0.0, 1.0, 0.0, 1.0)
-"""The test that always says no, as a row of `extend_tests`."""
 
 
 class Pairs(NamedTuple):
@@ -76,8 +74,15 @@ def shares(low: FloatArray, high: FloatArray, step: float) -> tuple[FloatArray, 
     return gain(high) / gain(step), np.exp(-high) * gain(low) / gain(step)
 
 
-def played(family: Pairs, windows: IntArray, step: float, slack: float) -> tuple[FloatArray, FloatArray]:
-    """Upper values and tests after the last step, on the grid points of either half.
+def never(shape: tuple[int, ...]) -> NDArray[np.void]:
+    """Tests that always say no."""
+    tests = np.zeros(shape, TEST)
+    tests["missed"] = tests["kept"] = 1.0
+    return tests
+
+
+def play_steps(family: Pairs, windows: IntArray, step: float, slack: float) -> tuple[FloatArray, NDArray[np.void]]:
+    """Upper values and tests after the last step, by direction and grid point.
 
     `windows` are the numbers of grid points above 0 that matter before the first step and after each; they never
     fall. `step` has at most 20 bits, so that its multiples are exact. `slack` is the share of a step's variance that
@@ -88,23 +93,24 @@ def played(family: Pairs, windows: IntArray, step: float, slack: float) -> tuple
     # a shift by more than the window is cut to it, as V is larger nearer to x = 0
     limit = int(min(float(np.max(corners)) / step + 1.0, last + 1.0))
     base = limit + 2
-    laws, shifts = _law_tables(corners.both_ways(), share, step, limit)
-    outcomes, moves = _test_tables(members.both_ways(), step, limit)
+    pairs = GamePairs(
+        *_chord_tables(corners.both_ways(), share, step, limit),
+        *_test_tables(members.both_ways(), step, limit),
+        np.array(members),
+    )
     upper = np.zeros((2, 2, base + last + 1 + base))
-    tests = np.tile(NO, (*upper.shape, 1))
-    decay = np.exp(-step * np.arange(base + 1))
+    tests = never(upper.shape)
     with np.errstate(over="ignore"):
         growth = np.minimum(np.expm1(step * np.arange(last + 1)), 1e300)
-    falls = np.array(members)
-    end = play(upper, tests, windows, laws, shifts, outcomes, falls, moves, decay, growth, base, step, slack)
+    end = play(upper, tests, windows, pairs, Lattice(base, step, np.exp(-step * np.arange(base + 1)), growth), slack)
     inside = slice(base, base + last + 1)
     return upper[end, :, inside].copy(), tests[end, :, inside].copy()
 
 
 def _tree(family: Pairs, loss: float) -> tuple[Pairs, FloatArray, Pairs]:
-    """A binary tree of laws that dominate a family, and a member below each leaf.
+    """A binary tree of chords that dominate a family, and a member below each leaf.
 
-    Node k is above nodes 2k and 2k + 1; the last half are leaves. The law of a node is that of a pair, with a
+    Node k is above nodes 2k and 2k + 1; the last half are leaves. The chord of a node is that of a pair, with a
     probability that is returned second; otherwise nothing happens.
 
     The profile of a pair is a tent in u: 0 at e^-down and at e^up, and at 1 the total variation. So the pair of
@@ -134,7 +140,7 @@ def _tree(family: Pairs, loss: float) -> tuple[Pairs, FloatArray, Pairs]:
         nodes[:, size // 2 : size] = np.maximum(nodes[:, size : 2 * size : 2], nodes[:, size + 1 : 2 * size : 2])
     corners = Pairs(*nodes[:2])
     most = corners.variation()
-    share = np.minimum(np.divide(nodes[2], most, out=np.ones_like(most), where=most > 0) * (1 + ROUNDING), 1.0)
+    share = np.minimum(np.divide(nodes[2], most, out=np.ones_like(most), where=most > 0) * (1 + STEP_ROUNDING), 1.0)
     costliest = np.lexsort((variance, group))[np.append(starts[1:], group.size) - 1]
     chosen = np.zeros((2, leaves))
     picked = np.asarray(family)[:, costliest]
@@ -142,30 +148,41 @@ def _tree(family: Pairs, loss: float) -> tuple[Pairs, FloatArray, Pairs]:
     return corners, share, Pairs(*chosen)
 
 
-def _law_tables(pairs: Pairs, share: FloatArray, step: float, limit: int) -> tuple[FloatArray, IntArray]:
-    """Weights of five grid points, three numbers of the gap at x = 0, and shifts: the laws of `fill_chords`."""
+def _chord_tables(pairs: Pairs, share: FloatArray, step: float, limit: int) -> tuple[NDArray[np.void], IntArray]:
+    """What `fill_chords` wants: a CHORD record for each pair, and the whole steps (down, up) to its outcomes."""
     p, rest, _, _ = pairs.masses()
     (far, beyond), (ahead, over) = (_cells(length, step, limit) for length in pairs)
     below, above = shares(step - beyond, beyond, step), shares(over, step - over, step)
-    weights = [p * below[0], p * below[1], (1 - share) / share, rest * above[0], rest * above[1], p]
+    chords = np.empty(p.shape, CHORD)
+    weights = {
+        "below": p * below[0],
+        "below_next": p * below[1],
+        "here": (1 - share) / share,
+        "above": rest * above[0],
+        "above_next": rest * above[1],
+        "gap": p,
+    }
+    for name, weight in weights.items():
+        chords[name] = share * weight * (1 + 2 * STEP_ROUNDING)
     # p (1 - e^(x - up)) = p (gain(up) - e^-up (e^x - 1))
-    gap = [gain(pairs.up) * (1 + ROUNDING), np.exp(-pairs.up) * (1 - ROUNDING)]
-    laws = [share * weight * (1 + 2 * ROUNDING) for weight in weights] + gap
-    return np.stack(np.broadcast_arrays(*laws), axis=-1), np.stack([far, ahead], axis=-1)
+    chords["gap_start"] = gain(pairs.up) * (1 + STEP_ROUNDING)
+    chords["gap_slope"] = np.exp(-pairs.up) * (1 - STEP_ROUNDING)
+    return chords, np.stack([far, ahead], axis=-1)
 
 
-def _test_tables(pairs: Pairs, step: float, limit: int) -> tuple[FloatArray, IntArray]:
-    """Laws of the two outcomes and shifts to the grid point below each, as `extend_tests` wants them."""
+def _test_tables(pairs: Pairs, step: float, limit: int) -> tuple[NDArray[np.void], IntArray]:
+    """What `extend_tests` wants: two OUTCOME records for each pair, and shifts to the grid point below each."""
     p, rest, q, keep = pairs.masses()
     far, ahead = _cells(pairs.up, step, limit)[0], _cells(pairs.down, step, limit)[0]
     # tiny log-ratios keep their digits: how far an outcome lies from the upper grid point, and from the lower one
     back, on = far * step - pairs.up, pairs.down - ahead * step
-    laws = []
-    for share, other, offs in ((p, q, (back + step, back)), (rest, keep, (on, on - step))):
-        bends = [np.where(o < 600.0, np.expm1(np.minimum(o, 600.0)), math.inf) for o in offs]
-        tilted = [share * np.exp(np.minimum(o, 600.0)) for o in offs]
-        laws.append(np.stack([share, other, *bends, *tilted], axis=-1))
-    return np.stack(laws, axis=-2), np.stack([-far - 1, ahead], axis=-1)
+    outcomes = np.empty((*p.shape, 2), OUTCOME)
+    for i, (share, other, lower, upper) in enumerate(((p, q, back + step, back), (rest, keep, on, on - step))):
+        outcomes[..., i]["p"], outcomes[..., i]["q"] = share, other
+        for name, off in (("lower", lower), ("upper", upper)):
+            outcomes[..., i][f"bend_{name}"] = np.where(off < 600.0, np.expm1(np.minimum(off, 600.0)), math.inf)
+            outcomes[..., i][f"slope_{name}"] = share * np.exp(np.minimum(off, 600.0))
+    return outcomes, np.stack([-far - 1, ahead], axis=-1)
 
 
 def _cells(length: FloatArray, step: float, limit: int) -> tuple[IntArray, FloatArray]:
@@ -176,6 +193,3 @@ def _cells(length: FloatArray, step: float, limit: int) -> tuple[IntArray, Float
     cells += (rest >= step) & (cells < limit)
     rest = length - cells * step
     return cells.astype(np.int64), np.where(rest < step, rest, 0.0)
-
-
-# --- kernels ---------------------------------------------------------------------------------------------

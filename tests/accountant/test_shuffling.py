@@ -50,11 +50,11 @@ def test_numerical_references(local, n, delta, method, published, value):
 
 
 def exact_delta(epsilon0, epsilon, n, *, changed, others):
-    """H of the multiset in which one report has law `changed` (P, Q) and n - 1 have law `others`, the rest known.
+    """H of the multiset of reports: one is distributed as `changed` (P, Q), n - 1 as `others`; the rest are known.
 
     Summed over all counts of +, - and 0, with the probability that exactly so many are seen.
     """
-    p, q = ([mpmath.mpf(x) for x in law] for law in changed)
+    p, q = ([mpmath.mpf(x) for x in distribution] for distribution in changed)
     kinds, u = len(others), mpmath.e**epsilon
     left = 1 - sum(others)
     total = mpmath.mpf(0)
@@ -166,8 +166,8 @@ def test_shortfall(n, p):
 
 
 def k_ary(p, k):
-    laws = np.ones((k, k)) + (p - 1) * np.eye(k)
-    return laws / laws.sum(axis=1, keepdims=True)
+    distributions = np.ones((k, k)) + (p - 1) * np.eye(k)
+    return distributions / distributions.sum(axis=1, keepdims=True)
 
 
 def bits(epsilon, m):
@@ -178,40 +178,40 @@ def bits(epsilon, m):
 
 def collision(epsilon, c, l):  # noqa: E741
     """Laws of all inputs, by the sets of 1 to c buckets that they hit."""
-    omega, laws = c * math.exp(epsilon) + l - c, []
+    omega, distributions = c * math.exp(epsilon) + l - c, []
     for m in range(1, c + 1):
         for hit in itertools.combinations(range(l), m):
-            law = np.full(l, (omega - m * math.exp(epsilon)) / ((l - m) * omega))
-            law[list(hit)] = math.exp(epsilon) / omega
-            laws.append(law)
-    return np.array(laws)
+            distribution = np.full(l, (omega - m * math.exp(epsilon)) / ((l - m) * omega))
+            distribution[list(hit)] = math.exp(epsilon) / omega
+            distributions.append(distribution)
+    return np.array(distributions)
 
 
-def with_report(law, report):
+def with_report(distribution, report):
     """Law of the counts of outputs after one more report."""
     after = {}
-    for seen, mass in law.items():
+    for seen, mass in distribution.items():
         for z, share in enumerate(report):
             now = (*seen[:z], seen[z] + 1, *seen[z + 1 :])
             after[now] = after.get(now, 0.0) + mass * share
     return after
 
 
-def exact_worst(laws, n, epsilons):
+def exact_worst(distributions, n, epsilons):
     """The largest delta of the shuffled reports over all neighbouring data sets of n users."""
     u, worst = np.exp(epsilons)[:, None], np.zeros(len(epsilons))
-    for others in itertools.combinations_with_replacement(laws, n - 1):
-        counts = {(0,) * laws.shape[1]: 1.0}
+    for others in itertools.combinations_with_replacement(distributions, n - 1):
+        counts = {(0,) * distributions.shape[1]: 1.0}
         for report in others:
             counts = with_report(counts, report)
-        each = [np.array([mass for _, mass in sorted(with_report(counts, report).items())]) for report in laws]
+        each = [np.array([mass for _, mass in sorted(with_report(counts, report).items())]) for report in distributions]
         for first, second in itertools.permutations(each, 2):
             worst = np.maximum(worst, np.maximum(first - u * second, 0.0).sum(axis=1))
     return worst
 
 
 ENUMERATED = [
-    # randomizer, laws of its inputs, users, and how far above the exact delta the bound may be up to 4/5 of the end
+    # randomizer, distributions of its reports, users, and how far above the exact delta the bound may be
     (ac.RandomizedResponse(2.0), k_ary(math.exp(2.0), 2), 1, 1.0),
     (ac.RandomizedResponse(2.0), k_ary(math.exp(2.0), 2), 2, 1.0),
     (ac.RandomizedResponse(0.5), k_ary(math.exp(0.5), 2), 5, 1.25),
@@ -228,11 +228,11 @@ ENUMERATED = [
 ]
 
 
-@pytest.mark.parametrize(("local", "laws", "n", "room"), ENUMERATED, ids=lambda value: str(value)[:45])
-def test_never_below_exact_enumeration(local, laws, n, room):
+@pytest.mark.parametrize(("local", "distributions", "n", "room"), ENUMERATED, ids=lambda value: str(value)[:45])
+def test_never_below_exact_enumeration(local, distributions, n, room):
     end = blanket(local).epsilon
     epsilons = np.linspace(0, 0.995, 24) * end
-    exact = exact_worst(laws, n, epsilons)
+    exact = exact_worst(distributions, n, epsilons)
     own, general, cloned = (
         np.array([ac.shuffled_delta(what, n, epsilon, method) for epsilon in epsilons])
         for what, method in ((local, "variation-ratio"), (end, "variation-ratio"), (end, "clones"))
@@ -257,9 +257,12 @@ def test_all_others_are_not_a_crowd_to_hide_in():
 
 def test_composed_rounds_are_above_exact_enumeration():
     """Two rounds, each with the data that is worst for one."""
-    laws, n, end = k_ary(math.exp(1.0), 2), 3, 1.0
-    counts = with_report(with_report({(0, 0): 1.0}, laws[1]), laws[1])
-    first, second = (np.array([mass for _, mass in sorted(with_report(counts, law).items())]) for law in laws)
+    distributions, n, end = k_ary(math.exp(1.0), 2), 3, 1.0
+    counts = with_report(with_report({(0, 0): 1.0}, distributions[1]), distributions[1])
+    first, second = (
+        np.array([mass for _, mass in sorted(with_report(counts, distribution).items())])
+        for distribution in distributions
+    )
     event = ac.Shuffled(ac.RandomizedResponse(end), n)
     for epsilon in (0.0, 0.3, 0.9, 1.5):
         exact = np.maximum(np.outer(second, second) - math.exp(epsilon) * np.outer(first, first), 0.0).sum()

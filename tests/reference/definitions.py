@@ -2,7 +2,7 @@
 
 Nothing here is shared with the library: divergences are sums over outcomes, maxima run over all pairs of
 neighbours. Integrals over continuous noise stand in `integrals.py`. Conventions of every function: real
-arguments are mpf, `order` may be 1 (Kullback-Leibler) or inf; `with_` is the law when the individual takes
+arguments are mpf, `order` may be 1 (Kullback-Leibler) or inf; `with_` is the distribution when the individual takes
 part, `without` when not.
 """
 
@@ -18,7 +18,7 @@ Law = Sequence[mpf]  # probabilities of finitely many outcomes
 Pair = tuple[Law, Law]
 
 
-# Finite laws ---------------------------------------------------------------------------------------------
+# Finite distributions ---------------------------------------------------------------------------------------------
 
 
 def renyi(first: Law, second: Law, order: mpf) -> mpf:
@@ -55,11 +55,11 @@ def mixture(with_: Law, without: Law, rate: mpf) -> Law:
 def randomized_response(epsilon: mpf, bits: int) -> Pair:
     """Laws of the number of unflipped bits (Warner 1965), sufficient for `bits` differing bits."""
     keep, flip = 1 / (1 + mp.exp(-epsilon)), 1 / (1 + mp.exp(epsilon))
-    law = [mp.binomial(bits, j) * keep**j * flip ** (bits - j) for j in range(bits + 1)]
-    return law, law[::-1]
+    distribution = [mp.binomial(bits, j) * keep**j * flip ** (bits - j) for j in range(bits + 1)]
+    return distribution, distribution[::-1]
 
 
-def screening_law(sigma: mpf, threshold: mpf, count: int) -> Law:
+def screening_distribution(sigma: mpf, threshold: mpf, count: int) -> Law:
     """[P(pass), P(fail)] of count + N(0, sigma^2) >= threshold (Zhu et al. 2020, section 3)."""
     distance = (threshold - count) / (sigma * mp.sqrt(2))
     return [mp.erfc(distance) / 2, mp.erfc(-distance) / 2]
@@ -67,21 +67,21 @@ def screening_law(sigma: mpf, threshold: mpf, count: int) -> Law:
 
 def screening_pairs(sigma: mpf, threshold: mpf, lowest: int, highest: int, rate: mpf = ONE) -> Iterator[Pair]:
     """(with_, without) for every count and a count one higher or lower, all within [lowest, highest]."""
-    laws = [screening_law(sigma, threshold, t) for t in range(lowest, highest + 1)]
-    for low, high in pairwise(laws):
+    distributions = [screening_distribution(sigma, threshold, t) for t in range(lowest, highest + 1)]
+    for low, high in pairwise(distributions):
         yield mixture(high, low, rate), low
         yield mixture(low, high, rate), high
 
 
 def screening_data_dependent_pairs(sigma: mpf, threshold: mpf, count: int) -> Iterator[Pair]:
     """The actual plurality count against its two neighbours."""
-    actual = screening_law(sigma, threshold, count)
+    actual = screening_distribution(sigma, threshold, count)
     for neighbour in (count - 1, count + 1):
-        yield screening_law(sigma, threshold, neighbour), actual
+        yield screening_distribution(sigma, threshold, neighbour), actual
 
 
 def collision_law(epsilon: mpf, nonzeros: int, buckets: int, hit: set[int]) -> Law:
-    """Output law of the Collision mechanism when the hash sends the input to `hit` (Wang et al. 2022, Def. 5)."""
+    """Output distribution of Collision when the hash sends the input to `hit` (Wang et al. 2022, Def. 5)."""
     power = mp.exp(epsilon)
     omega = nonzeros * power + buckets - nonzeros
     other = (omega - power * len(hit)) / ((buckets - len(hit)) * omega)
@@ -89,7 +89,7 @@ def collision_law(epsilon: mpf, nonzeros: int, buckets: int, hit: set[int]) -> L
 
 
 def collision_pairs(epsilon: mpf, nonzeros: int, buckets: int) -> Iterator[Pair]:
-    """Bucket laws of two inputs that hit m1 and m2 buckets, `common` of them the same, for all feasible triples."""
+    """Distributions of two inputs that hit m1 and m2 buckets, `common` of them the same, for all feasible triples."""
     for m1 in range(1, nonzeros + 1):
         for m2 in range(1, nonzeros + 1):
             for common in range(min(m1, m2) + 1):
@@ -198,7 +198,7 @@ def improved_epsilon(order: mpf, curve: mpf, delta: mpf) -> mpf:
 
 
 def least_renyi(order: mpf, epsilon: mpf, delta: mpf) -> mpf:
-    """Least D_order(P || Q) when H_epsilon(P || Q) >= delta, attained by Bernoulli laws (Asoodeh et al. 2021).
+    """Least D_order(P || Q) when H_epsilon(P || Q) >= delta, attained by Bernoulli distributions (Asoodeh et al. 2021).
 
     With p = delta + x and q = x e^-epsilon the moment p^a q^(1-a) + (1-p)^a (1-q)^(1-a) is convex in x on
     (0, 1 - delta). Its derivative is negative up to x = (a-1) delta and has one zero beyond, unless that
@@ -208,13 +208,13 @@ def least_renyi(order: mpf, epsilon: mpf, delta: mpf) -> mpf:
     if room <= 0:  # decreasing all the way to p = 1, q = (1 - delta) e^-epsilon
         return epsilon - mp.log(1 - delta)
 
-    def laws(s: mpf) -> tuple[mpf, mpf, mpf]:  # x, 1 - p, 1 - q without cancellation at either end
+    def distributions(s: mpf) -> tuple[mpf, mpf, mpf]:  # x, 1 - p, 1 - q without cancellation at either end
         x = (order - 1) * delta + room / (1 + mp.exp(-s))
         fail = room / (1 + mp.exp(s))
         return x, fail, scale * (delta + fail) - mp.expm1(-epsilon)
 
     def slope(s: mpf) -> mpf:  # log of the rising part of the derivative over the falling part
-        x, fail, fail_other = laws(s)
+        x, fail, fail_other = distributions(s)
         ratio = fail / fail_other
         rising = (order - 1) * mp.log((delta + x) / (x * scale)) + mp.log(room / (1 + mp.exp(-s)) / x)
         return rising - (order - 1) * mp.log(ratio) - mp.log(order - (order - 1) * scale * ratio)
@@ -222,7 +222,7 @@ def least_renyi(order: mpf, epsilon: mpf, delta: mpf) -> mpf:
     reach = mpf(1)
     while not slope(-reach) < 0 < slope(reach):
         reach *= 2
-    x, fail, fail_other = laws(_zero(slope, -reach, reach))
+    x, fail, fail_other = distributions(_zero(slope, -reach, reach))
     return renyi([delta + x, fail], [x * scale, fail_other], order)
 
 

@@ -30,7 +30,7 @@ def as_doubles(e: Entry) -> Entry:
 
 
 def pairs(e: Entry) -> Iterator[d.Pair]:
-    """Pairs of laws of an event with finitely many outcomes."""
+    """Pairs of distributions of an event with finitely many outcomes."""
     of: Callable[[str], mpf] = lambda name: mpf(e[name])  # noqa: E731
     local = mpf(e.get("local_epsilon", e.get("epsilon", 0)))  # a profile's own epsilon is where it is evaluated
     match e["event"]:

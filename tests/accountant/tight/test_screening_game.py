@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from accountant.tight.screening_families import family_tail
+from accountant.tight.screening_families import solve_game
 
 DIRECTIONS = ["remove", "add"]
 
@@ -46,7 +46,7 @@ def brute_force(pairs, steps, u):
 
 
 def check_against_brute_force(event, steps, direction, fractions, **options):
-    tail = family_tail([(event, steps)], direction, **options)
+    tail = solve_game([(event, steps)], direction, **options)
     pairs = pairs_of(event, direction)
     end = max(mp.log(p / q) for pair in pairs for p, q in pair if p > 0)
     x = np.array([float(end) * steps * f for f in fractions])
@@ -101,7 +101,7 @@ def test_random_small_families(sigma, k, threshold, rate, steps, direction, x):
 def test_one_pair_repeated_is_the_binomial(direction):
     """k = 1: passing at count 0 or 1. One pair, and its mirror image, that differ only when sampled."""
     event, steps = screening(sigma=20.0, threshold=0.5, k=1), 400  # symmetric: both pairs have the same loss
-    tail = family_tail([(event, steps)], direction)
+    tail = solve_game([(event, steps)], direction)
     with mp.workdps(40):
         p, q = mp.ncdf(mp.mpf(1) / 40), mp.ncdf(-mp.mpf(1) / 40)
         for epsilon in (0.0, 0.5, 1.0, 2.0, 4.0):
@@ -118,7 +118,7 @@ def test_one_pair_repeated_is_the_binomial(direction):
 @pytest.mark.parametrize("steps", [1, 7, 300])
 def test_bounds_bracket_and_lie_below_renyi(steps, direction):
     event = screening(0.25)
-    tail = family_tail([(event, steps)], direction)
+    tail = solve_game([(event, steps)], direction)
     for delta in (1e-3, 1e-5, 1e-8, 1e-12, 1e-50, 1e-200):
         bounds = tail.epsilon(delta)
         assert 0.0 <= bounds.lower <= bounds.upper <= 1.002 * ac.epsilon(steps * event, delta).epsilon
@@ -135,7 +135,7 @@ def test_bounds_bracket_and_lie_below_renyi(steps, direction):
 
 
 def test_epsilon_and_delta_are_inverse_within_the_bounds():
-    tail = family_tail([(screening(0.25), 200)], "remove")
+    tail = solve_game([(screening(0.25), 200)], "remove")
     for delta in (1e-2, 1e-5, 1e-9):
         low, high = tail.epsilon(delta)
         assert tail.delta(high).upper <= delta * (1 + 1e-9)
@@ -143,7 +143,7 @@ def test_epsilon_and_delta_are_inverse_within_the_bounds():
 
 
 def test_more_steps_cost_more():
-    epsilons = [family_tail([(screening(0.25), n)], "add").epsilon(1e-5) for n in (50, 100, 200, 400)]
+    epsilons = [solve_game([(screening(0.25), n)], "add").epsilon(1e-5) for n in (50, 100, 200, 400)]
     for fewer, more in itertools.pairwise(epsilons):
         assert fewer.upper < more.lower
 
@@ -153,8 +153,8 @@ def test_adaptive_choice_costs_no_less_than_any_single_count():
     worst = 0.0
     for t in (180, 205, 209, 215, 240):
         single = ac.PoissonSubsampled(ac.NoisyScreening(85.0, 210.0, t + 1, min_votes=t), 0.25)
-        worst = max(worst, family_tail([(single, steps)], "remove", tolerance=0.005).epsilon(delta).lower)
-    assert worst <= family_tail([(screening(0.25), steps)], "remove").epsilon(delta).upper
+        worst = max(worst, solve_game([(single, steps)], "remove", tolerance=0.005).epsilon(delta).lower)
+    assert worst <= solve_game([(screening(0.25), steps)], "remove").epsilon(delta).upper
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_adaptive_choice_costs_no_less_than_any_single_count():
     [(0.25, 8192, 0.7749, 0.783), (1.0, 8192, 3.6275, 3.66)],
 )
 def test_reference_values(rate, steps, single, most):
-    bounds = [family_tail([(screening(rate), steps)], direction).epsilon(1e-5) for direction in DIRECTIONS]
+    bounds = [solve_game([(screening(rate), steps)], direction).epsilon(1e-5) for direction in DIRECTIONS]
     assert max(b.upper for b in bounds) <= most
     assert max(b.upper for b in bounds) >= single
     assert max(b.lower for b in bounds) >= 0.99 * single
@@ -172,20 +172,20 @@ def test_reference_values(rate, steps, single, most):
 def test_sampling_at_rate_one_and_zero():
     plain, nothing = screening(), ac.PoissonSubsampled(ac.NoisyScreening(85.0, 210.0, 300), 0.0)
     sure = ac.PoissonSubsampled(plain, 1.0)
-    assert family_tail([(plain, 50)], "add").epsilon(1e-5) == family_tail([(sure, 50)], "add").epsilon(1e-5)
+    assert solve_game([(plain, 50)], "add").epsilon(1e-5) == solve_game([(sure, 50)], "add").epsilon(1e-5)
     for entries in ([], [(nothing, 10)], [(plain, 0)]):
-        tail = family_tail(entries, "remove")
+        tail = solve_game(entries, "remove")
         assert tail.epsilon(1e-5) == (0.0, 0.0)
         assert tail.delta(0.0) == (0.0, 0.0)
         assert tail.delta(-1.0) == pytest.approx((-math.expm1(-1.0),) * 2)
-    mixed = family_tail([(plain, 50), (nothing, 10)], "add")
-    assert mixed.epsilon(1e-5) == family_tail([(plain, 50)], "add").epsilon(1e-5)
+    mixed = solve_game([(plain, 50), (nothing, 10)], "add")
+    assert mixed.epsilon(1e-5) == solve_game([(plain, 50)], "add").epsilon(1e-5)
 
 
 def test_two_kinds_are_bounded_by_both_ways_round():
     """Every order of two kinds lies between the costlier kind alone and steps of either kind."""
     first, second = screening(sigma=1.0, threshold=1.0, k=1), screening(0.5, sigma=2.0, threshold=2.0, k=2)
-    tail = family_tail([(first, 2), (second, 2)], "remove")
+    tail = solve_game([(first, 2), (second, 2)], "remove")
     with mp.workdps(40):
         kinds = {0: pairs_of(first, "remove"), 1: pairs_of(second, "remove")}
 
@@ -213,7 +213,7 @@ def test_two_kinds_are_bounded_by_both_ways_round():
 )
 def test_extreme_parameters(event):
     for direction in DIRECTIONS:
-        tail = family_tail([(event, 5)], direction, tolerance=0.1)
+        tail = solve_game([(event, 5)], direction, tolerance=0.1)
         bounds = tail.epsilon(1e-5)
         assert 0.0 <= bounds.lower <= bounds.upper <= float(5 * event.renyi(math.inf)) * (1 + 1e-10)
         x = np.linspace(-1.5, 1.5, 301) * max(bounds.upper, 1e-12)
@@ -233,9 +233,9 @@ def test_extreme_parameters(event):
 )
 def test_refusals(entries, direction, options, message):
     with pytest.raises(ac.ParameterError, match=message):
-        family_tail(entries, direction, **options)
+        solve_game(entries, direction, **options)
 
 
 def test_nan_is_refused():
     with pytest.raises(ac.ParameterError, match="nan"):
-        family_tail([(screening(), 1)], "add").log_upper([0.0, math.nan])
+        solve_game([(screening(), 1)], "add").log_upper([0.0, math.nan])
