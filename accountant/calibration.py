@@ -1,4 +1,4 @@
-"""Monotone search for a parameter that meets a target, never on the wrong side of it. Knows no event."""
+"""Search for the parameter at which a monotone cost meets a target; the result meets it as evaluated."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def solve(
     integer : bool
         Search the integers only.
     slack : float
-        Relative size of what is taken for rounding where the excess is not monotone.
+        Relative size up to which a step in the wrong direction counts as rounding.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def solve(
             seen[x] = value
         return seen[x]
 
-    fails, meets = _bracket(at, seen, low, high, _start(at, low, high, start, integer), integer)
+    fails, meets = _find_bracket(at, seen, low, high, _find_start(at, low, high, start, integer), integer)
     if fails is not None:
         _, meets = narrow(at, (fails, meets), LOGARITHM, fine=TOLERANCE, turn=len(seen), whole=integer)
     _refuse_if_not_monotone(seen, slack)
@@ -81,8 +81,8 @@ def _refuse_if_not_monotone(seen: dict[float, float], relative: float) -> None:
         raise CalibrationError(f"the cost is not monotone: it rises after {rises[0]:g} and falls after {falls[0]:g}")
 
 
-def _start(at: Callable[[float], float], low: float, high: float, start: float, integer: bool) -> float:
-    """A point at which the cost can be evaluated: `start`, or one ever further from it."""
+def _find_start(at: Callable[[float], float], low: float, high: float, start: float, integer: bool) -> float:
+    """A point at which the cost can be evaluated: `start`, or the nearest of its multiples by powers of 2."""
     start = min(max(start, low), high)
     first: AccountantError | None = None
     for step in range(30):
@@ -99,7 +99,7 @@ def _start(at: Callable[[float], float], low: float, high: float, start: float, 
     raise first
 
 
-def _bracket(
+def _find_bracket(
     at: Callable[[float], float], seen: dict[float, float], low: float, high: float, start: float, integer: bool
 ) -> tuple[float | None, float]:
     """(fails, meets) on either side of the target; or (None, the end of the range that meets it best)."""
@@ -112,7 +112,7 @@ def _bracket(
             if math.isnan(outside):
                 x = min(inside * factor, high) if sign > 0 else max(inside / factor, low)
                 factor = min(factor**2, 1e3)
-            else:  # make refuses there: close in on where it begins to
+            else:  # halve, on a log scale, towards the first value that `make` refuses
                 x = math.sqrt(inside) * math.sqrt(outside)
             if integer:
                 x = min(float(math.floor(x)) if sign > 0 else float(math.ceil(x)), high)
@@ -143,6 +143,6 @@ def _bracket(
 
 
 def _adjacent(inside: float, outside: float, integer: bool) -> bool:
-    """Whether no further point worth trying lies between a value that works and one that make refuses."""
+    """Whether a value that works is next to one that `make` refuses."""
     gap = abs(outside - inside)
     return gap <= (1 if integer else TOLERANCE / 100 * inside)

@@ -1,4 +1,4 @@
-"""Individual budgets: every record pays for its own part in what is released, and no more than its budget."""
+"""Individual budgets: a record is charged for its own part in each release, up to its budget."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FilterConversion: TypeAlias = Literal["gdp", "renyi"]
 
 Units: TypeAlias = NDArray[np.int64]
 
-ROUNDING = 2.0**-50
-"""Relative error allowed for in amounts: what a few operations in double precision make."""
+AMOUNT_ROUNDING = 2.0**-50
+"""Bound on the relative error of an amount: eight roundings of 2^-53 each."""
 
 
 class BudgetExceeded(AccountantError, ValueError):
@@ -89,7 +89,7 @@ class IndividualFilter:
             bad = values[~(values >= 0)].flat[0]
             raise ParameterError(f"charge = {bad:g}; accepted: [0, inf]")
         with np.errstate(over="ignore"):
-            shares = np.where(values == self.budget, 1.0, values * (1 + ROUNDING) / self.budget)
+            shares = np.where(values == self.budget, 1.0, values * (1 + AMOUNT_ROUNDING) / self.budget)
         whole: Units = np.ceil(np.minimum(shares, 1.0) * self.UNITS).astype(np.int64)
         # whatever is above 0 costs something, also where its share underflows
         return np.maximum(whole, values > 0) + (shares > 1.0)
@@ -105,7 +105,7 @@ class IndividualFilter:
         Raises
         ------
         BudgetExceeded
-            A row has not got so much left.
+            A row has less left.
         ParameterError
             A row does not exist or is named twice, or an amount is negative or not a number.
         """
@@ -176,7 +176,7 @@ class IndividualFilter:
         ParameterError
             `delta` is out of range, or `conversion` is unknown.
         """
-        event, method = _whole(self.budget, conversion)
+        event, method = _equivalent(self.budget, conversion)
         return epsilon(event, delta, method=method)
 
     @staticmethod
@@ -190,9 +190,9 @@ class IndividualFilter:
         ParameterError
             A value is out of range.
         """
-        _, method = _whole(1.0, conversion)
+        _, method = _equivalent(1.0, conversion)
         return calibrate(
-            lambda budget: _whole(budget, conversion)[0],
+            lambda budget: _equivalent(budget, conversion)[0],
             epsilon,
             delta,
             method=method,
@@ -201,8 +201,8 @@ class IndividualFilter:
         )
 
 
-def _whole(budget: float, conversion: FilterConversion) -> tuple[GaussianDP | ZeroConcentratedDP, str]:
-    """What the interaction amounts to, and the route that prices it."""
+def _equivalent(budget: float, conversion: FilterConversion) -> tuple[GaussianDP | ZeroConcentratedDP, str]:
+    """The event that the whole interaction is as private as, and the route that prices it."""
     if conversion == "gdp":
         return GaussianDP(math.sqrt(2 * budget)), "tight"
     if conversion == "renyi":

@@ -1,4 +1,4 @@
-"""What is read off a curve: a guarantee, with everything needed to state it."""
+"""A guarantee, with everything that is needed to state it."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def epsilon(
     ProfileUnavailable, ToleranceUnreachable
         The tight route cannot price an event, or not narrowly enough.
     """
-    composition, rule = _checked_run(run, method), check_conversion(conversion)
+    composition, rule = _check_run(run, method), check_conversion(conversion)
     point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
     if method == "renyi":
         return renyi_epsilon(composition, point, rule)
@@ -104,7 +104,7 @@ def delta(
     tolerance: float = 0.01,
 ) -> Guarantee:
     """Delta at a given epsilon in [0, 1e300]; parameters, result and errors otherwise as for `epsilon`."""
-    composition, rule = _checked_run(run, method), check_conversion(conversion)
+    composition, rule = _check_run(run, method), check_conversion(conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
     if method == "tight":
         return TightRun(composition, width).delta(point)
@@ -140,7 +140,7 @@ def curve(
     tolerance: float = 0.01,
 ) -> Curve:
     """Delta at every one of a 1-D array of epsilons in [0, 1e300]; otherwise as `delta`."""
-    composition, rule = _checked_run(run, method), check_conversion(conversion)
+    composition, rule = _check_run(run, method), check_conversion(conversion)
     points = [real("epsilon", epsilon, 0.0, 1e300) for epsilon in np.ravel(np.asarray(epsilons)).tolist()]
     width = real("tolerance", tolerance, 1e-6, 1.0)
     if method != "renyi":
@@ -211,7 +211,7 @@ def calibrate(
     return int(value) if integer else value
 
 
-def _checked_run(run: object, method: object) -> Composition:
+def _check_run(run: object, method: object) -> Composition:
     if method not in ROUTES:
         raise ParameterError(f"method = {method!r}; accepted: {', '.join(ROUTES)}")
     if isinstance(run, Event):

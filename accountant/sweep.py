@@ -1,4 +1,4 @@
-"""Prices of very many settings: blocks of them go through one compiled call each, over all cores or a cluster."""
+"""Prices of very many settings: each block of them is one compiled call; blocks run on all cores or on a cluster."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def sweep(
     """
     task = check_task(delta, epsilon, method, conversion, tolerance, errors)
     values = _check_grid(grid, zipped)
-    call = Call(make, tuple(values), _by_keyword(make, tuple(values)))
+    call = Call(make, tuple(values), _takes_names(make, tuple(values)))
     size = count_rows(values, zipped)
     starts = range(0, size, BLOCK)
     workers = _workers(n_jobs, backend)
@@ -158,7 +158,7 @@ def _check_grid(grid: Mapping[str, ArrayLike], zipped: bool) -> dict[str, Sequen
     return values
 
 
-def _by_keyword(make: Callable[..., Any], names: tuple[str, ...]) -> bool:
+def _takes_names(make: Callable[..., Any], names: tuple[str, ...]) -> bool:
     """Whether `make` takes these names; otherwise values are passed by position."""
     try:
         parameters = inspect.signature(make).parameters.values()
@@ -231,10 +231,10 @@ def price_block(call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> 
             rows.append(i)
         except AccountantError as error:
             _fail(call, task, setting, error)
-    if runs and not _together(task, runs, rows, table):
+    if runs and not _price_together(task, runs, rows, table):
         for i, run in zip(rows, runs, strict=True):
             try:
-                table[i] = _one(task, run)
+                table[i] = _price_one(task, run)
             except AccountantError as error:
                 _fail(call, task, settings[i], error)
     return table
@@ -246,7 +246,7 @@ def _fail(call: Call, task: Task, setting: tuple[Any, ...], error: AccountantErr
         raise type(error)(f"{call.named(setting)}: {error}") from None
 
 
-def _together(task: Task, runs: list[Composition], rows: list[int], table: FloatArray) -> bool:
+def _price_together(task: Task, runs: list[Composition], rows: list[int], table: FloatArray) -> bool:
     """Price all runs in one compiled call, where all their events can be; whether that was possible."""
     if task.method != "renyi" or task.delta == 0.0:
         return False
@@ -263,7 +263,7 @@ def _together(task: Task, runs: list[Composition], rows: list[int], table: Float
     return True
 
 
-def _one(task: Task, run: Composition) -> tuple[float, float, float]:
+def _price_one(task: Task, run: Composition) -> tuple[float, float, float]:
     route: dict[str, Any] = {"method": task.method, "conversion": task.conversion, "tolerance": task.tolerance}
     if task.epsilon is None:
         assert task.delta is not None

@@ -271,13 +271,13 @@ class Event(ABC):
         if not np.isfinite(flat).all():
             raise ParameterError(f"epsilon = {flat[~np.isfinite(flat)][0]} is out of range; accepted: finite reals")
         with np.errstate(under="ignore", divide="ignore", over="ignore"):
-            remove, add = (np.exp(half) for half in self._log_profile(np.abs(flat)))
+            remove, add = (np.exp(logs) for logs in self._log_profile(np.abs(flat)))
             # H_{-e}(P||Q) = 1 - e^-e + e^-e H_e(Q||P): a sum of non-negative terms
             floor, scale = -np.expm1(-np.abs(flat)), np.exp(-np.abs(flat))
         negative = flat < 0
         first, second = (
-            np.minimum(np.where(negative, floor + scale * mirror, half), 1.0).reshape(points.shape)
-            for half, mirror in ((remove, add), (add, remove))
+            np.minimum(np.where(negative, floor + scale * reverse, forward), 1.0).reshape(points.shape)
+            for forward, reverse in ((remove, add), (add, remove))
         )
         if self.adjacency is Adjacency.REPLACE:
             first = second = np.maximum(first, second)

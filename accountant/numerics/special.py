@@ -43,7 +43,7 @@ def exp_excess(z: float) -> float:
     """e^z - 1 - z >= 0 to full relative accuracy."""
     if abs(z) > 0.4:
         return math.exp(z) - 1.0 - z
-    # Taylor's series in two halves, which need not wait for one another
+    # even and odd terms of Taylor's series: a shorter dependency chain
     s = z * z
     even = 1 / 2 + s * (1 / 24 + s * (1 / 720 + s * (1 / 40320 + s * (1 / 3628800 + s * (1 / 479001600)))))
     odd = 1 / 6 + s * (1 / 120 + s * (1 / 5040 + s * (1 / 362880 + s * (1 / 39916800 + s * (1 / 6227020800)))))

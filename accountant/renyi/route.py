@@ -63,11 +63,11 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
     if float(run.renyi(math.inf)) <= epsilon:
         return _guarantee(run, epsilon, 0.0, conversion, math.inf, False)
     order, best, at_edge = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
-    return _guarantee(run, epsilon, float(_no_pure_claim(best)), conversion, order, at_edge)
+    return _guarantee(run, epsilon, float(_nonzero_delta(best)), conversion, order, at_edge)
 
 
-def _no_pure_claim(log_delta: FloatArray | float) -> FloatArray:
-    """delta <= 1; one that underflows to 0 would claim pure DP."""
+def _nonzero_delta(log_delta: FloatArray | float) -> FloatArray:
+    """delta = exp(log_delta) in [5e-324, 1]: one that underflows to 0 would claim pure DP."""
     delta: FloatArray = np.maximum(np.exp(np.minimum(log_delta, 0.0)), 5e-324)
     return delta
 
@@ -82,19 +82,19 @@ class Prices(NamedTuple):
 
 def renyi_epsilons(runs: Sequence[Composition], deltas: FloatArray, conversion: Conversion) -> Prices | None:
     """As `renyi_epsilon` for many runs at once, deltas > 0; None if some event is not compiled."""
-    return _compiled(runs, np.log(deltas), conversion, CLASSIC_EPSILON)
+    return _price_compiled(runs, np.log(deltas), conversion, CLASSIC_EPSILON)
 
 
 def renyi_deltas(runs: Sequence[Composition], epsilons: FloatArray, conversion: Conversion) -> Prices | None:
     """As `renyi_delta` for many runs at once; None if some event is not compiled."""
-    found = _compiled(runs, epsilons, conversion, CLASSIC_DELTA)
+    found = _price_compiled(runs, epsilons, conversion, CLASSIC_DELTA)
     if found is None:
         return None
     pure = np.isinf(found.orders)
-    return found._replace(values=np.where(pure, 0.0, _no_pure_claim(np.where(pure, 0.0, found.values))))
+    return found._replace(values=np.where(pure, 0.0, _nonzero_delta(np.where(pure, 0.0, found.values))))
 
 
-def _compiled(runs: Sequence[Composition], given: FloatArray, conversion: Conversion, task: int) -> Prices | None:
+def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: Conversion, task: int) -> Prices | None:
     """Prices by the compiled search; where the pure-DP limit is no worse, order inf and that limit."""
     if conversion == "optimal":
         return None
@@ -102,7 +102,7 @@ def _compiled(runs: Sequence[Composition], given: FloatArray, conversion: Conver
     best = best_orders(runs, given, rule, _LOW, _HIGH)
     if best is None:
         return None
-    # the theorems hold entry by entry
+    # the conversions hold for each run by itself
     convert: Callable[..., FloatArray] = epsilon_from_renyi if task == CLASSIC_EPSILON else log_delta_from_renyi
     values = convert(conversion, best.b, best.curve, given)
     pure = best.limit <= (values if task == CLASSIC_EPSILON else given)
@@ -117,19 +117,19 @@ def _best_of_rules(
     convert: Callable[[Conversion, FloatArray, FloatArray, float], FloatArray],
     given: float,
 ) -> tuple[float, float, bool]:
-    """Best order, value and edge; the optimal rule is never above improved, at no order of either's search."""
-    found = [_best_order(partial(_converted, run, convert, conversion, given))]
+    """Best order, its value, and whether it is at an edge; "optimal" is at most "improved" at its own best order."""
+    found = [_best_order(partial(_convert, run, convert, conversion, given))]
     if conversion == "optimal":
         task = CLASSIC_EPSILON if convert is epsilon_from_renyi else CLASSIC_DELTA
-        quick = _compiled([run], np.array([given]), "improved", task)
+        quick = _price_compiled([run], np.array([given]), "improved", task)
         if quick is None:
-            found.append(_best_order(partial(_converted, run, convert, "improved", given)))
+            found.append(_best_order(partial(_convert, run, convert, "improved", given)))
         elif quick.orders[0] < math.inf:
             found.append((float(quick.orders[0]), float(quick.values[0]), bool(quick.edges[0])))
     return min(found, key=lambda each: each[1])
 
 
-def _converted(
+def _convert(
     run: Composition,
     convert: Callable[[Conversion, FloatArray, FloatArray, float], FloatArray],
     rule: Conversion,
@@ -157,14 +157,14 @@ def _guarantee(
 def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, float, bool]:
     """Order, value and whether the order is at an edge, of the least `objective(a - 1)`.
 
-    (a-1) times a Rényi curve is convex, which makes both closed-form conversions quasi-convex in the order: walk
-    out from order 2 on a log grid until the objective rises, then minimise inside the bracket. Every value
-    seen is a valid bound, so a search that stops early is only less sharp.
+    (a-1) times a Rényi curve is convex, which makes both closed-form conversions quasi-convex in the order. The
+    search goes out from order 2 on a log grid until the objective rises, then minimises inside the bracket. Every
+    value seen is a valid bound, so a search that stops early is only less sharp.
     """
     seen: dict[float, float] = {}
 
     def at(x: FloatArray) -> FloatArray:
-        # the order itself is what is priced: let b be exactly its distance from 1
+        # round as the order 1 + b rounds, so that b is exactly its distance from 1
         b = (1 + np.exp(x)) - 1
         values = objective(b)
         seen.update(zip(x.tolist(), values.tolist(), strict=True))
