@@ -13,6 +13,7 @@ from mpmath import mp, mpf
 import accountant as ac
 import mechanisms as mx
 from accountant.plan import load_plan
+from accountant.report.sources import REFERENCES
 from mechanisms.local_reports.by_name import local_randomizer
 from tests.reference import definitions, integrals
 from tests.references import PAGE, ROOT, TITLE, citations, plain, rendered, works
@@ -46,11 +47,13 @@ def test_contents_and_links_name_every_heading():
 
 
 def test_docstrings_point_at_headings_that_exist():
-    known = sorted(headings(), key=len, reverse=True)
+    known, pointers = headings(), 0
     for path in SOURCES:
         flowing = re.sub(r"\s*\n\s*(?:#|//)?\s*", " ", path.read_text("utf-8"))
         for pointer in re.findall(r"mathematics\.md, ([^`\"]{1,80})", flowing):
+            pointers += 1
             assert pointer.startswith("<heading>") or any(pointer.startswith(name) for name in known), (path, pointer)
+    assert pointers > 5
 
 
 def test_tests_that_the_page_names_exist():
@@ -128,6 +131,27 @@ def test_the_matcher_finds_and_refuses():
     assert found == {f"Zhu, Dong & Wang {2022}", f"Renyi {1961}", f"van Erven & Harremoes {2014}"}
     assert found <= set(cited_as())
     assert f"Zhu, Dong & Else {2022}" not in cited_as()
+
+
+def test_reports_list_works_as_the_bibliography_does():
+    known = {label: work for work in works() for label in work.labels}
+    for label, full in REFERENCES.items():
+        work = known[plain(label)]
+        title = re.sub(r"[{}`']", "", work.fields["title"]).partition(":")[0]
+        assert plain(title).casefold() in plain(full).casefold(), label
+
+
+def test_no_private_keys():
+    place = r"(?:section|Alg\.|Algorithm|Thm|App\.|appendix|Prop\.|Def\.|Lemma|eq\.|Fig\.|Table)"
+    pages = r"(?:accounting|mechanisms|peers|anchors|papers)\.md"
+    private = re.compile(rf"(?:private|ind|reverse)-knn(?:-short|-supplement)?,? {place}|{pages}")
+    left = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in SOURCES
+        if path != Path(__file__)
+        for found in private.finditer(re.sub(r"\s*\n\s*#?\s*", " ", path.read_text("utf-8")))
+    ]
+    assert left == []
 
 
 # --- errata: Zhu et al. 2020 -----------------------------------------------------------------------------
