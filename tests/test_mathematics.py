@@ -16,7 +16,7 @@ from accountant.plan import load_plan
 from accountant.report.sources import REFERENCES
 from mechanisms.local_reports.by_name import local_randomizer
 from tests.reference import definitions, integrals
-from tests.references import PAGE, ROOT, TITLE, citations, plain, rendered, works
+from tests.bibliography import PAGE, ROOT, TITLE, citations, plain, rendered, works
 
 TEXT = PAGE.read_text("utf-8")
 FOLDERS = ("accountant", "mechanisms", "tests", "benchmarks", "notebooks")
@@ -95,7 +95,7 @@ def cited_as() -> dict[str, list[str]]:
 
 
 def test_the_list_of_references_is_that_of_the_bibliography():
-    assert TEXT.endswith(f"\n{rendered()}"), "python -m tests.references writes it"
+    assert TEXT.endswith(f"\n{rendered()}"), "python -m tests.bibliography writes it"
 
 
 def test_entries_are_whole_and_differ():

@@ -1,6 +1,6 @@
 """The bibliography: entries of notebooks/references.bib, how they are cited, and citations found in text.
 
-``python -m tests.references`` writes the section References of notebooks/mathematics.md.
+``python -m tests.bibliography`` writes the section References of notebooks/mathematics.md.
 """
 
 import re
