@@ -1,7 +1,7 @@
-"""Private labelling runs, each wired to `accountant` end to end.
+"""Private labelling by nearest neighbours, priced by `accountant`.
 
-Mechanisms draw the noise and hand the accountant the composition that they spent; no privacy formula lives
-here.
+Mechanisms draw the noise and give the accountant the composition of what they spent. This package holds no privacy
+formula.
 """
 
 from mechanisms.audit import Audit, OneRunAudit, audit, audit_one_run

@@ -60,10 +60,8 @@ class _Pate(Labeller):
         accountant.ParameterError
             An array or a parameter is not as described.
         """
-        records, now = (
-            check_features(X),
-            self.make_twin(),
-        )  # a twin: no other thread changes its parameters
+        # a twin, whose parameters no other thread changes
+        records, now = check_features(X), self.make_twin()
         teachers = check_count("n_teachers", now.n_teachers, 1)
         labels, classes = check_labels(y, len(records), now.n_classes)
         if teachers > len(records):

@@ -180,10 +180,8 @@ class PrivateKNN(Labeller):
         accountant.ParameterError
             An array or a parameter is not as described.
         """
-        records, now = (
-            check_features(X),
-            self.make_twin(),
-        )  # a twin: no other thread changes its parameters
+        # a twin, whose parameters no other thread changes
+        records, now = check_features(X), self.make_twin()
         k = check_count("n_neighbors", now.n_neighbors, 1)
         if k > len(records):
             raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")

@@ -1,4 +1,7 @@
-"""Nearest neighbours, similar records, and which queries a record votes for."""
+"""Which records are near: nearest neighbours (`euclidean`), kernels (`kernels`, `records`, `hashing`), votes (`reverse`).
+
+`rounding` bounds the rounding errors in all of them.
+"""
 
 from mechanisms.neighbours.euclidean import Neighbours
 

@@ -1,4 +1,4 @@
-"""Classifiers trained on public points and released labels, at no further privacy cost."""
+"""Students: classifiers trained on public points and released labels, which costs no further privacy."""
 
 from mechanisms.students.network import NetworkStudent, Student
 
