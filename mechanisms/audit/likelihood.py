@@ -20,6 +20,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 
 import accountant as ac
 from mechanisms.arrays import Floats
+from mechanisms.noise.source import additive_noise
 from mechanisms.validation import check_count, check_rate, shorten
 
 __all__ = ["View", "individual_score", "label_log_ratios", "label_score", "number_score", "sampled_view"]
@@ -244,13 +245,9 @@ class _Noise:
 
 
 def _noise(event: ac.Event) -> _Noise:
-    noise = event.additive_noise
-    if noise is None:
-        raise ac.ParameterError(
-            f"event = {shorten(event)}; accepted: Gaussian, GNMax, NoisyScreening, DiscreteGaussian, Laplace, LNMax, "
-            "DiscreteLaplace, sampled or not"
-        )
-    return _Noise(noise.distribution == "gaussian", noise.scale)
+    """The noise of an event, sampled or not."""
+    noise = additive_noise(event)
+    return _Noise(noise.gaussian, noise.scale)
 
 
 def _win_chances(noise: _Noise, values: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Which records are near: nearest neighbours (`euclidean`), kernels (`kernels`, `records`, `hashing`), votes (`reverse`).
+"""Which records are near: nearest neighbours (`euclidean`), kernels (`kernels`, `records`, `hashing`), `reverse` votes.
 
 `rounding` bounds the rounding errors in all of them.
 """

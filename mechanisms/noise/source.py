@@ -18,16 +18,16 @@ from __future__ import annotations
 import math
 import secrets
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import ndtri
 
 import accountant as ac
 from mechanisms.arrays import Floats, Words
-from mechanisms.validation import require
+from mechanisms.validation import require, shorten
 
-__all__ = ["Randomness", "Seeded", "System", "as_randomness", "noise_of"]
+__all__ = ["Randomness", "Seeded", "System", "additive_noise", "as_randomness", "noise_of"]
 
 FINENESS = 41
 """Binary digits of exact noise below its scale, which set the spacing of the lattice."""
@@ -227,6 +227,33 @@ def as_randomness(rng: object) -> Randomness:
     raise ac.ParameterError(f"rng = {rng!r}; accepted: a Generator, a seed >= 0, or None for system entropy")
 
 
+class AdditiveNoise(NamedTuple):
+    """Gaussian or else Laplace noise, its scale, and whether it is on the integers."""
+
+    gaussian: bool
+    scale: float
+    discrete: bool
+
+
+def additive_noise(event: ac.Event) -> AdditiveNoise:
+    """The noise that an event prices, sampled or not.
+
+    Raises
+    ------
+    accountant.ParameterError
+        The event has no additive noise.
+    """
+    inner: Any = event.unsampled
+    if isinstance(inner, ac.Gaussian | ac.GNMax | ac.NoisyScreening | ac.DiscreteGaussian):
+        return AdditiveNoise(True, inner.sigma, isinstance(inner, ac.DiscreteGaussian))
+    if isinstance(inner, ac.Laplace | ac.LNMax | ac.DiscreteLaplace):
+        return AdditiveNoise(False, inner.scale, isinstance(inner, ac.DiscreteLaplace))
+    raise ac.ParameterError(
+        f"event = {shorten(event)} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, LNMax, "
+        "DiscreteGaussian, DiscreteLaplace, sampled or not"
+    )
+
+
 def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0) -> Floats:
     """Draw the noise that an event prices, so that draw and price come from one object.
 
@@ -240,15 +267,7 @@ def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0)
     accountant.ParameterError
         The event has no additive noise.
     """
-    noise = event.additive_noise
-    if noise is None:
-        raise ac.ParameterError(
-            f"{event!r} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, LNMax, "
-            "DiscreteGaussian, DiscreteLaplace"
-        )
-    gaussian = noise.distribution == "gaussian"
-    if noise.discrete:
-        draw_whole = source.discrete_gaussian if gaussian else source.discrete_laplace
-        return draw_whole(noise.scale, size)
-    draw = source.gaussian if gaussian else source.laplace
-    return draw(noise.scale, size, grain)
+    gaussian, scale, discrete = additive_noise(event)
+    if discrete:
+        return source.discrete_gaussian(scale, size) if gaussian else source.discrete_laplace(scale, size)
+    return source.gaussian(scale, size, grain) if gaussian else source.laplace(scale, size, grain)
