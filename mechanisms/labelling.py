@@ -146,7 +146,7 @@ class Labeller(Parameters, Exclusive, ABC):
         """Number of queries that were asked under the plan of the last `fit`."""
         return self._promises.asked if hasattr(self, "_promises") else 0
 
-    def make_twin(self) -> Self:
+    def unused(self) -> Self:
         """Another object with the same parameters, which has released nothing."""
         twin = object.__new__(type(self))
         own = {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
@@ -157,7 +157,7 @@ class Labeller(Parameters, Exclusive, ABC):
     def _lend(self) -> Iterator[Self]:
         """Lend a twin whose releases count as this object's; this object cannot be used meanwhile."""
         with self._turn("label_in_rounds"):
-            twin = self.make_twin()
+            twin = self.unused()
             self._start_ledger()
             twin.spent_, twin._promises = self.spent_, self._promises
             try:

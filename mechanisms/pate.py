@@ -61,7 +61,7 @@ class _Pate(Labeller):
             An array or a parameter is not as described.
         """
         # a twin, whose parameters no other thread changes
-        records, now = check_features(X), self.make_twin()
+        records, now = check_features(X), self.unused()
         teachers = check_count("n_teachers", now.n_teachers, 1)
         labels, classes = check_labels(y, len(records), now.n_classes)
         if teachers > len(records):

@@ -181,7 +181,7 @@ class PrivateKNN(Labeller):
             An array or a parameter is not as described.
         """
         # a twin, whose parameters no other thread changes
-        records, now = check_features(X), self.make_twin()
+        records, now = check_features(X), self.unused()
         k = check_count("n_neighbors", now.n_neighbors, 1)
         if k > len(records):
             raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")
