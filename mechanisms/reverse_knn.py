@@ -196,7 +196,7 @@ class ReverseKNN(Exclusive, Parameters):
         holders = check_holders(clients, len(records))
         source = as_randomness(self.rng)
         release = self.planned(len(records), classes, labels.shape[1])
-        loop = self.round_loop(release)
+        loop = self.course(release)
         # fails if the events cannot be composed: then nothing is released
         getattr(self, "spent_", ac.Composition()) + release.event
         federation = Federation(release, records, np.asarray(y), holders, source)
@@ -242,7 +242,7 @@ class ReverseKNN(Exclusive, Parameters):
             self.spent_ = getattr(self, "spent_", ac.Composition()) + release.event
             charged.add((run, number))
 
-    def round_loop(self, release: RoundRelease) -> RoundLoop:
+    def course(self, release: RoundRelease) -> RoundLoop:
         """The loop over the rounds of a run with this release; later changes of parameters do not reach it.
 
         Raises

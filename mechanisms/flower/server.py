@@ -135,7 +135,7 @@ def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[
     # raises before anything is sent if the run has no price
     release.guarantee(options.delta)
     rounds = FlowerRounds(grid, Server(release.model, release.event, as_randomness(knn.rng)), options)
-    labelling = knn.round_loop(release).run(points, lambda _, setup: rounds.run(setup))
+    labelling = knn.course(release).run(points, lambda _, setup: rounds.run(setup))
     bytes_per_client = rounds.sent / sum(rounds.answers) * release.rounds
     labelling = replace(
         labelling,
