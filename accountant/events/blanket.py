@@ -1,31 +1,32 @@
 """How much shuffling hides one user's local report among those of n - 1 others: a dominating pair.
 
-Let R be an epsilon0-DP local randomizer that all n users run, p = e^epsilon0, and P0, P1 the laws of the report of the
-one user whose input changes. Let g be a measure with g <= R(x) for every input x, of total mass below 1. Every other
-user draws from g with that mass and else from the rest of its own law; who drew what, and what the rest gave, can be
-told the observer, which only helps it. What is left is a multiset of z ~ g that hides the one report, and
-(Balle, Bell, Gascon & Nissim 2019, Lemma 5.3)
+Let R be an epsilon0-DP local randomizer that all n users run, p = e^epsilon0, and P0, P1 the distributions of the
+report of the one user whose input changes. Let g be a measure with g <= R(x) for every input x, of total mass below 1.
+Every other user draws from g with that mass and else from the rest of its own distribution; who drew what, and what the
+rest gave, can be told the observer, which only helps it. What is left is a multiset of z ~ g that hides the one report,
+and (Balle, Bell, Gascon & Nissim 2019, Lemma 5.3)
 
     H(u) <= 1/n E (Y_1 + ... + Y_n)_+,   Y iid: (P0 - u P1)/g at z with probability g(z), else 0.
 
-The right side grows if Y is replaced by a law above it in convex order. `Blanket` is such a law with three values
-besides 0, hence the pair: the user reports (+, -, 0) with probabilities (p alpha, alpha, w) or (alpha, p alpha, w), the
-others with (r, r, s) and else something known. H(u) is decreasing in what the others have in g.
+The right side grows if Y is replaced by a distribution above it in convex order. `Blanket` is such a one, with three
+values besides 0, hence the pair: the user reports (+, -, 0) with probabilities (p alpha, alpha, w) or
+(alpha, p alpha, w), the others with (r, r, s) and else something known. H(u) is decreasing in what the others have in
+g.
 
 * Any epsilon0-DP randomizer. g = max(P0, P1)/p. For convex phi with phi(0) = 0 the function
   F(x, y) = max(x, y)/p phi(p (x - u y)/max(x, y)) is homogeneous and convex on each side of x = y, so it lies below its
   chords between the rays (p, 1), (1, 1), (1, p); and F(1, 1) <= (F(p, 1) + F(1, p))/(p + 1) for 1 <= u <= p, which
   needs checking for phi = (k - y)_+, k <= 0, only, where both sides are piecewise linear in k. Hence Y is below the
-  law with alpha = r = beta/(p-1), w = 1 - alpha (p+1), s = w/p for any beta at least the total variation of P0 and P1,
-  in particular (beta = (p-1)/(p+1)) the one with alpha = r = 1/(p+1), w = 0.
-* Collision. g = 1/Omega on all l buckets. An input that hits m < c buckets has the mean law of those that hit c - m
-  more, at random: by Jensen m = c is the worst. With o buckets hit by both inputs against o - 1, one value p - u and
-  one 1 - pu take the place of p (1 - u) and 1 - u, whose sum is the same and which lie between: o = max(0, 2c - l) is
-  the worst. So alpha = r = min(c, l-c)/Omega; s = |l - 2c|/Omega with w = s if l >= 2c, else w = p s.
+  distribution with alpha = r = beta/(p-1), w = 1 - alpha (p+1), s = w/p, for any beta at least the total variation of
+  P0 and P1, in particular (beta = (p-1)/(p+1)) the one with alpha = r = 1/(p+1), w = 0.
+* Collision. g = 1/Omega on all l buckets. An input that hits m < c buckets has the mean distribution of those that hit
+  c - m more, at random: by Jensen m = c is the worst. With o buckets hit by both inputs against o - 1, one value p - u
+  and one 1 - pu take the place of p (1 - u) and 1 - u, whose sum is the same and which lie between: o = max(0, 2c - l)
+  is the worst. So alpha = r = min(c, l-c)/Omega; s = |l - 2c|/Omega with w = s if l >= 2c, else w = p s.
 
 These are the parameters of the variation-ratio reduction (Wang et al. 2023). That paper lets a user who reports 0 hide
-among all who are not + or -, whatever their own laws; the steps above do not give that, and for two users and 4-ary
-randomized response with p = 10 it is below the exact delta. As n grows the two agree.
+among all who are not + or -, whatever their own distributions; the steps above do not give that, and for two users and
+4-ary randomized response with p = 10 it is below the exact delta. As n grows the two agree.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from accountant.events.answers import AdditiveNoise, ClosedForm, Summand
 from accountant.events.event import BatchedEvent
 from accountant.events.gaussian import gaussian_log_profile
 from accountant.events.parameters import NoiseScale, Range
-from accountant.events.randomized_response import finite_law_curve
+from accountant.events.randomized_response import finite_curve
 from accountant.events.registry import register
 from accountant.events.subsampling import generic_subsampled_curve
 from accountant.numerics.kernel import FloatArray, Kernel
@@ -133,7 +133,7 @@ class DiscreteGaussian(BatchedEvent):
             log_q = -((n + total) ** 2) / (2 * variance) - log_theta(math.sqrt(variance))
             ratio = log_mixture_ratio(rate, (n + total / 2) * (self.sensitivity / self.sigma**2))
             found = np.empty(1)
-            finite_law_curve(orders[i : i + 1], log_q, ratio, found)
+            finite_curve(orders[i : i + 1], log_q, ratio, found)
             curve[i] = min(curve[i], found[0])
         return curve
 
@@ -198,7 +198,7 @@ def _sums_alike(sigma: float, m: int) -> bool:
 def discrete_gaussian_log_profile(sigma: float, s: int, m: int, epsilons: FloatArray) -> FloatArray:
     """Log of the profile of m coordinates that each move by s, at epsilons >= 0.
 
-    The loss h (n + m s/2), h = s/sigma^2, depends on the sum n of all noise alone, whose mirror image has the same law.
+    The loss h (n + m s/2), h = s/sigma^2, depends on the sum n of all noise alone, which is symmetric.
     With v = e/h - m s/2 the profile is  sum_{n > v} P(n) (1 - e^{-(n - v) h}).
 
     Raises

@@ -19,7 +19,7 @@ from accountant.events.randomized_response import (
     QUICK_BITS,
     bernoulli_log_profile,
     bernoulli_summand,
-    finite_law_curve,
+    finite_curve,
     sampled_bits_curve,
 )
 from accountant.events.registry import register
@@ -127,7 +127,7 @@ class DiscreteLaplace(BatchedEvent):
         log_p = -i * t - math.log1p(math.exp(-t))
         log_p[1:-1] += math.log(-math.expm1(-t))
         curve = np.empty_like(orders)
-        finite_law_curve(orders, log_p[::-1].copy(), log_mixture_ratio(rate, (s - 2 * i) * t), curve)
+        finite_curve(orders, log_p[::-1].copy(), log_mixture_ratio(rate, (s - 2 * i) * t), curve)
         return np.minimum(curve, own)
 
 

@@ -43,7 +43,7 @@ class GaussianLike(BatchedEvent):
 
     @abstractmethod
     def _mu(self) -> float:
-        """Gaussian-DP parameter: distance of the two laws in standard deviations."""
+        """Gaussian-DP parameter: distance of the two distributions in standard deviations."""
 
     def _row(self, rate: float = 1.0) -> Row:
         mu = self._mu()

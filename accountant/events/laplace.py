@@ -158,7 +158,7 @@ def laplace_log_profile(t: float, m: int, epsilons: FloatArray) -> FloatArray:
     """Log of the profile of m coordinates of shift t at epsilons >= 0.
 
     One coordinate's privacy loss is t - 2 min(X, t), X = 0 or standard exponential with equal chance: under
-    the first law its half-deficit has measure e^-w (delta_0 + U[0,t] + delta_t)(dw)/2. So with
+    the first distribution its half-deficit has measure e^-w (delta_0 + U[0,t] + delta_t)(dw)/2. So with
     nu the m-fold convolution of delta_0 + U[0,t] + delta_t and w* = (m t - e)/2,
 
         H_e = 2^-m Int_{w < w*} e^-w (1 - e^{-2 (w* - w)}) nu(dw),
@@ -218,7 +218,7 @@ class _Table(NamedTuple):
 @lru_cache(maxsize=32)
 def _table(m: int, t: float) -> _Table:
     density = _density(m, t)
-    # the mass in a long cell is at most that of a gamma law of shape m
+    # the mass in a long cell is at most that of a gamma distribution of shape m
     reach = min(t, m + 12 * math.sqrt(m) + 45.0)
     unit, weights = gauss_legendre(14 + m // 2 + math.ceil(0.6 * reach))
     places = np.arange(m + 1) * t

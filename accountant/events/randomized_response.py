@@ -40,7 +40,7 @@ PAGE_BITS, PAGE_EPSILON = 32, 500.0
 
 
 class _BernoulliLike(BatchedEvent):
-    """Events whose dominating pair is a product of m laws (e^eps, 1)/(1+e^eps) against their mirror images."""
+    """Events whose dominating pair is m bits, true with odds e^eps, against m false ones."""
 
     epsilon: float
 
@@ -86,7 +86,7 @@ class _BernoulliLike(BatchedEvent):
 class RandomizedResponse(_BernoulliLike):
     """Randomized response: every bit is told truly with probability ``exp(epsilon)/(1 + exp(epsilon))``.
 
-    Rényi curve: `bits` times the divergence of that Bernoulli law from its complement (Mironov 2017,
+    Rényi curve: `bits` times the divergence of that Bernoulli distribution from its complement (Mironov 2017,
     Prop. 5); pure DP at ``bits * epsilon``; profile: the binomial sum over the bits that were flipped.
 
     Parameters
@@ -228,12 +228,12 @@ def sampled_bits_curve(epsilon: float, bits: int, rate: float, orders: FloatArra
     log_q = _log_masses(epsilon, bits, bits - k)
     ratio = log_mixture_ratio(rate, (2 * k - bits) * epsilon)
     curve = np.empty_like(orders)
-    finite_law_curve(orders, log_q, ratio, curve)
+    finite_curve(orders, log_q, ratio, curve)
     return curve
 
 
 @Kernel
-def finite_law_curve(orders: FloatArray, log_q: FloatArray, ratio: FloatArray, curve: FloatArray) -> None:
+def finite_curve(orders: FloatArray, log_q: FloatArray, ratio: FloatArray, curve: FloatArray) -> None:
     """Fill `curve` with the larger of D_a(P||Q) and D_a(Q||P) at finite orders, from log Q and log P/Q."""
     for i in range(orders.size):
         b = orders[i] - 1.0

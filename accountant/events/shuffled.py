@@ -16,7 +16,7 @@ from accountant.events.blanket import FLOORS, NO_GAIN, USERS, Blanket, blanket, 
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
-from accountant.events.randomized_response import finite_law_curve
+from accountant.events.randomized_response import finite_curve
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 
@@ -74,9 +74,9 @@ class Shuffled(Event):
         losses, log_masses = grid_pair(self.local, self.n)
         curve = np.full_like(orders, losses[-1])
         finite = np.isfinite(orders)
-        law = np.empty(int(finite.sum()))
-        finite_law_curve(orders[finite], log_masses, losses, law)
-        curve[finite] = np.minimum(law, losses[-1])
+        found = np.empty(int(finite.sum()))
+        finite_curve(orders[finite], log_masses, losses, found)
+        curve[finite] = np.minimum(found, losses[-1])
         return curve
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -136,7 +136,7 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
 def grid(pair: Blanket, users: int) -> FloatArray:
     """Epsilons from 0 to the pair's end: fine where most of the loss is, ever coarser beyond."""
     end = pair.epsilon
-    # total variation of two unit normal laws at a small distance is 0.4 times the distance
+    # total variation of two unit normal distributions at a small distance is 0.4 times the distance
     step = min(2.5 * math.exp(log_shuffled_delta(pair, users, 0.0)), end / 8) / STEPS
     points = [step * i for i in range(min(8 * STEPS, int(end / step)))]
     while points[-1] + step < end:

@@ -12,7 +12,7 @@ and of t + 1 the same with a - 1. So ``log P_t/P_(t+1)`` depends on less than (U
 
 * V < a: it is -1/b; probability p/(1+p) of t, 1/(1+p) of t + 1.
 * V >= a, or Z1 <= Z2: there a = W = min(Z1, Z2) + Z3, and min(Z1, Z2) is geometric of ratio p^2 whichever of the two is
-  the larger. With f the law of W, t has probability f(a)/(1+p), t + 1 has p f(a-1)/(1+p). The loss is
+  the larger. With f the distribution of W, t has probability f(a)/(1+p), t + 1 has p f(a-1)/(1+p). The loss is
   ``1/b + log f(a)/f(a-1)``, which at a = 0 is infinite: without a single +1 the count was 0 for certain.
 
 That is randomized response at 1/b that where it tells more also tells W or W + 1. As ``f(a)/f(a-1) = p^2 S(a)/S(a-1)``,
@@ -37,7 +37,7 @@ from accountant.errors import ParameterError, ProfileUnavailable
 from accountant.events.answers import GivenFinite
 from accountant.events.event import Event
 from accountant.events.parameters import Range
-from accountant.events.randomized_response import finite_law_curve
+from accountant.events.randomized_response import finite_curve
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
 
@@ -65,11 +65,12 @@ class ShuffledCounts(Event):
     """Counts in shuffled +1 and -1 messages, with discrete Laplace noise and a flood of cancelling pairs.
 
     A replaced record moves `nonzeros` counts up by 1 and as many others down. Under each count lie the noise and the
-    pairs of all users together, whoever contributes how much (see this module for the law). Two prices are exact:
+    pairs of all users together, whoever contributes how much (see this module for its distribution). Two prices are
+    exact:
 
     * `delta_infinite`, the probability that a loss is infinite. No epsilon takes it away, hence the Rényi curve is
       infinite at every order and only the tight route prices this event (``method="tight"`` or ``"auto"``).
-    * given that no loss is infinite, the pair of laws has finitely many losses but for a tail of W that is
+    * given that no loss is infinite, the pair of distributions has finitely many losses but for a tail of W that is
       counted as infinite; it is below e^-40 times the probability above.
 
     With many pairs the price is that of `DiscreteLaplace` with ``2 * nonzeros`` coordinates, from above.
@@ -100,12 +101,12 @@ class ShuffledCounts(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        last, _ = cut(*self._law())
+        last, _ = cut(*self._sizes())
         if last > ATOMS:
             sizes = f"scale = {self.scale:g}, shape = {self.shape:g}, ratio = {self.ratio:g}"
             raise ParameterError(f"{sizes} spread the messages of a count over {last:.3g} values; accepted: {ATOMS}")
 
-    def _law(self) -> tuple[float, float, float]:
+    def _sizes(self) -> tuple[float, float, float]:
         return self.scale, self.shape, self.ratio
 
     @classmethod
@@ -119,11 +120,11 @@ class ShuffledCounts(Event):
 
     def _log_finite(self) -> float:
         """Log of the probability that the loss of a rising and of a falling count is finite."""
-        pair = one_count(*self._law())
+        pair = one_count(*self._sizes())
         return float(np.log1p(-pair.lost) + np.log1p(-pair.lost_after))
 
     def _given_finite(self) -> GivenFinite:
-        parts = MovedCount(*self._law(), rises=True), MovedCount(*self._law(), rises=False)
+        parts = MovedCount(*self._sizes(), rises=True), MovedCount(*self._sizes(), rises=False)
         return GivenFinite(parts, self.nonzeros, self._log_finite())
 
     def _curve(self, orders: FloatArray) -> FloatArray:
@@ -133,7 +134,7 @@ class ShuffledCounts(Event):
         """A falling count has loss -l where it has Q-mass q, hence sum_l q_l H(e + l), H of the rising count."""
         if self.nonzeros > 1:
             raise ProfileUnavailable(f"ShuffledCounts has a computed profile for nonzeros = 1, not {self.nonzeros}")
-        rising = one_count(*self._law())
+        rising = one_count(*self._sizes())
         if rising.losses.size > PAIRED:
             raise ProfileUnavailable(f"{self!r} has {rising.losses.size} losses; accepted for a profile: {PAIRED}")
         log_lost, both = math.log(-math.expm1(self._log_finite())), np.empty_like(epsilons)
@@ -157,9 +158,9 @@ class MovedCount(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         losses, log_p = spread(self.scale, self.shape, self.ratio)
         curve = np.full_like(orders, float(np.max(np.abs(losses))))
-        finite, law = np.isfinite(orders), np.empty(int(np.isfinite(orders).sum()))
-        finite_law_curve(orders[finite], log_p - losses, losses, law)
-        curve[finite] = np.minimum(law, curve[finite])
+        finite, found = np.isfinite(orders), np.empty(int(np.isfinite(orders).sum()))
+        finite_curve(orders[finite], log_p - losses, losses, found)
+        curve[finite] = np.minimum(found, curve[finite])
         return curve
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -168,14 +169,14 @@ class MovedCount(Event):
         return (forward, backward) if self.rises else (backward, forward)
 
     def _profile_knots(self) -> Sequence[float]:
-        # losses of less probability in either law are as good as continuous
+        # losses of less probability in either distribution are as good as continuous
         pair = self._pair()
         heavy = np.abs(pair.losses[pair.log_p + np.maximum(-pair.losses, 0.0) > math.log(1e-5)])
         return [float(loss) for loss in np.unique(heavy) if loss > 0]
 
 
 class Sticks(NamedTuple):
-    """Hockey-stick divergences of a law on rising losses: log H at each, logs of u |H'| to its left and right.
+    """Hockey-stick divergences of a distribution on rising losses: log H at each, logs of u |H'| to its left and right.
 
     `log_slope` begins to the left of the first loss.
     """
@@ -271,7 +272,7 @@ def paired_sums(
 
 @lru_cache(maxsize=8)
 def one_count(scale: float, shape: float, ratio: float) -> OneCount:
-    """The pair of laws of a count that rises by 1."""
+    """The two distributions of a count that rises by 1."""
     t = 1 / scale
     last, log_tail = cut(scale, shape, ratio)
     losses, log_f = np.empty(last - 1), np.empty(last)
@@ -289,7 +290,7 @@ def one_count(scale: float, shape: float, ratio: float) -> OneCount:
 
 @lru_cache(maxsize=8)
 def given_finite(scale: float, shape: float, ratio: float) -> OneCount:
-    """The same given that the loss is finite, in either law."""
+    """The same given that the loss is finite, in either distribution."""
     pair = one_count(scale, shape, ratio)
     log_p = pair.log_p - log_sum(pair.log_p)
     losses = pair.losses - log_sum(log_p) + log_sum(log_p - pair.losses)
