@@ -15,8 +15,8 @@ import mechanisms as mx
 from accountant.plan import load_plan
 from accountant.report.sources import REFERENCES
 from mechanisms.local_reports.by_name import local_randomizer
-from tests.reference import definitions, integrals
 from tests.bibliography import PAGE, ROOT, TITLE, citations, plain, rendered, works
+from tests.reference import definitions, integrals
 
 TEXT = PAGE.read_text("utf-8")
 FOLDERS = ("accountant", "mechanisms", "tests", "benchmarks", "notebooks")
