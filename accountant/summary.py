@@ -1,38 +1,39 @@
-"""What a price means, in words and shares."""
+"""A price in words: assumptions, and shares of the releases in it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
-from accountant.plan import Plan
+from accountant.plan import RELEASE_KEYS, Plan
 from accountant.renyi.route import renyi_epsilon
 
-__all__ = ["assumptions", "shares", "shares_of"]
+__all__ = ["assumptions", "parameters_in_words", "shares", "shares_of"]
 
 _PROTECTED = {
-    Adjacency.ADD_REMOVE: "whether any one record is in the private data at all (add-remove adjacency)",
-    Adjacency.REPLACE: "what any one record says, though not that it is there (replace adjacency)",
+    Adjacency.ADD_REMOVE: "whether any one record is in the private data (add-remove adjacency)",
+    Adjacency.REPLACE: "the content of any one record, but not its presence (replace adjacency)",
 }
 
 
 def shares(plan: Plan, price: Guarantee) -> list[float]:
-    """Each release's share of what a plan costs, as `shares_of`."""
+    """Each release's share of a plan's cost, as `shares_of`."""
     return shares_of([release.composition for release in plan.releases], price)
 
 
 def shares_of(parts: Sequence[Composition], price: Guarantee) -> list[float]:
-    """Each part's share of the Rényi curve at the order that set the price; they add up to 1 (0 if all is free).
+    """Each part's share of the Rényi curve at the order that set the price; they add up to 1, or to 0 if all is free.
 
-    At an infinite order of an unbounded run (delta asked at an unreachable epsilon) order 2 stands in.
+    Where that curve is infinite, the shares at order 2 are taken.
     """
     order = price.order
-    if order is None and 0 < price.delta < 1:  # the tight route has none
+    if order is None and 0 < price.delta < 1:  # the tight route uses no order
         order = renyi_epsilon(sum(parts, Composition()), price.delta, "improved").order
     order = math.inf if order is None else order
     costs = np.array([float(part.renyi(order)) for part in parts])
@@ -42,8 +43,17 @@ def shares_of(parts: Sequence[Composition], price: Guarantee) -> list[float]:
     return [cost / total if total > 0 else 0.0 for cost in costs.tolist()]
 
 
+def parameters_in_words(line: Mapping[str, Any]) -> str:
+    """The parameters of a release from its line in a plan, such as ``sigma 85, threshold 210``."""
+    parameters = {key: value for key, value in line.items() if key not in RELEASE_KEYS}
+    return ", ".join(
+        f"{key} ({value['event']}: {parameters_in_words(value)})" if isinstance(value, Mapping) else f"{key} {value}"
+        for key, value in parameters.items()
+    )
+
+
 def assumptions(plan: Plan) -> list[str]:
-    """Plain sentences: what is protected, how the data are sampled, and what has to be true for the price to hold."""
+    """Sentences: what is protected, how records are sampled, and what must be true for the price to hold."""
     run = plan.composition
     protected = _PROTECTED[run.adjacency] if run.adjacency else "everything; nothing is released"
     lines = [f"Protects: {protected}."]
@@ -54,17 +64,15 @@ def assumptions(plan: Plan) -> list[str]:
     }
     if sampled:
         rates = ", ".join(f"{name} at rate {rate:g}" for name, rate in sampled.items())
-        lines.append(
-            f"Sampling: {rates}; every record joins each release independently, afresh, and who joined stays secret."
-        )
+        lines.append(f"Sampling: {rates}; every record joins each release independently, and who joined stays secret.")
     unsampled = [release.name for release in plan.releases if release.name not in sampled]
     if unsampled and sampled:
         lines.append(f"Not sampled: {', '.join(unsampled)}.")
-    assumed = ["the noise drawn is the noise stated", "sensitivities hold for every possible neighbour"]
+    assumed = ["the noise has the stated distribution", "sensitivities hold for every possible neighbour"]
     assumed.append("counts are upper limits fixed before the run")
     for release in plan.releases:
         assumed += [f"in {release.name} {caveat}" for caveat in release.event.caveats()]
     lines.append(f"Assumes: {'; '.join(assumed)}.")
     if run.data_dependent:
-        lines.append("Caution: this cost was computed from private votes. It is private itself: do not publish it.")
+        lines.append("Caution: this cost was computed from private votes and is private itself. Do not publish it.")
     return lines

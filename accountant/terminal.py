@@ -1,4 +1,4 @@
-"""What command lines share: a parser with one-line complaints, exit statuses, tables and JSON."""
+"""What the command lines share: a parser with one-line messages, exit statuses, tables and JSON."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ __all__ = [
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line."""
+    """An argument parser whose error messages are one line."""
 
     def error(self, message: str) -> NoReturn:
         raise PlanError(f"{message}; see '{self.prog} --help'")
 
 
 def run_command(name: str, parser: Parser, arguments: Sequence[str] | None) -> int:
-    """Run what the parser chose as `run`; its exit status, or 2 with one line on bad input, 130 if interrupted."""
+    """Parse, and call the chosen command's `run`.
+
+    Returns its exit status; 2 after bad input, with one line on standard error; 130 after an interruption.
+    """
     try:
         options = parser.parse_args(arguments)
         run: Callable[[argparse.Namespace], int] = options.run
@@ -60,7 +63,7 @@ def number(text: str) -> float:
     """A real number, for argparse."""
     try:
         return parse_float(text)
-    except PlanError as error:  # argparse would put words of its own in the place of any ValueError's
+    except PlanError as error:  # argparse replaces the message of a ValueError
         raise argparse.ArgumentTypeError(str(error)) from None
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
@@ -86,7 +89,7 @@ def number_range(option: str, text: str) -> list[float]:
 
 
 def delta_of(plan: Plan, given: float | None) -> float:
-    """The delta that was given, or the plan's own."""
+    """The given delta, or the plan's."""
     chosen = plan.delta if given is None else given
     if chosen is None:
         raise PlanError(f"{plan.name}: delta is missing; accepted: a line such as delta = 1e-5 in the plan, or --delta")
@@ -94,12 +97,12 @@ def delta_of(plan: Plan, given: float | None) -> float:
 
 
 def short(event: Event) -> str:
-    """The event as one would write it, without the default adjacency."""
+    """The event as Python code, without the default adjacency."""
     return repr(event).replace(f", adjacency={Adjacency.ADD_REMOVE!r}", "")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables go; wide enough for them when it is not a terminal."""
+    """The console for tables; at least 110 columns wide if it is not a terminal."""
     from rich.console import Console
 
     found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -112,7 +115,7 @@ def print_json(value: dict[str, Any]) -> None:
     """One JSON object on standard output."""
 
     def plain(item: Any) -> Any:
-        # JSON has no infinity; "inf" is what float() reads back
+        # JSON has no infinity; float() reads "inf"
         if isinstance(item, float) and not math.isfinite(item):
             return str(item)
         if isinstance(item, dict):

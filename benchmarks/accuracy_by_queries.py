@@ -1,15 +1,15 @@
-"""Claim: at equal (epsilon, delta), who answers how many queries how well. Ind-KNN, Private-kNN, Linear NoisySGD.
+"""Claim: accuracy of Ind-KNN, Private-kNN and Linear NoisySGD by number of queries, at equal (epsilon, delta).
 
-On digits (1000 private records, 497 queries, 300 public points) and on a made set of known structure (50 000 private
-records, 10 000 queries, 1000 public points). Public points carry no labels; they give Ind-KNN its threshold, and the
-student something to learn from. Accuracies are of the first so many answers, in percent, mean and deviation over seeds.
-"Planned for all" spreads its budget over all queries; "planned for these" over no more than the column counts. The
-student and Linear NoisySGD answer everything once they are trained.
+On digits (1000 private records, 497 queries, 300 public points) and on synthetic data (50 000 private
+records, 10 000 queries, 1000 public points). Public points have no labels; Ind-KNN chooses its threshold by them, and
+the student is trained on them. Accuracies are of the first answers, as many as the column says, in percent: mean and
+standard deviation over seeds. "Planned for all" spreads the budget over all queries, "planned for these" over as many
+as the column says. The student and Linear NoisySGD answer all queries once they are trained.
 
-On digits every mechanism has its defaults. On the made set all were chosen by `--choose`: from the grids below, on a
-draw of its own with other directions, whose seed is `DEVELOPMENT`, and never on the records and queries of the table;
-by the accuracy over all queries, Private-kNN for every number of queries by itself. What choosing by private records
-would cost is not counted, for any of them: the development draw is none of the private records.
+On digits every mechanism has its defaults. On the synthetic data parameters were chosen by `--choose`: from the grids
+below, by the accuracy over all queries (of Private-kNN for each number of queries separately), on a development draw
+with other directions, whose seed is `DEVELOPMENT`. The records and queries of the table are not in that draw, so the
+choice costs no privacy.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEVELOPMENT = 1000
 
 @dataclass(frozen=True)
 class Task:
-    """One draw of the data. `optimal` are the Bayes rule's answers, where it is known."""
+    """One draw of the data. `optimal`: the answers of the Bayes rule, if it is known."""
 
     private: Dataset
     queries: Dataset
@@ -51,7 +51,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Workload:
-    """What is answered at which guarantee, with which parameters; empty ones are the defaults."""
+    """Queries, guarantee and parameters of a mechanism; parameters that are not given have their defaults."""
 
     draw: Callable[[int], Task]
     epsilon: float
@@ -95,7 +95,7 @@ def made_task(
     return Task(*parts, np.split(optimal, cuts)[1])
 
 
-# --- mechanisms: answers to the first `count` queries, planned for so many ------------------------------
+# --- mechanisms: answers to the first `count` queries, planned for that number --------------------------
 
 
 def individual(
@@ -115,7 +115,7 @@ def private_knn(
     share: float = 1 / CLASSES,
     planned: int | None = None,
 ) -> Answers:
-    """Direct answers, none screened out: a query left unanswered would be a mistake, too. `share` is of a sample."""
+    """Direct answers without screening, as an unanswered query is an error. `share`: neighbours over sample."""
     noise = vote_noise(load.epsilon, load.delta, planned or count, sampling_rate)
     neighbors = max(round(len(task.private) * sampling_rate * share), 1)
     model = mx.PrivateKNN(neighbors, sampling_rate, None, vote_sigma=noise, n_classes=CLASSES, rng=seed)
@@ -125,7 +125,7 @@ def private_knn(
 def student(
     task: Task, load: Workload, count: int, seed: int, *, share: float = 1 / CLASSES, queries: int | None = None
 ) -> Answers:
-    """Private-kNN labels a few public points; the student that they teach answers."""
+    """Answers of a student trained on public points that Private-kNN labelled."""
     neighbors = max(round(len(task.private) * 0.5 * share), 1)
     setting = Setting("private-knn", load.epsilon, load.delta, queries=queries, neighbors=neighbors, seed=seed)
     unlabelled = Dataset(task.public.name, task.public.features, None)
@@ -150,7 +150,7 @@ def noisy_sgd(task: Task, load: Workload, count: int, seed: int, **chosen: Any) 
 
 @cache
 def vote_noise(epsilon: float, delta: float, count: int, rate: float) -> float:
-    """Least noise of Private-kNN's votes; it is the same for every seed."""
+    """Least noise of Private-kNN's votes for the guarantee; independent of the seed."""
     return mx.PrivateKNN.for_budget(epsilon, delta, count, count, sampling_rate=rate, screening_ratio=None).vote_sigma
 
 
@@ -173,7 +173,7 @@ def individual_setting(
 
 @dataclass(frozen=True)
 class Row:
-    """`chosen` names its parameters; `once` answers all queries under one plan, otherwise each column has its own."""
+    """`chosen`: the name of its parameters; `once`: one plan for all queries, otherwise one per column."""
 
     answers: Callable[..., Answers]
     chosen: str
@@ -193,7 +193,7 @@ ROWS = {
 
 
 def measured(row: Row, load: Workload, tasks: dict[int, Task]) -> dict[str, list[float]]:
-    """Accuracy over the first so many queries, for every number of them: one for each seed."""
+    """Accuracies over the first queries, by their number: one per seed."""
     found: dict[str, list[float]] = {str(count): [] for count in load.after}
     for seed, task in tasks.items():
         truth, plans = task.queries.labels, {}
@@ -208,12 +208,12 @@ def measured(row: Row, load: Workload, tasks: dict[int, Task]) -> dict[str, list
 
 
 def at(value: Any, count: int) -> Any:
-    """A parameter chosen for that number of queries, or the nearest."""
+    """The parameter for the nearest number of queries."""
     return value[min(value, key=lambda known: abs(known - count))] if isinstance(value, dict) else value
 
 
 def references(load: Workload, tasks: dict[int, Task]) -> dict[str, dict[str, list[float]]]:
-    """The same without privacy; the number of neighbours is the best of four on the public points."""
+    """Accuracies without privacy; the number of neighbours is the best of four on the public points."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.neighbors import KNeighborsClassifier
 
@@ -237,7 +237,7 @@ def references(load: Workload, tasks: dict[int, Task]) -> dict[str, dict[str, li
 
 
 def retired(load: Workload, tasks: dict[int, Task]) -> dict[str, dict[str, list[float]]]:
-    """Share of records that can pay for no other count, when up to twice as many queries come as were planned for.
+    """Share of records whose budgets cannot pay for another count, for up to twice the planned number of queries.
 
     Both filters under one noise: the Rényi filter's, whose budget is the smaller.
     """
@@ -259,7 +259,7 @@ def retired(load: Workload, tasks: dict[int, Task]) -> dict[str, dict[str, list[
 
 
 def planned_model(setting: PredictionSetting, budget: float) -> mx.IndividualKNN:
-    """The setting's noise on another budget."""
+    """The setting's noise with another budget."""
     names = ("epsilon", "delta", "threshold", "vote_sigma", "conversion", "count_share")
     planned: dict[str, Any] = {name: getattr(setting, name) for name in names}
     model = mx.IndividualKNN.for_budget(n_queries=setting.queries, n_classes=CLASSES, rng=setting.seed, **planned)
@@ -267,7 +267,7 @@ def planned_model(setting: PredictionSetting, budget: float) -> mx.IndividualKNN
     return model
 
 
-# --- parameters, chosen on a draw of its own --------------------------------------------------------------
+# --- choice of parameters on the development draw -------------------------------------------------------
 
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "Ind-KNN": {"selectivity": (0.02, 0.05), "count_share": (3.0, 10.0)},
@@ -277,11 +277,11 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 
 JUDGED_BY = 1000
-"""Queries by which Private-kNN's parameters are judged, whatever number of them its noise is for."""
+"""Number of queries that judge Private-kNN's parameters, for any planned number of queries."""
 
 
 def choices(load: Workload, name: str) -> Iterator[tuple[dict[str, Any], list[float]]]:
-    """Every point of a grid, and the accuracies of its columns."""
+    """The accuracies of all columns at every point of a grid."""
     task = load.draw(DEVELOPMENT)
     truth = task.queries.labels
     assert truth is not None
@@ -310,7 +310,7 @@ CHOSEN: dict[str, dict[str, Any]] = {
     "student": {},
     "Linear NoisySGD": {"sampling_rate": 0.02},
 }
-"""By number of queries where a dict; what is not named is the default."""
+"""A dict is by number of queries; parameters that are not named have their defaults."""
 
 WORKLOADS = {
     "digits": Workload(digits_task, 2.0, 1e-4, (50, 100, 200, 300, 497)),
@@ -374,7 +374,7 @@ def main() -> None:
 
 
 def shrunk(load: Workload, sizes: tuple[int, ...]) -> Workload:
-    """The same on fewer records and queries."""
+    """The same data with fewer records and queries."""
     after = tuple(sorted({min(count, sizes[1]) for count in load.after}))
     return replace(load, draw=partial(made_task, sizes=sizes), after=after)
 

@@ -1,7 +1,7 @@
-"""Figures of the last run beside the accepted ones: what changed by more than a tenth.
+"""Compare the figures of the last run with the accepted ones, and print those that changed by more than a tenth.
 
-`make bench` writes every script's figures to build/bench; this prints them against accepted.json, and `--accept` puts
-them in its place. Ratios to a peer in the same run say most: times drift with the machine.
+`make bench` writes the figures of every script to build/bench; `--accept` replaces those in accepted.json by them.
+Ratios to a peer in the same run are the most reliable: times depend on the machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CHANGE = 0.1
 
 
 def leaves(figures: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """Every number with its place; members of lists by their name, where they have one."""
+    """Every number with its path; members of lists by their name, if they have one."""
     if isinstance(figures, dict):
         for key, value in figures.items():
             yield from leaves(value, f"{path} / {key}" if path else key)
@@ -31,7 +31,7 @@ def leaves(figures: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def changes(accepted: Any, now: Any) -> list[tuple[str, float | None, float | None]]:
-    """(place, accepted, now) where they differ by more than a tenth, or one of them is not there."""
+    """(path, accepted, now) for figures that differ by more than a tenth, or of which one is missing."""
     before, after = dict(leaves(accepted)), dict(leaves(now))
     found = []
     for place in sorted({*before, *after}):

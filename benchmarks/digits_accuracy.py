@@ -1,9 +1,9 @@
-"""Claim: on digits, Private-kNN's student beats GNMAX's by 5 points at the same guarantee, for a record more or less.
+"""Claim: on digits, Private-kNN's student beats GNMAX's by 5 points at the same guarantee (add-remove adjacency).
 
-Reverse k-NN's, at epsilon 1, is within 2 points of the same without noise. Prints all mechanisms.
+Reverse k-NN's student at epsilon 1 is within 2 points of its student without noise. Prints all mechanisms.
 
-Every seed cuts the 1797 images anew into 1000 private, 497 public and 300 test records; all mechanisms see the same
-cut, ask about the same public points, and teach the same kind of student. Settings are the command line's defaults.
+Every seed splits the 1797 images into 1000 private, 497 public and 300 test records. All mechanisms have the same split
+and queries, and train the same kind of student. Settings are the command line's defaults.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DELTA = 1e-4
 
 
 def measured(row: dict[str, Any], epsilon: float, seeds: int) -> dict[str, Any]:
-    """Mean and standard deviation over seeds of the student's accuracy, and how it came about."""
+    """Mean and standard deviation of the student's accuracy over seeds, with the queries and the guarantee."""
     accuracies, nonprivate, noiseless, experiment = [], [], [], None
     for seed in range(seeds):
         parts = private_public_test_split(digits(), SIZES, seed)

@@ -1,9 +1,9 @@
 """Time of an Ind-KNN query, cosine kernel, n = 50 000 records of 768 features by default.
 
-The claim: at most 1.5 ms a query in batches of 100 on two idle cores, 8 ms one at a time, in at most twice the memory
-of the features, counted above the caller's own; durable budgets take at most 30 % longer. Ours stands beside the matrix
-product alone, the published algorithm in plain numpy, and the same with faiss range search where faiss is installed.
-Each runs in a process of its own. Nothing is printed unless ours gives the labels of the published algorithm for the
+Claim: at most 1.5 ms per query in batches of 100 on two idle cores, 8 ms for single queries, with at most twice the
+memory of the features beside the caller's own copy; durable budgets add at most 30 %. Contenders: the matrix product
+alone, the published algorithm in plain numpy, and the same with faiss range search if faiss is installed. Each runs in
+a separate process. Before anything is printed, our labels are compared with those of the published algorithm for the
 same draws.
 """
 
@@ -48,7 +48,7 @@ Near = Callable[[Features], tuple[Integers, NDArray[Any]]]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is asked; `neighbours` is how many records a query selects on average before any retire."""
+    """Sizes of the task; `neighbours`: records that a query selects on average while all have budget."""
 
     records: int = 50_000
     width: int = 768
@@ -65,7 +65,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Data:
-    """Private records with their labels, queries with theirs, and the threshold for so many neighbours."""
+    """Private records and queries with their labels, and the threshold for the number of neighbours."""
 
     X: Features
     y: Integers
@@ -76,7 +76,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Figures:
-    """One contender; memory is the peak of its process, agreement that with the answers of ours, exact."""
+    """Figures of a contender: peak memory of its process, and the share of answers equal to ours."""
 
     contender: str
     queries: int
@@ -93,7 +93,7 @@ class Figures:
 
 
 def make_data(setting: Setting) -> Data:
-    """Ten Gaussian clusters; two members of one have a cosine of about 0.45 at 768 features."""
+    """Ten Gaussian clusters; two members of a cluster have a cosine of about 0.45 at 768 features."""
     rng = np.random.default_rng(0)
     centres = (0.9 * rng.standard_normal((CLASSES, setting.width))).astype(np.float32)
 
@@ -107,7 +107,7 @@ def make_data(setting: Setting) -> Data:
     X, y = draw(setting.records)
     queries, truth = draw(setting.queries)
     some = queries[:64]
-    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))  # norm would make a copy of all features
+    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))  # np.linalg.norm would copy all features
     cosines = (some @ X.T) / lengths / np.linalg.norm(some, axis=1)[:, None]
     threshold = float(np.quantile(cosines, 1 - min(setting.neighbours / setting.records, 0.5)))
     return Data(X, y, queries, truth, max(threshold, 0.0))
@@ -132,7 +132,7 @@ def model(data: Data, setting: Setting, rng: int | None, **parameters: Any) -> m
 def published(
     data: Data, setting: Setting, near: Near, gaussian: Gaussian, queries: Features
 ) -> tuple[Integers, list[float]]:
-    """Zhu et al. 2023, Alg. 3, query by query."""
+    """Zhu et al. 2023, Alg. 3, with the corrections in notebooks/mathematics.md, Errata of the papers; one by one."""
     plan = mx.IndividualKNN.for_budget(setting.epsilon, DELTA, setting.queries, data.threshold, setting.vote_sigma)
     cost = 1 / (2 * plan.count_sigma**2)
     left, labels, counts = np.full(len(data.X), plan.budget), [], []
@@ -184,7 +184,7 @@ CONTENDERS = [PRODUCT, EXACT, DURABLE, SINGLE, HASHED, HASHED_SINGLE, PEER, *([F
 
 
 def made(contender: str, data: Data, setting: Setting, place: Path) -> tuple[Answers, list[float]]:
-    """What answers queries, from new budgets, and the list that it will put the numbers of neighbours in.
+    """A function that answers queries with new budgets, and the list to which it appends numbers of neighbours.
 
     Durable budgets are in a file in `place`.
     """
@@ -223,7 +223,7 @@ def made(contender: str, data: Data, setting: Setting, place: Path) -> tuple[Ans
 
 
 def check(seed: int = 0) -> None:
-    """Ours gives the labels of the published algorithm for the same draws.
+    """Compare our labels with those of the published algorithm for the same draws.
 
     Raises
     ------
@@ -240,12 +240,12 @@ def check(seed: int = 0) -> None:
 
 
 def peak() -> float:
-    """Most memory that this process has held, in bytes."""
+    """Peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def measure(contender: str, setting: Setting) -> Figures:
-    """The median run of several; what is compiled or loaded late is there before the first."""
+    """The median of several runs, after a first one that compiles and imports."""
     check()
     as_randomness(None).gaussian(1.0, 1, 1.0)
     imports, data = peak(), make_data(setting)
@@ -278,7 +278,7 @@ def measure(contender: str, setting: Setting) -> Figures:
 
 
 def report(setting: Setting, load: float) -> dict[str, Any]:
-    """Every contender in a fresh process; what is printed and written."""
+    """Run every contender in a fresh process; the figures as they are printed and written to JSON."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         results = [pool.submit(measure, name, setting).result() for name in CONTENDERS]
     exact = next(np.array(figures.labels) for figures in results if figures.contender == EXACT)

@@ -1,7 +1,7 @@
 """One price by every accountant that can compute it; used by the benchmarks of time.
 
 A run is a list of (event, noise, sampling rate, count): event "gaussian" or "laplace", noise its sigma or scale for
-sensitivity 1. Every function returns epsilon at DELTA, by the default settings of what it calls unless it says so.
+sensitivity 1. Every function returns epsilon at DELTA, by the accountant's default settings unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DELTA = 1e-5
 
 
 class NotThere(Exception):
-    """The peer has no such event."""
+    """The accountant is not installed, or has no such event."""
 
 
 # --- ours ----------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def autodp_renyi(run: Run) -> float:
 
 
 def opacus_analysis() -> ModuleType:
-    """Opacus' Rényi analysis from its file, without the rest of it, which needs PyTorch."""
+    """Opacus' Rényi analysis, loaded from its file: the package itself needs PyTorch."""
     name = "opacus_rdp"
     if name not in sys.modules:
         try:
@@ -108,7 +108,7 @@ def opacus_analysis() -> ModuleType:
 
 
 OPACUS_ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
-"""Those that Opacus' accountant uses by default."""
+"""The default orders of Opacus' accountant."""
 
 
 def opacus_renyi(run: Run) -> float:
@@ -146,5 +146,5 @@ TIGHT: dict[str, Price] = {"ours, tight": ours_tight, "dp-accounting, PLD": dp_a
 
 
 def quiet() -> None:
-    """Peers warn about what they do."""
+    """Ignore warnings, of which the peers print many."""
     warnings.simplefilter("ignore")

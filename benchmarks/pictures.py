@@ -1,4 +1,4 @@
-"""Draws the pictures of README and of the documentation into notebooks/pictures, each by `accountant plot`."""
+"""Draws the pictures of the README and of the documentation into notebooks/pictures, by `accountant plot`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PLOTS: dict[str, tuple[str, ...]] = {
     "shares": ("private-knn-cifar10", "--kind", "shares"),
     "trade-off": ("dp-sgd", "--kind", "trade-off"),
 }
-"""What follows `accountant plot`, by the name of the picture."""
+"""Arguments of `accountant plot`, by the name of the picture."""
 
 
 def draw(name: str, folder: Path = FOLDER) -> Path:
-    """Draw one, as anybody could from the command line."""
+    """Draw a picture by the command line."""
     target = folder / f"{name}.svg"
     subprocess.run([sys.executable, "-m", "accountant", "plot", *PLOTS[name], "-o", str(target)], check=True)
     return target

@@ -1,8 +1,8 @@
-"""Claim: a price in a fraction of the time of the fastest peer on the same route, and never a looser one.
+"""Claim: a price takes a fraction of the time of the fastest peer on the same route, and is never looser.
 
-Every cell is a fresh process: the import and the first call together are its cold time (what has ever been compiled is
-on disk), the fastest of several more calls, each with slightly other noise, its warm one. Ratios are the fastest peer's
-warm time on the same route over ours.
+Every measurement is a fresh process. Its cold time is the import and the first call, with compiled kernels on disk; its
+warm time is the fastest of several more calls, each with slightly different noise. Ratios are the warm time of the
+fastest peer on the same route over ours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from peers import RENYI, TIGHT, NotThere, Run, quiet  # beside this file
 
 ROOT = Path(__file__).parent.parent
 PATIENCE = 10.0
-"""Seconds after which no more calls are made."""
+"""Seconds after which the calls end."""
 
 TASKS: dict[str, tuple[str, Run]] = {
     "a": ("sampled Gaussian 1, 0.01, x 10^4", [("gaussian", 1.0, 0.01, 10_000)]),
@@ -37,11 +37,11 @@ TASKS: dict[str, tuple[str, Run]] = {
 }
 
 SLOW = {("f", "dp-accounting, PLD"), ("f", "prv-accountant"), ("f", "ours, tight")}
-"""Minutes each: only with --slow."""
+"""Take minutes each: only with --slow."""
 
 
 def cell(task: str, contender: str, repeats: int) -> dict[str, Any]:
-    """What one process measures of itself."""
+    """Epsilon and times of one accountant, measured in this process."""
     quiet()
     run = TASKS[task][1]
     price = {**RENYI, **TIGHT}[contender]
@@ -65,7 +65,7 @@ def in_fresh_process(task: str, contender: str, repeats: int, **environment: str
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if result.returncode:
-        return {"failure": (result.stderr.strip().splitlines() or ["it died"])[-1][:100]}
+        return {"failure": (result.stderr.strip().splitlines() or ["the process died"])[-1][:100]}
     found: dict[str, Any] = json.loads(result.stdout)
     return found
 
@@ -75,7 +75,7 @@ def measured(tasks: list[str], repeats: int, slow: bool) -> dict[str, Any]:
         if "ours" in name:
             for task in tasks:
                 if (task, name) not in SLOW:
-                    in_fresh_process(task, name, 1)  # so that all is compiled
+                    in_fresh_process(task, name, 1)  # compiles kernels
     figures: dict[str, Any] = {"tasks": {}}
     for task in tasks:
         rows = {
@@ -120,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--slow", action="store_true", help="also what takes a peer minutes")
+    parser.add_argument("--slow", action="store_true", help="also the cases that take a peer minutes")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--cell", nargs=2, metavar=("TASK", "ACCOUNTANT"), help=argparse.SUPPRESS)
     options = parser.parse_args()

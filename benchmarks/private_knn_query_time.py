@@ -1,9 +1,9 @@
-"""Claim: a Private-kNN query at n = 50 000, d = 768, k = 300 and rate 0.15 takes at most 2 ms on two idle cores, both
-steps with their fresh samples included, in at most 600 MB above the features.
+"""Claim: a Private-kNN query at n = 50 000, d = 768, k = 300 and rate 0.15 takes at most 2 ms on two idle cores.
 
-Ours stands beside scikit-learn's brute force, fitted on each sample, and the published algorithm in plain numpy. Each
-runs in a process of its own, so that peaks of memory do not mix. Nothing is printed unless ours gives the labels of
-the published algorithm for the same draws.
+The time includes both steps with their fresh samples; memory is at most 600 MB beside the features. Contenders:
+scikit-learn's brute force, fitted on each sample, and the published algorithm in plain numpy. Each runs in a separate
+process, which gives it a memory peak of its own. Before anything is printed, our labels are compared with those of the
+published algorithm for the same draws.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Search = Callable[[Features, NDArray[np.float32], int], Integers]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is labelled. The noise is that of Zhu et al. 2020, section 4.1, for k = 300, and in proportion else."""
+    """Sizes of the task. The noise is that of Zhu et al. 2020, section 4.1, for k = 300, in proportion for other k."""
 
     records: int = 50_000
     width: int = 768
@@ -64,13 +64,13 @@ class Setting:
         return self.neighbours / 12
 
     def threshold(self, workload: str) -> float:
-        """Votes needed to pass; so few that any noise will do where every query is to pass."""
+        """Votes needed to pass; far below 0 for the workload in which every query passes."""
         return 0.6 * self.neighbours if workload == SCREENED else -100 * self.screening_sigma
 
 
 @dataclass(frozen=True)
 class Data:
-    """Private records with their labels, and queries with theirs, which only the accuracy is read from."""
+    """Private records with labels, and queries with labels, which serve for the accuracy only."""
 
     X: Features
     y: Integers
@@ -80,7 +80,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Figures:
-    """One contender on one workload; memory is the peak of its process so far."""
+    """Figures of a contender on a workload, with the peak memory of its process so far."""
 
     workload: str
     contender: str
@@ -98,7 +98,7 @@ class Figures:
 
 
 def make_data(setting: Setting) -> Data:
-    """Gaussian clusters, one a class, near enough to each other that about 3 of 4 queries pass the screening.
+    """Gaussian clusters, one per class, so near to each other that about 3 of 4 queries pass the screening.
 
     A squared distance from a query varies by sqrt(6 d); centres lie about two of those apart.
     """
@@ -109,7 +109,7 @@ def make_data(setting: Setting) -> Data:
     def draw(n: int) -> tuple[Features, Integers]:
         labels = rng.integers(0, CLASSES, n)
         features = rng.standard_normal((n, setting.width), dtype=np.float32)
-        for start in range(0, n, 1024):  # in blocks, so that the features are never held twice
+        for start in range(0, n, 1024):  # in blocks, to avoid a second copy of the features
             features[start : start + 1024] += centres[labels[start : start + 1024]]
         return features, labels
 
@@ -124,7 +124,7 @@ def make_data(setting: Setting) -> Data:
 
 
 class Draws(Protocol):
-    """Where the published algorithm takes its randomness from."""
+    """Source of randomness of the published algorithm."""
 
     def sample(self, n: int, rate: float) -> Integers: ...
 
@@ -132,7 +132,7 @@ class Draws(Protocol):
 
 
 class OwnDraws:
-    """As one writes it in numpy."""
+    """Draws by numpy's generator."""
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(1)
@@ -160,7 +160,7 @@ class OurDraws:
 def published(
     data: Data, queries: Features, setting: Setting, threshold: float, search: Search, draws: Draws
 ) -> Integers:
-    """Zhu et al. 2020, section 3, query by query, with a fresh sample for either step; -1 where not answered."""
+    """Zhu et al. 2020, section 3, one query at a time, with a fresh sample for each step; -1: not answered."""
 
     def votes(query: Features) -> Integers:
         sample = draws.sample(len(data.X), setting.rate)
@@ -180,7 +180,7 @@ def by_numpy(records: Features, query: Features, k: int) -> Integers:
 
 
 def by_sklearn(records: Features, query: Features, k: int) -> Integers:
-    from sklearn.neighbors import NearestNeighbors  # slow to import, and only this contender needs it
+    from sklearn.neighbors import NearestNeighbors  # slow to import, and only needed here
 
     found = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(records)
     nearest: Integers = found.kneighbors(query[None], return_distance=False)[0]
@@ -188,7 +188,7 @@ def by_sklearn(records: Features, query: Features, k: int) -> Integers:
 
 
 def by_sklearn_on_one_thread(records: Features, query: Features, k: int) -> Integers:
-    """Its threads wait for each other, which on a shared machine takes longer than the search."""
+    """One thread: on a busy machine its threads wait for each other longer than the search takes."""
     limit_openmp()
     return by_sklearn(records, query, k)
 
@@ -202,7 +202,7 @@ def limit_openmp() -> None:
 
 
 def by_definition(records: Features, query: Features, k: int) -> Integers:
-    """In double precision, ties to the lower index."""
+    """In double precision; ties go to the lower index."""
     differences = records.astype(float) - query.astype(float)
     return np.argsort([np.dot(row, row) for row in differences], kind="stable")[:k]
 
@@ -232,14 +232,14 @@ def fitted(data: Data, setting: Setting, threshold: float, rng: int | None) -> m
 
 
 def check(contender: str, seed: int = 0) -> None:
-    """Ours gives the labels of the published algorithm for the same draws; a peer, all but a few of them.
+    """Compare labels with those of the published algorithm for the same draws: ours all, a peer's nearly all.
 
     Raises
     ------
     RuntimeError
         The contender does something else.
     """
-    for copies in (1, 40) if contender == OURS else (1,):  # no peer says where ties go
+    for copies in (1, 40) if contender == OURS else (1,):  # peers do not document ties
         setting = Setting(2000, 32, 30, queries=20, copies=copies)
         data, threshold = make_data(setting), setting.threshold(SCREENED)
         expected = published(data, data.queries, setting, threshold, by_definition, OurDraws(seed))
@@ -253,14 +253,14 @@ def check(contender: str, seed: int = 0) -> None:
 
 
 def peak() -> float:
-    """Most memory that this process has held, in bytes."""
+    """Peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def measure(contender: str, setting: Setting) -> list[Figures]:
-    """Both workloads, the cheaper first; the median run of several. Ours draws from the system's entropy."""
+    """The median of several runs of both workloads, the cheaper first. Ours draws from the system's entropy."""
     check(contender)
-    as_randomness(None)  # like the check, it loads what is loaded late, which is then no part of the peak
+    as_randomness(None)  # imports now what is imported on demand, so that it is not part of the peak
     imports = peak()
     data = make_data(setting)
     queries = data.queries if contender == OURS else data.queries[: setting.peer_queries]
@@ -298,7 +298,7 @@ def measure(contender: str, setting: Setting) -> list[Figures]:
 
 
 def run(setting: Setting) -> list[Figures]:
-    """Every contender in a fresh process; this one stays small, for a child's peak starts at its parent's."""
+    """Run every contender in a fresh process; this one stays small, as a child's peak starts at its parent's."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         measured = [pool.submit(measure, name, setting).result() for name in (OURS, *PEERS)]
     return [figures for workload in zip(*measured, strict=True) for figures in workload]
@@ -308,7 +308,7 @@ def run(setting: Setting) -> list[Figures]:
 
 
 def report(setting: Setting, results: list[Figures], load: float) -> dict[str, Any]:
-    """What is printed and written."""
+    """The figures as they are printed and written to JSON."""
     ours = {figures.workload: figures.ms_per_query for figures in results if figures.contender == OURS}
     return {
         "setting": asdict(setting),

@@ -1,9 +1,9 @@
 """Claim: reverse k-NN labels by 600 000 records and 500 queries at d = 216 in 20 s on two cores, in at most 2 GB.
 
-Every model runs in a process of its own, so that peaks of memory do not mix: setup, clients, shuffler and server,
-with noise from the system's entropy, from the first query to the last label. The counts of the clients must first be
-those of the definition, in double precision, for a choice of records. The central model is what the claim is about; the
-others are printed beside it, with the bytes that a client sends.
+Every model runs in a separate process, which gives it a memory peak of its own: set-up, clients, shuffler and server,
+with noise from the system's entropy, from the first query to the last label. First the votes of some records are
+compared with the definition in double precision. The claim is about the central model; the others are printed for
+comparison, with the bytes that a client sends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What is labelled, and by whom."""
+    """Sizes of the task."""
 
     records: int = 600_000
     width: int = 216
@@ -55,7 +55,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Figures:
-    """One model; memory is the peak of its process."""
+    """Figures of a model, with the peak memory of its process."""
 
     model: str
     epsilon: float
@@ -72,14 +72,14 @@ class Figures:
 def make_data(
     setting: Setting,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-    """Gaussian clusters, several a class; private records with labels, public ones with theirs for the accuracy."""
+    """Gaussian clusters, several per class; private and public records with labels, the latter for the accuracy."""
     rng = np.random.default_rng(0)
     centres = (1.2 * rng.standard_normal((10 * CLASSES, setting.width))).astype(np.float32)
 
     def draw(n: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         clusters = rng.integers(0, len(centres), n)
         features = rng.standard_normal((n, setting.width), dtype=np.float32)
-        for start in range(0, n, 1024):  # in blocks, so that the features are never held twice
+        for start in range(0, n, 1024):  # in blocks, to avoid a second copy of the features
             features[start : start + 1024] += centres[clusters[start : start + 1024]]
         return features, clusters % CLASSES
 
@@ -87,7 +87,7 @@ def make_data(
 
 
 def check(records: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> None:
-    """A choice of records votes as the definition says.
+    """Compare the votes of some records with the definition.
 
     Raises
     ------
@@ -102,19 +102,19 @@ def check(records: NDArray[np.float32], queries: NDArray[np.float32], k: int) ->
 
 
 def peak() -> float:
-    """Most memory that this process has held, in bytes."""
+    """Peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def measure(name: str, setting: Setting) -> Figures:
-    """One model, from the first query to the last label."""
+    """Time one model, from the first query to the last label."""
     X, y, public, truth = make_data(setting)
     model = mx.ReverseKNN(
         n_queries=setting.queries, n_neighbors=setting.neighbours, n_classes=CLASSES, rng=None, **MODELS[name]
     )
     clients = np.arange(setting.records) % setting.clients
     start = time.perf_counter()
-    model.planned(setting.records, CLASSES)  # kept: labelling does not plan again
+    model.planned(setting.records, CLASSES)  # is cached, so that labelling does not plan again
     planned, cpu = time.perf_counter(), time.process_time()
     out = model.label(X, y, public, clients)
     seconds, cpu = time.perf_counter() - planned, time.process_time() - cpu
@@ -134,13 +134,13 @@ def measure(name: str, setting: Setting) -> Figures:
 
 
 def run(setting: Setting, models: list[str]) -> list[Figures]:
-    """Every model in a fresh process; this one stays small, for a child's peak starts at its parent's."""
+    """Run every model in a fresh process; this one stays small, as a child's peak starts at its parent's."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         return [pool.submit(measure, name, setting).result() for name in models]
 
 
 def report(setting: Setting, results: list[Figures], load: float) -> dict[str, Any]:
-    """What is printed and written."""
+    """The figures as they are printed and written to JSON."""
     return {
         "setting": asdict(setting),
         "machine": {

@@ -1,7 +1,7 @@
-"""Claim: a million distinct settings (sampled Gaussian and sampled screening, real orders) priced in a minute.
+"""Claim: a million distinct settings (sampled Gaussian and sampled screening, real orders) are priced in a minute.
 
-Also: a sweep of 1000 settings of 10^4 steps beside the peers, of which each prices some of them; 1000 and 10^6 distinct
-sampled Gaussians in one composition; sigma calibrated to epsilon 1; and screening's cost as its votes grow.
+Also: a sweep of 1000 settings of 10^4 steps, of which each peer prices a part; 1000 and 10^6 distinct sampled Gaussians
+in one composition; calibration of sigma to epsilon 1; and the time of screening as its votes grow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import accountant as ac
 
 
 def timed(call: Callable[[], Any], repeats: int = 1) -> tuple[Any, float]:
-    """The result, and the fastest of several calls."""
+    """The result, and the time of the fastest of several calls."""
     found, best = None, math.inf
     for _ in range(repeats):
         start = time.perf_counter()
@@ -46,7 +46,7 @@ def training(sigma: float, rate: float) -> ac.Composition:
 
 
 def grid(size: int) -> dict[str, Any]:
-    """About so many settings, all different."""
+    """About `size` settings, all different."""
     side = round(size ** (1 / 3))
     return {
         "sigma": np.linspace(40, 150, side),
@@ -68,7 +68,7 @@ def million(size: int) -> dict[str, Any]:
 
 
 def thousand() -> dict[str, Any]:
-    """Task h of the peers: 25 sigmas and 40 rates."""
+    """The sweep that peers price too: 25 sigmas and 40 rates."""
     values = {"sigma": np.geomspace(0.7, 5, 25), "rate": np.geomspace(1e-3, 0.05, 40)}
     found, seconds = timed(lambda: ac.sweep(training, values, delta=DELTA), 3)
     rows = {"ours": {"seconds": seconds / 1000}}

@@ -1,8 +1,8 @@
-"""Claim: certified intervals as narrow as asked for, in no more time than the peers take for theirs.
+"""Claim: certified intervals of the requested width take no more time than the peers need for theirs.
 
-Prints each run's interval, its width and the time it took, beside dp-accounting's privacy-loss distributions
-(pessimistic; its optimistic estimate is no certified lower end where events are sampled) and, where it is
-installed, prv-accountant. Peers run at the spacing or error at which their own width is about the one asked for.
+Prints the interval of each run, its width and the time, and those of dp-accounting's privacy-loss distributions
+(pessimistic; its optimistic estimate is no certified lower end for sampled events) and of prv-accountant, if it is
+installed. Peers run at the spacing or error at which their width is about the requested one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def sampled(event: ac.Event, rate: float) -> ac.Event:
 
 
 def distinct(count: int) -> ac.Composition:
-    """So many different subsampled Gaussians, ten steps each."""
+    """Different subsampled Gaussians, ten steps each."""
     runs = (
         10 * sampled(ac.Gaussian(0.8 + 1.2 * i / count), 0.005 + 0.015 * ((7 * i) % count) / count)
         for i in range(count)
@@ -58,13 +58,13 @@ def timed(compute: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def ours(run: ac.Composition, delta: float, tolerance: float) -> dict[str, Any]:
-    """Cold in this process, kernels compiled before; then again, which may find screening games remembered."""
+    """Our interval and its time; kernels are compiled before, but screening games may be cached from earlier calls."""
     found, seconds = timed(lambda: ac.epsilon(run, delta, method="tight", tolerance=tolerance))
     return {"lower": found.lower, "upper": found.epsilon, "seconds": seconds, "source": found.source}
 
 
 def dp_accounting(run: ac.Composition, delta: float, spacing: float) -> dict[str, Any] | None:
-    """Pessimistic and optimistic epsilons at a spacing, or None where it has no such event."""
+    """Pessimistic and optimistic epsilons at a spacing, or None if it has no such event."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     def of(event: ac.Event, pessimistic: bool) -> Any:
@@ -95,7 +95,7 @@ def dp_accounting(run: ac.Composition, delta: float, spacing: float) -> dict[str
 
 
 def prv(run: ac.Composition, delta: float, error: float) -> dict[str, Any] | None:
-    """prv-accountant's interval; None where it is not installed or refuses."""
+    """prv-accountant's interval; None if it is not installed or has no such event."""
     try:
         from prv_accountant import PRVAccountant
         from prv_accountant.privacy_random_variables import PoissonSubsampledGaussianMechanism as Mechanism
@@ -135,7 +135,7 @@ def main() -> None:
         if options.only and options.only not in name:
             continue
         found[name] = {"ours": ours(run, delta, tolerance)}
-        if not options.no_peers:  # and ours again at the width that a peer claims, where that is narrower
+        if not options.no_peers:  # also ours at a peer's width, if that is narrower
             upper = found[name]["ours"]["upper"]
             found[name]["dp-accounting, 1e-4"] = dp_accounting(run, delta, 1e-4)
             found[name]["prv-accountant"] = prv(run, delta, max(tolerance * upper / 2, 1e-3))

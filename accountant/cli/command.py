@@ -1,6 +1,6 @@
-"""Command line: ``accountant epsilon PLAN.toml`` and its siblings.
+"""Command line: ``accountant epsilon PLAN.toml`` and the other subcommands.
 
-Exit status 0 on success, 1 where a law broke, 2 on bad input.
+Exit status 0 on success, 1 if ``verify`` finds a broken law, 2 on bad input.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from accountant.cli.sweep import add_sweep
 from accountant.errors import DataDependentError, PlanError
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee, rounded_down, rounded_up
-from accountant.plan import EVENTS, RELEASE_KEYS, Plan, builtin_plans, load_plan, parameters_of
+from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.price import ROUTES, calibrate, curve, delta, epsilon
 from accountant.renyi.conversion import CONVERSIONS
-from accountant.summary import assumptions, shares
+from accountant.summary import assumptions, parameters_in_words, shares
 from accountant.terminal import (
     Parser,
     console,
@@ -72,7 +72,7 @@ def make_parser() -> Parser:
     curved.add_argument("--epsilons", required=True, metavar="A:B:N", help="N values from A to B")
     found = command("calibrate", _run_calibrate, "Find the most economical value of a number in a plan for a target.")
     found.add_argument(
-        "--vary", required=True, metavar="NAME.KEY", help="what to vary; A.KEY,B.KEY: one value for both"
+        "--vary", required=True, metavar="NAME.KEY", help="the number to vary; A.KEY,B.KEY: one value for both"
     )
     found.add_argument("--epsilon", type=number, required=True, help="the target")
     found.add_argument("--delta", type=number, help="instead of the plan's delta")
@@ -82,11 +82,11 @@ def make_parser() -> Parser:
     listed = command("list", _run_list, "Events with their parameters, and built-in plans.", plan=False)
     listed.add_argument("event", nargs="?", metavar="EVENT", help="everything about one event")
     command("plans", _run_plans, "Price all built-in plans.", plan=False)
-    text = "Print a built-in plan, to start your own from."
+    text = "Print a built-in plan, as a start for your own."
     show = commands.add_parser("show", help=text, description=text)
     show.add_argument("plan", metavar="PLAN", help="the name of a built-in plan")
     show.set_defaults(run=_run_show)
-    laws = command("verify", _run_verify, "Hold events against every law of privacy accounting.", plan=False)
+    laws = command("verify", _run_verify, "Check events against the laws of privacy accounting.", plan=False)
     laws.add_argument("--event", action="append", metavar="MODULE:NAME", help="an event of your own (repeatable)")
     laws.add_argument("--examples", type=whole, default=50, help="random inputs per law (default 50)")
     return parser
@@ -115,7 +115,9 @@ def _run_curve(options: argparse.Namespace) -> int:
     plan = load_plan(options.plan)
     points = number_range("--epsilons", options.epsilons)
     if options.json and plan.composition.data_dependent:
-        raise DataDependentError("this plan's cost depends on private data; accepted with --json: other plans")
+        raise DataDependentError(
+            "this plan's cost depends on private data; accepted with --json: data-independent plans"
+        )
     found = curve(plan.composition, points, **_route(options))
     if options.json:
         columns = {"epsilon": found.epsilons, "delta": found.upper, "lower": found.lower}
@@ -148,7 +150,8 @@ def _run_calibrate(options: argparse.Namespace) -> int:
     integer = True in kinds
     if len(kinds) > 1:
         raise PlanError(
-            f"--vary {options.vary}: {', '.join(sorted(keys))} cannot share a value: some are whole numbers"
+            f"--vary {options.vary}: {', '.join(sorted(keys))} cannot share a value; accepted: only "
+            "keys that take whole numbers, or none"
         )
     bounds = (1.0, 1e15) if integer else (1e-15, 1.0) if "sampling_rate" in keys else (1e-9, 1e12)
     value = calibrate(
@@ -166,13 +169,13 @@ def _run_calibrate(options: argparse.Namespace) -> int:
     solved = replace(solved, description=f"with {options.vary} = {value!r}")
     if not options.json:
         print(f"{options.vary} = {value!r}")
-        if _last_value(plan, options.vary, value, bounds, integer):
-            print("every value in its range meets the target; this is the last one")
+        if _ends_range(plan, options.vary, value, bounds, integer):
+            print("every value in its range meets the target; this is the end of the range")
     return _present(solved, price, options.json, found)
 
 
-def _last_value(plan: Plan, vary: str, value: float, bounds: tuple[float, float], integer: bool) -> bool:
-    """Whether the range of what is varied ends at `value`."""
+def _ends_range(plan: Plan, vary: str, value: float, bounds: tuple[float, float], integer: bool) -> bool:
+    """Whether the varied number cannot go beyond `value`."""
     for neighbour in (value - 1, value + 1) if integer else (value * (1 - 1e-6), value * (1 + 1e-6)):
         try:
             plan.with_value(vary, min(max(neighbour, 0.0), 1e300))
@@ -201,7 +204,7 @@ def _present(plan: Plan, price: Guarantee, as_json: bool, extra: dict[str, Any] 
     for title in ("sampling rate", "count", "share of the cost"):
         table.add_column(title, justify="right")
     for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True):
-        event = f"{line['event']}: {', '.join(f'{k} {v}' for k, v in line.items() if k not in RELEASE_KEYS)}"
+        event = f"{line['event']}: {parameters_in_words(line)}"
         table.add_row(release.name, event, f"{line.get('sampling_rate', 'all')}", f"{release.count:,}", f"{share:.1%}")
     screen.print(f"epsilon = {rounded_up(price.epsilon)} at delta = {rounded_up(price.delta)}", style="bold")
     screen.print(table)
@@ -239,8 +242,7 @@ def _run_list(options: argparse.Namespace) -> int:
     table.add_column("parameters")
     table.add_column("what it is")
     for name, keys in events.items():
-        shown = ", ".join(p.name if p.default is None else f"{p.name}={p.default:g}" for p in keys)
-        table.add_row(name, shown, (EVENTS[name].__doc__ or "").split("\n")[0])
+        table.add_row(name, ", ".join(map(str, keys)), (EVENTS[name].__doc__ or "").split("\n")[0])
     screen.print(table)
     plans = Table(title="Built-in plans", title_justify="left")
     plans.add_column("plan", no_wrap=True)
@@ -280,7 +282,7 @@ def _run_plans(options: argparse.Namespace) -> int:
         table.add_row(plan.name + mark, f"{at:g}", *(rounded_up(price.epsilon) for price in prices), adjacency)
     screen = console()
     screen.print(table)
-    screen.print("* depends on the votes: private itself, not to be published")
+    screen.print("* depends on private votes: private itself, do not publish it")
     return 0
 
 
@@ -289,7 +291,7 @@ def _run_show(options: argparse.Namespace) -> int:
 
     plan = load_plan(options.plan)
     if plan.name not in builtin_plans():
-        raise PlanError(f"{plan.name!r} is a file of yours; accepted: {', '.join(builtin_plans())}")
+        raise PlanError(f"{plan.name!r} is not a built-in plan; accepted: {', '.join(builtin_plans())}")
     print(resources.files("accountant.plans").joinpath(f"{plan.name}.toml").read_text("utf-8"), end="")
     return 0
 
@@ -302,7 +304,7 @@ def _run_verify(options: argparse.Namespace) -> int:
 
     from accountant.testing import broken_laws, example_events, laws_for
 
-    events = [_imported(name) for name in options.event] if options.event else example_events()
+    events = [_import_event(name) for name in options.event] if options.event else example_events()
     results = []
     screen = console()
     errors = console(stderr=True)
@@ -338,8 +340,8 @@ def _run_verify(options: argparse.Namespace) -> int:
     return int(broken)
 
 
-def _imported(target: str) -> Event:
-    """The event named MODULE:NAME; NAME may be an event, or a function or class that makes one without arguments."""
+def _import_event(target: str) -> Event:
+    """The event MODULE:NAME, where NAME is an event, or a function or class that makes one without arguments."""
     module, colon, name = target.partition(":")
     if not colon:
         raise PlanError(f"--event {target}: accepted: MODULE:NAME")

@@ -32,8 +32,8 @@ MOST = 10**9
 
 
 def add_sweep(commands: Any) -> None:
-    """The subcommand."""
-    text = "Price a plan over a grid of its numbers; started again after an interruption, it goes on."
+    """Add the subcommand to a parser's commands."""
+    text = "Price a plan over a grid of its numbers; after an interruption, the same command continues."
     parser = commands.add_parser("sweep", help=text, description=text)
     parser.set_defaults(run=_run)
     add = parser.add_argument
@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace) -> int:
     if size > MOST:
         raise PlanError(f"{size} settings; accepted: up to {MOST}")
     call = Call(_Make(plan, targets), tuple(values), by_keyword=False)
-    price_block(call, task, block_at(values, 0, length=1))  # what is wrong everywhere is said at once
+    price_block(call, task, block_at(values, 0, length=1))  # an error of all settings is raised before the work begins
     journal = SweepJournal(Path(f"{out}.partial"), _fingerprint(plan, values, task), size)
     with journal:
         _price_missing(journal, call, task, values, options.jobs)
@@ -99,7 +99,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _grid(plan: Plan, wanted: list[str]) -> tuple[dict[str, list[Any]], tuple[tuple[tuple[int, str], ...], ...]]:
-    """Values by what they are for, and the places in the plan that take them."""
+    """Values by the name of what they vary, and the places in the plan that they replace."""
     values: dict[str, list[Any]] = {}
     places: list[tuple[tuple[int, str], ...]] = []
     for text in wanted:
@@ -109,7 +109,7 @@ def _grid(plan: Plan, wanted: list[str]) -> tuple[dict[str, list[Any]], tuple[tu
         targets = tuple(plan.targets(name))
         taken = set(targets) & {target for place in places for target in place}
         if taken or name in values or len(set(targets)) < len(targets):
-            raise PlanError(f"--vary {text}: varied twice; accepted: every number once")
+            raise PlanError(f"--vary {text}: varied twice; accepted: each number once")
         whole_number = any(plan.whole(*target) for target in targets)
         values[name] = _points(text, written, whole_number)
         places.append(targets)
@@ -138,7 +138,7 @@ def _points(text: str, written: str, whole_number: bool) -> list[Any]:
     if whole_number:
         broken = [point for point in points if not point.is_integer()]
         if broken:
-            raise PlanError(f"--vary {text}: {shown(broken[0])} is no whole number; accepted: N so that all are")
+            raise PlanError(f"--vary {text}: {shown(broken[0])} is not a whole number; accepted: whole numbers only")
         return [int(point) for point in points]
     return points
 
@@ -171,7 +171,7 @@ def _price_indexed(index: int, call: Call, task: Task, settings: list[tuple[Any,
 def _price_blocks(
     missing: list[int], call: Call, task: Task, values: dict[str, list[Any]], jobs: int | None
 ) -> Iterator[tuple[int, FloatArray]]:
-    """Blocks as they are done, in any order."""
+    """Blocks in the order in which they are finished."""
     from importlib.util import find_spec
 
     work = ((index, call, task, block_at(values, index * BLOCK)) for index in missing)
@@ -214,7 +214,7 @@ def _column(values: dict[str, list[Any]], name: str) -> FloatArray:
 
 
 def _write(out: Path, columns: dict[str, FloatArray]) -> None:
-    """The table under its name all at once, or not at all."""
+    """Write the table, wholly or not at all."""
     write = {".parquet": _write_parquet, ".npz": _write_npz, ".csv": _write_csv}[out.suffix]
     with open_whole(out, name="--out", refuse=PlanError) as file:
         write(file, columns)

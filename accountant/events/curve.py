@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,30 @@ from numpy.typing import ArrayLike
 from accountant.errors import ParameterError, shown
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["Profile", "as_reals", "checked_orders", "evaluate_curve"]
+__all__ = ["Profile", "StandardForm", "as_reals", "checked_orders", "evaluate_curve"]
+
+
+class StandardForm(NamedTuple):
+    """A Rényi curve of a standard family, whose strength is a multiple of the noise parameter or of its inverse.
+
+    Attributes
+    ----------
+    family : str
+        "gaussian": N(mu, 1) against N(0, 1), strength mu. "concentrated": rho times the order, strength rho.
+        "laplace": one coordinate with Laplace noise that moves by t scales, strength t. "pure": one bit of randomized
+        response, strength its epsilon.
+    factor : float
+        The strength is factor * noise parameter.
+    inverse : bool
+        The strength is factor / noise parameter instead.
+    copies : int
+        Number of coordinates or bits.
+    """
+
+    family: Literal["gaussian", "concentrated", "laplace", "pure"]
+    factor: float
+    inverse: bool
+    copies: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shown
-from accountant.events.curve import Profile, as_reals, evaluate_curve
+from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve
 from accountant.events.parameters import check_parameters, parameters_of
 from accountant.events.subsampling import generic_subsampled_curve, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchedEvent", "Event", "can_be_sampled", "refuse_subsampling"]
 
-SHORTCUTS = {"_row", "_summand", "_coordinates", "_with_coordinates", "_in_page"}
+SHORTCUTS = {"_row", "_summand", "_coordinates", "_with_coordinates", "_standard_form"}
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
 
 
@@ -44,9 +44,9 @@ class Event(ABC):
     * for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_coordinates` with
       `_with_coordinates` and `_block`, `_screening`, `_given_finite`;
-    * for the page of a report: `_in_page`; for the laws: `_ceiling`.
+    * for the page of a report: `_standard_form`; for the laws: `_ceiling`.
 
-    `_row`, `_summand`, `_coordinates` and `_in_page` repeat what the curve says. They are inherited from abstract
+    `_row`, `_summand`, `_coordinates` and `_standard_form` repeat what the curve says. They are inherited from abstract
     classes alone: a subclass of an event may have another curve.
 
     Attributes
@@ -221,9 +221,9 @@ class Event(ABC):
         """An event whose curve is nowhere below, sampled at the same rate or not: a law compares the two."""
         return None
 
-    def _in_page(self, rate: float) -> bool:
-        """Whether the page of a report computes the curve at a sampling rate itself (report/page/events.js)."""
-        return False
+    def _standard_form(self) -> StandardForm | None:
+        """The curve in terms of a standard family, if it is one; a report's page then computes it for other noise."""
+        return None
 
     # --- what users call ----------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
 from accountant.events.answers import AdditiveNoise, ClosedForm, Row, Summand, linear_row, sampled_gaussian_row
+from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
@@ -52,9 +53,6 @@ class GaussianLike(BatchedEvent):
     def _summand(self) -> Summand:
         # Dong, Roth & Su 2022, Cor. 3.3: mu-GDP composes to the root of the sum of squares
         return Summand("Gaussian", self._mu() ** 2, gaussian_closed_form)
-
-    def _in_page(self, rate: float) -> bool:
-        return True
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:
@@ -103,6 +101,9 @@ class Gaussian(GaussianLike):
     sensitivity: Scale = 1.0
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    def _standard_form(self) -> StandardForm:
+        return StandardForm("gaussian", self.sensitivity, inverse=True)
+
     @classmethod
     def examples(cls) -> tuple[Gaussian, ...]:
         return cls(20.0), cls(5.0, adjacency=Adjacency.REPLACE)
@@ -137,6 +138,9 @@ class GaussianDP(GaussianLike):
     mu: Annotated[float, Range(1e-50, 1e50, zero=True, noise=True, usual=(1e-4, 10.0))]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    def _standard_form(self) -> StandardForm:
+        return StandardForm("gaussian", 1.0, inverse=False)
+
     @classmethod
     def examples(cls) -> tuple[GaussianDP, ...]:
         return (cls(0.5),)
@@ -165,15 +169,15 @@ class ZeroConcentratedDP(Event):
     rho: Annotated[float, Range(0.0, 1e100, noise=True, usual=(1e-8, 10.0))]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    def _standard_form(self) -> StandardForm:
+        return StandardForm("concentrated", 1.0, inverse=False)
+
     @classmethod
     def examples(cls) -> tuple[ZeroConcentratedDP, ...]:
         return (cls(0.1),)
 
     def _row(self, rate: float = 1.0) -> Row | None:
         return linear_row(self.rho) if rate == 1.0 else None
-
-    def _in_page(self, rate: float) -> bool:
-        return rate == 1.0
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.rho * orders if self.rho > 0 else np.zeros_like(orders)

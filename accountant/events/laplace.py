@@ -13,6 +13,7 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
 from accountant.events.answers import AdditiveNoise
+from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
@@ -60,6 +61,9 @@ class Laplace(BatchedEvent):
     coordinates: Annotated[int, Range(1, 1e12, usual=(1, 6))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    def _standard_form(self) -> StandardForm:
+        return StandardForm("laplace", self.sensitivity, inverse=True, copies=self.coordinates)
+
     @classmethod
     def examples(cls) -> tuple[Laplace, ...]:
         return cls(2.0), cls(3.0, coordinates=3)
@@ -101,9 +105,6 @@ class Laplace(BatchedEvent):
     @property
     def _block(self) -> int:
         return PROFILE_COORDINATES
-
-    def _in_page(self, rate: float) -> bool:
-        return rate == 1.0
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         if self.coordinates > SAMPLED_COORDINATES:

@@ -13,6 +13,7 @@ from scipy.special import log_ndtr
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
 from accountant.events.answers import AdditiveNoise
+from accountant.events.curve import StandardForm
 from accountant.events.event import Event
 from accountant.events.gaussian import GaussianLike
 from accountant.events.laplace import Laplace
@@ -51,6 +52,9 @@ class GNMax(GaussianLike):
     sigma: NoiseScale
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    def _standard_form(self) -> StandardForm:
+        return StandardForm("gaussian", math.sqrt(2.0), inverse=True)
+
     @classmethod
     def examples(cls) -> tuple[GNMax, ...]:
         return (cls(40.0),)
@@ -85,6 +89,10 @@ class LNMax(Event):
 
     scale: NoiseScale
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def _standard_form(self) -> StandardForm:
+        return StandardForm("laplace", 1.0, inverse=True, copies=2)
+
     _counts: Laplace = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -98,9 +106,6 @@ class LNMax(Event):
     @property
     def additive_noise(self) -> AdditiveNoise:
         return AdditiveNoise("laplace", self.scale)
-
-    def _in_page(self, rate: float) -> bool:
-        return rate == 1.0
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self._counts._curve(orders)

@@ -14,6 +14,7 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
 from accountant.events.answers import ClosedForm, Summand
+from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent
 from accountant.events.parameters import EpsilonOfNoise, Range
 from accountant.events.registry import register
@@ -35,9 +36,6 @@ PROFILE_BITS = 100_000
 QUICK_BITS = 4096
 """Bits up to which it is computed in a moment."""
 
-PAGE_BITS, PAGE_EPSILON = 32, 500.0
-"""Bits and epsilon up to which the plain binomial sums of a report's page are accurate under Poisson subsampling."""
-
 
 class _BernoulliLike(BatchedEvent):
     """Events whose dominating pair is m bits, true with odds e^eps, against m false ones."""
@@ -53,9 +51,6 @@ class _BernoulliLike(BatchedEvent):
     @property
     def _block(self) -> int:
         return QUICK_BITS
-
-    def _in_page(self, rate: float) -> bool:
-        return rate == 1.0 or (self._bits() <= PAGE_BITS and self.epsilon <= PAGE_EPSILON)
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:
@@ -108,6 +103,9 @@ class RandomizedResponse(_BernoulliLike):
     bits: Annotated[int, Range(1, 1e12, usual=(1, 8))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    def _standard_form(self) -> StandardForm:
+        return StandardForm("pure", 1.0, inverse=False, copies=self.bits)
+
     @classmethod
     def examples(cls) -> tuple[RandomizedResponse, ...]:
         return (cls(1.0, bits=2),)
@@ -145,6 +143,9 @@ class PureDP(_BernoulliLike):
 
     epsilon: EpsilonOfNoise
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def _standard_form(self) -> StandardForm:
+        return StandardForm("pure", 1.0, inverse=False)
 
     @classmethod
     def examples(cls) -> tuple[PureDP, ...]:

@@ -21,9 +21,6 @@ from accountant.numerics.kernel import FloatArray
 
 __all__ = ["DataDependentScreening", "NoisyScreening"]
 
-PAGE_COUNTS = 2000
-"""Counts among which the page of a report finds the worst pair quickly, however flat the maximum."""
-
 Sigma = Annotated[float, Range(1e-6, 1e12, noise=True, usual=(0.05, 1e4))]
 """Standard deviation, in votes."""
 
@@ -112,9 +109,6 @@ class NoisyScreening(_OneBit):
 
     def caveats(self) -> tuple[str, ...]:
         return (f"at least {self.min_votes} votes always agree",) if self.min_votes > 0 else ()
-
-    def _in_page(self, rate: float) -> bool:
-        return self.max_votes - self.min_votes <= PAGE_COUNTS
 
     def __post_init__(self) -> None:
         super().__post_init__()

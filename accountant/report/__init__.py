@@ -1,1 +1,1 @@
-"""One page on a plan, with table, plots, assumptions, and sliders that recompute."""
+"""Reports: a page about a plan with tables, plots, assumptions, and sliders for other values."""

@@ -1,4 +1,4 @@
-"""Plots of a plan as parts of a page: SVG whose colours the page sets, in light and in dark."""
+"""Plots of a plan for a page: SVG whose colours are variables of the page's style sheet."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import io
 import re
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from xml.etree import ElementTree
 
 from accountant import plots
 from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable
-from accountant.plan import Plan
+from accountant.plan import Plan, Release
 from accountant.plots.style import GREY, LINES, STYLE, SUBTITLE, darken, house_style
 from accountant.plots.worst_pairs import has_pairs
 from accountant.renyi.conversion import Conversion
@@ -19,81 +19,115 @@ from accountant.renyi.conversion import Conversion
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Figure", "drawn"]
+__all__ = ["Plot", "Pricing", "draw_plots"]
 
 TOGETHER = 6
-"""Curves in one plot."""
+"""Largest number of curves in one plot."""
+
+WIDTH = 0.02
+"""Least width of tight intervals in plots, relative to their upper ends."""
 
 
-class Figure(NamedTuple):
-    """A plot, and what to read off it; without a plot, why there is none."""
+class Plot(NamedTuple):
+    """A plot with its caption; if it cannot be drawn, `svg` is empty and the caption says why."""
 
     svg: str
     caption: str
 
 
-def drawn(plan: Plan, delta: float, conversion: Conversion, tolerance: float, shares: list[float]) -> list[Figure]:
-    """The plots of a plan: shares, curves, epsilon by releases, worst counts of screenings, trade-off function."""
-    run = plan.composition
-    if not run.releases:
+class Pricing(NamedTuple):
+    """How the plan is priced."""
+
+    delta: float
+    conversion: Conversion
+    tolerance: float
+
+
+Draft: TypeAlias = tuple[Callable[[], "Axes"], str]
+"""A function that draws a plot, and the caption."""
+
+
+def draw_plots(plan: Plan, pricing: Pricing, shares: list[float]) -> list[Plot]:
+    """Draw shares, curves, epsilon by releases, worst counts of screenings, and the trade-off function.
+
+    `shares`: of the releases in the cost.
+    """
+    if not plan.composition.releases:
         return []
-    found = [(release, share) for release, share in zip(plan.releases, shares, strict=True) if release.count]
-    found.sort(key=lambda each: -each[1])
-    named = {release.name: release.composition for release, _ in found[:TOGETHER]}
-    whole = "whole plan" if "whole plan" not in named else "the whole plan"
-    curves = named if len(found) == 1 else {whole: run, **named}
-    axes: list[tuple[Callable[[], Axes], str]] = []
-    if len(found) > 1:
-        axes.append((
-            lambda: plots.shares(plan, delta=delta, conversion=conversion),
-            "Where the privacy goes. Rényi curves of releases add, so at the order that sets epsilon each has a share.",
-        ))  # fmt: skip
-    axes.append((
-        lambda: plots.curve_against_order(curves, delta=delta or None, conversion=conversion),
-        "Rényi divergence between neighbouring inputs, at most. Every order gives a valid epsilon; the marked one the "
-        "smallest." + (f" The costliest {TOGETHER} releases are drawn." if len(found) > TOGETHER else ""),
-    ))  # fmt: skip
-    axes.append((
-        lambda: _without_tight(
-            lambda methods: plots.epsilon_against_releases(
-                run, run.releases, delta=delta, methods=methods, tolerance=max(tolerance, 0.02)
-            ),
-            ["classic", "improved", "tight"],
-        ),
-        "How epsilon grows when fewer or all of the releases are made, in the plan's proportions. The gap between the "
-        "lines is what the analysis loses, not the mechanism.",
-    ))  # fmt: skip
-    screenings = {release.name: release.event for release, _ in found if has_pairs(release.event)}
+    spent = [(release, share) for release, share in zip(plan.releases, shares, strict=True) if release.count]
+    spent.sort(key=lambda each: -each[1])
+    releases = [release for release, _ in spent]
+    drafts = [_curves(plan, pricing, releases), _epsilons(plan, pricing)]
+    if len(releases) > 1:
+        drafts.insert(0, _shares(plan, pricing))
+    screenings = {release.name: release.event for release in releases if has_pairs(release.event)}
     if screenings:
-        axes.append((
-            lambda: plots.worst_pair(screenings),
-            "A screening is priced at its worst neighbouring counts, and these depend on the order.",
-        ))  # fmt: skip
-    axes.append((
-        lambda: _without_tight(
-            lambda methods: plots.trade_off(
-                run,
-                method="tight" if methods[-1] == "tight" else "renyi",
-                conversion=conversion,
-                tolerance=max(tolerance, 0.02),
-            ),
-            [conversion, "tight"],
-        ),
-        "What an attacker can do: whoever wants to tell two neighbouring inputs apart errs at least that often in one "
-        "way, given how often in the other.",
-    ))  # fmt: skip
-    return [_figure(draw, caption, f"plot{number}") for number, (draw, caption) in enumerate(axes)]
+        caption = "A screening is priced at its worst neighbouring counts, and these depend on the order."
+        drafts.append((lambda: plots.worst_pair(screenings), caption))
+    drafts.append(_trade_off(plan, pricing))
+    return [_draw_plot(draw, caption, f"plot{number}") for number, (draw, caption) in enumerate(drafts)]
 
 
-def _figure(draw: Callable[[], Axes], caption: str, name: str) -> Figure:
+def _shares(plan: Plan, pricing: Pricing) -> Draft:
+    return (
+        lambda: plots.shares(plan, delta=pricing.delta, conversion=pricing.conversion),
+        "Where the privacy goes. Rényi curves of releases add, so at the order that sets epsilon each has a share.",
+    )
+
+
+def _curves(plan: Plan, pricing: Pricing, releases: list[Release]) -> Draft:
+    """Curves of the plan and of its costliest releases; `releases`: the costliest first."""
+    named = {release.name: release.composition for release in releases[:TOGETHER]}
+    whole = "whole plan" if "whole plan" not in named else "the whole plan"
+    curves = named if len(releases) == 1 else {whole: plan.composition, **named}
+    caption = (
+        "Upper bounds on the Rényi divergence between neighbouring inputs. Every order gives a valid epsilon; the "
+        "marked one gives the smallest."
+    )
+    if len(releases) > TOGETHER:
+        caption += f" The costliest {TOGETHER} releases are drawn."
+    delta = pricing.delta or None
+    return lambda: plots.curve_against_order(curves, delta=delta, conversion=pricing.conversion), caption
+
+
+def _epsilons(plan: Plan, pricing: Pricing) -> Draft:
+    run, tolerance = plan.composition, max(pricing.tolerance, WIDTH)
+
+    def draw(methods: list[str]) -> Axes:
+        return plots.epsilon_against_releases(
+            run, run.releases, delta=pricing.delta, methods=methods, tolerance=tolerance
+        )
+
+    return (
+        lambda: _without_tight(draw, ["classic", "improved", "tight"]),
+        "How epsilon grows with the number of releases, in the plan's proportions. The gap between the lines is lost "
+        "in the analysis, not in the mechanism.",
+    )
+
+
+def _trade_off(plan: Plan, pricing: Pricing) -> Draft:
+    tolerance = max(pricing.tolerance, WIDTH)
+
+    def draw(methods: list[str]) -> Axes:
+        method = "tight" if methods[-1] == "tight" else "renyi"
+        return plots.trade_off(plan.composition, method=method, conversion=pricing.conversion, tolerance=tolerance)
+
+    return (
+        lambda: _without_tight(draw, [pricing.conversion, "tight"]),
+        "What an attacker can do: any test that tells two neighbouring inputs apart has at least this type II "
+        "error, given its type I error.",
+    )
+
+
+def _draw_plot(draw: Callable[[], Axes], caption: str, name: str) -> Plot:
     try:
-        return Figure(_svg(draw(), name), caption)
-    except (NoGuarantee, ParameterError) as error:  # more releases than a plot takes, no epsilon for some of them
-        return Figure("", f"Not drawn: {error}.")
+        return Plot(_svg(draw(), name), caption)
+    except (NoGuarantee, ParameterError) as error:  # such as too many releases, or no epsilon for some points
+        return Plot("", f"Not drawn: {error}.")
 
 
 def _without_tight(draw: Callable[[list[str]], Axes], methods: list[str]) -> Axes:
-    """Draw by these methods; without the tight one where it is not to be had."""
+    """Draw by these methods; without the last one, tight, if it cannot price the plan."""
     try:
         return draw(methods)
     except (ProfileUnavailable, ToleranceUnreachable):
@@ -101,22 +135,22 @@ def _without_tight(draw: Callable[[list[str]], Axes], methods: list[str]) -> Axe
 
 
 def _svg(ax: Axes, prefix: str) -> str:
-    """The figure as an SVG element of an HTML page: text stays text, colours are variables, ids are its own."""
+    """The figure as an SVG element with text, colours as variables, and ids that begin with `prefix`."""
     import matplotlib
 
     figure = ax.figure.figure
     figure.patch.set_visible(False)
     stream = io.StringIO()
     with house_style(), matplotlib.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the reader's fonts have it
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has fonts of its own
         figure.savefig(stream, format="svg", metadata={"Date": None})
     root = ElementTree.fromstring(stream.getvalue())
     for parent in root.iter():
         for child in list(parent):
-            # the style sheet would hold for the whole page
+            # a style sheet would apply to the whole page
             if child.tag.rpartition("}")[2] in ("metadata", "style"):
                 parent.remove(child)
-    colors = _variables()
+    colors = _color_variables()
     used = set(re.findall(r"(?:url\(|href=\")#([^\")]+)", stream.getvalue()))
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
@@ -124,8 +158,8 @@ def _svg(ax: Axes, prefix: str) -> str:
         element.attrib.clear()
         for name, value in attributes.items():
             if name != "id" or value in used:
-                element.set(name, _of_the_page(name, value, prefix, colors))
-        used.discard(attributes.get("id", ""))  # the same path may be defined again, but not its id
+                element.set(name, _rewrite_attribute(name, value, prefix, colors))
+        used.discard(attributes.get("id", ""))  # an equal path may occur again, but its id only once
     subtitle = [text.get_text() for text in ax.texts if text.get_gid() == SUBTITLE]
     label = ". ".join(" ".join(text.replace("\\$", "$").split()) for text in [ax.get_title(loc="left"), *subtitle])
     for name in ("width", "height", "version"):
@@ -135,7 +169,7 @@ def _svg(ax: Axes, prefix: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _of_the_page(name: str, value: str, prefix: str, colors: dict[str, str]) -> str:
+def _rewrite_attribute(name: str, value: str, prefix: str, colors: dict[str, str]) -> str:
     if name == "id":
         return f"{prefix}-{value}"
     if name == "href" and value.startswith("#"):
@@ -147,7 +181,7 @@ def _of_the_page(name: str, value: str, prefix: str, colors: dict[str, str]) -> 
     return value
 
 
-def _variables() -> dict[str, str]:
+def _color_variables() -> dict[str, str]:
     """The style sheet's variable for every colour of the house style."""
     from matplotlib.colors import to_hex
 
@@ -156,5 +190,5 @@ def _variables() -> dict[str, str]:
         red, green, blue = darken(color)
         found[to_hex((red, green, blue))] = f"var(--label-{number})"
         found[to_hex(color)] = f"var(--line-{number})"
-    # black is the text's as well
+    # text is black or the colour of labels
     return {**found, STYLE["axes.labelcolor"]: "currentColor", "#000000": "currentColor"}

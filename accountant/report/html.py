@@ -1,4 +1,4 @@
-"""A plan's price as one HTML page that is complete in itself: tables, plots, assumptions, sources, and sliders."""
+"""The report on a plan: one HTML file with tables, plots, assumptions, sources, and sliders."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from string import Template
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable, real
 from accountant.files import check_output, write_text
 from accountant.guarantee import Guarantee, rounded_down, rounded_up
-from accountant.plan import RELEASE_KEYS, Plan, builtin_plans
+from accountant.plan import Plan, builtin_plans
 from accountant.plots.style import need_matplotlib
 from accountant.price import epsilon
 from accountant.renyi.conversion import CONVERSIONS, Conversion, check_conversion
-from accountant.report.figures import Figure, drawn
-from accountant.report.script import embedded, script
+from accountant.report.figures import Plot, Pricing, draw_plots
+from accountant.report.script import plan_json, script
 from accountant.report.sources import ROUTES, items, references, sources
-from accountant.summary import assumptions, shares
+from accountant.summary import assumptions, parameters_in_words, shares
 
 __all__ = ["report", "write_page"]
 
@@ -40,12 +40,12 @@ def report(
     delta : float
         In [0, 1).
     method, conversion, tolerance
-        Of the price at the top, as for `epsilon`. The page shows the other routes beside it.
+        Of the price at the top, as for `epsilon`. The page also shows the prices by the other routes.
 
     Raises
     ------
     DataDependentError
-        The plan's cost depends on private data: it is not to be published.
+        The plan's cost depends on private data and must not be published.
     MissingExtra
         matplotlib is not installed.
     AccountantError
@@ -55,7 +55,7 @@ def report(
     delta = real("delta", delta, 0.0, 1.0, open_high=True)
     run = plan.composition
     price = epsilon(run, delta, method=method, conversion=rule, tolerance=tolerance)
-    price.as_dict()  # refuses what depends on private data
+    price.as_dict()  # raises if the price depends on private data
     need_matplotlib()
     rules = {each: epsilon(run, delta, conversion=each) for each in CONVERSIONS}
     tight: Guarantee | str
@@ -64,7 +64,7 @@ def report(
     except (ProfileUnavailable, ToleranceUnreachable, NoGuarantee) as error:
         tight = str(error)
     parts = shares(plan, price)
-    data = embedded(plan, delta, rule, rules)
+    data = plan_json(plan, delta, rule, rules)
     body = {
         "title": html.escape(_title(plan)),
         "description": f'<p class="lead">{html.escape(plan.description)}</p>' if plan.description else "",
@@ -73,16 +73,16 @@ def report(
         "guarantee": html.escape(f"{price}."),
         "assumptions": items(html.escape(line) for line in assumptions(plan)),
         "releases": _release_rows(plan, parts),
-        "tables": _about_tables('"table":' in data),
+        "tables": _describe_search('"table":' in data),
         "routes": _route_rows(rules, tight),
-        "figures": _figures(drawn(plan, delta, rule, tolerance, parts)),
+        "figures": _figure_blocks(draw_plots(plan, Pricing(delta, rule, tolerance), parts)),
         "sources": sources(plan, tight),
         "lines": "1 release" if len(plan.releases) == 1 else f"{len(plan.releases)} releases",
     }
-    return _assembled(body, data)
+    return _fill_template(body, data)
 
 
-def _assembled(body: dict[str, str], data: str) -> str:
+def _fill_template(body: dict[str, str], data: str) -> str:
     from accountant import __version__
 
     folder = resources.files("accountant.report.page")
@@ -102,19 +102,18 @@ def _assembled(body: dict[str, str], data: str) -> str:
 
 
 def _title(plan: Plan) -> str:
-    """The plan's name, without the folder that its file is in."""
+    """The plan's name, without the folder of its file."""
     return plan.name if plan.name in builtin_plans() else Path(plan.name).name.removesuffix(".toml")
 
 
 def _release_rows(plan: Plan, parts: list[float]) -> str:
     rows = []
     for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True):
-        numbers = ", ".join(f"{key} {value}" for key, value in line.items() if key not in RELEASE_KEYS)
         rate = f"{line['sampling_rate']}" if "sampling_rate" in line else "all records"
         bar = f'<span class="share" aria-hidden="true"><i style="--part: {share:.6f}"></i></span>'
         rows.append(
             f'<tr><th scope="row">{html.escape(release.name)}</th>'
-            f"<td>{html.escape(line['event'])}<small>{html.escape(numbers)}</small></td>"
+            f"<td>{html.escape(line['event'])}<small>{html.escape(parameters_in_words(line))}</small></td>"
             f'<td class="n">{html.escape(rate)}</td><td class="n">{release.count:,}</td>'
             f'<td class="n">{share:.1%}{bar}</td></tr>'
         )
@@ -136,22 +135,21 @@ def _route_rows(rules: dict[Conversion, Guarantee], tight: Guarantee | str) -> s
     )
 
 
-def _about_tables(some: bool) -> str:
+def _describe_search(tables: bool) -> str:
     return (
-        "A release that the page cannot compute comes with a table of the library's values at many orders; then the "
-        "search is over these orders alone. Any of them gives a valid bound, so epsilon may only be larger than the "
-        "library's."
-        if some
-        else "The best of all real orders is searched, as the library does."
+        "Curves of events outside the common families are tables of the library's values; then the search is over the "
+        "orders in the tables. Any order gives a valid bound, so epsilon may only be larger than the library's."
+        if tables
+        else "The search is over all real orders, as in the library."
     )
 
 
-def _figures(figures: list[Figure]) -> str:
+def _figure_blocks(plots: list[Plot]) -> str:
     blocks = []
-    for number, figure in enumerate(figures, 1):
-        plot = f'<div class="wide" role="region" tabindex="0" aria-label="Plot {number}">{figure.svg}</div>'
-        words = f"<figcaption>{html.escape(figure.caption)}</figcaption>"
-        blocks.append(f"<figure>{plot if figure.svg else ''}{words}</figure>")
+    for number, plot in enumerate(plots, 1):
+        block = f'<div class="wide" role="region" tabindex="0" aria-label="Plot {number}">{plot.svg}</div>'
+        words = f"<figcaption>{html.escape(plot.caption)}</figcaption>"
+        blocks.append(f"<figure>{block if plot.svg else ''}{words}</figure>")
     return "\n".join(blocks)
 
 

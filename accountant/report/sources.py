@@ -1,4 +1,4 @@
-"""How the figures of a report were computed: what events say of themselves, methods in words, and references."""
+"""How the numbers of a report were computed: docstrings of events, methods in words, and references."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
 
-__all__ = ["ROUTES", "items", "references", "sources"]
+__all__ = ["ROUTES", "describe", "items", "references", "sources"]
 
 ROUTES = {
     "classic": ("Rényi, classic conversion", "Mironov 2017, Prop. 3"),
     "improved": ("Rényi, improved conversion", "Canonne, Kamath & Steinke 2020, Prop. 12"),
-    "optimal": ("Rényi, optimal conversion", "Asoodeh, Liao, Calmon, Kosut & Sankar 2021, Thm 2"),
+    "optimal": ("Rényi, optimal conversion", "Asoodeh et al. 2021, Thm 2"),
 }
-"""What conversions are called, and where they are proved."""
+"""Names of conversions, and the theorems behind them."""
 
 TIGHT = {
     "closed form": "the privacy profile of the whole plan in closed form, inverted",
     "pure-DP limit": "the largest privacy loss that can occur",
-    "privacy-loss distribution": "laws of the privacy loss on a grid, one from above (Doroshenko et al. 2022) and one "
-    "from below, composed by Fourier transform",
+    "privacy-loss distribution": "distributions of the privacy loss on a grid, one from above (Doroshenko et al. 2022) "
+    "and one from below, composed by Fourier transform",
     "dynamic programme": "the game in which an adversary picks another vote count before every screening, solved "
     "backwards, with interpolation from above and tests from below",
 }
-"""How the tight route found its interval, by words that its source contains."""
+"""How the tight route found its interval, by a phrase in `Guarantee.source`."""
 
 REFERENCES = {
-    "Asoodeh, Liao, Calmon, Kosut & Sankar 2021": "S. Asoodeh, J. Liao, F. Calmon, O. Kosut, L. Sankar. Three variants "
+    "Asoodeh et al. 2021": "S. Asoodeh, J. Liao, F. Calmon, O. Kosut, L. Sankar. Three variants "
     "of differential privacy: lossless conversion and applications. IEEE JSAIT, 2021.",
     "Balle & Wang 2018": "B. Balle, Y.-X. Wang. Improving the Gaussian mechanism for differential privacy: analytical "
     "calibration and optimal denoising. ICML 2018.",
@@ -70,30 +70,30 @@ REFERENCES = {
     "Zhu et al. 2020": "Y. Zhu, X. Yu, M. Chandraker, Y.-X. Wang. Private-kNN: practical differential privacy for "
     "computer vision. CVPR 2020.",
 }
-"""Works that pages cite, by how they cite them."""
+"""Works that pages cite, by authors and year; notebooks/references.bib has all that the package cites."""
 
 
 def items(lines: Iterable[str]) -> str:
-    """A list's items, of text that is safe in HTML."""
+    """Items of an HTML list; the lines are HTML."""
     return "\n".join(f"<li>{line}</li>" for line in lines)
 
 
 def references(page: str) -> str:
-    """The works that a page cites."""
+    """Items of a list of the works that a page cites."""
     return items(html.escape(full) for short, full in REFERENCES.items() if html.escape(short) in page)
 
 
 def sources(plan: Plan, tight: Guarantee | str) -> str:
-    """How each figure was computed; `tight` is the tight price, or why there is none."""
+    """How each number was computed; `tight`: the tight price, or why there is none."""
     kinds: dict[type[Event], list[str]] = {}
     for release in plan.releases:
         event = release.event
-        for each in (event.unsampled,) if event.unsampled is event else (event, event.unsampled):
-            kinds.setdefault(type(each), []).append(release.name)
+        for kind in dict.fromkeys((type(event), type(event.unsampled))):
+            kinds.setdefault(kind, []).append(release.name)
     blocks = []
-    for kind in sorted(kinds, key=lambda each: each is PoissonSubsampled):
-        title = html.escape(f"{_spaced(kind.__name__)}: {', '.join(kinds[kind])}")
-        blocks.append(f"<h3>{title}</h3>\n{_prose(kind)}")
+    for kind in sorted(kinds, key=lambda each: each is PoissonSubsampled):  # last
+        title = html.escape(f"{_split_words(kind.__name__)}: {', '.join(kinds[kind])}")
+        blocks.append(f"<h3>{title}</h3>\n{describe(kind)}")
     how = ""
     if not isinstance(tight, str):
         ways = [words for name, words in TIGHT.items() if name in (tight.source or "")] or [tight.source or ""]
@@ -106,16 +106,16 @@ def sources(plan: Plan, tight: Guarantee | str) -> str:
     return "\n".join([*blocks, Template(common).substitute(tight=how)])
 
 
-def _spaced(name: str) -> str:
+def _split_words(name: str) -> str:
     """A class's name in words."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
 
 
-def _prose(kind: type[Event]) -> str:
-    """What a class says of itself, up to its parameters, as paragraphs."""
+def describe(kind: type[Event]) -> str:
+    """The docstring of an event class up to its parameters, as HTML paragraphs."""
     about = re.split(r"\n+Parameters\n-+\n", inspect.getdoc(kind) or "")[0]
-    # the source's own notes are not with the reader
-    about = re.sub(r"\s+\(notebooks/mathematics\.md,[^)]*\)", "", about)
+    # the reader of a page does not have the documentation's files
+    about = re.sub(r"\s+\(notebooks/mathematics\.md,[^()]*\)|[;,]?\s*notebooks/mathematics\.md,[^();.]*", "", about)
     blocks = []
     for block in re.split(r"\n\n+", about):
         words = html.escape(block)

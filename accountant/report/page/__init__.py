@@ -1,1 +1,1 @@
-"""The parts of a report's page: its template, its style, and the script that prices other values in it."""
+"""The parts of a report's page: template, style, script (page.js, format.js), and the script's accounting engine."""

@@ -1,10 +1,11 @@
-// The page: controls for a plan's numbers, and the price of what they say.
+// The page: controls for a plan's numbers, and the price of their values.
 "use strict";
 
 (() => {
-  const { plain, roundedUp } = Numerics;
+  const { plain, roundedUp } = Format;
   const { RULES, price, shares } = Prices;
-  const CLOSE = 1e-7; // curves agree to 1e-11; where one has a kink, two searches may end that far apart
+  const CLOSE = 2e-7; // tables are rounded up by 6e-8; two searches may end 1e-7 apart if a curve has a kink
+  const TINY = 1e-30; // tables have no smaller numbers
   const STEPS = 400;
   const WORDS = { classic: "Rényi, classic conversion", improved: "Rényi, improved conversion",
                   optimal: "Rényi, optimal conversion" };
@@ -12,7 +13,6 @@
   const byId = (id) => document.getElementById(id);
   const read = (value) => (typeof value === "string" ? Number(value.replace("inf", "Infinity")) : value);
   const data = JSON.parse(byId("plan").textContent);
-  for (const release of data.releases) if (release.table) release.table = release.table.map(read);
 
   function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);
@@ -23,8 +23,9 @@
 
   // --- controls ------------------------------------------------------------------------------------------
 
-  /** A slider's places: numbers at equal ratios, and the plan's own. */
-  function stops({ value, from, to, low, high, whole }) {
+  /** The values at which a slider stops: those of the table; else numbers at equal ratios, and the plan's. */
+  function stopsOf({ value, from, to, low, high, whole, stops }) {
+    if (stops) return stops;
     const rounded = (x) => (whole ? Math.round(x) : Math.min(Math.max(Number(x.toPrecision(4)), low), high));
     const grid = Array.from({ length: STEPS + 1 }, (_, i) => rounded(from * (to / from) ** (i / STEPS)));
     return [...new Set([...grid, value, ...(whole ? [0] : [])])].sort((x, y) => x - y);
@@ -33,6 +34,11 @@
   /** What is wrong with a number, or "". */
   function complaint(control, text) {
     const x = Number(text);
+    if (control.stops) {
+      const nearest = control.stops.reduce((best, stop) => (Math.abs(stop - x) < Math.abs(best - x) ? stop : best));
+      if (text.trim() !== "" && control.stops.includes(x)) return "";
+      return `${control.label} = ${text.trim() || "nothing"}; accepted: where the slider stops, such as ${nearest}`;
+    }
     const zero = control.zero && control.low > 0 ? "0, or " : "";
     const kind = control.whole ? "a whole number in " : "";
     const accepted = `${zero}${kind}[${plain(control.low)}, ${plain(control.high)}]`;
@@ -42,7 +48,7 @@
   }
 
   function addControl(parent, control, owner) {
-    const places = stops(control);
+    const places = stopsOf(control);
     const place = (x) => Math.max(places.findLastIndex((stop) => stop <= x), 0);
     const id = `${owner.id}-${control.key}`;
     const slider = element("input", {
@@ -106,13 +112,14 @@
 
   const releases = data.releases.map((release, number) => {
     const { group, found } = addGroup(release.name, release.event, release.controls, `release-${number}`);
-    const why = "Its curve is a table made by the library; only its count moves.";
+    const moves = release.controls.length > 1 ? "its sliders stop where the tables have values" : "only its count moves";
+    const why = `Its curves come from the library's tables: ${moves}.`;
     if (release.table) group.append(element("p", { class: "note" }, why));
     const share = element("span", { class: "n" });
     const bar = element("i");
     const drawn = element("span", { class: "share", "aria-hidden": "true" }, bar);
     group.append(element("p", { class: "spent" }, element("span", {}, "share of the cost: ", share), drawn));
-    return { release, found, share, bar, curve: null, made: "" };
+    return { found, share, bar, curve: null, made: "", curveOf: Prices.curvesOf(release, data.orders) };
   });
   // at delta = 0 the price is the pure-DP limit, which has no delta to move
   const whole =
@@ -122,27 +129,26 @@
 
   function parts() {
     return releases.map((each) => {
-      const values = { ...each.release.values };
-      for (const [key, state] of Object.entries(each.found)) values[key] = state.value;
+      const values = Object.fromEntries(Object.entries(each.found).map(([key, state]) => [key, state.value]));
       const { count, ...rest } = values;
       const made = JSON.stringify(rest);
-      // a curve is made anew only when its own numbers moved
-      if (each.made !== made) Object.assign(each, { made, curve: Events.curveOf(each.release, rest, data.orders) });
+      // make a new curve only if one of its own numbers moved
+      if (each.made !== made) Object.assign(each, { made, curve: each.curveOf(rest) });
       return { count, curve: each.curve };
     });
   }
 
-  /** Whether the page finds what the library found: if not, it must not show numbers of its own. */
+  /** Whether the page's prices of the plan as written are the library's; if not, it must show none of its own. */
   function agrees(found) {
     return RULES.every((rule) => {
       const [mine, theirs] = [found[rule].epsilon, read(data.epsilons[rule])];
-      return mine === theirs || Math.abs(mine - theirs) <= CLOSE * theirs;
+      return mine === theirs || Math.abs(mine - theirs) <= CLOSE * theirs + TINY;
     });
   }
 
   const prices = (all) => Object.fromEntries(RULES.map((rule) => [rule, price(all, whole.value, rule, data.orders)]));
 
-  /** In words: an infinite price is none. */
+  /** Epsilon in words: an infinite one is no bound. */
   const shown = (epsilon) => (epsilon === Infinity ? "no finite bound" : roundedUp(epsilon));
 
   function show() {
@@ -154,7 +160,7 @@
     const moved = states.some((state) => state.moved());
     const all = parts();
     const found = prices(all);
-    // of the plan itself the library's own numbers
+    // for the plan as written show the library's own numbers
     const epsilons = moved ? Object.fromEntries(RULES.map((rule) => [rule, found[rule].epsilon])) : data.epsilons;
     for (const rule of RULES) byId(`live-${rule}`).textContent = shown(read(epsilons[rule]));
     const { b, edge } = found[data.conversion];

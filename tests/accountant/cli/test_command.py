@@ -177,9 +177,9 @@ def test_epsilon_as_a_table(table):
         "4.6%",
         "95.4%",
         "(0.952756, 1e-05)-DP under add-remove adjacency (renyi, improved conversion, order 18.4725)",
-        "Protects: whether any one record is in the private data at all (add-remove adjacency).",
+        "Protects: whether any one record is in the private data (add-remove adjacency).",
         "Sampling: screening at rate 0.15, votes at rate 0.15; every record joins each release independently",
-        "Assumes: the noise drawn is the noise stated; sensitivities hold for every possible neighbour; counts are "
+        "Assumes: the noise has the stated distribution; sensitivities hold for every possible neighbour; counts are "
         "upper limits fixed before the run.",
     ):
         assert words in text
@@ -188,7 +188,7 @@ def test_epsilon_as_a_table(table):
 def test_table_of_replace_adjacency(table):
     text = table("epsilon", "reverse-knn-central-1.0")
     assert "under replace adjacency" in text
-    assert "Protects: what any one record says, though not that it is there (replace adjacency)." in text
+    assert "Protects: the content of any one record, but not its presence (replace adjacency)." in text
     assert "Sampling" not in text
 
 
@@ -263,7 +263,7 @@ def test_every_builtin_plan_has_a_table(name, table):
 
 def test_data_dependent_table_has_its_caution(table):
     text = table("epsilon", SECRET)
-    assert "Caution: this cost was computed from private votes. It is private itself: do not publish it." in text
+    assert "Caution: this cost was computed from private votes and is private itself. Do not publish it." in text
 
 
 def test_data_dependent_guarantee_is_marked_in_the_table(table):
@@ -357,7 +357,7 @@ def test_plans(table):
         assert name in text
     assert "6.71228" in text, "dp-sgd, rounded up"
     assert f"{SECRET} *" in text
-    assert "* depends on the votes" in text
+    assert "* depends on private votes" in text
 
 
 def test_show_prints_a_plan_to_start_from(run, answer, plan_file):
@@ -477,7 +477,7 @@ def test_mistakes_in_a_plan(complaint, plan_file, text, words, extra):
 
 
 def test_show_of_ones_own_file(complaint, plan_file):
-    assert "a file of yours" in complaint("show", plan_file(GAUSSIAN))
+    assert "is not a built-in plan" in complaint("show", plan_file(GAUSSIAN))
 
 
 @pytest.mark.parametrize("name", ["[bold]", "[/bold]", "[/x] y"])

@@ -99,7 +99,7 @@ def test_counts_are_whole_and_delta_may_be_sought(plan, tmp_path):
         (["--vary", "screening.sigma=0:2:3:log"], "accepted: A:B:N"),
         (["--vary", "screening.sigma=1:inf:3"], "finite"),
         (["--vary", "screening.sigma=1:2:0"], "N at least 1"),
-        (["--vary", "screening.count=1:2:3"], "1.5 is no whole number"),
+        (["--vary", "screening.count=1:2:3"], "1.5 is not a whole number"),
         (["--vary", "screening.colour=1:2:3"], "has no number"),
         (["--vary", "screening.sigma=1:2:3", "--vary", "screening.sigma=1:2:3"], "varied twice"),
         (["--vary", "screening.sigma=-1:2:3"], "sigma = -1 is out of range"),

@@ -1,4 +1,4 @@
-// From Rényi curves to epsilon: theorems at one order, and a search over real orders that is safe wherever it stops.
+// From Rényi curves to epsilon: theorems at one order, and a search over real orders; every order gives a valid bound.
 "use strict";
 
 const Prices = (() => {
@@ -30,7 +30,7 @@ const Prices = (() => {
     return divergenceFromLogMean(b, logAddExp(logQ + logMeanExcess(b, up), logKept + logMeanExcess(b, down)));
   }
 
-  /** Golden-section search; returns the least value seen. */
+  /** Golden-section search: the least value seen until `enough(low, high)` of the bracket. */
   function least(f, low, high, enough) {
     let [left, right] = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)];
     let [atLeft, atRight] = [f(left), f(right)];
@@ -48,15 +48,15 @@ const Prices = (() => {
     return min(atLeft, atRight);
   }
 
-  /** Least D_a of two-point laws whose hockey-stick divergence at epsilon is delta (Asoodeh et al. 2021, Thm 2). */
+  /** Least D_a of two-point distributions whose hockey-stick divergence at epsilon is delta (Asoodeh et al. 2021, Thm 2). */
   function smallestGap(b, epsilon, logDelta) {
     const low = logDelta + min(log(b), 0) - 8;
     return least((z) => bernoulliGap(b, epsilon, logDelta, z), low, 45, (x, y) => y - x <= 1e-9 * (1 + abs(x)));
   }
 
   /**
-   * The smallest epsilon that a bound at one order implies; bisection keeps the end at which no pair remains. Where it
-   * is above `enough`, a valid larger one will do.
+   * The smallest epsilon that a bound at one order implies, by bisection that keeps its upper end. If it is above
+   * `enough`, the result may be larger.
    */
   function optimal(b, renyi, logDelta, enough) {
     let high = improved(b, renyi, logDelta);
@@ -78,14 +78,14 @@ const Prices = (() => {
   const STEP = log(10) / 4;
 
   /**
-   * Least `objective(b, enough)` over real b: out from order 2 on a log grid until it rises, then inside the bracket.
-   * While looking for the bracket, values above `enough` may be larger than they are.
+   * Least `objective(b, enough)` over real b: from order 2 outwards on a logarithmic grid until it rises, then inside
+   * the bracket. In the first part values above `enough` may be larger than they are.
    */
   function bestOrder(objective) {
     let best = { b: 1, x: 0, value: Infinity };
     let walking = true;
     const at = (x) => {
-      const b = 1 + exp(x) - 1; // the order itself is what is priced: exactly its distance from 1
+      const b = 1 + exp(x) - 1; // the distance from 1 of the order as it is rounded
       const value = objective(b, walking ? best.value : Infinity);
       if (value < best.value || (value === best.value && abs(x) < abs(best.x))) best = { b, x, value };
       return value;
@@ -108,7 +108,7 @@ const Prices = (() => {
     return { ...best, edge: best.x <= LOW + 1e-6 || best.x >= HIGH - 1e-6 };
   }
 
-  /** Least `objective` over the orders of a table alone: any of them gives a valid bound. */
+  /** Least `objective` over the orders of the tables. */
   function bestOfTable(objective, orders) {
     let best = { b: 1, value: Infinity, edge: false };
     orders.forEach((order, i) => {
@@ -119,8 +119,8 @@ const Prices = (() => {
   }
 
   /**
-   * Epsilon at delta of curves that happen so often, by one rule. `orders`: the only ones allowed, or null for all
-   * real ones. Infinity where there is no guarantee; throws where something is not a number.
+   * Epsilon at delta of curves with counts, by one rule. `orders`: those of the tables, or null for all real orders.
+   * Infinity if there is no guarantee; throws if something is not a number.
    */
   function price(parts, delta, rule, orders = null) {
     const spent = parts.filter((part) => part.count > 0);
@@ -146,7 +146,7 @@ const Prices = (() => {
     return { epsilon: best.value, b: best.b, edge: best.edge };
   }
 
-  /** Each part's share of the curve at order 1 + b; at an infinite one of an unbounded run order 2 stands in. */
+  /** Each part's share of the whole curve at order 1 + b; at order 2 if that is infinite. */
   function shares(parts, b) {
     const costs = (at) => parts.map((part) => (part.count > 0 ? part.count * part.curve(at) : 0));
     let found = costs(b);
@@ -155,5 +155,11 @@ const Prices = (() => {
     return found.map((cost) => (total > 0 ? cost / total : 0));
   }
 
-  return { RULES, price, shares };
+  /** A function from the values of a release's moving parameters to its curve, computed or from its table. */
+  function curvesOf({ form, table, rate }, orders) {
+    if (table) return Tables.read(table, orders);
+    return (values) => Curves.curveOf(form, values[form.noise], values.sampling_rate ?? rate);
+  }
+
+  return { RULES, curvesOf, price, shares };
 })();
