@@ -121,7 +121,6 @@ class _PricedInPage(NamedTuple):
             controls += [
                 Control(key, key.replace("_", " "), _value(event, key), (stops[0], stops[-1]), (1.0, 1.0), stops=stops)
                 for key, stops in self.stops.items()
-                if len(stops) > 1
             ]
             found = {"table": make_table(event, self.noise, self.stops, orders).as_dict()}
         return {**described, "controls": [control.as_dict() for control in controls], **found}

@@ -96,7 +96,7 @@ def choose_stops(event: Event, noise: Parameter | None, may_sample: bool) -> dic
         stops[noise.name] = [point for point in points if _at(event, noise.name, point, event.sampling_rate)]
     if may_sample and has_pairs(event):
         stops["sampling_rate"] = _spread(event.sampling_rate, RATE_FACTOR, (1e-15, 1.0), RATE_STOPS)
-    return stops
+    return {key: points for key, points in stops.items() if len(points) > 1}
 
 
 def cost_of(event: Event, stops: Mapping[str, Sequence[float]]) -> int:
