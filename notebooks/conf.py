@@ -32,6 +32,7 @@ nb_merge_streams = True
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist", "dollarmath"]
 
+html_math_renderer = "mathml"  # by the browser itself: MathJax would come over the network
 html_theme = "furo"
 html_title = "knn-accountant"
 html_static_path = ["style.css"]
@@ -42,6 +43,20 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5394", "color-brand-content": "#0b5394"},
     "dark_css_variables": {"color-brand-primary": "#8ab4f8", "color-brand-content": "#8ab4f8"},
 }
+
+
+# --- formulas ------------------------------------------------------------------------------------------
+
+
+def write_formula(translator: Any, node: Any) -> None:
+    """A formula as MathML."""
+    from docutils import nodes
+    from docutils.utils.math.latex2mathml import tex2mathml
+
+    block = isinstance(node, nodes.math_block)
+    formula = tex2mathml(node.astext().replace(r"\dots", r"\ldots"), as_block=block)
+    translator.body.append(f'<div class="math">{formula}</div>' if block else formula)
+    raise nodes.SkipNode
 
 
 # --- the reference of commands, from the commands' own parsers -----------------------------------------
@@ -90,11 +105,12 @@ def all_commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentP
 
 
 def section_of(parser: argparse.ArgumentParser) -> str:
-    """One command in Markdown: what it does, how it is called, and its arguments."""
+    """One command in Markdown: what it does, how it is called, and its arguments; the page has the package's heading."""
     required = [written(action) for action in arguments(parser) if action.required]
     call = " ".join((parser.prog, *required, "COMMAND ..." if subcommands(parser) else "[OPTIONS]"))
     entries = [f"`{written(action)}`\n: {meaning(action)}" for action in arguments(parser)]
-    return "\n\n".join((f"### {parser.prog}", parser.description or "", f"```text\n{call}\n```", *entries))
+    heading = [f"### {parser.prog}"] if " " in parser.prog else []
+    return "\n\n".join((*heading, parser.description or "", f"`{call}`", *entries))
 
 
 def write_commands(app: Any, name: str, source: list[str]) -> None:
@@ -109,3 +125,4 @@ def write_commands(app: Any, name: str, source: list[str]) -> None:
 
 def setup(app: Any) -> None:
     app.connect("source-read", write_commands)
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

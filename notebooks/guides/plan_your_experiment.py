@@ -7,15 +7,15 @@
 # ---
 
 # %% [markdown]
-# # Plan your own experiment
+# # Plan a labelling experiment
 #
-# The question of this notebook: *we hold 50 000 labelled records of ten classes, and 2000 public points without
-# labels. How many of the points can we have labelled by neighbours' votes, within epsilon = 1, and how noisy will that
-# be?* Change the numbers, and it answers yours.
+# The question: *we hold 50 000 labelled records of ten classes, and 2000 public points without labels. How many of the
+# points can be labelled by neighbours' votes within epsilon = 1, and how noisy will the labels be?* Change the numbers
+# to answer your own question.
 #
-# Everything here happens before any record is looked at, so it costs nothing.
+# All this happens before any record is looked at, so it costs nothing.
 
-# %%
+# %% tags=["hide-input"]
 # %matplotlib inline
 # %config InlineBackend.figure_formats = ["svg"]
 import math
@@ -47,9 +47,9 @@ def command(*arguments):
 # %% [markdown]
 # ## 1. The target
 #
-# *Who is protected?* One record, by add-remove adjacency: whether it is there at all. If a person may own several
-# records, their costs add up, and the unit must be the person. *Which delta?* Well below one over the number of
-# records: a mechanism that publishes every record with probability delta is (0, delta)-DP, too.
+# *Who is protected?* Under add-remove adjacency, one record: whether it is there at all. If a person may own several
+# records, their costs add up; then protect persons. *Which delta?* Well below one over the number of records: a
+# mechanism that publishes every record with probability delta is (0, delta)-DP, too.
 
 # %%
 assert DELTA < 1 / (10 * RECORDS)
@@ -106,8 +106,8 @@ display(ac.plots.shares(plan).figure)
 command("calibrate", str(path), "--vary", "votes.sigma", "--epsilon", str(EPSILON))
 
 # %% [markdown]
-# Several that hang together are found from Python. Screening noise three times that of votes is what the literature
-# uses; does another ratio do better? The noise on votes decides how often the wrong label wins.
+# Several numbers that depend on each other are found from Python. The literature uses a screening noise of three times
+# the vote noise; does another ratio do better? The noise on votes decides how often the wrong label wins.
 
 
 # %%
@@ -127,8 +127,9 @@ Console(width=110).print(table)
 # %% [markdown]
 # ## 4. A grid
 #
-# How does the noise depend on the sampling rate and the number of answers? What counts is noise over neighbours: a lead
-# of m votes loses to the runner-up with probability `Phi(-m / (sqrt(2) sigma))`. Here the lead is a third of the votes.
+# How does the noise depend on the sampling rate and the number of answers? What matters is noise over neighbours: a
+# lead of m votes loses to the runner-up with probability `Phi(-m / (sqrt(2) sigma))`, where Phi is the normal
+# distribution function. Here the lead is a third of the votes.
 
 
 # %%
@@ -165,8 +166,8 @@ plt.show()
 # %% [markdown]
 # ## 5. Look
 #
-# Epsilon against the number of releases and against the noise, by several routes. The plan was calibrated on the Rényi
-# route, which overstates; the tight route shows by how much.
+# Epsilon against the noise, by two conversions. The plan was calibrated on the Rényi route, which overstates; the tight
+# route shows by how much.
 
 # %%
 sigma = ac.calibrate(run, EPSILON, DELTA)

@@ -10,10 +10,10 @@
 # # A budget for every record: Ind-KNN
 #
 # Ind-KNN answers queries one at a time. A private record pays only for the answers it took part in, and retires when
-# its budget is gone (Zhu et al. 2023, *Private Prediction Strikes Back*). This notebook turns a guarantee into a
-# budget, answers queries about handwritten digits, looks at who paid, and lets records leave and come back.
+# its budget is spent (Zhu et al. 2023, *Private Prediction Strikes Back*). This notebook turns a guarantee into a
+# budget, answers queries about handwritten digits, shows which records paid, and lets records leave and come back.
 
-# %%
+# %% tags=["hide-input"]
 # %matplotlib inline
 # %config InlineBackend.figure_formats = ["svg"]
 import tempfile
@@ -45,10 +45,11 @@ def show(rows, title, columns):
 # %% [markdown]
 # ## From a guarantee to a budget
 #
-# Every record has the same budget B. A release that adds N(0, s²) to a sum charges a record `f² / (2 s²)`, f being its
-# own part. Totals never exceed B, so the whole interaction is (a, B a)-RDP for all orders a (Feldman & Zrnic 2021),
-# and, as all noise is Gaussian, mu-GDP with mu² / 2 = B (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023). The
-# second fact converts exactly, and so allows a larger budget for the same guarantee.
+# Every record has the same budget B. A release that adds Gaussian noise of variance s² to a sum charges a record
+# `f² / (2 s²)`, where f is what the record adds to the sum. A record's charges never exceed B, so the whole interaction
+# is (a, B a)-RDP for all orders a (Feldman & Zrnic 2021). All noise is Gaussian, so it is also mu-GDP with mu² / 2 = B
+# (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023). The second fact converts exactly, which allows a larger
+# budget for the same guarantee.
 
 # %%
 rows = []
@@ -71,8 +72,8 @@ for rule in ("gdp", "renyi"):
     print(f"{rule:5}: {outcome.accuracy:.1%} of {len(outcome.labels)} answers are right; {outcome.guarantee}")
 
 # %% [markdown]
-# The guarantee holds for the whole interaction, however long it is. What a longer plan costs is noise: the count's
-# noise grows with the planned number of queries, and records retire when more is asked than was planned.
+# The guarantee holds for the whole interaction, however long it is. A longer plan needs more noise: the noise of counts
+# grows with the planned number of queries, and records retire when more queries are asked than were planned.
 
 # %%
 COUNTS = (50, 100, 200, 300, 497)
@@ -96,7 +97,7 @@ plt.show()
 # %% [markdown]
 # ## Who paid
 #
-# What a record has left depends on private data: it is for the operator alone, and the plot says so. These digits are
+# What a record has left depends on private data: it is for the operator only, and the plot says so. These digits are
 # public, so it may be shown here.
 
 # %%
@@ -110,9 +111,8 @@ display(ac.plots.spent_budgets(ind.budget - ind.budgets_, ind.budget).figure)
 # %% [markdown]
 # ## Deletion, and budgets that resume
 #
-# A record can leave at any time; its features and label are forgotten, the others are untouched. What it has spent is
-# remembered under its identifier: whoever comes back resumes the budget that was left, and cannot be charged twice for
-# the same privacy.
+# A record can leave at any time. Its features and label are deleted, and the other records do not change. What it has
+# spent is remembered under its identifier: a record that comes back resumes the budget that was left.
 
 # %%
 costly = int(np.argmin(ind.budgets_))

@@ -17,7 +17,7 @@
 # * *improved*: the same curve, conversion of Canonne, Kamath & Steinke 2020;
 # * *tight*: the privacy loss itself, up to a certified interval. Its upper end is shown, and the interval's width.
 
-# %%
+# %% tags=["hide-input"]
 # %matplotlib inline
 # %config InlineBackend.figure_formats = ["svg"]
 import matplotlib.pyplot as plt
@@ -49,9 +49,9 @@ def routes(run, delta):
 # %% [markdown]
 # ## Figure 5: five prices of the same screening, and a sixth
 #
-# 8192 queries are screened: does the noisy plurality of at most 300 votes reach 210? The paper's sixth price, the
-# tight one, did not exist yet. The data-dependent price needs the votes that were cast. The paper's are not
-# published, so these are made up, and its 3.83 cannot be compared with anything.
+# 8192 queries are screened: does the noisy plurality of at most 300 votes reach 210? The sixth price, the tight one, is
+# not in the paper. The data-dependent price needs the votes that were cast. The paper does not publish them, so the
+# votes here are made up, and its 3.83 cannot be compared.
 
 # %%
 axes = ac.plots.screening_costs(tolerance=TOLERANCE)
@@ -83,13 +83,13 @@ for name, printed in PRINTED.items():
     assert abs(classic / printed - 1) < 0.005
 
 # %% [markdown]
-# The curves agree with the print; of the paper's own prices, most of what they overstate is the conversion.
+# The curves agree with the printed values. Most of what the printed values overstate is due to the conversion.
 #
 # ## Figures 6 and 7: which count is the worst?
 #
-# Each plurality has a Rényi curve of its own: that of the two Bernoulli laws of neighbouring counts. The paper takes
-# `ceil(k / c) = 30` as the least plurality of ten classes. That holds only if exactly `k` votes are always cast, and
-# a Poisson sample may hold fewer records than `k`; so our default starts at 0. Here we follow the paper.
+# Each plurality has a Rényi curve of its own: that of the two Bernoulli distributions of neighbouring counts. The paper
+# takes `ceil(k / c) = 30` as the least plurality of ten classes. That holds only if exactly `k` votes are always cast,
+# and a Poisson sample may hold fewer records than `k`; so our default starts at 0. Here we follow the paper.
 
 
 # %%
@@ -155,7 +155,7 @@ for name, printed in PRINTED.items():
 show(rows, "Table 1", columns)
 
 # %% [markdown]
-# None of the printed values follows from the printed parameters: MNIST and CIFAR-10 cost more than printed, SVHN less.
+# None of the printed values follows from the printed parameters: MNIST and CIFAR-10 cost more, SVHN less.
 # Known differences between the paper, its proofs and its published code, any of which would move these numbers:
 #
 # * the curve of Lemma 11 is printed without its factor, the order, and the sensitivity of votes is called 2: that is
@@ -165,7 +165,7 @@ show(rows, "Table 1", columns)
 # * the noise accounted for in the code belongs to other settings than the noise drawn;
 # * the text counts 2919 answers for SVHN, the table 2939.
 #
-# We tried what else the text might mean. No reading explains all three rows:
+# We tried other readings of the text. None explains all three rows:
 
 # %%
 READINGS = {
@@ -225,4 +225,4 @@ show(rows, "Table 3, squared L2-sensitivity 2 tau", ("", "printed", "if 8", *col
 
 # %% [markdown]
 # The text prints 1.414 and 1.377 where the table has 1.41 and 1.38, and this reading gives just that. 13.41 and 0.67
-# look cut off rather than rounded. It does not give 1.20: nothing that we know does.
+# seem to be cut off rather than rounded. No reading that we know gives 1.20.

@@ -18,7 +18,7 @@
 # * *local*: nobody; every record randomizes its own report;
 # * *shuffle*: a shuffler that hides who sent which of n local reports.
 
-# %%
+# %% tags=["hide-input"]
 # %matplotlib inline
 # %config InlineBackend.figure_formats = ["svg"]
 import matplotlib.pyplot as plt
@@ -46,8 +46,8 @@ def show(rows, title, columns):
 # %% [markdown]
 # ## Central: 2 k r coordinates that move by 1
 #
-# The paper stops at pure DP: Laplace noise of scale 2 k r / epsilon. Its price at a small delta is far lower, and the
-# more counts a record moves, the more so: many small steps in independent noise are nearly Gaussian.
+# The paper uses pure DP: Laplace noise of scale 2 k r / epsilon. At a small delta its price is much lower, the more so
+# the more counts a record moves, because many small changes in independent noise are nearly Gaussian.
 
 # %%
 rows = []
@@ -65,7 +65,7 @@ show(rows, f"Noise of scale 2 k r, epsilon at delta = {DELTA:g}", columns)
 # A report is a set of k r out of s c entries (c classes). Randomized response flips each bit with probability
 # `1 / (exp(epsilon / (2 k r)) + 1)`. Collision (Wang et al. 2021) sends one bucket of a public random hash. Both are
 # pure epsilon-DP; many rounds of them compose to less than the sum. Randomized response is priced tightly; two inputs
-# of Collision may share buckets or not, which makes it a family of pairs of laws, priced by its Rényi curve.
+# of Collision may share buckets or not, which makes it a family of pairs of distributions, priced by its Rényi curve.
 
 # %%
 rows = []
@@ -101,9 +101,9 @@ axes.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# Labels are noise where the error is far above the votes of a query, of which there are n / s if all of a cluster's
-# records agree. At the paper's epsilon = 0.4 it is below, and its clusters, made end to end, are nearly pure. For such
-# few entries the two mechanisms differ little; Collision is ahead where epsilon is large.
+# A query has n / s votes if all records of a cluster agree. Where the error is far above that, labels are noise. At the
+# paper's epsilon = 0.4 it is below. For so few entries the two mechanisms differ little; Collision is better where
+# epsilon is large.
 
 # %%
 rows = []
@@ -120,7 +120,7 @@ columns = ("epsilon", "randomized response", "Collision", "Separation", "best")
 show(rows, f"Standard deviation of a count, n = {USERS}", columns)
 
 # %% [markdown]
-# These are formulas. Do reports keep them? 2000 users whose votes we know:
+# These are formulas. Do reports follow them? We simulate 2000 users whose votes we know:
 
 # %%
 rng = np.random.default_rng(0)
@@ -162,9 +162,9 @@ show(rows, "Rounds of shuffled Collision reports, local epsilon 1", ("rounds", "
 # %% [markdown]
 # ## One guarantee, four ways to keep it
 #
-# What the same central guarantee costs in accuracy: the noise on a count, for n records. With *shares* (Ghazi et al.
-# 2020) every record sends any number of messages, whose noise adds up to discrete Laplace noise: nearly that of the
-# central model, without a trusted server.
+# How much noise on a count does the same central guarantee need, for n records? With *shares* (Ghazi et al. 2020) every
+# record sends any number of messages, whose noise adds up to discrete Laplace noise: nearly as little as in the central
+# model, without a trusted server.
 
 # %%
 rows = []
@@ -190,7 +190,7 @@ show(rows, f"{USERS} records, 10 queries, 10 classes", columns)
 # ## Labels for digits, in every model
 #
 # `ReverseKNN` simulates server, clients and shuffler, which exchange the same bytes as in a deployment. 1000 records
-# are few for the local model; an epsilon that would be meaningless protection shows at least that it works.
+# are few for the local model: it needs epsilon = 8, which protects hardly anything, to show that it works.
 
 # %%
 parts = private_public_test_split(digits(), (1000, 497, 300), rng=0)
