@@ -105,7 +105,7 @@ def all_commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentP
 
 
 def section_of(parser: argparse.ArgumentParser) -> str:
-    """One command in Markdown: what it does, how it is called, and its arguments; the page has the package's heading."""
+    """One command in Markdown: what it does, how it is called, and its arguments."""
     required = [written(action) for action in arguments(parser) if action.required]
     call = " ".join((parser.prog, *required, "COMMAND ..." if subcommands(parser) else "[OPTIONS]"))
     entries = [f"`{written(action)}`\n: {meaning(action)}" for action in arguments(parser)]
