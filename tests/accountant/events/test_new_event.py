@@ -248,7 +248,6 @@ NAMED = {
     "accountant/events": "the events themselves",
     "accountant/filters.py": "the two filters are the guarantees zCDP and GDP",
     "accountant/plots/papers.py": "a figure of Zhu et al. 2020 compares two mechanisms",
-    "accountant/report/script.py": "the curves that the page of a report computes itself",
     "accountant/testing/laws.py": "an event of the other adjacency that nothing composes with",
 }
 """Files that may name classes of events, or their names in plans, and why."""
