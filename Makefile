@@ -30,7 +30,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m 'not notebook'
 
 # under a minute, for use while you write: the house rules, values against 60 digits, plans, prices, a few mechanisms
-QUICK := architecture contributing documentation evidence peers reference \
+QUICK := architecture contributing documentation evidence reference \
 	accountant/test_calibration accountant/test_filters accountant/test_guarantee accountant/test_plan \
 	accountant/plots/test_trade_off accountant/plots/test_worst_pairs accountant/events/test_randomized_response \
 	mechanisms/test_parameters mechanisms/test_pate mechanisms/test_queries mechanisms/noise/test_noise
