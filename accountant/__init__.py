@@ -18,6 +18,7 @@ from accountant.errors import (
     ProfileUnavailable,
     SubsamplingError,
     ToleranceUnreachable,
+    shorten,
 )
 from accountant.events import (
     Collision,
@@ -41,6 +42,7 @@ from accountant.events import (
 from accountant.events.composition import Composition
 from accountant.events.curve import Profile
 from accountant.events.event import Event
+from accountant.events.parameters import Range
 from accountant.events.registry import register as register_event
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.filters import BudgetExceeded, FilterConversion, IndividualFilter
@@ -92,6 +94,7 @@ __all__ = [
     "ProfileUnavailable",
     "PureDP",
     "RandomizedResponse",
+    "Range",
     "Shuffled",
     "ShuffledCounts",
     "SubsamplingError",
@@ -108,6 +111,7 @@ __all__ = [
     "local_epsilon_for",
     "plots",
     "register_event",
+    "shorten",
     "shuffled_delta",
     "shuffled_epsilon",
     "sweep",

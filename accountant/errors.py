@@ -66,10 +66,10 @@ class MissingExtra(AccountantError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""
 
 
-def shown(value: object) -> str:
-    """`value` as it was written, on one line and not too long."""
+def shorten(value: object) -> str:
+    """`value` as it was written, on one line of at most 60 characters."""
     try:
-        text = repr(value)
+        text = " ".join(line.strip() for line in repr(value).splitlines())
     except ValueError:  # an int with more digits than Python prints
         return "a very large number"
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -83,11 +83,11 @@ def real(
         return value
     accepted = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ParameterError(f"{name} = {shown(value)} is not a real number; accepted: {accepted}")
+        raise ParameterError(f"{name} = {shorten(value)} is not a real number; accepted: {accepted}")
     try:
         number = float(value)
     except OverflowError:
-        raise ParameterError(f"{name} = {shown(value)} is out of range; accepted: {accepted}") from None
+        raise ParameterError(f"{name} = {shorten(value)} is out of range; accepted: {accepted}") from None
     below = number <= low if open_low else number < low
     above = number >= high if open_high else number > high
     if math.isnan(number) or below or above:
@@ -104,7 +104,7 @@ def integer(name: str, value: object, low: int, high: int) -> int:
         whole = isinstance(value, numbers.Real) and float(value).is_integer()
         number = int(value) if whole else index(cast(SupportsIndex, value))  # type: ignore[call-overload]
     except (TypeError, OverflowError):
-        raise ParameterError(f"{name} = {shown(value)}; accepted: {accepted}") from None
+        raise ParameterError(f"{name} = {shorten(value)}; accepted: {accepted}") from None
     if not low <= number <= high:
-        raise ParameterError(f"{name} = {shown(number)} is out of range; accepted: {accepted}")
+        raise ParameterError(f"{name} = {shorten(number)} is out of range; accepted: {accepted}")
     return number

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountant.errors import AccountantError, ParameterError, integer, real, shown
+from accountant.errors import AccountantError, ParameterError, integer, real, shorten
 from accountant.events.gaussian import GaussianDP, ZeroConcentratedDP
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
@@ -138,7 +138,7 @@ class IndividualFilter:
         """
         before = np.asarray(spent, np.int64)
         if not ((before >= 0) & (before <= self.UNITS)).all():
-            raise ParameterError(f"spent = {shown(spent)} units; accepted: [0, {self.UNITS}]")
+            raise ParameterError(f"spent = {shorten(spent)} units; accepted: [0, {self.UNITS}]")
         size = 1 + int(np.max(rows, initial=len(self.left) - 1))
         where = self._rows(rows, size)
         self.left = np.concatenate([self.left, np.zeros(size - len(self.left), np.int64)])
@@ -154,9 +154,9 @@ class IndividualFilter:
         if where.size == 0:
             return np.empty(0, np.intp)
         if where.ndim != 1 or where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= size:
-            raise ParameterError(f"rows = {shown(rows)}; accepted: a list of integers in [0, {size - 1}]")
+            raise ParameterError(f"rows = {shorten(rows)}; accepted: a list of integers in [0, {size - 1}]")
         if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
-            raise ParameterError(f"rows = {shown(rows)}; accepted: every row once")
+            raise ParameterError(f"rows = {shorten(rows)}; accepted: every row once")
         return where.astype(np.intp)
 
     # --- the price of it all ---------------------------------------------------------------------------
@@ -207,4 +207,4 @@ def _equivalent(budget: float, conversion: FilterConversion) -> tuple[GaussianDP
         return GaussianDP(math.sqrt(2 * budget)), "tight"
     if conversion == "renyi":
         return ZeroConcentratedDP(budget), "renyi"
-    raise ParameterError(f"conversion = {shown(conversion)}; accepted: gdp, renyi")
+    raise ParameterError(f"conversion = {shorten(conversion)}; accepted: gdp, renyi")

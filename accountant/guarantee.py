@@ -9,7 +9,7 @@ from typing import Any
 from accountant.adjacency import Adjacency
 from accountant.errors import DataDependentError
 
-__all__ = ["Guarantee", "rounded_down", "rounded_up"]
+__all__ = ["Guarantee", "format_down", "format_up"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         text = (
-            f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-DP under {self.adjacency or 'any'} adjacency "
+            f"({format_up(self.epsilon)}, {format_up(self.delta)})-DP under {self.adjacency or 'any'} adjacency "
             f"({self.method}, {self._how()})"
         )
         text += " [odometer reading: not fixed before the run]" if self.odometer else ""
@@ -89,7 +89,7 @@ class Guarantee:
 
     def _how(self) -> str:
         if self.order is None:
-            return f"{self.source}, certified from below at {rounded_down(self.lower or 0.0)}"
+            return f"{self.source}, certified from below at {format_down(self.lower or 0.0)}"
         order = "the pure-DP limit" if math.isinf(self.order) else f"order {_order(self.order)}"
         edge = ", at the edge of the searched range" if self.order_at_edge else ""
         return f"{self.conversion} conversion, {order}{edge}"
@@ -100,21 +100,21 @@ def _order(order: float) -> str:
     return f"{order:.6g}" if order - 1 >= 1e-4 else f"1 + {order - 1:.3g}"
 
 
-def rounded_up(value: float, digits: int = 6) -> str:
+def format_up(value: float, digits: int = 6) -> str:
     """`value` to so many significant digits, rounded away from zero so that it stays an upper bound."""
     from decimal import ROUND_CEILING
 
-    return _rounded(value, digits, ROUND_CEILING)
+    return _round(value, digits, ROUND_CEILING)
 
 
-def rounded_down(value: float, digits: int = 6) -> str:
+def format_down(value: float, digits: int = 6) -> str:
     """`value` to so many significant digits, rounded towards zero so that it stays a lower bound."""
     from decimal import ROUND_FLOOR
 
-    return _rounded(value, digits, ROUND_FLOOR)
+    return _round(value, digits, ROUND_FLOOR)
 
 
-def _rounded(value: float, digits: int, direction: str) -> str:
+def _round(value: float, digits: int, direction: str) -> str:
     from decimal import Decimal
 
     if value == 0 or not math.isfinite(value):

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AccountantError, PlanError, real, shown
+from accountant.errors import AccountantError, PlanError, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.parameters import Parameter, parameters_of
-from accountant.events.registry import registered
+from accountant.events.registry import event_kinds
 from accountant.events.subsampled import PoissonSubsampled
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "parse_float",
 ]
 
-EVENTS = registered()
+EVENTS = event_kinds()
 """Event classes by their names in plans."""
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class Plan:
         _refuse_unknown(name, tables, PLAN_KEYS)
         delta = tables.get("delta")
         if delta is not None:
-            delta = _located(name, lambda: real("delta", delta, 0.0, 1.0, open_high=True))
+            delta = _locate_errors(name, lambda: real("delta", delta, 0.0, 1.0, open_high=True))
         lines = tables.get("release")
         if isinstance(lines, dict):
             raise PlanError(f"{name}: no releases; accepted: [[release]], in double brackets, once for each")
@@ -107,7 +107,7 @@ class Plan:
             releases.append(release)
         description = tables.get("description", "")
         if not isinstance(description, str):
-            raise PlanError(f"{name}: description = {shown(description)}; accepted: text")
+            raise PlanError(f"{name}: description = {shorten(description)}; accepted: text")
         return cls(name, description.strip(), delta, tuple(releases), tables)
 
     def with_value(self, targets: str, value: float) -> Plan:
@@ -228,11 +228,11 @@ def composition_from_tables(tables: Iterable[Mapping[str, Any]]) -> Composition:
     for number, table in enumerate(tables, 1):
         where = f"table {number}"
         if not isinstance(table, Mapping):
-            raise PlanError(f"{where}: {shown(table)}; accepted: a table of an event")
+            raise PlanError(f"{where}: {shorten(table)}; accepted: a table of an event")
         line = {key: value for key, value in table.items() if key not in ("adjacency", "count")}
         event = _event(where, line, _adjacency(where, table.get("adjacency")), ("event", "sampling_rate"))
         entries.append((event, table.get("count", 1)))
-    return _located("tables", lambda: Composition(entries))
+    return _locate_errors("tables", lambda: Composition(entries))
 
 
 def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacency | None, taken: set[str]) -> Release:
@@ -244,7 +244,7 @@ def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacen
         ((_, count),) = (Composition([(event, line.get("count", 1))]).entries or {event: 0}).items()
         return Release(_name(line, line["event"], taken), event, count)
 
-    return _located(where, build)
+    return _locate_errors(where, build)
 
 
 def _event(where: str, line: Mapping[str, Any], adjacency: Adjacency | None, keys: Sequence[str]) -> Event:
@@ -254,7 +254,7 @@ def _event(where: str, line: Mapping[str, Any], adjacency: Adjacency | None, key
     name = line["event"]
     if not isinstance(name, str) or name not in EVENTS:
         hint = _hint(str(name), EVENTS)
-        raise PlanError(f"{where}: unknown event {shown(name)}{hint}; accepted: {', '.join(EVENTS)}")
+        raise PlanError(f"{where}: unknown event {shorten(name)}{hint}; accepted: {', '.join(EVENTS)}")
     kind = EVENTS[name]
     parameters = parameters_of(kind)
     _refuse_unknown(where, line, [*keys, *(parameter.name for parameter in parameters)])
@@ -273,7 +273,7 @@ def _event(where: str, line: Mapping[str, Any], adjacency: Adjacency | None, key
             raise PlanError(f"{name} is defined under {event.adjacency} adjacency, the plan says {adjacency}")
         return event
 
-    return _located(where, build)
+    return _locate_errors(where, build)
 
 
 def _argument(where: str, value: Any) -> Any:
@@ -288,7 +288,7 @@ def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:
     if "name" in line:
         name = line["name"]
         if not isinstance(name, str) or not name.isprintable() or not name or "." in name or "," in name:
-            raise PlanError(f"name = {shown(name)}; accepted: text without dots and commas, on one line")
+            raise PlanError(f"name = {shorten(name)}; accepted: text without dots and commas, on one line")
         if name in taken:
             raise PlanError(f"the name {name!r} is used twice; accepted: a name of its own for every release")
         return name
@@ -306,7 +306,7 @@ def _adjacency(where: str, value: object) -> Adjacency | None:
         return Adjacency(value)
     except ValueError:
         accepted = " or ".join(f'"{member}"' for member in Adjacency)
-        raise PlanError(f"{where}: adjacency = {shown(value)}; accepted: {accepted}") from None
+        raise PlanError(f"{where}: adjacency = {shorten(value)}; accepted: {accepted}") from None
 
 
 def parse_float(text: str) -> float:
@@ -317,7 +317,7 @@ def parse_float(text: str) -> float:
     return number
 
 
-def _located(where: str, build: Callable[[], T]) -> T:
+def _locate_errors(where: str, build: Callable[[], T]) -> T:
     """Run `build`, and say where it went wrong if it did."""
     try:
         return build()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.calibration import solve
-from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shown
+from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
@@ -202,7 +202,7 @@ def calibrate(
     try:
         low, high = bounds
     except (TypeError, ValueError):
-        raise ParameterError(f"bounds = {shown(bounds)}; accepted: a pair (low, high)") from None
+        raise ParameterError(f"bounds = {shorten(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
     price = partial(_epsilon, delta=delta, method=method, conversion=conversion, tolerance=tolerance)
     begin = real("start", start, 0.0, math.inf, open_low=True, open_high=True)

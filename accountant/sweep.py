@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountant.errors import AccountantError, DataDependentError, MissingExtra, ParameterError, integer, real, shown
+from accountant.errors import AccountantError, DataDependentError, MissingExtra, ParameterError, integer, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -127,7 +127,7 @@ def check_task(
 ) -> Task:
     """What to ask of every setting, or ParameterError."""
     if delta is not None and epsilon is not None:
-        raise ParameterError(f"delta = {shown(delta)} and epsilon = {shown(epsilon)}; accepted: one of them")
+        raise ParameterError(f"delta = {shorten(delta)} and epsilon = {shorten(epsilon)}; accepted: one of them")
     if epsilon is not None:
         epsilon = real("epsilon", epsilon, 0.0, 1e300)
     else:
@@ -135,7 +135,7 @@ def check_task(
     if method not in ROUTES:
         raise ParameterError(f"method = {method!r}; accepted: {', '.join(ROUTES)}")
     if errors not in ("raise", "nan"):
-        raise ParameterError(f"errors = {shown(errors)}; accepted: raise, nan")
+        raise ParameterError(f"errors = {shorten(errors)}; accepted: raise, nan")
     width = real("tolerance", tolerance, 1e-6, 1.0)
     return Task(delta, epsilon, method, check_conversion(conversion), width, errors == "raise")
 
@@ -143,14 +143,14 @@ def check_task(
 def _check_grid(grid: Mapping[str, ArrayLike], zipped: bool) -> dict[str, Sequence[Any]]:
     """Values by name, as plain Python numbers."""
     if not isinstance(grid, Mapping) or not grid:
-        raise ParameterError(f"grid = {shown(grid)}; accepted: a dict from names to one or more lists of values")
+        raise ParameterError(f"grid = {shorten(grid)}; accepted: a dict from names to one or more lists of values")
     values: dict[str, Sequence[Any]] = {}
     for name, column in grid.items():
         if not isinstance(name, str) or name in COLUMNS:
-            raise ParameterError(f"parameter name {shown(name)}; accepted: text other than {', '.join(COLUMNS)}")
+            raise ParameterError(f"parameter name {shorten(name)}; accepted: text other than {', '.join(COLUMNS)}")
         array = np.asarray(column)
         if array.ndim > 1:
-            raise ParameterError(f"{name} = {shown(column)}; accepted: a list of values, in one dimension")
+            raise ParameterError(f"{name} = {shorten(column)}; accepted: a list of values, in one dimension")
         values[name] = np.atleast_1d(array).tolist()
     lengths = {name: len(column) for name, column in values.items()}
     if zipped and len(set(lengths.values())) > 1:
@@ -210,14 +210,14 @@ class Call:
         if isinstance(run, Event):
             run = 1 * run
         if not isinstance(run, Composition):
-            raise ParameterError(f"make returned {shown(run)}; accepted: an event or a composition")
+            raise ParameterError(f"make returned {shorten(run)}; accepted: an event or a composition")
         if run.data_dependent:
             raise DataDependentError("this run's cost depends on private data; accepted: data-independent runs")
         return run
 
     def named(self, setting: tuple[Any, ...]) -> str:
         """The setting, for a message."""
-        return ", ".join(f"{name} = {shown(value)}" for name, value in zip(self.names, setting, strict=True))
+        return ", ".join(f"{name} = {shorten(value)}" for name, value in zip(self.names, setting, strict=True))
 
 
 def price_block(call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> FloatArray:

@@ -112,15 +112,15 @@ def tight_time() -> str:
 
 
 def _up(value: float) -> str:
-    from accountant.guarantee import rounded_up
+    from accountant.guarantee import format_up
 
-    return rounded_up(value, 5)
+    return format_up(value, 5)
 
 
 def _down(value: float) -> str:
-    from accountant.guarantee import rounded_down
+    from accountant.guarantee import format_down
 
-    return rounded_down(value, 5)
+    return format_down(value, 5)
 
 
 def digits_table() -> str:

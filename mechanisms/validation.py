@@ -27,7 +27,6 @@ __all__ = [
     "few_threads",
     "nominal_count",
     "require",
-    "shorten",
 ]
 
 INSTALL = "pip install 'knn-accountant[{}]'"
@@ -99,7 +98,7 @@ def check_count(name: str, value: object, low: int, high: int = 10**12) -> int:
 def check_real(name: str, value: object, accepted: str, inside: Callable[[Any], bool]) -> float:
     """A real number for which `inside` is true; `accepted` says in words which these are."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not inside(value):
-        raise ac.ParameterError(f"{name} = {shorten(value)}; accepted: {accepted}")
+        raise ac.ParameterError(f"{name} = {ac.shorten(value)}; accepted: {accepted}")
     return float(value)
 
 
@@ -126,12 +125,6 @@ def check_fitted(fitted: bool, use: str) -> None:
     if not fitted:
         name, _, _ = use.partition("(")
         raise ac.ParameterError(f"{name} was called before fit; accepted: fit(X, y).{use}")
-
-
-def shorten(value: object) -> str:
-    """`value` on one line, in at most 60 characters."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def require(module: str, extra: str = "mechanisms") -> Any:

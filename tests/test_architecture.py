@@ -160,15 +160,12 @@ def test_functions_have_at_most_six_arguments(source):
 
 PARTICIPLE = re.compile(r"_*([a-z]+[^e]ed|drawn|known|shown|written|taken|given|made|held|kept)")
 
-NOT_MENDED = {"_located", "_rounded", "registered", "shown"}
-"""Names that are still to be changed; it must not grow."""
-
 
 @pytest.mark.parametrize("source", SOURCES, ids=name_of)
 def test_functions_are_verbs(source):
     """No module-level function has a participle for a name, such as `drawn` for what draws."""
     for top, name, _ in functions(source[1]):
-        if top == name and name not in NOT_MENDED:
+        if top == name:
             assert not PARTICIPLE.fullmatch(name), name
 
 

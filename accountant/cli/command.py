@@ -18,7 +18,7 @@ from accountant.cli.report import add_report
 from accountant.cli.sweep import add_sweep
 from accountant.errors import DataDependentError, PlanError
 from accountant.events.event import Event
-from accountant.guarantee import Guarantee, rounded_down, rounded_up
+from accountant.guarantee import Guarantee, format_down, format_up
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.price import ROUTES, calibrate, curve, delta, epsilon
 from accountant.renyi.conversion import CONVERSIONS
@@ -131,7 +131,7 @@ def _run_curve(options: argparse.Namespace) -> int:
     for title in ("epsilon", "delta", "at least"):
         table.add_column(title, justify="right")
     for epsilon_, high, low in zip(found.epsilons, found.upper, found.lower, strict=True):
-        table.add_row(f"{epsilon_:.6g}", rounded_up(float(high)), rounded_down(float(low)))
+        table.add_row(f"{epsilon_:.6g}", format_up(float(high)), format_down(float(low)))
     console().print(table)
     return 0
 
@@ -206,7 +206,7 @@ def _present(plan: Plan, price: Guarantee, as_json: bool, extra: dict[str, Any] 
     for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True):
         event = f"{line['event']}: {parameters_in_words(line)}"
         table.add_row(release.name, event, f"{line.get('sampling_rate', 'all')}", f"{release.count:,}", f"{share:.1%}")
-    screen.print(f"epsilon = {rounded_up(price.epsilon)} at delta = {rounded_up(price.delta)}", style="bold")
+    screen.print(f"epsilon = {format_up(price.epsilon)} at delta = {format_up(price.delta)}", style="bold")
     screen.print(table)
     screen.print(str(price))
     for line in assumptions(plan):
@@ -279,7 +279,7 @@ def _run_plans(options: argparse.Namespace) -> int:
     for plan, at, prices in rows:
         mark = " *" if plan.composition.data_dependent else ""
         adjacency = str(prices[0].adjacency)
-        table.add_row(plan.name + mark, f"{at:g}", *(rounded_up(price.epsilon) for price in prices), adjacency)
+        table.add_row(plan.name + mark, f"{at:g}", *(format_up(price.epsilon) for price in prices), adjacency)
     screen = console()
     screen.print(table)
     screen.print("* depends on private votes: private itself, do not publish it")

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from accountant.cli.sweep_journal import SweepJournal
-from accountant.errors import MissingExtra, PlanError, shown
+from accountant.errors import MissingExtra, PlanError, shorten
 from accountant.events.composition import Composition
 from accountant.files import check_output, open_whole
 from accountant.numerics.kernel import FloatArray
@@ -138,7 +138,7 @@ def _points(text: str, written: str, whole_number: bool) -> list[Any]:
     if whole_number:
         broken = [point for point in points if not point.is_integer()]
         if broken:
-            raise PlanError(f"--vary {text}: {shown(broken[0])} is not a whole number; accepted: whole numbers only")
+            raise PlanError(f"--vary {text}: {shorten(broken[0])} is not a whole number; accepted: whole numbers only")
         return [int(point) for point in points]
     return points
 

@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betainc
 
-from accountant.errors import ParameterError, real, shown
+from accountant.errors import ParameterError, real, shorten
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.randomized_response import PureDP, RandomizedResponse, bernoulli_log_profile
@@ -93,7 +93,7 @@ def local_epsilon(local: object) -> float:
     if isinstance(local, Collision | PureDP):
         return local.epsilon
     if isinstance(local, Event):
-        raise ParameterError(f"local = {shown(local)}; accepted: an epsilon, RandomizedResponse, Collision or PureDP")
+        raise ParameterError(f"local = {shorten(local)}; accepted: an epsilon, RandomizedResponse, Collision or PureDP")
     return real("local", local, 0.0, 1e6)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer, shown
+from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer, shorten
 from accountant.events.curve import Profile, evaluate_curve
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -47,7 +47,7 @@ class Composition:
         grouped: dict[Event, int] = {}
         for event, count in _pairs(entries):
             if not isinstance(event, Event):
-                raise ParameterError(f"{shown(event)} is not an event; accepted: an event such as Gaussian(sigma)")
+                raise ParameterError(f"{shorten(event)} is not an event; accepted: an event such as Gaussian(sigma)")
             times = integer("count", count, 0, MAX_COUNT)
             if times:
                 grouped[event] = grouped.get(event, 0) + times
@@ -202,10 +202,10 @@ def _pairs(entries: object) -> Iterator[tuple[object, object]]:
     if isinstance(entries, Mapping):
         entries = entries.items()
     if not isinstance(entries, Iterable):
-        raise ParameterError(f"entries = {shown(entries)}; accepted: (event, count) pairs, or a mapping")
+        raise ParameterError(f"entries = {shorten(entries)}; accepted: (event, count) pairs, or a mapping")
     for entry in entries:
         if not isinstance(entry, tuple | list) or len(entry) != 2:
-            raise ParameterError(f"entry {shown(entry)}; accepted: a pair (event, count)")
+            raise ParameterError(f"entry {shorten(entry)}; accepted: a pair (event, count)")
         yield entry[0], entry[1]
 
 

@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.errors import ParameterError, shown
+from accountant.errors import ParameterError, shorten
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["Profile", "StandardForm", "as_reals", "checked_orders", "evaluate_curve"]
+__all__ = ["Profile", "StandardForm", "as_reals", "check_orders", "evaluate_curve"]
 
 
 class StandardForm(NamedTuple):
@@ -68,10 +68,10 @@ def as_reals(name: str, values: ArrayLike) -> FloatArray:
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise ParameterError(f"{name} = {shown(values)}; accepted: a real number, or an array of them") from None
+        raise ParameterError(f"{name} = {shorten(values)}; accepted: a real number, or an array of them") from None
 
 
-def checked_orders(orders: ArrayLike) -> FloatArray:
+def check_orders(orders: ArrayLike) -> FloatArray:
     """Orders as floats, or ParameterError if one is nan or below 1."""
     points = as_reals("order", orders)
     bad = points[~(points >= 1)]
@@ -82,7 +82,7 @@ def checked_orders(orders: ArrayLike) -> FloatArray:
 
 def evaluate_curve(thing: Any, orders: ArrayLike) -> FloatArray:
     """Check orders, evaluate `_curve` on a flat array, restore the shape, and refuse nan."""
-    points = checked_orders(orders)
+    points = check_orders(orders)
     curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float)
     if curve.shape != (points.size,):
         raise ArithmeticError(f"the Rényi curve of {thing!r} has shape {curve.shape} for {points.size} orders")

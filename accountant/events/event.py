@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shown
+from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve
 from accountant.events.parameters import check_parameters, parameters_of
 from accountant.events.subsampling import generic_subsampled_curve, renyi_from_profile
@@ -178,7 +178,7 @@ class Event(ABC):
             Its class is not registered.
         """
         if self.plan_name is None:
-            raise ParameterError(f"{shown(self)} has no name in plans; accepted: events of registered classes")
+            raise ParameterError(f"{shorten(self)} has no name in plans; accepted: events of registered classes")
         values = {each.name: getattr(self, each.name) for each in parameters_of(type(self))}
         for name, value in values.items():
             if isinstance(value, Event):

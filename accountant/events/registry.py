@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from accountant.errors import ParameterError, shown
+from accountant.errors import ParameterError, shorten
 from accountant.events.event import Event
 
-__all__ = ["forget", "register", "registered"]
+__all__ = ["event_kinds", "forget", "register"]
 
 E = TypeVar("E", bound=type[Event])
 
@@ -36,7 +36,7 @@ def register(name: str) -> Callable[[E], E]:
 
     def add(kind: E) -> E:
         if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
-            raise ParameterError(f"name = {shown(name)}; accepted: lower-case words and digits, joined by hyphens")
+            raise ParameterError(f"name = {shorten(name)}; accepted: lower-case words and digits, joined by hyphens")
         taken = _KINDS.get(name)
         if taken is not None and (taken.__module__, taken.__qualname__) != (kind.__module__, kind.__qualname__):
             raise ParameterError(f"the name {name!r} is that of {taken.__module__}.{taken.__qualname__}")
@@ -47,7 +47,7 @@ def register(name: str) -> Callable[[E], E]:
     return add
 
 
-def registered() -> Mapping[str, type[Event]]:
+def event_kinds() -> Mapping[str, type[Event]]:
     """Event classes by name, in the order in which they were registered; it shows later ones too."""
     return MappingProxyType(_KINDS)
 

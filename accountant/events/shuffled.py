@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, shown
+from accountant.errors import ParameterError, shorten
 from accountant.events.blanket import FLOORS, NO_GAIN, USERS, Blanket, blanket, local_epsilon, log_shuffled_delta
 from accountant.events.collision import Collision
 from accountant.events.event import Event
@@ -62,7 +62,7 @@ class Shuffled(Event):
         super().__post_init__()
         end = local_epsilon(self.local)
         if end > NO_GAIN:
-            raise ParameterError(f"local = {shown(self.local)} is {end:g}-DP; accepted: at most {NO_GAIN:g}")
+            raise ParameterError(f"local = {shorten(self.local)} is {end:g}-DP; accepted: at most {NO_GAIN:g}")
         if not isinstance(self.local, Event):
             object.__setattr__(self, "local", end)
 

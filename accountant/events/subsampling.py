@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.events.curve import checked_orders
+from accountant.events.curve import check_orders
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import log_integral
 from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_mixture_ratio, logaddexp
@@ -83,7 +83,7 @@ def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, toler
     ProfileUnavailable
         The event has no profile.
     """
-    points = checked_orders(orders)
+    points = check_orders(orders)
     event._log_profile(np.zeros(1))  # where there is no profile, this says so
     end = float(event._curve(np.array([math.inf]))[0])
     curve = np.empty(points.size)

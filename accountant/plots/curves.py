@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.errors import ParameterError, integer, real, shown
+from accountant.errors import ParameterError, integer, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.guarantee import Guarantee, rounded_up
+from accountant.guarantee import Guarantee, format_up
 from accountant.numerics.kernel import FloatArray
 from accountant.plan import Plan
 from accountant.plots.papers import MADE_UP_VOTES, screening_costs
@@ -70,9 +70,9 @@ def _name_runs(run: Run | Mapping[str, Run], name: str) -> dict[str, Composition
     runs = dict(run) if isinstance(run, Mapping) else {name: run}
     for each in runs.values():
         if not isinstance(each, Event | Composition):
-            raise ParameterError(f"run = {shown(each)}; accepted: an event, or a composition")
+            raise ParameterError(f"run = {shorten(each)}; accepted: an event, or a composition")
     if not runs:
-        raise ParameterError(f"run = {shown(run)}; accepted: one or more")
+        raise ParameterError(f"run = {shorten(run)}; accepted: one or more")
     return {name: 1 * each if isinstance(each, Event) else each for name, each in runs.items()}
 
 
@@ -120,7 +120,7 @@ def curve_against_order(
     with canvas(ax) as axes:
         says = adjacency_of([each.adjacency for each in runs.values()])
         if delta is not None:
-            says += f"; marked: the order that sets epsilon at delta = {rounded_up(delta)} ({METHODS[rule]})"
+            says += f"; marked: the order that sets epsilon at delta = {format_up(delta)} ({METHODS[rule]})"
         headline(axes, "Rényi curve", says)
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -130,7 +130,7 @@ def curve_against_order(
             label = _mark_label(axes, name, each)
             price = prices.get(name)
             if price is not None:
-                label += f": epsilon {rounded_up(price.epsilon, 3)}"
+                label += f": epsilon {format_up(price.epsilon, 3)}"
                 if price.order is not None and math.isfinite(price.order):
                     axes.plot([price.order], each.renyi([price.order]), **{**look, "linestyle": ""}, markersize=7)
             # a logarithmic axis cannot show 0 or infinity
@@ -305,8 +305,8 @@ def shares(
         widths.append(math.fsum(share for share, _ in found[BARS:]))
     order = "the pure-DP limit" if price.order is None or math.isinf(price.order) else f"order {price.order:.4g}"
     says = (
-        f"{adjacency_of([whole.adjacency])}; at {order}, which sets epsilon = {rounded_up(price.epsilon, 4)} at "
-        f"delta = {rounded_up(price.delta)} ({METHODS[price.conversion or 'improved']})"
+        f"{adjacency_of([whole.adjacency])}; at {order}, which sets epsilon = {format_up(price.epsilon, 4)} at "
+        f"delta = {format_up(price.delta)} ({METHODS[price.conversion or 'improved']})"
     )
     with canvas(ax, (7.6, 1.5 + 0.46 * len(names))) as axes:
         headline(axes, "Shares of the privacy cost", says)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.errors import ParameterError, integer, shown
+from accountant.errors import ParameterError, integer, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.guarantee import Guarantee, rounded_down, rounded_up
+from accountant.guarantee import Guarantee, format_down, format_up
 from accountant.plots.style import (
     adjacency_of,
     canvas,
@@ -103,7 +103,7 @@ def epsilon_against_releases(
     many = isinstance(releases, Sequence | np.ndarray)
     given = [integer("releases", n, 1, 10**15) for n in (releases if many else [releases])]  # type: ignore[union-attr]
     if not given:
-        raise ParameterError(f"releases = {shown(releases)}; accepted: one or more whole numbers, each at least 1")
+        raise ParameterError(f"releases = {shorten(releases)}; accepted: one or more whole numbers, each at least 1")
 
     def points_of(method: str) -> list[float]:
         if many:
@@ -149,11 +149,11 @@ def epsilon_against_parameter(
     """
     points = np.unique(np.asarray(values, dtype=float))
     if points.size == 0 or not np.isfinite(points).all():
-        raise ParameterError(f"values = {shown(values)}; accepted: one or more finite numbers")
+        raise ParameterError(f"values = {shorten(values)}; accepted: one or more finite numbers")
     lines = _lines(make, methods)
     for line in lines:
         if not callable(line.run):
-            raise ParameterError(f"make = {shown(line.run)}; accepted: a function from a value of {name} to a run")
+            raise ParameterError(f"make = {shorten(line.run)}; accepted: a function from a value of {name} to a run")
     with canvas(ax) as axes:
         priced = _price_lines(lines, lambda method: points.tolist(), delta, tolerance)
         _draw_prices(axes, priced, f"Privacy cost against {name}", delta)
@@ -174,7 +174,7 @@ def epsilon_against_parameter(
 def _lines(run: Run | Maker | Sequence[Line], methods: Sequence[str]) -> list[Line]:
     lines = list(run) if isinstance(run, Sequence) else [Line("", run, method) for method in methods]
     if not lines or not all(isinstance(line, Line) for line in lines):
-        raise ParameterError(f"lines = {shown(run)}, methods = {shown(methods)}; accepted: one or more")
+        raise ParameterError(f"lines = {shorten(run)}, methods = {shorten(methods)}; accepted: one or more")
     for line in lines:
         if line.method not in METHODS:
             raise ParameterError(f"method = {line.method!r}; accepted: {', '.join(METHODS)}")
@@ -190,7 +190,7 @@ def _repeat(run: Run | Maker) -> Maker:
         return lambda n: Composition((event, -(-count * int(n) // whole)) for event, count in entries)
     if callable(run):
         return lambda n: run(int(n))
-    raise ParameterError(f"run = {shown(run)}; accepted: an event, a composition, or a function of n")
+    raise ParameterError(f"run = {shorten(run)}; accepted: an event, a composition, or a function of n")
 
 
 class _PricedLine(NamedTuple):
@@ -209,7 +209,7 @@ def _price_lines(
     for line in lines:
         points, make = points_of(line.method), line.run
         if not callable(make):
-            raise ParameterError(f"run = {shown(make)}; accepted: a function")
+            raise ParameterError(f"run = {shorten(make)}; accepted: a function")
         prices = [_price(make(point), delta, line.method, tolerance) for point in points]
         priced.append(_PricedLine(line, points, prices))
     return priced
@@ -222,7 +222,7 @@ def _draw_prices(ax: Axes, priced: Sequence[_PricedLine], title: str, delta: flo
     how = "" if common is None else f"; {METHODS[common]}"
     how += " unless marked" if any(line.method != common for line in lines) and common else ""
     adjacency = adjacency_of([price.adjacency for each in priced for price in each.prices])
-    headline(ax, title, f"{adjacency}; delta = {rounded_up(delta)}{how}")
+    headline(ax, title, f"{adjacency}; delta = {format_up(delta)}{how}")
     for line, points, prices in priced:
         look = style(count_lines(ax))
         label = plain(line.label or METHODS[line.method])
@@ -233,8 +233,8 @@ def _draw_prices(ax: Axes, priced: Sequence[_PricedLine], title: str, delta: flo
         upper = [price.epsilon for price in prices]
         tight = line.method == "tight"
         if ends:
-            low = f"{rounded_down(prices[-1].lower or 0.0, 4)} to " if tight else ""
-            label += f": {low}{rounded_up(upper[-1], 4)}"
+            low = f"{format_down(prices[-1].lower or 0.0, 4)} to " if tight else ""
+            label += f": {low}{format_up(upper[-1], 4)}"
         marker = look["marker"] if tight or len(points) == 1 else ""
         ax.plot(points, upper, **{**look, "marker": marker}, label=label)
         if tight:

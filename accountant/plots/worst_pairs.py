@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountant.errors import ParameterError, shown
-from accountant.events.curve import checked_orders
+from accountant.errors import ParameterError, shorten
+from accountant.events.curve import check_orders
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
@@ -58,8 +58,8 @@ def worst_pairs(event: Event, orders: ArrayLike) -> WorstPairs:
     """
     screening, rate = event.unsampled._screening(), event.sampling_rate
     if screening is None or rate == 0.0:
-        raise ParameterError(f"event = {shown(event)}; accepted: a noisy screening, Poisson-subsampled or not")
-    points = checked_orders(orders).ravel()
+        raise ParameterError(f"event = {shorten(event)}; accepted: a noisy screening, Poisson-subsampled or not")
+    points = check_orders(orders).ravel()
     if not np.isfinite(points).all():
         raise ParameterError("order = inf; accepted: [1, inf)")
     best = np.full(points.size, -math.inf)

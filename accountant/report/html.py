@@ -11,7 +11,7 @@ from string import Template
 
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable, real
 from accountant.files import check_output, write_text
-from accountant.guarantee import Guarantee, rounded_down, rounded_up
+from accountant.guarantee import Guarantee, format_down, format_up
 from accountant.plan import Plan, builtin_plans
 from accountant.plots.style import need_matplotlib
 from accountant.price import epsilon
@@ -68,8 +68,8 @@ def report(
     body = {
         "title": html.escape(_title(plan)),
         "description": f'<p class="lead">{html.escape(plan.description)}</p>' if plan.description else "",
-        "epsilon": rounded_up(price.epsilon),
-        "delta": rounded_up(delta),
+        "epsilon": format_up(price.epsilon),
+        "delta": format_up(delta),
         "guarantee": html.escape(f"{price}."),
         "assumptions": items(html.escape(line) for line in assumptions(plan)),
         "releases": _release_rows(plan, parts),
@@ -124,9 +124,9 @@ def _route_rows(rules: dict[Conversion, Guarantee], tight: Guarantee | str) -> s
     if isinstance(tight, str):
         found, about = "not available", tight
     else:
-        found = f"{rounded_down(tight.lower or 0.0)} to {rounded_up(tight.epsilon)}"
+        found = f"{format_down(tight.lower or 0.0)} to {format_up(tight.epsilon)}"
         about = f"certified interval for the plan as written, by {tight.source}"
-    rows = [(rule, *ROUTES[rule], rounded_up(rules[rule].epsilon)) for rule in CONVERSIONS]
+    rows = [(rule, *ROUTES[rule], format_up(rules[rule].epsilon)) for rule in CONVERSIONS]
     rows.sort(key=lambda row: list(ROUTES).index(row[0]))
     return "\n".join(
         f'<tr><th scope="row">{html.escape(name)}<small>{html.escape(source)}</small></th>'

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, shown
+from accountant.errors import ParameterError, shorten
 from accountant.events.event import Event, can_be_sampled
-from accountant.events.registry import registered
+from accountant.events.registry import event_kinds
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.testing.laws import LAWS, Law, LawBroken, laws_for
 from accountant.testing.strategies import compositions, epsilons_of, events, hypothesis, orders
@@ -39,7 +39,7 @@ GRID = [1 + 10 ** (exponent / 70) for exponent in range(-420, 421)]
 
 def example_events() -> list[Event]:
     """Examples of every registered event, also sampled where that makes sense: what ``accountant verify`` checks."""
-    plain = [event for kind in registered().values() for event in kind.examples()]
+    plain = [event for kind in event_kinds().values() for event in kind.examples()]
     return [*plain, *(PoissonSubsampled(event, 0.1) for event in plain if can_be_sampled(event))]
 
 
@@ -93,11 +93,11 @@ def broken_laws(event: Event, *, max_examples: int = 50, laws: Sequence[Law] | N
 def _refuse_unusable(event: object) -> None:
     """Raise ParameterError for what no law can be held against."""
     if not isinstance(event, Event) or not isinstance(getattr(event, "adjacency", None), Adjacency):
-        raise ParameterError(f"{shown(event)} has no adjacency; accepted: an Event with an `adjacency`")
+        raise ParameterError(f"{shorten(event)} has no adjacency; accepted: an Event with an `adjacency`")
     try:
         hash(event)
     except TypeError:
-        raise ParameterError(f"{shown(event)} cannot be hashed; accepted: a frozen dataclass") from None
+        raise ParameterError(f"{shorten(event)} cannot be hashed; accepted: a frozen dataclass") from None
 
 
 def check_event(event: Event, *, max_examples: int = 50) -> None:

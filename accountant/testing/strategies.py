@@ -10,7 +10,7 @@ from accountant.errors import MissingExtra, ParameterError
 from accountant.events.composition import Composition
 from accountant.events.event import Event, can_be_sampled
 from accountant.events.parameters import Parameter, parameters_of
-from accountant.events.registry import registered
+from accountant.events.registry import event_kinds
 from accountant.events.subsampled import PoissonSubsampled
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def events(adjacency: Adjacency | None = None) -> SearchStrategy[Event]:
     rates = st.one_of(st.sampled_from([0.0, 1.0]), log_uniform(1e-8, 1.0))
     central: list[SearchStrategy[Event]] = []
     local: list[SearchStrategy[Event]] = []
-    for kind in registered().values():
+    for kind in event_kinds().values():
         examples = [event for event in kind.examples() if not event.data_dependent]
         if examples and all(each.usual or each.default is not None for each in parameters_of(kind)):
             (central if can_be_sampled(examples[0]) else local).append(events_of(kind))

@@ -181,22 +181,23 @@ def bound_delta(entries: Entries, epsilon: float, tolerance: float, remainders: 
 def settle(entries: Entries, question: Question, remainders: Remainders | None) -> Interval:
     """Choose directions, tilts and steps, and solve."""
     real("tolerance", question.tolerance, 1e-6, 1.0)
-    kinds = [(event, count) for event, count in Composition(entries) if float(event.renyi(math.inf)) > 0]
-    for event, _ in kinds:
+    whole = Composition((event, count) for event, count in Composition(entries) if float(event.renyi(math.inf)) > 0)
+    for event in whole.entries:
         if event.family:
             raise ParameterError(f"{event!r} is a family of pairs; accepted: events with a single dominating pair")
-    pure = sum(count * float(event._curve(np.array([math.inf]))[0]) for event, count in kinds)
+    pure = whole.total(lambda event: float(event._curve(np.array([math.inf]))[0]))
     if remainders is None and pure <= question.epsilon:
         return Interval(0.0, 0.0)
     directions = list(DIRECTIONS)
     if remainders is None:
         remainders = dict.fromkeys(directions, HockeyStick())
-        profiles = [event._log_profile(np.zeros(1)) for event, _ in kinds]
-        distance = sum(count * math.exp(max(*pair)[0]) for (_, count), pair in zip(kinds, profiles, strict=True))
+        profiles = {event: event._log_profile(np.zeros(1)) for event in whole.entries}
+        distance = whole.total(lambda event: math.exp(max(*profiles[event])[0]))
         if question.delta is not None and distance * (1 + 1e-9) <= question.delta:
             return Interval(0.0, 0.0)  # total variation is subadditive
-        if all(remove is add for remove, add in profiles):
+        if all(remove is add for remove, add in profiles.values()):
             del directions[1]  # the same pairs, with P and Q exchanged
+    kinds = list(whole)
     runs = [plan(kinds, representative(kinds), question, d, remainders[d]) for d in directions]
     for run in runs:
         run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import ParameterError, real, shown
+from accountant.errors import ParameterError, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -116,7 +116,7 @@ class GameValue:
     def _log_value(self, log_excess: Callable[[int, FloatArray], FloatArray], x: ArrayLike) -> FloatArray:
         points = np.asarray(x, dtype=float)
         if np.isnan(points).any():
-            raise ParameterError(f"x = {shown(x)}; accepted: real numbers")
+            raise ParameterError(f"x = {shorten(x)}; accepted: real numbers")
         size, value = np.abs(points).ravel(), np.empty(points.size)
         right = points.ravel() >= 0
         value[right] = log_excess(self._way, size[right])
@@ -146,7 +146,7 @@ def _family(run: Composition) -> Pairs:
     for event, _ in run:
         screening, rate = event.unsampled._screening(), event.sampling_rate
         if screening is None:
-            raise ParameterError(f"{shown(event)}; accepted: noisy screenings, also Poisson-subsampled")
+            raise ParameterError(f"{shorten(event)}; accepted: noisy screenings, also Poisson-subsampled")
         if rate > 0.0:
             pairs = screening.pairs(rate)
             parts.append(np.stack([pairs.ratio_pass, pairs.ratio_fail]))

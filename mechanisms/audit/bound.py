@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 import accountant as ac
-from mechanisms.validation import shorten
 
 __all__ = ["LowerBound", "generator_of"]
 
@@ -38,4 +37,4 @@ def generator_of(rng: object) -> np.random.Generator:
         return rng
     if rng is None or (isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0):
         return np.random.default_rng(None if rng is None else int(rng))
-    raise ac.ParameterError(f"rng = {shorten(rng)}; accepted: a numpy Generator, an integer >= 0, or None")
+    raise ac.ParameterError(f"rng = {ac.shorten(rng)}; accepted: a numpy Generator, an integer >= 0, or None")

@@ -21,7 +21,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 import accountant as ac
 from mechanisms.arrays import Floats
 from mechanisms.noise.source import additive_noise
-from mechanisms.validation import check_count, check_rate, shorten
+from mechanisms.validation import check_count, check_rate
 
 __all__ = ["View", "individual_score", "label_log_ratios", "label_score", "number_score", "sampled_view"]
 
@@ -275,5 +275,5 @@ def _pass_chances(screening: ac.Event, values: Floats) -> Floats:
     """Probability that the largest entry of each row plus noise reaches the threshold."""
     inner: Any = screening.unsampled
     if not isinstance(inner, ac.NoisyScreening):
-        raise ac.ParameterError(f"screening = {shorten(screening)}; accepted: NoisyScreening, sampled or not")
+        raise ac.ParameterError(f"screening = {ac.shorten(screening)}; accepted: NoisyScreening, sampled or not")
     return np.asarray(ndtr((values.max(axis=1) - inner.threshold) / inner.sigma))

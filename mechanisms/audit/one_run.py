@@ -15,7 +15,7 @@ import accountant as ac
 from mechanisms.arrays import Booleans, Floats, Integers
 from mechanisms.audit.bound import LowerBound, generator_of
 from mechanisms.audit.profile_tail import profile_tail
-from mechanisms.validation import check_count, check_real, shorten
+from mechanisms.validation import check_count, check_real
 
 __all__ = ["OneRunAudit", "audit_one_run", "one_run_tail"]
 
@@ -154,7 +154,7 @@ def audit_one_run(
     in between if the tail with c at b and eta at a, which is at least as large as any of theirs, is small enough.
     """
     if not callable(mechanism):
-        raise ac.ParameterError(f"mechanism = {shorten(mechanism)}; accepted: a callable")
+        raise ac.ParameterError(f"mechanism = {ac.shorten(mechanism)}; accepted: a callable")
     m = check_count("records", records, 1, 10**7)
     r = check_count("guesses", guesses, 1, m)
     delta = check_real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)
@@ -232,7 +232,7 @@ def _check_scores(scores: Any, m: int) -> Floats:
     try:
         checked = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ac.ParameterError(f"mechanism returned {shorten(scores)}; accepted: {m} scores, numbers") from None
+        raise ac.ParameterError(f"mechanism returned {ac.shorten(scores)}; accepted: {m} scores, numbers") from None
     if checked.shape != (m,) or np.isnan(checked).any():
         raise ac.ParameterError(f"mechanism returned scores of shape {checked.shape}; accepted: ({m},), none nan")
     return checked

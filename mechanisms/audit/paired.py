@@ -15,7 +15,7 @@ from scipy.special import betainccinv, betaincinv
 import accountant as ac
 from mechanisms.arrays import Floats
 from mechanisms.audit.bound import LowerBound, generator_of
-from mechanisms.validation import check_real, shorten
+from mechanisms.validation import check_real
 
 __all__ = ["Audit", "Outcomes", "Tail", "audit"]
 
@@ -44,7 +44,7 @@ class Outcomes:
         return sum((key in self.listed) != self.complement for key in sample.keys)
 
     def __str__(self) -> str:
-        text = ", ".join(sorted(map(shorten, self.listed))[:4]) + (", ..." if len(self.listed) > 4 else "")
+        text = ", ".join(sorted(map(ac.shorten, self.listed))[:4]) + (", ..." if len(self.listed) > 4 else "")
         return f"output {'not ' if self.complement else ''}in {{{text}}}"
 
 
@@ -161,11 +161,11 @@ def audit(
     half. A score that is wrong, or made for another mechanism, may cost power; it cannot make the bound wrong.
     """
     if not callable(mechanism):
-        raise ac.ParameterError(f"mechanism = {shorten(mechanism)}; accepted: a callable")
+        raise ac.ParameterError(f"mechanism = {ac.shorten(mechanism)}; accepted: a callable")
     if score is not None and not callable(score):
-        raise ac.ParameterError(f"score = {shorten(score)}; accepted: a callable or None")
+        raise ac.ParameterError(f"score = {ac.shorten(score)}; accepted: a callable or None")
     if not isinstance(neighbours, (tuple, list)) or len(neighbours) != 2:
-        raise ac.ParameterError(f"neighbours = {shorten(neighbours)}; accepted: a pair (data, neighbouring data)")
+        raise ac.ParameterError(f"neighbours = {ac.shorten(neighbours)}; accepted: a pair (data, neighbouring data)")
     runs = int(check_real("runs", runs, "an integer in [8, 1e9]", lambda n: 8 <= n <= 1e9 and n == int(n)))
     delta = check_real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)
     confidence = check_real("confidence", confidence, "(0, 1)", lambda value: 0 < value < 1)
@@ -247,7 +247,7 @@ def _check_batch(name: str, outputs: Any, runs: int, as_is: bool = False) -> Any
     """The result of a batched callable, as a list with one entry for each run, or unchanged if `as_is`."""
     sized = isinstance(outputs, (list, tuple)) or (isinstance(outputs, np.ndarray) and outputs.ndim > 0)
     if not sized or len(outputs) != runs:
-        got = f"{len(outputs)} entries" if sized else shorten(outputs)
+        got = f"{len(outputs)} entries" if sized else ac.shorten(outputs)
         raise ac.ParameterError(f"{name} returned {got}; accepted: an array, list or tuple of {runs}, one per run")
     if as_is:
         return outputs
@@ -287,7 +287,7 @@ def _key(output: Any) -> Hashable:
         hash(output)
     except TypeError:
         raise ac.ParameterError(
-            f"an output {shorten(output)} is not hashable; accepted: numbers, arrays, hashable values, tuples and "
+            f"an output {ac.shorten(output)} is not hashable; accepted: numbers, arrays, hashable values, tuples and "
             "lists of these, or a score that maps it to a number"
         ) from None
     return cast(Hashable, output)

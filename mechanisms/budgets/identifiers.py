@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.arrays import Singles
-from mechanisms.validation import shorten
 
 __all__ = ["check_ids", "digest_ids"]
 
@@ -26,17 +25,17 @@ def check_ids(ids: object, n: int | None = None) -> list[str]:
         One is neither text nor a whole number, one occurs twice, or there are not `n` of them.
     """
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        raise ac.ParameterError(f"ids = {shorten(ids)}; accepted: a list of str or int")
+        raise ac.ParameterError(f"ids = {ac.shorten(ids)}; accepted: a list of str or int")
     listed = list(ids)
     for name in listed:
         if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
-            raise ac.ParameterError(f"ids holds {shorten(name)}; accepted: str or int")
+            raise ac.ParameterError(f"ids holds {ac.shorten(name)}; accepted: str or int")
     names = [str(name) for name in listed]
     if n is not None and len(names) != n:
         raise ac.ParameterError(f"ids holds {len(names)} identifiers; accepted: {n}, one for each record")
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
-        raise ac.ParameterError(f"ids holds {shorten(twice)} twice; accepted: every identifier once")
+        raise ac.ParameterError(f"ids holds {ac.shorten(twice)} twice; accepted: every identifier once")
     return names
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.arrays import Floats, Singles
 from mechanisms.budgets.budget_store import BudgetStore
-from mechanisms.validation import shorten
 
 __all__ = ["PredictionRun"]
 
@@ -49,7 +48,7 @@ class PredictionRun:
         if name is None:
             return
         if not hasattr(self._store, "begin") or not isinstance(name, str) or not name:
-            raise ac.ParameterError(f"run = {shorten(name)}; accepted: text, with a store that keeps answers")
+            raise ac.ParameterError(f"run = {ac.shorten(name)}; accepted: text, with a store that keeps answers")
         self.name = name
         queries = hashlib.sha256(points.tobytes()).hexdigest()
         self._store.begin(name, {"queries": queries, "width": points.shape[1], **about}, len(points))

@@ -14,7 +14,6 @@ from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.identifiers import check_ids, digest_ids
 from mechanisms.neighbours.records import grow
 from mechanisms.noise.source import Randomness, as_randomness
-from mechanisms.validation import shorten
 
 __all__ = ["KnownRecords", "RecordBudgets", "check_source"]
 
@@ -74,7 +73,7 @@ class RecordBudgets:
         same = filter.budget == earlier.filter.budget and store is earlier.store and self.kind == earlier.kind
         if ids is None or not same:
             raise ac.ParameterError(
-                f"fit again after answers, with budget = {filter.budget:g} and ids = {shorten(ids)}; accepted: "
+                f"fit again after answers, with budget = {filter.budget:g} and ids = {ac.shorten(ids)}; accepted: "
                 f"identifiers, {earlier.kind} as before, the same store and budget = {earlier.filter.budget:g}, or a "
                 "new object for other people"
             )
@@ -89,7 +88,7 @@ class RecordBudgets:
             Identifiers are not valid, or not of this kind.
         """
         if _kind(ids) != self.kind:
-            raise ac.ParameterError(f"ids = {shorten(ids)}; accepted: {_ACCEPTED[self.kind]}, as at fit")
+            raise ac.ParameterError(f"ids = {ac.shorten(ids)}; accepted: {_ACCEPTED[self.kind]}, as at fit")
         if ids is None and (self.slots or self.released or self.store is not None):  # numbers would repeat
             raise ac.ParameterError('ids = None; accepted: an identifier for each record, or "digest" as at fit')
         if self.kind == "given":
@@ -97,7 +96,7 @@ class RecordBudgets:
             for name in names:
                 if name in self.slots:
                     accepted = "new ones, or removed ones"
-                    raise ac.ParameterError(f"ids holds {shorten(name)}, which is there; accepted: {accepted}")
+                    raise ac.ParameterError(f"ids holds {ac.shorten(name)}, which is there; accepted: {accepted}")
             return names
         store: Any = self.store
         if store is not None and not hasattr(store, "key"):
@@ -141,7 +140,7 @@ class RecordBudgets:
         """
         for name in names:
             if name not in self.slots:
-                raise ac.ParameterError(f"ids holds {shorten(name)}, which is not there; accepted: those in ids_")
+                raise ac.ParameterError(f"ids holds {ac.shorten(name)}, which is not there; accepted: those in ids_")
         slots = np.array([self.slots[name] for name in names], np.int64)
         self._gone.update(zip(names, self._spent(slots), strict=True))
         self.filter.retire(slots)
@@ -187,8 +186,8 @@ def check_source(rng: object, store: BudgetStore | None) -> Randomness:
     source = as_randomness(rng)
     if store is not None and source.repeatable:
         raise ac.ParameterError(
-            f"rng = {shorten(rng)} with a store, where it would repeat its noise after a restart; accepted: None, for "
-            "system entropy"
+            f"rng = {ac.shorten(rng)} with a store, where it would repeat its noise after a restart; accepted: None, "
+            "for system entropy"
         )
     return source
 

@@ -20,7 +20,7 @@ from mechanisms.budgets.snapshot import Snapshot
 from mechanisms.budgets.store_format import COLUMNS
 from mechanisms.budgets.stored_runs import StoredRuns
 from mechanisms.exclusive import Exclusive
-from mechanisms.validation import check_count, shorten
+from mechanisms.validation import check_count
 
 __all__ = ["Store", "StoreError", "open_store"]
 
@@ -139,14 +139,16 @@ class Store(Exclusive):
         try:
             now = json.loads(json.dumps(settings, allow_nan=False))
         except (TypeError, ValueError) as error:
-            raise ac.ParameterError(f"settings = {shorten(settings)} ({error}); accepted: what JSON can hold") from None
+            raise ac.ParameterError(
+                f"settings = {ac.shorten(settings)} ({error}); accepted: what JSON can hold"
+            ) from None
         with self._open() as run:
             before = self._snapshot.settings(run)
             if before is None:
                 return self._snapshot.settle(run, now)
         differ = [key for key in sorted({*before, *now}) if before.get(key, ...) != now.get(key, ...)]
         if differ:
-            held = ", ".join(f"{key} = {shorten(before[key])}" if key in before else f"no {key}" for key in differ)
+            held = ", ".join(f"{key} = {ac.shorten(before[key])}" if key in before else f"no {key}" for key in differ)
             accepted = "the same settings, or another store"
             raise StoreError(f"{self._backend.name}: settled with {held}; accepted: {accepted}")
         return None
@@ -176,7 +178,7 @@ class Store(Exclusive):
         names = [each for each in ids if isinstance(each, str)]
         if len(names) != len(ids):
             bad = next(each for each in ids if not isinstance(each, str))
-            raise ac.ParameterError(f"ids hold {shorten(bad)}; accepted: text")
+            raise ac.ParameterError(f"ids hold {ac.shorten(bad)}; accepted: text")
         if self._thread == threading.get_ident():
             raise StoreError(f"{self._backend.name}: positions inside a batch; accepted: before it")
         with self._open() as run:
@@ -208,15 +210,15 @@ class Store(Exclusive):
         """
         more = np.asarray(units)
         if not (more.size == 0 or (more.dtype.kind in "iu" and more.min() >= 0 and more.max() <= MOST_UNITS)):
-            raise ac.ParameterError(f"units = {shorten(units)}; accepted: integers in [0, 2^62]")
+            raise ac.ParameterError(f"units = {ac.shorten(units)}; accepted: integers in [0, 2^62]")
         if not 0 <= cap <= MOST_UNITS:
-            raise ac.ParameterError(f"cap = {shorten(cap)}; accepted: [0, 2^62]")
+            raise ac.ParameterError(f"cap = {ac.shorten(cap)}; accepted: [0, 2^62]")
         with self.batch():
             where = self._check_positions(positions)
             if more.shape != where.shape:
                 raise ac.ParameterError(f"{where.size} positions with {more.size} units; accepted: as many of both")
             if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
-                raise ac.ParameterError(f"positions = {shorten(positions)}; accepted: each record once in a call")
+                raise ac.ParameterError(f"positions = {ac.shorten(positions)}; accepted: each record once in a call")
             more = more.astype(np.int64)
             granted: NDArray[np.bool_] = self._snapshot.totals[where] <= cap - more  # a sum could overflow
             self._snapshot.add(where[granted], more[granted])
@@ -228,7 +230,7 @@ class Store(Exclusive):
             return np.empty(0, np.int64)
         if where.ndim != 1 or where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= size:
             raise ac.ParameterError(
-                f"positions = {shorten(positions)}; accepted: a list of integers in [0, {size - 1}]"
+                f"positions = {ac.shorten(positions)}; accepted: a list of integers in [0, {size - 1}]"
             )
         return where.astype(np.int64)
 

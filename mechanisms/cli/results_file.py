@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.validation import require, shorten
+from mechanisms.validation import require
 
 if TYPE_CHECKING:
     from mechanisms.budgets.journal import Journal
@@ -252,7 +252,7 @@ def find_results(options: argparse.Namespace) -> ResultsFile:
         earlier = [*found["earlier"], released]
         composition = sum((ac.composition_from_tables(each["releases"]) for each in earlier), ac.Composition())
     except (ac.AccountantError, KeyError, TypeError) as error:
-        what = f"its summary does not tell what was released ({shorten(str(error))})"
+        what = f"its summary does not tell what was released ({ac.shorten(str(error))})"
         raise OptionError(f"--out {path}: {what}; accepted: another file") from None
     return ResultsFile(path, earlier, composition)
 

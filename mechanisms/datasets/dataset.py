@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.validation import shorten
 
 __all__ = [
     "DataError",
@@ -150,7 +149,7 @@ def number_labels(source: str | Path, labels: NDArray[Any], classes: Sequence[st
     if -1 in numbers:
         row, names = numbers.index(-1), ", ".join(classes)
         names = names if len(names) <= 100 else f"one of {len(classes)} classes"
-        raise DataError(f"{source}: record {row} has label {shorten(values[row])}; accepted: {names}")
+        raise DataError(f"{source}: record {row} has label {ac.shorten(values[row])}; accepted: {names}")
     return np.array(numbers, np.int64)
 
 
@@ -172,9 +171,11 @@ def _check_ids(source: str, given: Sequence[object], n: int) -> tuple[str, ...]:
         plain = value.item() if isinstance(value, np.generic) else value
         text = None if isinstance(plain, float | bool) else _text(plain)
         if not text:
-            raise DataError(f"{source}: record {row} has identifier {shorten(plain)}; accepted: text or whole numbers")
+            raise DataError(
+                f"{source}: record {row} has identifier {ac.shorten(plain)}; accepted: text or whole numbers"
+            )
         if text in ids:
-            both = f"records {ids[text]} and {row} have the same identifier {shorten(text)}"
+            both = f"records {ids[text]} and {row} have the same identifier {ac.shorten(text)}"
             raise DataError(f"{source}: {both}; accepted: all different")
         ids[text] = row
     return tuple(ids)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.datasets.dataset import DataError, Dataset, name_errors, number_labels
 from mechanisms.datasets.formats import of_images, pick
-from mechanisms.validation import INSTALL, require, shorten
+from mechanisms.validation import INSTALL, require
 
 __all__ = ["csv", "npz", "openml", "parquet"]
 
@@ -147,10 +147,10 @@ def _header(path: str | Path, separator: str) -> list[str]:
             raise ValueError(f"{names.count(name)} columns {name!r}")
     # without a header the first record would be lost; rows that mix text and numbers fail later as values
     if names and all(_is_number(name) for name in names):
-        found = f"the first row holds the number {shorten(names[0])}"
+        found = f"the first row holds the number {ac.shorten(names[0])}"
         raise DataError(f"{path}: {found}; accepted: a header, names of columns")
     if not names or "" in names:
-        raise DataError(f"{path}: the first row is {shorten(names)}; accepted: a header, names of columns")
+        raise DataError(f"{path}: the first row is {ac.shorten(names)}; accepted: a header, names of columns")
     return names
 
 
@@ -170,7 +170,7 @@ def _reword(text: str, names: list[str]) -> str:
     column, row, value = found.groups()
     where = "" if row is None else f"record {int(row) - 2}: "
     hint = CLASSES_HINT if names[int(column)] == LABEL else ""
-    return f"{where}column {names[int(column)]!r} holds {shorten(value)}, not a number{hint}"
+    return f"{where}column {names[int(column)]!r} holds {ac.shorten(value)}, not a number{hint}"
 
 
 def _refuse_missing(table: Any) -> None:

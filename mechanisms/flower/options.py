@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import accountant as ac
 from mechanisms.federation.client import MODELS
 from mechanisms.reverse_knn import ReverseKNN
-from mechanisms.validation import check_count, check_positive, check_real, shorten
+from mechanisms.validation import check_count, check_positive, check_real
 
 __all__ = ["NodeOptions", "RunOptions"]
 
@@ -45,7 +45,7 @@ class _Options:
             kind = str(known[name].type)
             whole = isinstance(value, int) and not isinstance(value, bool)
             if type(value).__name__ != kind and not (kind == "float" and whole):
-                raise ac.ParameterError(f"{name} = {shorten(value)}; accepted: a value of type {kind}")
+                raise ac.ParameterError(f"{name} = {ac.shorten(value)}; accepted: a value of type {kind}")
             values[known[name].name] = float(value) if kind == "float" else value  # type: ignore[arg-type]
         return cls(**values)
 

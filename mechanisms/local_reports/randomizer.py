@@ -11,7 +11,7 @@ import numpy as np
 import accountant as ac
 from mechanisms.arrays import Bytes, Floats, Integers
 from mechanisms.noise.source import Randomness
-from mechanisms.validation import check_count, check_real, shorten
+from mechanisms.validation import check_count, check_real
 
 __all__ = [
     "Estimate",
@@ -190,5 +190,5 @@ def stack_reports(reports: Sequence[bytes] | Bytes, width: int) -> Bytes:
         return reports
     for i, report in enumerate(reports):
         if not isinstance(report, bytes | bytearray | memoryview) or len(report) != width:
-            raise MalformedReport(f"reports[{i}] = {shorten(report)}; accepted: {width} bytes")
+            raise MalformedReport(f"reports[{i}] = {ac.shorten(report)}; accepted: {width} bytes")
     return np.frombuffer(b"".join(reports), np.uint8).reshape(-1, width)

@@ -11,7 +11,7 @@ from mechanisms.arrays import Integers, Singles
 from mechanisms.neighbours.kernels import LENGTH_ERROR, dots, squares
 from mechanisms.neighbours.rounding import product_error
 from mechanisms.noise.source import Randomness
-from mechanisms.validation import check_count, shorten
+from mechanisms.validation import check_count
 
 __all__ = ["Hashing", "hashing_of"]
 
@@ -94,6 +94,6 @@ def hashing_of(tables_and_bits: object, width: int, source: Randomness) -> Hashi
     if tables_and_bits is None:
         return None
     if not isinstance(tables_and_bits, tuple | list) or len(tables_and_bits) != 2:
-        raise ac.ParameterError(f"hashing = {shorten(tables_and_bits)}; accepted: a pair (tables, bits), or None")
+        raise ac.ParameterError(f"hashing = {ac.shorten(tables_and_bits)}; accepted: a pair (tables, bits), or None")
     tables, bits = tables_and_bits
     return Hashing(tables, bits, width, source)

@@ -13,7 +13,7 @@ import numpy as np
 import accountant as ac
 from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.neighbours.rounding import product_error
-from mechanisms.validation import check_positive, check_real, require, shorten
+from mechanisms.validation import check_positive, check_real, require
 
 __all__ = ["Cosine", "RadialBasis", "Similarity", "dots", "similarity_of", "squares"]
 
@@ -161,4 +161,4 @@ def similarity_of(kernel: object, threshold: float, bandwidth: float) -> Similar
         return Cosine(threshold)
     if kernel == "rbf":
         return RadialBasis(threshold, bandwidth)
-    raise ac.ParameterError(f"kernel = {shorten(kernel)}; accepted: cosine, rbf")
+    raise ac.ParameterError(f"kernel = {ac.shorten(kernel)}; accepted: cosine, rbf")

@@ -25,7 +25,7 @@ from scipy.special import ndtri
 
 import accountant as ac
 from mechanisms.arrays import Floats, Words
-from mechanisms.validation import require, shorten
+from mechanisms.validation import require
 
 __all__ = ["Randomness", "Seeded", "System", "additive_noise", "as_randomness", "noise_of"]
 
@@ -249,8 +249,8 @@ def additive_noise(event: ac.Event) -> AdditiveNoise:
     if isinstance(inner, ac.Laplace | ac.LNMax | ac.DiscreteLaplace):
         return AdditiveNoise(False, inner.scale, isinstance(inner, ac.DiscreteLaplace))
     raise ac.ParameterError(
-        f"event = {shorten(event)} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, LNMax, "
-        "DiscreteGaussian, DiscreteLaplace, sampled or not"
+        f"event = {ac.shorten(event)} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, "
+        "LNMax, DiscreteGaussian, DiscreteLaplace, sampled or not"
     )
 
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 import pytest
 
 import accountant as ac
-from accountant.guarantee import rounded_up
+from accountant.guarantee import format_up
 from accountant.testing import compositions
 
 given = pytest.importorskip("hypothesis").given
@@ -130,7 +130,7 @@ positive = st.floats(min_value=5e-324, max_value=1e300)
 @settings(max_examples=500, deadline=None)
 @given(positive, st.integers(1, 15))
 def test_rounding_is_never_down(value, digits):
-    shown = Decimal(rounded_up(value, digits))
+    shown = Decimal(format_up(value, digits))
     exact = Decimal(value)
     # a short decimal such as 1e-5 stands for the float nearest to it, which may lie above by rounding
     assert shown >= exact or float(shown) == value
@@ -142,7 +142,7 @@ def test_rounding_is_never_down(value, digits):
 @settings(max_examples=500, deadline=None)
 @given(positive, st.integers(1, 15))
 def test_what_is_shown_reads_back_as_an_upper_bound(value, digits):
-    assert float(rounded_up(value, digits)) >= value
+    assert float(format_up(value, digits)) >= value
 
 
 @settings(max_examples=60, deadline=None)
@@ -176,4 +176,4 @@ def test_printed_guarantee_is_an_upper_bound(run, log_delta):
     ],
 )
 def test_rounded_up(value, shown):
-    assert rounded_up(value) == shown
+    assert format_up(value) == shown

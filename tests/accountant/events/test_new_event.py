@@ -230,7 +230,7 @@ def test_a_subclass_has_no_name_and_no_shortcut():
 
 
 def test_every_registered_event_states_its_ranges_and_its_noise():
-    for kind in registry.registered().values():
+    for kind in registry.event_kinds().values():
         numbers = [each for each in parameters_of(kind) if each.number]
         assert all(each.range is not None for each in numbers), kind
         assert sum(each.noise for each in numbers) <= 1
@@ -262,7 +262,7 @@ def names_in(path: Path) -> set[str]:
     members = [part for node in nodes if isinstance(node, ast.Tuple | ast.List | ast.Set) for part in node.elts]
     members += [part for node in nodes if isinstance(node, ast.Dict) for part in node.keys]
     found |= {part.value for part in members if isinstance(part, ast.Constant) and isinstance(part.value, str)}
-    return found & ({kind.__name__ for kind in registry.registered().values()} | set(registry.registered()))
+    return found & ({kind.__name__ for kind in registry.event_kinds().values()} | set(registry.event_kinds()))
 
 
 def test_events_are_named_in_their_own_files_alone():

@@ -18,7 +18,7 @@ from matplotlib.testing.compare import compare_images
 
 import accountant as ac
 from accountant import plots
-from accountant.guarantee import rounded_up
+from accountant.guarantee import format_up
 from accountant.plots.papers import MADE_UP_VOTES, screening_costs
 from accountant.plots.style import LINES, _spread, is_private, style
 from tests.pictures import BASELINE, PICTURES, SAMPLED, SCREENING, SPENT, draw, write_bare
@@ -146,7 +146,7 @@ def test_curve_against_order_shows_the_curve_and_marks_the_order_of_the_price():
     np.testing.assert_array_equal(line.get_xydata(), np.stack([orders, run.renyi(orders)], axis=1))
     price = ac.epsilon(run, 1e-6, conversion="classic")
     assert marks.get_xydata().tolist() == [[price.order, float(run.renyi(price.order))]]
-    assert f"epsilon {rounded_up(price.epsilon, 3)}" in line.get_label()
+    assert f"epsilon {format_up(price.epsilon, 3)}" in line.get_label()
     assert "delta = 1e-06 (Rényi, classic conversion)" in words(ax)
 
 
@@ -168,7 +168,7 @@ def test_epsilon_against_releases_shows_what_epsilon_says(method):
     (line,) = ax.get_lines()
     assert line.get_xydata().tolist() == [[n, price.epsilon] for n, price in zip(counts, prices, strict=True)]
     assert plots.METHODS[method] in line.get_label()
-    assert rounded_up(prices[-1].epsilon, 4) in line.get_label()
+    assert format_up(prices[-1].epsilon, 4) in line.get_label()
     if method == "tight":
         corners = ax.collections[0].get_paths()[0].vertices.tolist()
         for n, price in zip(counts, prices, strict=True):
@@ -225,7 +225,7 @@ def test_shares_are_those_of_the_order_that_sets_epsilon():
     whole = float(run.renyi(price.order))
     expected = sorted((float((n * event).renyi(price.order)) / whole for event, n in events.items()), reverse=True)
     assert [bar.get_width() for bar in ax.patches] == pytest.approx(expected, rel=1e-12)
-    assert f"epsilon = {rounded_up(price.epsilon, 4)}" in words(ax)
+    assert f"epsilon = {format_up(price.epsilon, 4)}" in words(ax)
     assert f"order {price.order:.4g}" in words(ax)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import accountant as ac
 from accountant.cli import main
-from accountant.guarantee import rounded_down, rounded_up
+from accountant.guarantee import format_down, format_up
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan
 from accountant.plots.style import LINES, STYLE, darken
 from accountant.renyi.conversion import CONVERSIONS
@@ -111,9 +111,9 @@ def test_says_what_the_library_says(nasty, plan):
     for line in assumptions(plan):
         assert line in text
     for rule in CONVERSIONS:
-        assert rounded_up(ac.epsilon(plan.composition, plan.delta, conversion=rule).epsilon) in text
+        assert format_up(ac.epsilon(plan.composition, plan.delta, conversion=rule).epsilon) in text
     tight = ac.epsilon(plan.composition, plan.delta, method="tight", tolerance=0.1)
-    assert f"{rounded_down(tight.lower)} to {rounded_up(tight.epsilon)}" in text
+    assert f"{format_down(tight.lower)} to {format_up(tight.epsilon)}" in text
     for release, share in zip(plan.releases, shares(plan, price), strict=True):
         assert release.name in text
         assert f"{share:.1%}" in text
@@ -122,14 +122,14 @@ def test_says_what_the_library_says(nasty, plan):
 
 def test_tight_price_at_the_top(table):
     price = ac.epsilon(load_plan(table.parent / "plan.toml").composition, 1e-5, method="tight", tolerance=0.1)
-    assert f"<strong>{rounded_up(price.epsilon)}</strong>" in table.read_text("utf-8")
+    assert f"<strong>{format_up(price.epsilon)}</strong>" in table.read_text("utf-8")
 
 
 def test_other_delta_and_conversion(tmp_path):
     one = 'delta = 1e-5\n[[release]]\nevent = "gaussian"\nsigma = 3\n'
     page = written(one, tmp_path, "--delta", "1e-7", "--conversion", "classic").read_text("utf-8")
     price = ac.epsilon(ac.Gaussian(3), 1e-7, conversion="classic")
-    assert f"<strong>{rounded_up(price.epsilon)}</strong>" in page
+    assert f"<strong>{format_up(price.epsilon)}</strong>" in page
     assert "at δ&#8239;=&#8239;1e-07" in page
     assert "from a plan of 1 release." in page
 
@@ -370,7 +370,7 @@ def test_sliders_move_by_keyboard_and_price_as_the_library(show, nasty, plan):
 
     page = show(nasty)
     price = ac.epsilon(plan.composition, plan.delta)
-    assert now(page) == (rounded_up(price.epsilon), price.epsilon)
+    assert now(page) == (format_up(price.epsilon), price.epsilon)
     assert "the plan as written" in page.find_element("id", "route").text
     assert not page.find_element("id", "reset").is_enabled()
     start = values(page)
@@ -405,7 +405,7 @@ def test_sliders_move_by_keyboard_and_price_as_the_library(show, nasty, plan):
     assert "Rényi, improved conversion" in page.find_element("id", "route").text
     assert page.find_element("id", "live-tight").text == "not computed in the page"
     page.find_element("id", "reset").send_keys(Keys.ENTER)
-    assert now(page) == (rounded_up(price.epsilon), price.epsilon)
+    assert now(page) == (format_up(price.epsilon), price.epsilon)
     assert values(page) == start
 
 

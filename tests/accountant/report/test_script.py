@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.guarantee import rounded_up
+from accountant.guarantee import format_up
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.report.script import plan_json, script
@@ -337,4 +337,4 @@ def test_rounding_is_the_librarys():
     ]
     for value, found in zip(values, node("const f = (x) => Format.roundedUp(x)", values), strict=True):
         assert float(found) >= value
-        assert found == rounded_up(value) or float(found) == float(rounded_up(value)), value
+        assert found == format_up(value) or float(found) == float(format_up(value)), value
