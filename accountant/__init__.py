@@ -39,6 +39,7 @@ from accountant.events import (
     ShuffledCounts,
     ZeroConcentratedDP,
 )
+from accountant.events.answers import AdditiveNoise
 from accountant.events.composition import Composition
 from accountant.events.curve import Profile
 from accountant.events.event import Event
@@ -60,6 +61,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AccountantError",
+    "AdditiveNoise",
     "Adjacency",
     "AdjacencyMismatch",
     "BudgetExceeded",

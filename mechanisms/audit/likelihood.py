@@ -247,7 +247,7 @@ class _Noise:
 def _noise(event: ac.Event) -> _Noise:
     """The noise of an event, sampled or not."""
     noise = additive_noise(event)
-    return _Noise(noise.gaussian, noise.scale)
+    return _Noise(noise.distribution == "gaussian", noise.scale)
 
 
 def _win_chances(noise: _Noise, values: Floats) -> Floats:

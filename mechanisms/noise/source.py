@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import secrets
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import ndtri
@@ -227,15 +227,7 @@ def as_randomness(rng: object) -> Randomness:
     raise ac.ParameterError(f"rng = {rng!r}; accepted: a Generator, a seed >= 0, or None for system entropy")
 
 
-class AdditiveNoise(NamedTuple):
-    """Gaussian or else Laplace noise, its scale, and whether it is on the integers."""
-
-    gaussian: bool
-    scale: float
-    discrete: bool
-
-
-def additive_noise(event: ac.Event) -> AdditiveNoise:
+def additive_noise(event: ac.Event) -> ac.AdditiveNoise:
     """The noise that an event prices, sampled or not.
 
     Raises
@@ -243,15 +235,10 @@ def additive_noise(event: ac.Event) -> AdditiveNoise:
     accountant.ParameterError
         The event has no additive noise.
     """
-    inner: Any = event.unsampled
-    if isinstance(inner, ac.Gaussian | ac.GNMax | ac.NoisyScreening | ac.DiscreteGaussian):
-        return AdditiveNoise(True, inner.sigma, isinstance(inner, ac.DiscreteGaussian))
-    if isinstance(inner, ac.Laplace | ac.LNMax | ac.DiscreteLaplace):
-        return AdditiveNoise(False, inner.scale, isinstance(inner, ac.DiscreteLaplace))
-    raise ac.ParameterError(
-        f"event = {ac.shorten(event)} has no additive noise; accepted: Gaussian, GNMax, NoisyScreening, Laplace, "
-        "LNMax, DiscreteGaussian, DiscreteLaplace, sampled or not"
-    )
+    noise = event.additive_noise
+    if noise is None:
+        raise ac.ParameterError(f"event = {ac.shorten(event)}; accepted: an event with additive noise, sampled or not")
+    return noise
 
 
 def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0) -> Floats:
@@ -267,7 +254,7 @@ def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0)
     accountant.ParameterError
         The event has no additive noise.
     """
-    gaussian, scale, discrete = additive_noise(event)
-    if discrete:
-        return source.discrete_gaussian(scale, size) if gaussian else source.discrete_laplace(scale, size)
-    return source.gaussian(scale, size, grain) if gaussian else source.laplace(scale, size, grain)
+    distribution, scale, discrete = additive_noise(event)
+    if distribution == "gaussian":
+        return source.discrete_gaussian(scale, size) if discrete else source.gaussian(scale, size, grain)
+    return source.discrete_laplace(scale, size) if discrete else source.laplace(scale, size, grain)

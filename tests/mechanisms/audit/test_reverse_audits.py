@@ -113,4 +113,5 @@ def test_more_rounds_than_planned_are_charged():
         server.close()
         assert server.spent_ == number * planned.event
     assert ac.epsilon(server.spent_, 0.0).epsilon == pytest.approx(1.5)
-    assert replace(planned, rounds=3).guarantee(0.0).epsilon == pytest.approx(1.5)
+    longer = replace(planned, request=replace(planned.request, rounds=3))
+    assert longer.guarantee(0.0).epsilon == pytest.approx(1.5)

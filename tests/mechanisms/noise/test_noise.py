@@ -78,7 +78,7 @@ def test_the_noise_drawn_is_the_noise_priced():
         assert np.array_equal(noise_of(event, as_randomness(4), 5), as_randomness(4).gaussian(3.0, 5, 1.0))
     for event in (ac.Laplace(3.0), ac.LNMax(3.0), ac.PoissonSubsampled(ac.Laplace(3.0), 0.1)):
         assert np.array_equal(noise_of(event, as_randomness(4), 5), as_randomness(4).laplace(3.0, 5, 1.0))
-    with pytest.raises(ac.ParameterError, match="has no additive noise"):
+    with pytest.raises(ac.ParameterError, match="accepted: an event with additive noise"):
         noise_of(ac.PureDP(1.0), as_randomness(4), 1)
 
 
