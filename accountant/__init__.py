@@ -54,7 +54,7 @@ from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_eps
 from accountant.sweep import sweep
 
 if TYPE_CHECKING:
-    from accountant import files, plots, terminal, testing
+    from accountant import database, files, plots, terminal, testing
     from accountant.plan import Plan, composition_from_tables, composition_to_tables, load_plan
 
 __version__ = "0.1.0"
@@ -106,6 +106,7 @@ __all__ = [
     "composition_from_tables",
     "composition_to_tables",
     "curve",
+    "database",
     "delta",
     "epsilon",
     "files",
@@ -126,7 +127,7 @@ def __getattr__(name: str) -> Any:
     """Load what pricing does not need only when it is asked for."""
     from importlib import import_module
 
-    if name in ("files", "plots", "terminal", "testing"):
+    if name in ("database", "files", "plots", "terminal", "testing"):
         return import_module(f"accountant.{name}")
     if name in ("Plan", "composition_from_tables", "composition_to_tables", "load_plan"):
         return getattr(import_module("accountant.plan"), name)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import accountant as ac
-from mechanisms.budgets.sqlite import Database, FileKind
 from mechanisms.budgets.store_format import TABLES
 from mechanisms.validation import require
 
@@ -27,7 +26,7 @@ class StoreError(ac.AccountantError, ValueError):
     """A store that cannot be used; the message names the store and what would be accepted."""
 
 
-STORE = FileKind("a store", 0x6B6E6E63, TABLES, StoreError)
+STORE = ac.database.FileKind("a store", 0x6B6E6E63, TABLES, StoreError)
 """Its mark is also the number of PostgreSQL's advisory lock."""
 
 
@@ -68,11 +67,11 @@ def open_backend(where: str | Path) -> Backend:
 
 
 class SQLiteBackend:
-    """An SQLite file; it is complete by itself after every commit (`mechanisms.budgets.sqlite`)."""
+    """An SQLite file; it is complete by itself after every commit (`accountant.database`)."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        self._database = Database(path, STORE, wait=STORE_WAIT)
+        self._database = ac.database.Database(path, STORE, wait=STORE_WAIT)
 
     @contextmanager
     def transaction(self) -> Iterator[Execute]:

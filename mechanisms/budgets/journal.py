@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import accountant as ac
-from mechanisms.budgets.sqlite import Database, FileKind
 from mechanisms.exclusive import Exclusive, exclusive
 
 __all__ = ["Journal", "JournalError", "Part"]
@@ -24,7 +23,7 @@ class JournalError(ac.AccountantError, ValueError):
     """A journal that cannot be used; the message names the file and what would be accepted."""
 
 
-JOURNAL = FileKind(
+JOURNAL = ac.database.FileKind(
     "a journal",
     0x6B6E6E6A,
     (
@@ -63,7 +62,7 @@ class Journal(Exclusive):
         self.path = Path(path)
         self._parts = 0
         self.about: dict[str, Any] = {}
-        self._database = Database(self.path, JOURNAL, alone=True)
+        self._database = ac.database.Database(self.path, JOURNAL, alone=True)
         try:
             with self._turn("opening"):
                 self._key, self._identity = self._verify()

@@ -258,9 +258,7 @@ def find_results(options: argparse.Namespace) -> ResultsFile:
 
 
 def _remove_journal(path: Path) -> None:
-    from mechanisms.budgets.sqlite import remove_database
-
-    remove_database(path)
+    ac.database.remove_database(path)
     for suffix in ("-wal", "-shm"):  # of earlier versions
         with suppress(FileNotFoundError):
             os.remove(f"{path}{suffix}")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Protocol
 
 import accountant as ac
-from mechanisms.budgets.sqlite import Database, FileKind, RunStatement
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.federation.messages import DuplicateMessage, LateMessage
 from mechanisms.federation.targets import Charge, Target, total_price
@@ -23,7 +22,7 @@ class LedgerError(ac.AccountantError, ValueError):
     """A ledger that cannot be used; the message names the file."""
 
 
-LEDGER = FileKind(
+LEDGER = ac.database.FileKind(
     "a ledger",
     0x526B4E4C,
     (
@@ -69,7 +68,7 @@ class Ledger:
     It holds what servers asked, and nothing about the records. Any number of clients of the same records may use it, in
     any number of processes. A row is on disk before `charge` returns; an answer that is lost after that stays charged
     and is never given again. A file that was replaced by an older copy is refused by its generation file
-    (`mechanisms.budgets.sqlite`); while this object exists, it notices the same even without that file.
+    (`accountant.database`); while this object exists, it notices the same even without that file.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ class Ledger:
             The file is not a ledger, or cannot be written.
         """
 
-        def add(run: RunStatement) -> None:
+        def add(run: ac.database.RunStatement) -> None:
             values = {"session": session, "round": round}
             ((last,),) = run("SELECT coalesce(max(round), 0) FROM answers WHERE session = :session", values)
             _refuse_again(round, last)
@@ -111,9 +110,9 @@ class Ledger:
         self._run(lambda run: found.append(_composition(run)))
         return found[0]
 
-    def _run(self, work: Callable[[RunStatement], None], changes: int = 0) -> None:
+    def _run(self, work: Callable[[ac.database.RunStatement], None], changes: int = 0) -> None:
         """One transaction; the file is opened for it alone, so that no process holds it in between."""
-        database = Database(self.path, LEDGER, LEDGER_WAIT)
+        database = ac.database.Database(self.path, LEDGER, LEDGER_WAIT)
         try:
             with database.transaction() as run:
                 seen = self._generation(database, run)
@@ -126,7 +125,7 @@ class Ledger:
         finally:
             database.close()
 
-    def _generation(self, database: Database, run: RunStatement) -> tuple[str, int]:
+    def _generation(self, database: ac.database.Database, run: ac.database.RunStatement) -> tuple[str, int]:
         """Identity and generation of the file; refused if it is another file than before, or an older copy."""
         ((identity, number),) = run("SELECT identity, number FROM generation")
         found = identity, number
@@ -184,7 +183,7 @@ def _refuse_again(round: int, last: int) -> None:
         raise error(f"a setup of round {round}; accepted: one after {last}, which was answered")
 
 
-def _composition(run: RunStatement) -> ac.Composition:
+def _composition(run: ac.database.RunStatement) -> ac.Composition:
     """What all rows cost together; rows of earlier versions hold nothing but a pure-DP price."""
     spent = ac.Composition()
     for text, count in run("SELECT charge, count(*) FROM charges GROUP BY charge ORDER BY min(rowid)"):

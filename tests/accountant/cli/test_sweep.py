@@ -209,7 +209,7 @@ def test_one_sweep_at_a_time_writes_to_a_file(interrupted, capsys):
     with closing(sqlite3.connect(partial, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         assert main(arguments) == 2
-    assert "is being written by another sweep; accepted: wait for it" in capsys.readouterr().err
+    assert "another process holds it; accepted: one process at a time" in capsys.readouterr().err
     assert partial.exists()
 
 
@@ -217,7 +217,7 @@ def test_one_sweep_at_a_time_writes_to_a_file(interrupted, capsys):
     ("content", "words"),
     [
         (b'{"sweep": 1, "fingerprint": "0", "settings": 6}\n' + bytes(100), "begun by an earlier version"),
-        (b"notes of somebody else\n" * 100, "is damaged: file is not a database"),
+        (b"notes of somebody else\n" * 100, "file is not a database; accepted: the file of an interrupted sweep"),
         (None, "a database of something else"),
     ],
 )

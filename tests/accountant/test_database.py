@@ -5,10 +5,11 @@ import gc
 import os
 import shutil
 import sqlite3
+import threading
 
 import pytest
 
-from mechanisms.budgets.sqlite import Database, FileKind, remove_database
+from accountant.database import Database, FileKind, remove_database
 
 TABLES = ("CREATE TABLE IF NOT EXISTS charges (query INTEGER)",)
 
@@ -17,8 +18,8 @@ class Refused(Exception):
     pass
 
 
-def opened(path, **options):
-    return Database(path, FileKind("a test", 7, TABLES, Refused), **options)
+def opened(path, refuse_older=True, **options):
+    return Database(path, FileKind("a test", 7, TABLES, Refused, refuse_older), **options)
 
 
 def charge(database, query):
@@ -62,6 +63,23 @@ def test_an_older_copy_is_noticed(tmp_path):
     assert charges(opened(path)) == [1]
 
 
+def test_older_copies_may_be_accepted(tmp_path):
+    """Then the file is alone, and one that was removed may be made anew."""
+    path = tmp_path / "a.db"
+    database = opened(path, refuse_older=False)
+    charge(database, 1)
+    database.close()
+    assert [each.name for each in tmp_path.iterdir()] == ["a.db"]
+    copy = path.read_bytes()
+    database = opened(path, refuse_older=False)
+    charge(database, 2)
+    database.close()
+    path.write_bytes(copy)
+    assert charges(opened(path, refuse_older=False)) == [1]
+    path.unlink()
+    assert charges(opened(path, refuse_older=False)) == []
+
+
 def test_a_new_file_where_another_was_is_noticed(tmp_path):
     path = tmp_path / "a.db"
     database = opened(path)
@@ -85,7 +103,8 @@ def test_a_commit_that_the_number_missed_is_accepted(tmp_path):
     assert charges(opened(path)) == [1, 2]
 
 
-def test_a_file_of_the_write_ahead_log_is_converted(tmp_path):
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_file_of_the_write_ahead_log_is_converted(tmp_path, alone):
     path = tmp_path / "a.db"
     database = opened(path)
     charge(database, 1)
@@ -95,7 +114,7 @@ def test_a_file_of_the_write_ahead_log_is_converted(tmp_path):
     raw.execute("INSERT INTO charges VALUES (2)")
     raw.commit()
     raw.close()
-    database = opened(path)
+    database = opened(path, alone=alone)
     charge(database, 3)
     assert not (tmp_path / "a.db-wal").exists()
     assert charges(database) == [1, 2, 3]
@@ -151,6 +170,29 @@ def test_one_process_at_a_time(tmp_path):
     opened(tmp_path / "a.db", alone=True)
 
 
+def test_of_two_that_want_a_file_alone_one_gets_it(tmp_path):
+    def attempt(path, start, won):
+        start.wait()
+        with contextlib.suppress(Refused):
+            won.append(opened(path, alone=True))
+
+    for place in range(30):
+        start, won = threading.Barrier(2), []
+        both = [threading.Thread(target=attempt, args=(tmp_path / f"{place}", start, won)) for _ in range(2)]
+        for each in both:
+            each.start()
+        for each in both:
+            each.join()
+        assert len(won) == 1
+        won[0].close()
+
+
+def test_the_message_tells_where_a_file_can_be(tmp_path):
+    for path in (tmp_path, tmp_path / "missing" / "a.db"):
+        with pytest.raises(Refused, match="accepted: a test in a directory that can be written, with room"):
+            opened(path)
+
+
 def test_only_its_owner_can_read_what_is_made(tmp_path):
     old = os.umask(0)
     try:
@@ -184,7 +226,7 @@ def test_what_is_left_of_a_removal_refuses_no_new_file(tmp_path, monkeypatch):
     charge(database, 1)
     database.close()
     removed = []
-    monkeypatch.setattr("mechanisms.budgets.sqlite.os.remove", lambda path: removed.append(path.name))
+    monkeypatch.setattr("accountant.database.os.remove", lambda path: removed.append(path.name))
     remove_database(tmp_path / "a.db")
     assert removed[0] == "a.db.generation"
 

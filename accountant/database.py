@@ -1,8 +1,8 @@
-"""SQLite files that remember what was spent; each file is complete by itself after every commit.
+"""SQLite files for what must outlive a process; each file is complete by itself after every commit.
 
 SQLite keeps a rollback journal beside the file only while a transaction is committed, so that a backup has to copy
-the one file alone. A second file, `<file>.generation`, holds a number that grows with every commit: it shows when the
-database was replaced by an older copy.
+the one file alone. Files that remember what was spent have a second file, `<file>.generation`. It holds a number that
+grows with every commit, and shows when the database was replaced by an older copy.
 """
 
 from __future__ import annotations
@@ -29,6 +29,15 @@ GENERATION = "CREATE TABLE IF NOT EXISTS generation (identity TEXT NOT NULL, num
 GENERATION_BYTES = 64
 """Length of the file beside a database: it is overwritten in place and never changes its length."""
 
+NO_PLACE = (
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+)
+"""Codes of errors that another directory or more room would cure."""
+
 _OPEN: WeakSet[Database] = WeakSet()
 
 
@@ -43,7 +52,8 @@ def _abandon() -> None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
-os.register_at_fork(after_in_child=_abandon)
+if hasattr(os, "register_at_fork"):  # where processes can fork
+    os.register_at_fork(after_in_child=_abandon)
 
 
 @dataclass(frozen=True)
@@ -60,12 +70,16 @@ class FileKind:
         Statements that create the tables where they do not exist.
     error : type
         The exception that is raised, made from one line of text.
+    refuse_older : bool
+        Keep a generation file, and refuse a file that was replaced by an older copy. Files that remember what was spent
+        need it.
     """
 
     name: str
     mark: int
     tables: tuple[str, ...]
     error: type[Exception]
+    refuse_older: bool = True
 
 
 class Database:
@@ -97,22 +111,26 @@ class Database:
         self._refuse_second_names()
         with self._translate_errors():
             # isolation_level=None: transactions begin and end only with the statements below
-            # the path is absolute, as ":memory:" would not be a file; threads take turns (`mechanisms.exclusive`)
+            # the path is absolute, as ":memory:" would not be a file; threads must take turns
             self._connection = sqlite3.connect(self.path, timeout=wait, isolation_level=None, check_same_thread=False)
         try:
             with self._translate_errors():
                 if alone:
                     self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                self._connection.execute("BEGIN")  # one snapshot, as another process may be creating the tables
+                # one snapshot, as another process may be creating the tables; of two that want the file alone, one
+                # must not begin to read, or neither could write
+                self._connection.execute("BEGIN EXCLUSIVE" if alone else "BEGIN")
                 self._refuse_others()
                 self._connection.execute("COMMIT")
                 self._leave_write_ahead()
                 self._connection.execute("PRAGMA synchronous = EXTRA")
             with self.transaction() as run:
                 self._refuse_others()
-                for statement in (f"PRAGMA application_id = {kind.mark}", *kind.tables, GENERATION):
+                for statement in (f"PRAGMA application_id = {kind.mark}", *kind.tables):
                     run(statement)
-                self._check_generation(run)
+                if kind.refuse_older:
+                    run(GENERATION)
+                    self._check_generation(run)
                 self._check_pages(run)
         except BaseException:
             self._connection.close()
@@ -127,8 +145,8 @@ class Database:
                 self._connection.execute("BEGIN IMMEDIATE")
                 before = self._connection.total_changes
                 yield self._connection.execute
-                changed = self._connection.total_changes != before
-                if changed:
+                counted = self._kind.refuse_older and self._connection.total_changes != before
+                if counted:
                     self._connection.execute("UPDATE generation SET number = number + 1")
                     ((identity, number),) = self._connection.execute("SELECT identity, number FROM generation")
                 self._connection.execute("COMMIT")
@@ -136,7 +154,7 @@ class Database:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-        if changed:
+        if counted:
             self._write_generation(identity, number)
 
     def close(self) -> None:
@@ -212,7 +230,7 @@ class Database:
         with suppress(OSError):
             file = os.open(self._generation, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
-                os.pwrite(file, line.encode("ascii"), 0)
+                os.write(file, line.encode("ascii"))
             finally:
                 os.close(file)
 
@@ -226,7 +244,9 @@ class Database:
             if "locked" in text:
                 held = f"another process held it for {self.wait:g} seconds" if self.wait else "another process holds it"
                 raise self.refuse(f"{held}; accepted: one process at a time, or try again") from None
-            raise self.refuse(f"{text}; accepted: {self._kind.name}, or a new file") from None
+            no_place = getattr(error, "sqlite_errorcode", 0) & 0xFF in NO_PLACE
+            accepted = " in a directory that can be written, with room" if no_place else ", or a new file"
+            raise self.refuse(f"{text}; accepted: {self._kind.name}{accepted}") from None
 
 
 def _generation_file(path: Path) -> Path:
