@@ -117,9 +117,7 @@ class Database:
             with self._translate_errors():
                 if alone:
                     self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                # one snapshot, as another process may be creating the tables; of two that want the file alone, one
-                # must not begin to read, or neither could write
-                self._connection.execute("BEGIN EXCLUSIVE" if alone else "BEGIN")
+                self._connection.execute("BEGIN")  # one snapshot, as another process may be creating the tables
                 self._refuse_others()
                 self._connection.execute("COMMIT")
                 self._leave_write_ahead()

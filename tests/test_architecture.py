@@ -115,6 +115,13 @@ def test_mechanisms_import_only_public_names():
                 assert not node.module.startswith("accountant."), f"{path}: {node.module}"
 
 
+def test_one_file_opens_sqlite():
+    found = [
+        name_of(source) for source in SOURCES if re.search("^ *(import|from) sqlite3", source[1].read_text(), re.M)
+    ]
+    assert found == ["accountant/database.py"]
+
+
 def test_accountant_never_imports_mechanisms():
     for path in (ROOT / "accountant").rglob("*.py"):
         assert "import mechanisms" not in path.read_text()

@@ -5,7 +5,6 @@ import gc
 import os
 import shutil
 import sqlite3
-import threading
 
 import pytest
 
@@ -168,23 +167,6 @@ def test_one_process_at_a_time(tmp_path):
         opened(tmp_path / "a.db")
     database.close()
     opened(tmp_path / "a.db", alone=True)
-
-
-def test_of_two_that_want_a_file_alone_one_gets_it(tmp_path):
-    def attempt(path, start, won):
-        start.wait()
-        with contextlib.suppress(Refused):
-            won.append(opened(path, alone=True))
-
-    for place in range(30):
-        start, won = threading.Barrier(2), []
-        both = [threading.Thread(target=attempt, args=(tmp_path / f"{place}", start, won)) for _ in range(2)]
-        for each in both:
-            each.start()
-        for each in both:
-            each.join()
-        assert len(won) == 1
-        won[0].close()
 
 
 def test_the_message_tells_where_a_file_can_be(tmp_path):
