@@ -4,7 +4,7 @@ import multiprocessing
 import os
 from contextlib import suppress
 
-KILLS = int(os.environ.get("BUDGET_KILLS", 100))
+KILLS = int(os.environ.get("BUDGET_KILLS", 60))
 
 # children are forked from a server process with one thread, and need not repeat its imports
 CONTEXT = multiprocessing.get_context("forkserver")

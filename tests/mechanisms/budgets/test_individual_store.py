@@ -385,7 +385,7 @@ def test_killed_at_any_moment_no_answer_is_lost_and_no_query_charged_twice(tmp_p
     """After every kill, the store has charged exactly what the answers in it cost."""
     rng, kills, runs, halfway, seconds = np.random.default_rng(5), 0, 0, 0, 0.4
     event = ac.Gaussian(5.0)
-    while kills < max(KILLS // 2, 50):
+    while kills < max(KILLS // 2, 25):
         runs += 1
         where, before, result = str(tmp_path / f"store {runs}"), np.empty(0), None
         while result is None:

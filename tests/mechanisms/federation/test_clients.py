@@ -234,7 +234,7 @@ FAIR = {
     "local": {"epsilon": 0.7, "delta": 0.0, "randomizer": "randomized-response"},
     "local, many": {"epsilon": 0.1, "delta": 0.0, "randomizer": "separation"},
     "local, delta": {"epsilon": 2.0, "delta": 1e-6},
-    "shuffle": {"model": "shuffle"},
+    "shuffle": {"model": "shuffle", "delta": 1e-3, "records": 100},
     "shuffle, separation": {"model": "shuffle", "randomizer": "separation"},
     "shuffle, shares": {"model": "shuffle", "randomizer": "shares"},
 }
@@ -242,12 +242,13 @@ FAIR = {
 
 @pytest.mark.parametrize("name", FAIR)
 def test_fair_rounds_are_answered_and_one_more_is_not(name):
-    given = {"model": "local", "randomizer": "collision", "epsilon": 1.0, "delta": 1e-6, **FAIR[name]}
+    given = {"model": "local", "randomizer": "collision", "epsilon": 1.0, "delta": 1e-6, "records": 1000, **FAIR[name]}
     trust = TrustModel(given["model"], randomizer=given["randomizer"])
-    asked = ReleaseRequest(trust, Target(given["epsilon"], given["delta"]), RoundSize(4, 3), rounds=3, records=1000)
+    records, asked_for = given["records"], Target(given["epsilon"], given["delta"])
+    asked = ReleaseRequest(trust, asked_for, RoundSize(4, 3), rounds=3, records=records)
     release = calibrate_release(asked)
     target = {"max_epsilon": release.target.epsilon, "delta": release.target.delta}
-    crowd = {"crowd": 1000} if release.model == "shuffle" else {}
+    crowd = {"crowd": records} if release.model == "shuffle" else {}
     fair = client([0, 1, 2], release.model, **target, **crowd)
     asks = [release.setup(QUERIES).pack(number, SESSION) for number in range(1, 5)]
     for number, ask in enumerate(asks[:3], 1):
