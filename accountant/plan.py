@@ -39,6 +39,9 @@ T = TypeVar("T")
 PLAN_KEYS = ("description", "delta", "adjacency", "release")
 RELEASE_KEYS = ("name", "event", "count", "sampling_rate")
 
+MAX_DEPTH = 8
+"""Tables within tables: events that are parameters of events."""
+
 
 @dataclass(frozen=True)
 class Release:
@@ -247,8 +250,12 @@ def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacen
     return _locate_errors(where, build)
 
 
-def _event(where: str, line: Mapping[str, Any], adjacency: Adjacency | None, keys: Sequence[str]) -> Event:
+def _event(
+    where: str, line: Mapping[str, Any], adjacency: Adjacency | None, keys: Sequence[str], depth: int = 0
+) -> Event:
     """The event of a table with the event's parameters and some of `keys`; a parameter may be an event's table."""
+    if depth > MAX_DEPTH:
+        raise PlanError(f"{where}: tables within tables; accepted: at most {MAX_DEPTH} deep")
     if "event" not in line:
         raise PlanError(f"{where}: event is missing{_hint_in(line, ['event'])}; accepted: {', '.join(EVENTS)}")
     name = line["event"]
@@ -261,7 +268,7 @@ def _event(where: str, line: Mapping[str, Any], adjacency: Adjacency | None, key
     missing = [p.name for p in parameters if p.default is None and p.name not in line]
     if missing:
         raise PlanError(f"{where}: {', '.join(missing)} missing; {name} needs {_needs(parameters)}")
-    arguments = {p.name: _argument(f"{where}: {p.name}", line[p.name]) for p in parameters if p.name in line}
+    arguments = {p.name: _argument(f"{where}: {p.name}", line[p.name], depth) for p in parameters if p.name in line}
     if adjacency and "adjacency" in {field.name for field in fields(kind) if field.init}:  # type: ignore[arg-type]
         arguments["adjacency"] = adjacency
 
@@ -276,12 +283,12 @@ def _event(where: str, line: Mapping[str, Any], adjacency: Adjacency | None, key
     return _locate_errors(where, build)
 
 
-def _argument(where: str, value: Any) -> Any:
+def _argument(where: str, value: Any, depth: int) -> Any:
     """A parameter of an event as a table states it: an event of its own where it is a table."""
     if not isinstance(value, Mapping):
         return value
     inner = {key: each for key, each in value.items() if key != "adjacency"}
-    return _event(where, inner, _adjacency(where, value.get("adjacency")), ("event",))
+    return _event(where, inner, _adjacency(where, value.get("adjacency")), ("event",), depth + 1)
 
 
 def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:

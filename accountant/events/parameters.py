@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, fields
+import re
+import sys
+from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
+from inspect import get_annotations
+from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from accountant.errors import ParameterError, integer, real
@@ -93,24 +97,46 @@ class Parameter:
 
 @lru_cache(maxsize=256)
 def parameters_of(kind: Any) -> tuple[Parameter, ...]:
-    """The parameters of an event class, in order, without adjacency (a plan states that once)."""
-    try:
-        hints = get_type_hints(kind, include_extras=True)
-    except (NameError, TypeError):  # an annotation that only a type checker can resolve
-        hints = {}
+    """The parameters of an event class, in order, without adjacency (a plan states that once).
+
+    A subclass that declares a field again keeps its range unless it states another.
+
+    Raises
+    ------
+    ParameterError
+        An annotation states a range, but names what only a type checker can resolve.
+    """
+    declared: dict[str, str] = {}
+    ranges: dict[str, Range] = {}
+    for owner in reversed(kind.__mro__):
+        for name, written in get_annotations(owner).items():
+            plain, *notes = _resolve(owner, name, written)
+            declared[name] = plain.__name__ if isinstance(plain, type) else str(plain)
+            ranges.update((name, note) for note in notes if isinstance(note, Range))
     return tuple(
-        _parameter(field, hints.get(field.name, field.type))
+        Parameter(
+            field.name,
+            None if field.default is MISSING else field.default,
+            declared[field.name],
+            ranges.get(field.name),
+        )
         for field in fields(kind)
         if field.init and field.name != "adjacency"
     )
 
 
-def _parameter(field: Field[Any], hint: Any) -> Parameter:
-    plain, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    ranges = [note for note in notes if isinstance(note, Range)]
-    declared = plain.__name__ if isinstance(plain, type) else str(plain)
-    default = None if field.default is MISSING else field.default
-    return Parameter(field.name, default, declared, ranges[0] if ranges else None)
+def _resolve(owner: type, name: str, written: Any) -> tuple[Any, ...]:
+    """The type that an annotation of a class means, and what `Annotated` adds to it."""
+    own = SimpleNamespace(__annotations__={name: written})
+    try:
+        hint = get_type_hints(own, vars(sys.modules[owner.__module__]), dict(vars(owner)), include_extras=True)[name]
+    except (NameError, TypeError, AttributeError) as error:
+        if isinstance(written, str) and not {"Annotated", "Range"} & set(re.findall(r"\w+", written)):
+            return (written,)
+        raise ParameterError(
+            f"{owner.__qualname__}.{name}: its range cannot be read ({error}); accepted: names of the module"
+        ) from None
+    return get_args(hint) if get_origin(hint) is Annotated else (hint,)
 
 
 class _Check(NamedTuple):

@@ -31,12 +31,14 @@ def register(name: str) -> Callable[[E], E]:
     Raises
     ------
     ParameterError
-        The name is of another form, or that of another class.
+        The name is of another form, or that of another class, or the class is no dataclass.
     """
 
     def add(kind: E) -> E:
         if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
             raise ParameterError(f"name = {shorten(name)}; accepted: lower-case words and digits, joined by hyphens")
+        if not hasattr(kind, "__dataclass_fields__"):
+            raise ParameterError(f"{kind!r} is no dataclass; accepted: register above @dataclass(frozen=True)")
         taken = _KINDS.get(name)
         if taken is not None and (taken.__module__, taken.__qualname__) != (kind.__module__, kind.__qualname__):
             raise ParameterError(f"the name {name!r} is that of {taken.__module__}.{taken.__qualname__}")

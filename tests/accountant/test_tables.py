@@ -123,3 +123,11 @@ def test_events_without_a_name_are_refused():
 def test_other_tables_are_refused(table):
     with pytest.raises(ac.AccountantError):
         ac.composition_from_tables([table])
+
+
+def test_tables_within_tables_end():
+    table = {"event": "pure-dp", "epsilon": 1.0}
+    for _ in range(3000):
+        table = {"event": "shuffled", "n": 10, "local": table}
+    with pytest.raises(ac.PlanError, match="tables within tables; accepted: at most 8 deep"):
+        ac.composition_from_tables([table])
