@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -68,7 +69,9 @@ def open_whole(
     """
     target = Path(path)
     target = target.resolve() if target.is_symlink() else target
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    # threads that write the same target must not replace it by each other's unfinished content
+    thread = "" if threading.current_thread() is threading.main_thread() else f".{threading.get_ident()}"
+    partial = target.with_name(f".{target.name}.{os.getpid()}{thread}.partial")
     try:
         with suppress(FileNotFoundError):
             os.remove(partial)  # of a killed process that had this number

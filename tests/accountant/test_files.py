@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -65,6 +67,24 @@ def test_a_link_goes_on_naming_the_file(tmp_path):
 def test_what_a_killed_process_left_is_no_obstacle(tmp_path):
     (tmp_path / f".out.{os.getpid()}.partial").write_text("half")
     ac.files.write_text(tmp_path / "out", "x")
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_of_threads_that_write_the_same_file_each_writes_it_whole(tmp_path):
+    path, both_inside = tmp_path / "out", threading.Barrier(2)
+
+    def write(letter):
+        with ac.files.open_whole(path) as stream:
+            stream.write(letter)
+            stream.flush()
+            both_inside.wait(10)
+            stream.write(letter * 99)
+        return path.read_bytes()
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(write, [b"a", b"b"]))
+    assert {len(content) for content in found} == {100}
+    assert {len(set(content)) for content in found} == {1}
     assert os.listdir(tmp_path) == ["out"]
 
 
