@@ -20,7 +20,14 @@ from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.federation.server import ReleasedCounts
 from mechanisms.federation.simulation import Federation, check_holders
 from mechanisms.federation.targets import Target
-from mechanisms.federation.trust_models import NOISES, ReleaseRequest, RoundRelease, TrustModel, calibrate_release
+from mechanisms.federation.trust_models import (
+    NOISES,
+    RANDOMIZERS,
+    ReleaseRequest,
+    RoundRelease,
+    TrustModel,
+    calibrate_release,
+)
 from mechanisms.labelling_plan import subtract
 from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.validation import check_count, check_features, check_positive, check_public, check_real
@@ -137,8 +144,10 @@ class ReverseKNN(Exclusive, Parameters):
         if not isinstance(self.adjacency, ac.Adjacency):
             raise ac.ParameterError(f"adjacency = {self.adjacency!r}; accepted: an accountant.Adjacency")
         for name, value, accepted in (("model", self.model, MODELS), ("noise", self.noise, NOISES)):
-            if value not in accepted:
+            if not isinstance(value, str) or value not in accepted:
                 raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
+        if not isinstance(self.randomizer, str):
+            raise ac.ParameterError(f"randomizer = {self.randomizer!r}; accepted: {', '.join(RANDOMIZERS)}")
         s = check_count("n_queries", self.n_queries, 1)
         rounds = check_count("rounds", self.rounds, 1)
         if rounds > 1 and n_labels > 1:
