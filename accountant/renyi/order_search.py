@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accountant.events.answers import LINEAR, SAMPLED_GAUSSIAN, SCREENING, Row
+from accountant.events.answers import LINEAR, SAMPLED_GAUSSIAN, SCREENING
 from accountant.events.composition import Composition
 from accountant.events.subsampled_moments import Derivatives
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.renyi.rows import Place, curve_limit, row_at, rows_of, scaled_cumulant, table_of
+from accountant.renyi.rows import Place, curve_limit, row_at, scaled_cumulant, table_of
 
 __all__ = ["BestOrders", "best_orders"]
 
@@ -21,8 +22,6 @@ CLASSIC_EPSILON, IMPROVED_EPSILON, CLASSIC_DELTA, IMPROVED_DELTA = range(4)
 MANY = 2000
 """Rows from which a search begins on a sample of them."""
 SAMPLE = 100
-CHUNK = 65536
-"""Rows that are gathered before they become an array."""
 
 
 class BestOrders(NamedTuple):
@@ -64,23 +63,14 @@ def best_orders(
 
     None if an event of some run cannot be written as a row.
     """
-    waiting: list[Row] = []
-    tables: list[FloatArray] = []
     counts: list[float] = []
     starts = [0]
     for run in runs:
-        events = list(run.entries)
-        for piece in range(0, len(events), CHUNK):
-            rows = rows_of(events[piece : piece + CHUNK])
-            if rows is None:
-                return None
-            waiting += rows
-            if len(waiting) >= CHUNK:
-                tables.append(table_of(waiting))
-                waiting = []
         counts += map(float, run.entries.values())
         starts.append(len(counts))
-    table = np.concatenate([*tables, table_of(waiting)])
+    table = table_of(chain.from_iterable(run.entries for run in runs))
+    if len(table) < len(counts):
+        return None
     found = BestOrders(*(np.empty(len(runs)) for _ in BestOrders._fields))
     search_all(table, np.array(counts), np.array(starts), given, rule, low, high, *found)
     return found

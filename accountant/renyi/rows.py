@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from accountant.events.subsampled_moments import Derivatives, moments, terms
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log1p_and_excess, log_mixture_ratio_at
 
-__all__ = ["Place", "curve_limit", "row_at", "rows_of", "scaled_cumulant", "table_of"]
+__all__ = ["Place", "curve_limit", "row_at", "scaled_cumulant", "table_of"]
 
 NUDGE = 1e-8
 """Step in log b of the differences that stand in for derivatives where these would overflow."""
@@ -30,21 +30,18 @@ class Place(NamedTuple):
     sign: float
 
 
-def rows_of(events: Iterable[Event]) -> list[Row] | None:
-    """One row for every event, or None if the curve of one of them is of no compiled kind."""
-    rows = []
+def _rows_of(events: Iterable[Event]) -> Iterator[Row]:
     for event in events:
         row = event._row()
         if row is None:
-            return None
-        rows.append(row)
-    return rows
+            return
+        yield row
 
 
-def table_of(rows: Sequence[Row]) -> FloatArray:
-    """Rows as an array, which `row_at` reads."""
-    width = len(Row._fields)
-    return np.fromiter(chain.from_iterable(rows), float, len(rows) * width).reshape(-1, width)
+def table_of(events: Iterable[Event]) -> FloatArray:
+    """One row for every event, which `row_at` reads, up to the first whose curve is of no compiled kind."""
+    # one row at a time, as the garbage collector would go through a list of a million of them again and again
+    return np.fromiter(chain.from_iterable(_rows_of(events)), float).reshape(-1, len(Row._fields))
 
 
 @Kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -35,18 +35,22 @@ PLACES = 2.0**-48
 
 def closed_form(run: Composition) -> ClosedForm | None:
     """The run's profile, if the losses of its releases add up to a known distribution, or if it is one release."""
-    run = Composition((_plain(event), count) for event, count in run)
-    summands = [event._summand() for event in run.entries]
-    if summands and summands[0] is not None and len({each and each.key for each in summands}) == 1:
-        sizes = dict(zip(run.entries, (each.size for each in summands if each), strict=True))
-        found = summands[0].closed_form(run.total(sizes.__getitem__))
+    first = next((_plain(event)._summand() for event in run.entries), None)
+    if first is not None and all(_size(event, first.key) is not None for event in run.entries):
+        found = first.closed_form(run.total(lambda event: _size(event, first.key) or 0))
         if found is not None:
             return found
     if run.releases == 1:
-        (event,) = run.entries
+        (event,) = map(_plain, run.entries)
         if has_profile(event):
             return ClosedForm(lambda points: np.maximum(*event._log_profile(points)), "profile of one release")
     return None
+
+
+def _size(event: Event, key: Hashable) -> float | None:
+    """The size of a release as a summand of this key; None if it is none."""
+    summand = _plain(event)._summand()
+    return summand.size if summand is not None and summand.key == key else None
 
 
 def has_profile(event: Event) -> bool:
