@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class DiscreteGaussian(BatchedEvent):
     sensitivity: Annotated[int, Range(1, 1e12, usual=(1, 5))] = 1
     coordinates: Annotated[int, Range(1, 1e12)] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+    _coordinate_field: ClassVar[str | None] = "coordinates"
 
     @classmethod
     def examples(cls) -> tuple[DiscreteGaussian, ...]:
@@ -79,13 +80,6 @@ class DiscreteGaussian(BatchedEvent):
             return ClosedForm(profile, f"{int(size)} discrete Gaussians")
 
         return Summand(("discrete Gaussian", self.sigma, self.sensitivity), self.coordinates, closed_form)
-
-    @property
-    def _coordinates(self) -> int:
-        return self.coordinates
-
-    def _with_coordinates(self, count: int) -> DiscreteGaussian:
-        return replace(self, coordinates=count)
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class DiscreteLaplace(BatchedEvent):
     sensitivity: Annotated[int, Range(1, 1e12, usual=(1, 5))] = 1
     coordinates: Annotated[int, Range(1, 1e12)] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+    _coordinate_field: ClassVar[str | None] = "coordinates"
 
     @classmethod
     def examples(cls) -> tuple[DiscreteLaplace, ...]:
@@ -73,13 +74,6 @@ class DiscreteLaplace(BatchedEvent):
     def _summand(self) -> Summand | None:
         # moved by 1 it has the losses of randomized response at 1/b
         return bernoulli_summand(self._rate(), self.coordinates) if self.sensitivity == 1 else None
-
-    @property
-    def _coordinates(self) -> int:
-        return self.coordinates
-
-    def _with_coordinates(self, count: int) -> DiscreteLaplace:
-        return replace(self, coordinates=count)
 
     @property
     def _block(self) -> int:

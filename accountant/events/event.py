@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchedEvent", "Event", "can_be_sampled", "refuse_subsampling"]
 
-SHORTCUTS = {"_row", "_summand", "_coordinates", "_with_coordinates", "_standard_form"}
+SHORTCUTS = {"_row", "_summand", "_coordinate_field", "_standard_form"}
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
 
 
@@ -42,12 +43,12 @@ class Event(ABC):
 
     * in plans: `to_table`; `caveats` beside prices; `examples` for ``accountant verify``;
     * for mechanisms: `additive_noise`;
-    * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_coordinates` with
-      `_with_coordinates` and `_block`, `_screening`, `_given_finite`;
+    * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`,
+      `_coordinate_field` with `_block`, `_screening`, `_given_finite`;
     * for the page of a report: `_standard_form`; for the laws: `_ceiling`.
 
-    `_row`, `_summand`, `_coordinates` and `_standard_form` repeat what the curve says. They are inherited from abstract
-    classes alone: a subclass of an event may have another curve.
+    `_row`, `_summand`, `_coordinate_field` and `_standard_form` repeat what the curve says. They are inherited from
+    abstract classes alone: a subclass of an event may have another curve.
 
     Attributes
     ----------
@@ -66,6 +67,7 @@ class Event(ABC):
     data_dependent: ClassVar[bool] = False
     family: ClassVar[bool] = False
     plan_name: ClassVar[str | None] = None
+    _coordinate_field: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
@@ -198,11 +200,13 @@ class Event(ABC):
     @property
     def _coordinates(self) -> int:
         """Of how many coordinates with independent noise it consists: m of them are m composed releases of one."""
-        return 1
+        return getattr(self, self._coordinate_field) if self._coordinate_field else 1
 
     def _with_coordinates(self, count: int) -> Event:
-        """The same release with another number of coordinates."""
-        raise NotImplementedError
+        """The same release with another number of coordinates; only where `_coordinate_field` names their field."""
+        assert self._coordinate_field is not None
+        changed: Event = replace(self, **{self._coordinate_field: count})  # type: ignore[type-var]  # a dataclass
+        return changed
 
     @property
     def _block(self) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class Laplace(BatchedEvent):
     sensitivity: Scale = 1.0
     coordinates: Annotated[int, Range(1, 1e12, usual=(1, 6))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+    _coordinate_field: ClassVar[str | None] = "coordinates"
 
     def _standard_form(self) -> StandardForm:
         return StandardForm("laplace", self.sensitivity, inverse=True, copies=self.coordinates)
@@ -94,13 +95,6 @@ class Laplace(BatchedEvent):
             )
         both = laplace_log_profile(self.shift, self.coordinates, epsilons)
         return both, both
-
-    @property
-    def _coordinates(self) -> int:
-        return self.coordinates
-
-    def _with_coordinates(self, count: int) -> Laplace:
-        return replace(self, coordinates=count)
 
     @property
     def _block(self) -> int:

@@ -108,9 +108,11 @@ def parameters_of(kind: Any) -> tuple[Parameter, ...]:
     """
     declared: dict[str, str] = {}
     ranges: dict[str, Range] = {}
+    arguments = [field for field in fields(kind) if field.init and field.name != "adjacency"]
     for owner in reversed(kind.__mro__):
-        for name, written in get_annotations(owner).items():
-            plain, *notes = _resolve(owner, name, written)
+        own = get_annotations(owner)
+        for name in (field.name for field in arguments if field.name in own):
+            plain, *notes = _resolve(owner, name, own[name])
             declared[name] = plain.__name__ if isinstance(plain, type) else str(plain)
             ranges.update((name, note) for note in notes if isinstance(note, Range))
     return tuple(
@@ -120,17 +122,17 @@ def parameters_of(kind: Any) -> tuple[Parameter, ...]:
             declared[field.name],
             ranges.get(field.name),
         )
-        for field in fields(kind)
-        if field.init and field.name != "adjacency"
+        for field in arguments
     )
 
 
 def _resolve(owner: type, name: str, written: Any) -> tuple[Any, ...]:
     """The type that an annotation of a class means, and what `Annotated` adds to it."""
-    own = SimpleNamespace(__annotations__={name: written})
+    alone = SimpleNamespace(__annotations__={name: written})
+    module = getattr(sys.modules.get(owner.__module__), "__dict__", {})
     try:
-        hint = get_type_hints(own, vars(sys.modules[owner.__module__]), dict(vars(owner)), include_extras=True)[name]
-    except (NameError, TypeError, AttributeError) as error:
+        hint = get_type_hints(alone, module, dict(vars(owner)), include_extras=True)[name]
+    except (NameError, TypeError, AttributeError, SyntaxError) as error:
         if isinstance(written, str) and not {"Annotated", "Range"} & set(re.findall(r"\w+", written)):
             return (written,)
         raise ParameterError(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
@@ -102,6 +102,7 @@ class RandomizedResponse(_BernoulliLike):
     epsilon: EpsilonOfNoise
     bits: Annotated[int, Range(1, 1e12, usual=(1, 8))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+    _coordinate_field: ClassVar[str | None] = "bits"
 
     def _standard_form(self) -> StandardForm:
         return StandardForm("pure", 1.0, inverse=False, copies=self.bits)
@@ -109,13 +110,6 @@ class RandomizedResponse(_BernoulliLike):
     @classmethod
     def examples(cls) -> tuple[RandomizedResponse, ...]:
         return (cls(1.0, bits=2),)
-
-    @property
-    def _coordinates(self) -> int:
-        return self.bits
-
-    def _with_coordinates(self, count: int) -> RandomizedResponse:
-        return replace(self, bits=count)
 
     def _bits(self) -> int:
         return self.bits

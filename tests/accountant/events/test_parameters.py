@@ -58,6 +58,14 @@ def test_classes_of_a_function_keep_the_ranges():
         Local(-1.0)
 
 
+def test_a_class_of_no_module_keeps_the_ranges():
+    space = {"__name__": "of no module", "ac": ac, "dataclass": dataclass}
+    exec("@dataclass(frozen=True)\nclass Loose(ac.Gaussian):\n    note: 'not an expression' = None", space)
+    with pytest.raises(ac.ParameterError, match="sigma = -1"):
+        space["Loose"](-1.0)
+    assert space["Loose"](1.0).renyi(2.0) == ac.Gaussian(1.0).renyi(2.0)
+
+
 def test_a_subclass_may_state_another_range():
     with pytest.raises(ac.ParameterError, match=r"accepted: \[1, 2\]"):
         Narrower(3.0)
