@@ -74,9 +74,9 @@ class TightRun:
             run, self._log_finite = given_finite(run)
         _refuse_without_profile(run)
         self.run, self.tolerance, self._end = run, tolerance, float(run.renyi(math.inf))
-        self._answers = _answers_of(run, self._end, tolerance)
-        if known is not None:
-            self._answers = _ClosedForm(known.log_profile, known.source)
+        self._answers = (
+            _answers_of(run, self._end, tolerance) if known is None else _ClosedForm(known.log_profile, known.source)
+        )
 
     def epsilon(self, delta: float) -> Guarantee:
         """Certified bounds on the smallest epsilon at a delta in [0, 1).
