@@ -29,6 +29,7 @@ __all__ = [
     "load_plan",
     "parameters_of",
     "parse_float",
+    "parse_plan",
 ]
 
 EVENTS = event_kinds()
@@ -189,13 +190,18 @@ def load_plan(source: str | Path) -> Plan:
             ) from None
         except (OSError, ValueError) as error:
             raise PlanError(f"cannot read {str(source)!r}: {error}; accepted: a UTF-8 text file in TOML") from None
+    return parse_plan(str(source), text)
+
+
+def parse_plan(name: str, text: str) -> Plan:
+    """The plan that a TOML text states; errors as for `load_plan`."""
     try:
         tables = tomllib.loads(text, parse_float=parse_float)
     except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"{source}: not valid TOML: {error}") from None
+        raise PlanError(f"{name}: not valid TOML: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"{source}: not readable as TOML: {error}") from None
-    return Plan.from_tables(str(source), tables)
+        raise PlanError(f"{name}: not readable as TOML: {error}") from None
+    return Plan.from_tables(name, tables)
 
 
 def builtin_plans() -> tuple[str, ...]:

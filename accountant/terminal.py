@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -15,12 +13,13 @@ from accountant.adjacency import Adjacency
 from accountant.errors import AccountantError, PlanError
 from accountant.events.event import Event
 from accountant.plan import Plan, parse_float
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from accountant.tables import Column, Table, add_forms, console, print_json, write_table
 
 __all__ = [
+    "Column",
     "Parser",
+    "Table",
+    "add_forms",
     "console",
     "delta_of",
     "number",
@@ -29,6 +28,7 @@ __all__ = [
     "run_command",
     "short",
     "whole",
+    "write_table",
 ]
 
 
@@ -99,29 +99,3 @@ def delta_of(plan: Plan, given: float | None) -> float:
 def short(event: Event) -> str:
     """The event as Python code, without the default adjacency."""
     return repr(event).replace(f", adjacency={Adjacency.ADD_REMOVE!r}", "")
-
-
-def console(*, stderr: bool = False) -> Console:
-    """The console for tables; at least 110 columns wide if it is not a terminal."""
-    from rich.console import Console
-
-    found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not found.is_terminal:
-        found.width = max(found.width, 110)
-    return found
-
-
-def print_json(value: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
-
-    def plain(item: Any) -> Any:
-        # JSON has no infinity; float() reads "inf"
-        if isinstance(item, float) and not math.isfinite(item):
-            return str(item)
-        if isinstance(item, dict):
-            return {key: plain(entry) for key, entry in item.items()}
-        if isinstance(item, list | tuple):
-            return [plain(entry) for entry in item]
-        return item
-
-    print(json.dumps(plain(value), allow_nan=False, indent=2))

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from accountant.cli.arguments import TOLERANCE, add_plan, read_plan
 from accountant.errors import DataDependentError, PlanError, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.files import check_output
-from accountant.plan import Plan, Release, load_plan
+from accountant.plan import Plan, Release
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.terminal import delta_of, number, number_range, whole
 
@@ -36,13 +37,13 @@ def add_plot(commands: Any) -> None:
     parser = commands.add_parser("plot", help=text, description=text)
     parser.set_defaults(run=_run)
     add = parser.add_argument
-    add("plan", metavar="PLAN", help="a TOML file, or the name of a built-in plan")
+    add_plan(parser)
     add("--kind", required=True, choices=tuple(OPTIONS), help="what to draw")
     add("-o", "--out", required=True, metavar="FILE", help="a file ending in .svg, .png or .pdf")
     add("--delta", type=number, help="instead of the plan's delta")
     add("--conversion", choices=CONVERSIONS, help="order, shares: Rényi to epsilon (default improved)")
     add("--methods", metavar="A,B", type=_names, help="releases, parameter, trade-off: classic,improved,optimal,tight")
-    add("--tolerance", type=number, help="width of tight intervals (default 0.02)")
+    add("--tolerance", type=number, help=f"width of tight intervals (default {TOLERANCE})")
     add("--releases", type=whole, metavar="N", help="releases: draw up to N (default: as many as the plan has)")
     add("--vary", metavar="NAME.KEY", help="parameter: what to vary; A.KEY,B.KEY: one value for both")
     add("--values", metavar="A:B:N", help="parameter: N values from A to B")
@@ -64,7 +65,7 @@ def _run(options: argparse.Namespace) -> int:
             raise PlanError(f"--{option} has no effect on --kind {options.kind}; accepted with: {kinds}")
     target = check_output(options.out, FORMATS)
     need_matplotlib()
-    plan = load_plan(options.plan)
+    plan = read_plan(options)
     if plan.composition.data_dependent and not options.public_votes:
         raise DataDependentError(
             "this plan's cost depends on private data; accepted: other plans, or --public-votes if its votes are "
@@ -77,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tolerance(options: argparse.Namespace) -> float:
-    return 0.02 if options.tolerance is None else float(options.tolerance)
+    return TOLERANCE if options.tolerance is None else float(options.tolerance)
 
 
 def _draw_by(given: Sequence[str] | None, default: Sequence[str], draw: Callable[[Sequence[str]], Axes]) -> Axes:

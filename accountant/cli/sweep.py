@@ -13,14 +13,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from accountant.cli.arguments import add_plan, add_route, read_plan
 from accountant.cli.sweep_journal import SweepJournal
 from accountant.errors import MissingExtra, PlanError, shorten
 from accountant.events.composition import Composition
 from accountant.files import check_output, open_whole
 from accountant.numerics.kernel import FloatArray
-from accountant.plan import Plan, load_plan
-from accountant.price import ROUTES
-from accountant.renyi.conversion import CONVERSIONS
+from accountant.plan import Plan
 from accountant.sweep import BLOCK, COLUMNS, Call, Task, block_at, check_task, count_rows, price_block
 from accountant.terminal import console, delta_of, number, whole
 
@@ -37,7 +36,7 @@ def add_sweep(commands: Any) -> None:
     parser = commands.add_parser("sweep", help=text, description=text)
     parser.set_defaults(run=_run)
     add = parser.add_argument
-    add("plan", metavar="PLAN", help="a TOML file, or the name of a built-in plan")
+    add_plan(parser)
     add(
         "--vary",
         required=True,
@@ -48,9 +47,7 @@ def add_sweep(commands: Any) -> None:
     add("--out", required=True, metavar="FILE", help="a file ending in .parquet, .npz or .csv")
     add("--delta", type=number, help="instead of the plan's delta")
     add("--epsilon", type=number, help="find delta at this epsilon instead")
-    add("--method", default="renyi", choices=ROUTES, help="route to the price (default renyi)")
-    add("--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
-    add("--tolerance", type=number, default=0.01, help="width of tight intervals (default 0.01)")
+    add_route(parser)
     add("--jobs", type=whole, help="workers (default: one per core)")
     add("--skip-errors", action="store_true", help="nan for settings that cannot be priced, instead of stopping")
 
@@ -71,7 +68,7 @@ class _Make:
 
 
 def _run(options: argparse.Namespace) -> int:
-    plan = load_plan(options.plan)
+    plan = read_plan(options)
     out = _check_output(options.out)
     values, targets = _grid(plan, options.vary)
     delta = None if options.epsilon is not None else delta_of(plan, options.delta)

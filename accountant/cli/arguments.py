@@ -1,0 +1,117 @@
+"""Options that several commands share, and the plan that they name."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from typing import Any
+
+from accountant.errors import DataDependentError, PlanError
+from accountant.plan import PLAN_KEYS, Plan, load_plan, parse_float, parse_plan
+from accountant.price import ROUTES
+from accountant.renyi.conversion import CONVERSIONS
+from accountant.terminal import number
+
+__all__ = ["TOLERANCE", "add_plan", "add_route", "change_plan", "read_plan", "read_source", "refuse_private", "route"]
+
+TOLERANCE = 0.01
+"""Relative width of certified intervals, in every command that is not told another."""
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add the plan, and --set, which changes numbers in it."""
+    add = parser.add_argument
+    add("plan", metavar="PLAN", help="a TOML file, the name of a built-in plan, or - for standard input")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        dest="changes",
+        metavar="NAME.KEY=VALUE",
+        help="another value in the plan, such as votes.sigma=30 or adjacency=replace (repeatable)",
+    )
+
+
+def add_route(parser: argparse.ArgumentParser) -> None:
+    """Add what chooses the route to a price."""
+    add = parser.add_argument
+    add("--method", default="renyi", choices=ROUTES, help="route to the price (default renyi)")
+    add("--tolerance", type=number, default=TOLERANCE, help=f"width of tight intervals (default {TOLERANCE})")
+    add("--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
+
+
+def route(options: argparse.Namespace) -> dict[str, Any]:
+    """The chosen route, as keywords of the functions that price."""
+    return {"method": options.method, "conversion": options.conversion, "tolerance": options.tolerance}
+
+
+def read_plan(options: argparse.Namespace) -> Plan:
+    """The plan that the options name, with the changes that they ask for."""
+    return change_plan(read_source(options.plan), options.changes)
+
+
+def read_source(source: str) -> Plan:
+    """A plan from a file, built in, or from standard input.
+
+    Raises
+    ------
+    PlanError
+        It cannot be read, or is not a plan.
+    """
+    if source != "-":
+        return load_plan(source)
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise PlanError(f"standard input: {error}; accepted: a plan as UTF-8 text in TOML") from None
+    return parse_plan("standard input", text)
+
+
+def change_plan(plan: Plan, changes: list[str]) -> Plan:
+    """The plan with other values; each change is NAME.KEY=VALUE, or KEY=VALUE for what stands at its top.
+
+    Raises
+    ------
+    PlanError
+        A change is not of that form, the plan has no such value, or the value is out of range.
+    """
+    for change in changes:
+        name, equals, written = (part.strip() for part in change.partition("="))
+        if not equals or not name or not written:
+            raise PlanError(f"--set {change}: accepted: NAME.KEY=VALUE, such as votes.sigma=30")
+        value = _read_value(written)
+        if name in PLAN_KEYS and name != "release":
+            tables = {**plan.tables, name: value}
+        else:
+            lines = [dict(line) for line in plan.tables["release"]]
+            for index, key in plan.targets(name):
+                lines[index][key] = value
+            tables = {**plan.tables, "release": lines}
+        try:
+            plan = Plan.from_tables(plan.name, tables)
+        except PlanError as error:
+            raise PlanError(f"--set {change}: {error}") from None
+    return plan
+
+
+def _read_value(text: str) -> Any:
+    """A value as TOML has it; what is none is text, so that quotes may be left out."""
+    try:
+        return tomllib.loads(f"value = {text}", parse_float=parse_float)["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def refuse_private(plan: Plan, form: str) -> None:
+    """Refuse to write costs that depend on private data where they are passed on.
+
+    Raises
+    ------
+    DataDependentError
+        The plan's cost depends on private data, and the form is not the table for a terminal.
+    """
+    if form != "table" and plan.composition.data_dependent:
+        raise DataDependentError(
+            f"this plan's cost depends on private data; accepted with --{form}: data-independent plans"
+        )

@@ -1,0 +1,159 @@
+"""``accountant calibrate PLAN --epsilon E``: the most economical value of a number for a target."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from accountant.cli.arguments import add_plan, add_route, read_plan, refuse_private, route
+from accountant.cli.pricing import present
+from accountant.errors import AccountantError, CalibrationError, PlanError, ProfileUnavailable, ToleranceUnreachable
+from accountant.guarantee import Guarantee, format_up
+from accountant.plan import Plan
+from accountant.price import calibrate, epsilon
+from accountant.tables import Column, Table, add_forms, write_table
+from accountant.terminal import delta_of, number
+
+__all__ = ["add_calibrate"]
+
+
+def add_calibrate(commands: Any) -> None:
+    """Add the subcommand to a parser's commands."""
+    text = "Find the most economical value of a number in a plan for a target."
+    parser = commands.add_parser("calibrate", help=text, description=text)
+    parser.set_defaults(run=_run)
+    add_plan(parser)
+    add = parser.add_argument
+    add(
+        "--vary",
+        metavar="NAME.KEY",
+        help="the number to vary; A.KEY,B.KEY: one value for both (default: propose numbers, with their values)",
+    )
+    add("--epsilon", type=number, required=True, help="the target")
+    add("--delta", type=number, help="instead of the plan's delta")
+    add_route(parser)
+    add_forms(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    plan = read_plan(options)
+    delta = delta_of(plan, options.delta)
+    refuse_private(plan, options.form)
+    if options.vary is None:
+        return _propose(plan, options, delta)
+    value, bounds, integer = _calibrate(plan, options.vary, options.epsilon, delta, route(options))
+    solved = plan.with_value(options.vary, value)
+    price = epsilon(solved.composition, delta, **route(options))
+    solved = replace(solved, description=f"with {options.vary} = {value!r}")
+    if options.form == "table":
+        print(f"{options.vary} = {value!r}")
+        if _ends_range(plan, options.vary, value, bounds, integer):
+            print("every value in its range meets the target; this is the end of the range")
+    present(solved, price, options.form, {"vary": options.vary, "value": value})
+    return 0
+
+
+def _calibrate(
+    plan: Plan, vary: str, target: float, delta: float, how: dict[str, Any]
+) -> tuple[float, tuple[float, float], bool]:
+    """The value that meets the target, the range that was searched, and whether only whole numbers were."""
+    targets = plan.targets(vary)
+    keys = {key for _, key in targets}
+    kinds = {plan.whole(*each) for each in targets}
+    integer = True in kinds
+    if len(kinds) > 1:
+        raise PlanError(
+            f"--vary {vary}: {', '.join(sorted(keys))} cannot share a value; accepted: only "
+            "keys that take whole numbers, or none"
+        )
+    bounds = (1.0, 1e15) if integer else (1e-15, 1.0) if "sampling_rate" in keys else (1e-9, 1e12)
+    value = calibrate(
+        lambda x: plan.with_value(vary, x).composition,
+        target,
+        delta,
+        bounds=bounds,
+        start=plan.value(vary) or 1.0,
+        integer=integer,
+        **how,
+    )
+    return value, bounds, integer
+
+
+def _ends_range(plan: Plan, vary: str, value: float, bounds: tuple[float, float], integer: bool) -> bool:
+    """Whether the varied number cannot go beyond `value`."""
+    for neighbour in (value - 1, value + 1) if integer else (value * (1 - 1e-6), value * (1 + 1e-6)):
+        try:
+            plan.with_value(vary, min(max(neighbour, 0.0), 1e300))
+        except PlanError:
+            return True
+        if not bounds[0] <= neighbour <= bounds[1]:
+            return True
+    return False
+
+
+# --- what could be varied ------------------------------------------------------------------------------
+
+
+def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
+    """Print what could be varied, one number or the same number of several releases, with the values it would get."""
+    present_price = epsilon(plan.composition, delta, **route(options))
+    rows = [
+        [vary, plan.value(vary), *_try(plan, vary, options.epsilon, delta, route(options))]
+        for vary in _candidates(plan)
+    ]
+    useful = [row for row in rows if row[2] is not None]
+    if not useful:
+        raise CalibrationError(
+            f"{plan.name}: no number that stands in the plan meets epsilon = {options.epsilon:g} alone; "
+            "accepted: --vary A.KEY,B.KEY for several, or another target"
+        )
+    table = Table(
+        title=f"{plan.name}: values that cost at most epsilon = {options.epsilon:g} at delta = {delta:g}",
+        columns=[Column("--vary"), Column("now", "number"), Column("would be", "number"), Column("epsilon", "up")],
+        rows=useful,
+        notes=[
+            f"Now the plan costs epsilon = {format_up(present_price.epsilon)}; each line changes this number alone.",
+            f"All digits: accountant calibrate {plan.name} --vary {useful[0][0]} --epsilon {options.epsilon:g}",
+        ],
+    )
+    names = ("vary", "now", "value", "epsilon")
+    proposals = [dict(zip(names, row, strict=True)) for row in useful]
+    record = {"plan": plan.name, "target": options.epsilon, "delta": delta, "proposals": proposals}
+    write_table(table, options.form, record)
+    return 0
+
+
+def _candidates(plan: Plan) -> Iterator[str]:
+    """Numbers that stand in the plan: first one value for the same number of all releases, then each alone."""
+    stated: dict[str, list[str]] = {}
+    for release, line in zip(plan.releases, plan.tables["release"], strict=True):
+        for key in dict.fromkeys(("count", *line)):
+            if key != "sensitivity" and _can_vary(plan, f"{release.name}.{key}"):
+                stated.setdefault(key, []).append(f"{release.name}.{key}")
+    for key, names in stated.items():
+        if len(names) > 1 and key != "count":
+            yield ",".join(names)
+    for names in stated.values():
+        yield from names
+
+
+def _can_vary(plan: Plan, target: str) -> bool:
+    """Whether there is such a number; what stands in a plan but is none is a name, an event or a table."""
+    try:
+        return bool(plan.targets(target))
+    except PlanError:
+        return False
+
+
+def _try(plan: Plan, vary: str, target: float, delta: float, how: dict[str, Any]) -> tuple[float | None, float | None]:
+    """The value that meets the target, with its price; Nones where there is none."""
+    try:
+        value, _, _ = _calibrate(plan, vary, target, delta, how)
+        found: Guarantee = epsilon(plan.with_value(vary, value).composition, delta, **how)
+    except (ProfileUnavailable, ToleranceUnreachable):
+        raise
+    except AccountantError:  # not monotone in this number, or no value is enough
+        return None, None
+    return value, found.epsilon

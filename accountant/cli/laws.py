@@ -1,0 +1,71 @@
+"""``accountant verify``: events against the laws of privacy accounting."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from typing import Any
+
+from accountant.errors import PlanError
+from accountant.events.event import Event
+from accountant.tables import Column, Table, add_forms, console, write_table
+from accountant.terminal import short, whole
+
+__all__ = ["add_laws"]
+
+
+def add_laws(commands: Any) -> None:
+    """Add the subcommand to a parser's commands."""
+    text = "Check events against the laws of privacy accounting."
+    parser = commands.add_parser("verify", help=text, description=text)
+    parser.set_defaults(run=_run)
+    parser.add_argument("--event", action="append", metavar="MODULE:NAME", help="an event of your own (repeatable)")
+    parser.add_argument("--examples", type=whole, default=50, help="random inputs per law (default 50)")
+    add_forms(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from rich.progress import Progress
+
+    from accountant.testing import broken_laws, example_events, laws_for
+
+    events = [_import_event(name) for name in options.event] if options.event else example_events()
+    results = []
+    errors = console(stderr=True)
+    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        task = progress.add_task("laws", total=len(events))
+        for event in events:
+            progress.update(task, description=short(event)[:60])
+            failures = broken_laws(event, max_examples=options.examples)
+            results.append((event, laws_for(event), failures))
+            progress.advance(task)
+    rows = [
+        (short(event), f"{len(laws) - len(failures)} of {len(laws)}", "\n".join(map(str, failures)) or "none")
+        for event, laws, failures in results
+    ]
+    record = {
+        "events": [
+            {"event": repr(event), "laws": [law.name for law in laws], "broken": [str(f) for f in failures]}
+            for event, laws, failures in results
+        ]
+    }
+    columns = [Column("event"), Column("laws held", "count"), Column("broken")]
+    write_table(Table("Laws", columns, rows), options.form, record)
+    return int(any(failures for _, _, failures in results))
+
+
+def _import_event(target: str) -> Event:
+    """The event MODULE:NAME, where NAME is an event, or a function or class that makes one without arguments."""
+    module, colon, name = target.partition(":")
+    if not colon:
+        raise PlanError(f"--event {target}: accepted: MODULE:NAME")
+    sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module), name)
+        event = found if isinstance(found, Event) else found()
+    except Exception as error:  # the user's own module may fail in any way
+        raise PlanError(f"--event {target}: {type(error).__name__}: {error}") from None
+    if not isinstance(event, Event):
+        raise PlanError(f"--event {target}: is {event!r}; accepted: an event, or a function that makes one")
+    return event

@@ -1,0 +1,108 @@
+"""``accountant epsilon``, ``delta`` and ``curve``: what a plan costs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from accountant.cli.arguments import add_plan, add_route, read_plan, refuse_private, route
+from accountant.guarantee import Guarantee, format_up
+from accountant.plan import Plan
+from accountant.price import curve, delta, epsilon
+from accountant.summary import assumptions, parameters_in_words, shares
+from accountant.tables import Column, Table, add_forms, write_table
+from accountant.terminal import delta_of, number, number_range
+
+__all__ = ["add_pricing", "present", "table_of"]
+
+
+def add_pricing(commands: Any) -> None:
+    """Add the subcommands to a parser's commands."""
+    for name, run, text in (
+        ("epsilon", _run_epsilon, "Price a plan: its epsilon at a delta."),
+        ("delta", _run_delta, "Price a plan: its delta at an epsilon."),
+        ("curve", _run_curve, "Delta at many epsilons."),
+    ):
+        parser = commands.add_parser(name, help=text, description=text)
+        parser.set_defaults(run=run)
+        add_plan(parser)
+        if name == "epsilon":
+            parser.add_argument("--delta", type=number, help="instead of the plan's delta")
+        elif name == "delta":
+            parser.add_argument("--epsilon", type=number, required=True, help="where to take delta")
+        else:
+            parser.add_argument("--epsilons", required=True, metavar="A:B:N", help="N values from A to B")
+        add_route(parser)
+        add_forms(parser)
+
+
+def _run_epsilon(options: argparse.Namespace) -> int:
+    plan = read_plan(options)
+    refuse_private(plan, options.form)
+    present(plan, epsilon(plan.composition, delta_of(plan, options.delta), **route(options)), options.form)
+    return 0
+
+
+def _run_delta(options: argparse.Namespace) -> int:
+    plan = read_plan(options)
+    refuse_private(plan, options.form)
+    present(plan, delta(plan.composition, options.epsilon, **route(options)), options.form)
+    return 0
+
+
+def _run_curve(options: argparse.Namespace) -> int:
+    plan = read_plan(options)
+    points = number_range("--epsilons", options.epsilons)
+    refuse_private(plan, options.form)
+    found = curve(plan.composition, points, **route(options))
+    columns = {"epsilon": found.epsilons, "delta": found.upper, "lower": found.lower}
+    values = {name: column.tolist() for name, column in columns.items()}
+    table = Table(
+        title=f"{plan.name}: delta by epsilon ({found.method})",
+        columns=[Column("epsilon", "number"), Column("delta", "up"), Column("at least", "down")],
+        rows=list(zip(*values.values(), strict=True)),
+    )
+    write_table(table, options.form, {"plan": plan.name, "method": found.method, **values})
+    return 0
+
+
+def present(plan: Plan, price: Guarantee, form: str, more: Mapping[str, Any] | None = None) -> None:
+    """Write what a plan costs, by its releases, and under which assumptions; `more` goes into the JSON object."""
+    parts = shares(plan, price)
+    record: dict[str, Any] | None = None
+    if form == "json":
+        releases = [
+            {**line, "name": release.name, "count": release.count, "share": share}
+            for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True)
+        ]
+        record = {**price.as_dict(), "plan": plan.name, "releases": releases, **(more or {})}
+    write_table(table_of(plan, price, parts, whole=form != "table"), form, record)
+
+
+def table_of(plan: Plan, price: Guarantee, parts: list[float], *, whole: bool) -> Table:
+    """The releases of a plan with their shares of its cost; `whole` adds a line with the price of all of them."""
+    columns = [
+        Column("release"),
+        Column("event"),
+        Column("sampling rate", "number"),
+        Column("count", "count"),
+        Column("share of the cost", "share"),
+    ]
+    rows: list[list[Any]] = []
+    for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True):
+        event = f"{line['event']}: {parameters_in_words(line)}"
+        sampled = release.event.unsampled is not release.event
+        rows.append([release.name, event, release.event.sampling_rate if sampled else "all", release.count, share])
+    if whole:
+        columns += [Column("epsilon", "up"), Column("delta", "up")]
+        total = ["whole plan", "", None, plan.composition.releases, sum(parts), price.epsilon, price.delta]
+        rows = [*([*row, None, None] for row in rows), total]
+    return Table(
+        title=plan.name,
+        columns=columns,
+        rows=rows,
+        heading=f"epsilon = {format_up(price.epsilon)} at delta = {format_up(price.delta)}",
+        caption=plan.description,
+        notes=[str(price), *assumptions(plan)],
+    )

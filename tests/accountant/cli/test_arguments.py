@@ -1,0 +1,140 @@
+"""The plan that a command is given: built in, a file, standard input, with some of its values changed."""
+
+import csv
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import accountant as ac
+from accountant.cli import main
+from accountant.cli.arguments import change_plan
+from accountant.plan import load_plan
+
+PLAN = 'delta = 1e-5\n[[release]]\nname = "votes"\nevent = "gaussian"\nsigma = 20\ncount = 10\n'
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Status, standard output and standard error of a command, which reads the given bytes."""
+
+    def command(*arguments, given=b""):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(given)))
+        status = main(list(arguments))
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return command
+
+
+def price(found):
+    assert found[0] == 0, found[2]
+    return json.loads(found[1])["epsilon"]
+
+
+def test_a_plan_from_standard_input(run):
+    assert price(run("epsilon", "-", "--json", given=PLAN.encode())) == ac.epsilon(10 * ac.Gaussian(20), 1e-5).epsilon
+    for given, words in ((b"", "no releases"), (b"\xff", "accepted: a plan as UTF-8"), (b"a = ", "not valid TOML")):
+        status, out, err = run("epsilon", "-", "--json", given=given)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "standard input" in err
+        assert words in err
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (["votes.sigma=30"], 10 * ac.Gaussian(30)),
+        (["sigma = 30", "votes.count=7"], 7 * ac.Gaussian(30)),
+        (["sampling_rate=0.1"], 10 * ac.PoissonSubsampled(ac.Gaussian(20), 0.1)),
+        (["adjacency=replace"], 10 * ac.Gaussian(20, adjacency=ac.Adjacency.REPLACE)),
+    ],
+)
+def test_values_can_be_set(changes, expected, tmp_path, run):
+    file = tmp_path / "plan.toml"
+    file.write_text(PLAN)
+    assert change_plan(load_plan(file), changes).composition == expected
+    options = [part for change in changes for part in ("--set", change)]
+    found = price(run("epsilon", str(file), "--json", *options))
+    assert found == ac.epsilon(expected, 1e-5).epsilon
+
+
+def test_delta_can_be_set(run):
+    found = run("epsilon", "dp-sgd", "--set", "delta=1e-7", "--json")
+    assert json.loads(found[1])["delta"] == 1e-7
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("votes.sigma", "NAME.KEY=VALUE"),
+        ("votes.sigma=", "NAME.KEY=VALUE"),
+        ("votes.sigm=3", "did you mean 'sigma'?"),
+        ("vote.sigma=3", "did you mean 'votes'?"),
+        ("votes.sigma=-3", "sigma = -3"),
+        ("votes.sigma=20 votes", "'20 votes' is not a real number"),
+        ("votes.count=2.5", "count = 2.5"),
+        ("adjacency=swap", "accepted"),
+        ("delta=2", "delta = 2"),
+        ("votes.sigma=1e-400", "too small"),
+    ],
+)
+def test_what_cannot_be_set_is_one_line(change, words, run):
+    status, out, err = run("epsilon", "-", "--set", change, given=PLAN.encode())
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+
+
+@pytest.mark.parametrize("command", [("delta", "--epsilon", "1"), ("curve", "--epsilons", "0:1:2")])
+def test_other_commands_take_the_same(command, run):
+    name, *rest = command
+    one = run(name, "-", *rest, "--set", "votes.sigma=40", "--json", given=PLAN.encode())
+    other = run(name, "-", *rest, "--json", given=PLAN.replace("20", "40").encode())
+    assert one[0] == 0
+    assert one[1] == other[1]
+
+
+@pytest.mark.parametrize("form", ["--latex", "--csv", "--markdown"])
+@pytest.mark.parametrize(
+    "command", [("epsilon", "dp-sgd"), ("curve", "dp-sgd", "--epsilons", "1:2:2"), ("list",), ("plans",)]
+)
+def test_every_table_has_every_form(command, form, run):
+    status, out, err = run(*command, form)
+    assert (status, err) == (0, "")
+    assert "dp-sgd" in out or "gaussian" in out or command[0] == "curve"
+    if form == "--csv":
+        assert len({len(row) for row in csv.reader(io.StringIO(out))}) == 1
+
+
+def test_a_price_as_csv_holds_the_price(run):
+    rows = list(csv.DictReader(io.StringIO(run("epsilon", "private-knn-mnist", "--csv")[1])))
+    assert [row["release"] for row in rows] == ["screening", "votes", "whole plan"]
+    plan = load_plan("private-knn-mnist")
+    assert float(rows[-1]["epsilon"]) == ac.epsilon(plan.composition, 1e-5).epsilon
+
+
+@pytest.mark.parametrize("form", ["--latex", "--csv", "--markdown", "--json"])
+def test_costs_that_depend_on_private_data_take_the_terminal_alone(form, run):
+    secret = "figure5-data-dependent-screening"
+    status, out, err = run("epsilon", secret, form)
+    assert (status, out) == (2, "")
+    assert "depends on private data" in err
+    whole = run("plans", form)[1]
+    private = ac.epsilon(load_plan(secret).composition, load_plan(secret).delta).epsilon
+    assert f"{private:.4g}" not in whole
+
+
+def test_calibrate_proposes_what_could_be_varied(run):
+    status, out, err = run("calibrate", "private-knn-mnist", "--epsilon", "0.5", "--json")
+    assert (status, err) == (0, "")
+    found = {line["vary"]: line for line in json.loads(out)["proposals"]}
+    assert {"screening.sigma,votes.sigma", "votes.sigma", "votes.count", "votes.sampling_rate"} <= found.keys()
+    assert all(line["epsilon"] <= 0.5 for line in found.values())
+    one = json.loads(run("calibrate", "private-knn-mnist", "--vary", "votes.sigma", "--epsilon", "0.5", "--json")[1])
+    assert found["votes.sigma"]["value"] == one["value"]
+    more = PLAN + '[[release]]\nevent = "laplace"\nscale = 5\n'
+    status, _, err = run("calibrate", "-", "--epsilon", "0.01", given=more.encode())
+    assert status == 2
+    assert "accepted: --vary" in err

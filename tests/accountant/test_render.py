@@ -1,0 +1,90 @@
+"""Every form of a table holds what the table holds, and its text cannot break the form."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from accountant.tables import FORMS, Column, Table, escape_latex, write_table
+
+AWKWARD = [
+    'a & b_c 100% $x^2$ {#} ~ \\ "q"',
+    "a | b *c* _d_ [e](f) <g> `h`",
+    "two\nlines",
+    "[bold]x[/bold]",
+    "comma, 'x'",
+]
+
+
+def table_of(texts):
+    columns = [Column("what"), Column("epsilon", "up"), Column("at least", "down"), Column("count", "count")]
+    rows = [(text, 1.23456701, 1.2345678, 12345) for text in texts]
+    return Table("Prices", columns, [*rows, ("none", None, float("inf"), None)], "a heading", "a caption", ["a note"])
+
+
+@pytest.fixture
+def text_of(capsys):
+    def write(table, form):
+        write_table(table, form)
+        return capsys.readouterr().out
+
+    return write
+
+
+def test_bounds_are_rounded_outwards(text_of):
+    text = text_of(table_of(["x"]), "table")
+    assert "1.23457" in text
+    assert "1.23456" in text
+    assert "12,345" in text
+    assert all(words in text for words in ("Prices", "a heading", "a caption", "a note"))
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_csv_is_read_back_with_every_digit(text, text_of):
+    title, first, last = csv.reader(io.StringIO(text_of(table_of([text]), "csv")))
+    assert title == ["what", "epsilon", "at least", "count"]
+    assert first == [text, "1.23456701", "1.2345678", "12345"]
+    assert last == ["none", "", "inf", ""]
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_json_is_read_back(text, text_of):
+    found = json.loads(text_of(table_of([text]), "json"))
+    assert found["rows"][0] == {"what": text, "epsilon": 1.23456701, "at least": 1.2345678, "count": 12345}
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_markdown_has_as_many_cells_in_every_line(text, text_of):
+    lines = [line for line in text_of(table_of([text]), "markdown").splitlines() if line.startswith("|")]
+    assert len(lines) == 4
+    for line in lines:
+        assert line.replace("\\\\", "").replace("\\|", "").count("|") == 5
+    assert lines[1] == "| --- | ---: | ---: | ---: |"
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_latex_has_no_character_of_the_text_that_commands(text, text_of):
+    whole = text_of(table_of([text]), "latex")
+    assert whole.count("\\begin") == whole.count("\\end") == 2
+    assert escape_latex(text) in whole
+    left = escape_latex(text)
+    for known in ("\\textbackslash{}", "\\textasciitilde{}", "\\textasciicircum{}", "\\textless{}", "\\textgreater{}"):
+        left = left.replace(known, "")
+    for known in ("\\textbar{}", "\\textquotedbl{}", *(f"\\{mark}" for mark in "&%$#_{}")):
+        left = left.replace(known, "")
+    assert not set(left) & set('\\&%$#_{}~^<>|"\n')
+
+
+def test_forms_exclude_each_other():
+    import argparse
+
+    from accountant.tables import add_forms
+
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_forms(parser)
+    assert parser.parse_args([]).form == "table"
+    for form in FORMS:
+        assert parser.parse_args([f"--{form}"]).form == form
+    with pytest.raises((argparse.ArgumentError, SystemExit)):
+        parser.parse_args(["--json", "--csv"])
