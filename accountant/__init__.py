@@ -55,6 +55,7 @@ from accountant.sweep import sweep
 
 if TYPE_CHECKING:
     from accountant import database, files, plots, terminal, testing
+    from accountant.numerics.cache import compile_function
     from accountant.plan import Plan, composition_from_tables, composition_to_tables, load_plan
 
 __version__ = "0.1.0"
@@ -103,6 +104,7 @@ __all__ = [
     "ToleranceUnreachable",
     "ZeroConcentratedDP",
     "calibrate",
+    "compile_function",
     "composition_from_tables",
     "composition_to_tables",
     "curve",
@@ -129,6 +131,8 @@ def __getattr__(name: str) -> Any:
 
     if name in ("database", "files", "plots", "terminal", "testing"):
         return import_module(f"accountant.{name}")
+    if name == "compile_function":
+        return import_module("accountant.numerics.cache").compile_function
     if name in ("Plan", "composition_from_tables", "composition_to_tables", "load_plan"):
         return getattr(import_module("accountant.plan"), name)
     raise AttributeError(f"module 'accountant' has no attribute {name!r}")

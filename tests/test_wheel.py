@@ -32,13 +32,13 @@ ASSETS = [
 ]
 
 
-def run(*command, cwd):
+def run(*command, cwd, cache=None):
     """Output of a command that must succeed, in an environment that does not name this repository.
 
-    Kernels are not compiled: an installation has none on disk yet, and to compile them takes longer than the test.
+    Kernels are compiled only where a directory to keep them in is given: for most prices that takes longer than a test.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment["NUMBA_DISABLE_JIT"] = "1"
+    environment |= {"NUMBA_DISABLE_JIT": "1"} if cache is None else {"ACCOUNTANT_CACHE_DIR": str(cache)}
     result = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
@@ -58,13 +58,21 @@ def release(tmp_path_factory):
 @pytest.fixture(scope="module")
 def commands(release, tmp_path_factory):
     """Folder of the commands of a new environment, which has the wheel, and everything else from this one."""
-    home = tmp_path_factory.mktemp("environment")
+    return install(release[2], tmp_path_factory.mktemp("environment"))
+
+
+def install(wheel, home):
+    """Folder of the commands of a new environment in `home`, which has the wheel, and everything else from this one."""
     run(sys.executable, "-m", "venv", "--without-pip", str(home), cwd=home)
-    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "--disable-pip-version-check"]
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(release[2]), cwd=home)
+    run(*pip_of(home), "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel), cwd=home)
     (packages,) = home.glob("lib/python*/site-packages")
-    (packages / "others.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    others = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "others.pth").write_text("\n".join(others))
     return home / "bin"
+
+
+def pip_of(home):
+    return [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "--disable-pip-version-check"]
 
 
 def test_wheel_holds_both_packages_and_nothing_else(release):
@@ -92,7 +100,7 @@ def test_metadata(release):
     assert metadata["License-Expression"] == "Apache-2.0"
     assert "Typing :: Typed" in metadata.get_all("Classifier")
     needed = {re.split(r"[^\w-]", each)[0] for each in metadata.get_all("Requires-Dist") if "extra ==" not in each}
-    assert needed == {"numpy", "scipy", "numba", "rich"}
+    assert needed == {"numpy", "scipy", "numba", "platformdirs", "rich"}
     assert metadata.get_payload().startswith("# "), "README"
     assert archive.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
@@ -118,3 +126,25 @@ def test_installed_commands_work_in_any_folder(commands, tmp_path):
     code = "import accountant, mechanisms; print(accountant.__file__, mechanisms.__file__)"
     for place in run(commands / "python", "-c", code, cwd=tmp_path).split():
         assert Path(place).is_relative_to(commands.parent)
+
+
+def test_an_editable_installation_works_after_a_price_and_an_uninstallation(release, tmp_path):
+    """Nothing that is compiled stays in site-packages, where it would hide the sources."""
+    home, source = tmp_path / "home", tmp_path / "source"
+    home.mkdir()
+    commands = install(release[2], home)
+    (packages,) = home.glob("lib/python*/site-packages")
+    plan = tmp_path / "plan.toml"
+    plan.write_text('delta = 1e-5\n[[release]]\nevent = "laplace"\nscale = 2\n')
+    priced = run(commands / "accountant", "epsilon", str(plan), "--json", cwd=tmp_path, cache=tmp_path / "cache")
+    assert json.loads(priced)["epsilon"] == pytest.approx(0.5, abs=1e-4)
+    assert list(tmp_path.glob("cache/kernels/*/*/*.nbc")), "a kernel was compiled"
+    assert not list(packages.rglob("*.nb[ic]"))
+    run(*pip_of(home), "uninstall", "--quiet", "--yes", "knn-accountant", cwd=tmp_path)
+    assert not list(packages.glob("accountant*")) + list(packages.glob("mechanisms*"))
+    for package in ("accountant", "mechanisms"):
+        shutil.copytree(ROOT / package, source / package, ignore=MADE)
+    (packages / "editable.pth").write_text(str(source))  # what `pip install -e` does
+    code = "import accountant.events.event as event; print(event.__file__)"
+    place = run(commands / "python", "-c", code, cwd=tmp_path).strip()
+    assert Path(place).is_relative_to(source)

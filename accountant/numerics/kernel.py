@@ -1,25 +1,47 @@
 """Compiled scalar kernels.
 
-Importing this module does not import numba: a `Kernel` is compiled (or read back from numba's cache on
-disk) when it is first called.
+Importing this module does not import numba: a `Kernel` is compiled (or read back from the cache on disk) when it is
+first called.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatArray", "Kernel"]
+from accountant.numerics.cache import compile_function
+
+__all__ = ["FirstCalls", "FloatArray", "Kernel", "first_calls"]
 
 FloatArray = NDArray[np.float64]
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class FirstCalls:
+    """First calls of kernels in this process, which compile them or read them from disk.
+
+    Attributes
+    ----------
+    running : str or None
+        The kernel whose first call has not returned.
+    seconds : float
+        What all of them took.
+    count : int
+    """
+
+    def __init__(self) -> None:
+        self.running: str | None = None
+        self.seconds = 0.0
+        self.count = 0
+
+
+first_calls = FirstCalls()
 
 
 class Kernel(Generic[P, R]):
@@ -32,37 +54,42 @@ class Kernel(Generic[P, R]):
         self.function = function
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
+        self._called = False
 
     @cached_property
     def compiled(self) -> Any:
-        return _numba().njit(cache=True, error_model="numpy")(self.function)
+        _teach_numba()
+        return compile_function(self.function, error_model="numpy")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = self.compiled(*args, **kwargs)
+        result: R = (self.compiled if self._called else self._call_first)(*args, **kwargs)
+        return result
+
+    def _call_first(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        start, outer, first_calls.running = time.perf_counter(), first_calls.running, self.__name__
+        try:
+            result = self.compiled(*args, **kwargs)
+        finally:
+            first_calls.running = outer
+        self._called = True
+        first_calls.seconds += time.perf_counter() - start
+        first_calls.count += 1
         return result
 
 
 _ready = False
 
 
-def _numba() -> Any:
-    """Import numba, teach it that a Kernel stands for its compiled self, and drop stale caches."""
+def _teach_numba() -> None:
+    """Teach numba that a Kernel stands for its compiled self."""
     global _ready
+    if _ready:
+        return
     import numba
     from numba.extending import typeof_impl
 
-    if not _ready:
-        # numba looks only at the file in which a cached kernel stands, but a kernel inlines those that it calls.
-        package = Path(__file__).parent.parent
-        newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
-        for index in package.rglob("__pycache__/*.nbi"):
-            with suppress(FileNotFoundError):  # another process was faster
-                if index.stat().st_mtime < newest:
-                    index.unlink()
+    @typeof_impl.register(Kernel)
+    def typeof_kernel(value: Kernel[..., Any], context: Any) -> Any:
+        return numba.types.Dispatcher(value.compiled)
 
-        @typeof_impl.register(Kernel)
-        def typeof_kernel(value: Kernel[..., Any], context: Any) -> Any:
-            return numba.types.Dispatcher(value.compiled)
-
-        _ready = True
-    return numba
+    _ready = True

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+import accountant as ac
 from mechanisms.arrays import Bytes, Integers, Words
 from mechanisms.noise.exact_draws import scale_words
-from mechanisms.validation import require
 
 __all__ = ["LARGEST_BUCKETS", "buckets_of", "hits_of", "rows_of_hits"]
 
@@ -63,7 +63,7 @@ def _cells(reported: Integers, buckets: int) -> tuple[Words, Words]:
 
 @cache
 def _compile() -> Any:
-    return require("numba").njit(cache=True, nogil=True)(_mark)
+    return ac.compile_function(_mark, nogil=True)
 
 
 def _mark(seeds: Words, first: Words, span: Words, hits: Integers, falls: Bytes) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import accountant as ac
 from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.neighbours.rounding import product_error
-from mechanisms.validation import check_positive, check_real, require
+from mechanisms.validation import check_positive, check_real
 
 __all__ = ["Cosine", "RadialBasis", "Similarity", "dots", "similarity_of", "squares"]
 
@@ -28,7 +28,7 @@ LENGTH_ERROR = 1e-6
 @cache
 def compile_loop(loop: Callable[..., None]) -> Any:
     """A loop compiled by numba and cached on disk; sums are in the same order for all rows, the compiler's choice."""
-    return require("numba").njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})(loop)
+    return ac.compile_function(loop, nogil=True, fastmath={"reassoc", "contract"})
 
 
 def _dots(rows: Singles, which: Integers, query: Floats, out: Floats) -> None:
