@@ -21,6 +21,7 @@ from accountant.errors import (
     shorten,
 )
 from accountant.events import (
+    ClippedSum,
     Collision,
     DataDependentGNMax,
     DataDependentLNMax,
@@ -67,6 +68,7 @@ __all__ = [
     "AdjacencyMismatch",
     "BudgetExceeded",
     "CalibrationError",
+    "ClippedSum",
     "Collision",
     "Composition",
     "Conversion",

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AccountantError, PlanError, real, shorten
+from accountant.errors import PlanError, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.parameters import Parameter, parameters_of
-from accountant.events.registry import event_kinds
-from accountant.events.subsampled import PoissonSubsampled
+from accountant.plan_lines import (
+    EVENTS,
+    NOISE_MULTIPLIER,
+    PLAN_KEYS,
+    RELEASE_KEYS,
+    adjacency_of,
+    event_of,
+    kind_of,
+    locate_errors,
+    parse_float,
+    plain_line,
+    refuse_unknown,
+    suggest,
+    unit_of_noise,
+)
 
 __all__ = [
     "EVENTS",
+    "RELEASE_KEYS",
     "Parameter",
     "Plan",
     "Release",
@@ -31,18 +44,6 @@ __all__ = [
     "parse_float",
     "parse_plan",
 ]
-
-EVENTS = event_kinds()
-"""Event classes by their names in plans."""
-
-T = TypeVar("T")
-
-PLAN_KEYS = ("description", "delta", "adjacency", "release")
-RELEASE_KEYS = ("name", "event", "count", "sampling_rate")
-
-MAX_DEPTH = 8
-"""Tables within tables: events that are parameters of events."""
-
 
 @dataclass(frozen=True)
 class Release:
@@ -67,6 +68,8 @@ class Plan:
     delta : float or None
         None where the plan leaves it to the command line.
     releases : tuple of Release
+    tables : mapping
+        The plan as parsed TOML, with the numbers that `plain_line` makes of a line's keys.
     """
 
     name: str
@@ -80,6 +83,17 @@ class Plan:
         """What the whole plan spends."""
         return sum((release.composition for release in self.releases), Composition())
 
+    @property
+    def run(self) -> Composition:
+        """The same: `ac.load_plan(path).run` is the run that `Composition.to_toml` wrote."""
+        return self.composition
+
+    def to_toml(self) -> str:
+        """The plan as TOML, from which `load_plan` makes the same releases."""
+        from accountant.events.plan_text import plan_text
+
+        return plan_text(self.tables)
+
     @classmethod
     def from_tables(cls, name: str, tables: Mapping[str, Any]) -> Plan:
         """Build a plan from parsed TOML.
@@ -90,17 +104,19 @@ class Plan:
             A key is unknown or missing, a name is used twice, or a value is out of range; the message is
             one line that says where and what would be accepted.
         """
-        _refuse_unknown(name, tables, PLAN_KEYS)
+        refuse_unknown(name, tables, PLAN_KEYS)
         delta = tables.get("delta")
         if delta is not None:
-            delta = _locate_errors(name, lambda: real("delta", delta, 0.0, 1.0, open_high=True))
+            delta = locate_errors(name, lambda: real("delta", delta, 0.0, 1.0, open_high=True))
         lines = tables.get("release")
         if isinstance(lines, dict):
             raise PlanError(f"{name}: no releases; accepted: [[release]], in double brackets, once for each")
         if not isinstance(lines, list) or not lines or not all(isinstance(line, dict) for line in lines):
             raise PlanError(f"{name}: no releases; accepted: one or more [[release]] tables")
-        adjacency = _adjacency(name, tables.get("adjacency"))
+        adjacency = adjacency_of(name, tables.get("adjacency"))
         releases: list[Release] = []
+        lines = [plain_line(_place(name, number, line), line, adjacency) for number, line in enumerate(lines, 1)]
+        tables = {**tables, "release": lines}
         for number, line in enumerate(lines, 1):
             release = _release(name, number, line, adjacency, {done.name for done in releases})
             if releases and release.event.adjacency is not releases[0].event.adjacency:
@@ -135,7 +151,7 @@ class Plan:
 
     def whole(self, index: int, key: str) -> bool:
         """Whether a key of release number `index` takes whole numbers only."""
-        kind = EVENTS[self.tables["release"][index]["event"]]
+        kind = kind_of(self.name, self.tables["release"][index]["event"])
         return key == "count" or any(p.name == key and p.whole for p in parameters_of(kind))
 
     def targets(self, targets: str) -> list[tuple[int, str]]:
@@ -150,17 +166,21 @@ class Plan:
                 choices = ", ".join(f"{name}.{target or 'KEY'}" for name in names)
                 raise PlanError(f"{self.name}: {target!r} of which release? accepted: NAME.KEY, here {choices}")
             if release not in names:
-                hint = _hint(release, names)
+                hint = suggest(release, names)
                 raise PlanError(f"{self.name}: no release {release or target!r}{hint}; accepted: NAME.KEY")
             index = names.index(release)
-            kind = EVENTS[self.tables["release"][index]["event"]]
+            line = self.tables["release"][index]
+            kind = kind_of(self.name, line["event"])
+            unit = unit_of_noise(self.name, line) if key == NOISE_MULTIPLIER else None
+            if unit is not None and line.get(unit, 1.0) == 1.0:
+                key = "sigma"
             keys = [
                 "count",
                 "sampling_rate",
                 *(parameter.name for parameter in parameters_of(kind) if parameter.number),
             ]
             if key not in keys:
-                hint = _hint(key, keys)
+                hint = suggest(key, keys)
                 raise PlanError(
                     f"{self.name}: {release!r} has no number {key!r} to vary{hint}; accepted: {', '.join(keys)}"
                 )
@@ -185,7 +205,7 @@ def load_plan(source: str | Path) -> Plan:
             text = path.read_text("utf-8-sig")
         except FileNotFoundError:
             raise PlanError(
-                f"no file {str(source)!r} and no built-in plan of that name{_hint(str(source), names)}; "
+                f"no file {str(source)!r} and no built-in plan of that name{suggest(str(source), names)}; "
                 "'accountant list' shows them"
             ) from None
         except (OSError, ValueError) as error:
@@ -239,62 +259,28 @@ def composition_from_tables(tables: Iterable[Mapping[str, Any]]) -> Composition:
         if not isinstance(table, Mapping):
             raise PlanError(f"{where}: {shorten(table)}; accepted: a table of an event")
         line = {key: value for key, value in table.items() if key not in ("adjacency", "count")}
-        event = _event(where, line, _adjacency(where, table.get("adjacency")), ("event", "sampling_rate"))
+        # tables may come from elsewhere: nothing is imported for them
+        stated = adjacency_of(where, table.get("adjacency"))
+        event = event_of(where, line, stated, ("event", "sampling_rate"), own=False)
         entries.append((event, table.get("count", 1)))
-    return _locate_errors("tables", lambda: Composition(entries))
+    return locate_errors("tables", lambda: Composition(entries))
+
+
+def _place(plan: str, number: int, line: Mapping[str, Any]) -> str:
+    """Where an error is, for its message."""
+    given = line.get("name")
+    return f"{plan}: release {number}" + (f" ({given})" if isinstance(given, str) and given.isprintable() else "")
 
 
 def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacency | None, taken: set[str]) -> Release:
-    given = line.get("name")
-    where = f"{plan}: release {number}" + (f" ({given})" if isinstance(given, str) and given.isprintable() else "")
-    event = _event(where, line, adjacency, RELEASE_KEYS)
+    where = _place(plan, number, line)
+    event = event_of(where, line, adjacency, RELEASE_KEYS)
 
     def build() -> Release:
         ((_, count),) = (Composition([(event, line.get("count", 1))]).entries or {event: 0}).items()
         return Release(_name(line, line["event"], taken), event, count)
 
-    return _locate_errors(where, build)
-
-
-def _event(
-    where: str, line: Mapping[str, Any], adjacency: Adjacency | None, keys: Sequence[str], depth: int = 0
-) -> Event:
-    """The event of a table with the event's parameters and some of `keys`; a parameter may be an event's table."""
-    if depth > MAX_DEPTH:
-        raise PlanError(f"{where}: tables within tables; accepted: at most {MAX_DEPTH} deep")
-    if "event" not in line:
-        raise PlanError(f"{where}: event is missing{_hint_in(line, ['event'])}; accepted: {', '.join(EVENTS)}")
-    name = line["event"]
-    if not isinstance(name, str) or name not in EVENTS:
-        hint = _hint(str(name), EVENTS)
-        raise PlanError(f"{where}: unknown event {shorten(name)}{hint}; accepted: {', '.join(EVENTS)}")
-    kind = EVENTS[name]
-    parameters = parameters_of(kind)
-    _refuse_unknown(where, line, [*keys, *(parameter.name for parameter in parameters)])
-    missing = [p.name for p in parameters if p.default is None and p.name not in line]
-    if missing:
-        raise PlanError(f"{where}: {', '.join(missing)} missing; {name} needs {_needs(parameters)}")
-    arguments = {p.name: _argument(f"{where}: {p.name}", line[p.name], depth) for p in parameters if p.name in line}
-    if adjacency and "adjacency" in {field.name for field in fields(kind) if field.init}:  # type: ignore[arg-type]
-        arguments["adjacency"] = adjacency
-
-    def build() -> Event:
-        event: Event = kind(**arguments)
-        if "sampling_rate" in line:
-            event = PoissonSubsampled(event, real("sampling_rate", line["sampling_rate"], 0.0, 1.0))
-        if adjacency and event.adjacency is not adjacency:
-            raise PlanError(f"{name} is defined under {event.adjacency} adjacency, the plan says {adjacency}")
-        return event
-
-    return _locate_errors(where, build)
-
-
-def _argument(where: str, value: Any, depth: int) -> Any:
-    """A parameter of an event as a table states it: an event of its own where it is a table."""
-    if not isinstance(value, Mapping):
-        return value
-    inner = {key: each for key, each in value.items() if key != "adjacency"}
-    return _event(where, inner, _adjacency(where, value.get("adjacency")), ("event",), depth + 1)
+    return locate_errors(where, build)
 
 
 def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:
@@ -305,60 +291,11 @@ def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:
         if name in taken:
             raise PlanError(f"the name {name!r} is used twice; accepted: a name of its own for every release")
         return name
-    number, name = 1, event_name
+    plain = event_name.rpartition(":")[2].rpartition(".")[2]  # of a class of one's own
+    number, name = 1, plain
     while name in taken:
         number += 1
-        name = f"{event_name}-{number}"
+        name = f"{plain}-{number}"
     return name
 
 
-def _adjacency(where: str, value: object) -> Adjacency | None:
-    if value is None:
-        return None
-    try:
-        return Adjacency(value)
-    except ValueError:
-        accepted = " or ".join(f'"{member}"' for member in Adjacency)
-        raise PlanError(f"{where}: adjacency = {shorten(value)}; accepted: {accepted}") from None
-
-
-def parse_float(text: str) -> float:
-    """A TOML float; one that is written as not 0 but too small for a double is an error, not 0."""
-    number = float(text)
-    if number == 0 and set(text.lower().partition("e")[0]) & set("123456789"):
-        raise PlanError(f"{text} is too small for a floating-point number; accepted: 0, or at least 5e-324 in size")
-    return number
-
-
-def _locate_errors(where: str, build: Callable[[], T]) -> T:
-    """Run `build`, and say where it went wrong if it did."""
-    try:
-        return build()
-    except AccountantError as error:
-        raise PlanError(f"{where}: {error}") from None
-
-
-def _refuse_unknown(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-    known = list(known)
-    for key in table:
-        if key not in known:
-            above = "; it belongs at the top, before the first [[release]]" if key in PLAN_KEYS else _hint(key, known)
-            raise PlanError(f"{where}: unknown key {key!r}{above}; accepted: {', '.join(known)}")
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    within = [name for name in known if len(word) > 2 and word in name]
-    close = within[:1] or get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-def _hint_in(table: Mapping[str, Any], known: list[str]) -> str:
-    for key in table:
-        close = get_close_matches(key, known, n=1)
-        if close:
-            return f" (is {key!r} meant to be {close[0]!r}?)"
-    return ""
-
-
-def _needs(parameters: tuple[Parameter, ...]) -> str:
-    return ", ".join(p.name if p.default is None else f"{p.name} (default {p.default})" for p in parameters)

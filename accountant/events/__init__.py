@@ -12,11 +12,13 @@ from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.collision import Collision
 from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
+from accountant.events.clipped_sum import ClippedSum
 from accountant.events.shuffled import Shuffled
 from accountant.events.shuffled_counts import ShuffledCounts
 # isort: on
 
 __all__ = [
+    "ClippedSum",
     "Collision",
     "DataDependentGNMax",
     "DataDependentLNMax",

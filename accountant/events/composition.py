@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer, shorten
+from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer, real, shorten
 from accountant.events.curve import Profile, evaluate_curve
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -119,6 +119,32 @@ class Composition:
         """
         terms = [count * value(event) for event, count in self._grouped().items()]
         return sum(terms) if all(isinstance(term, int) for term in terms) else math.fsum(terms)
+
+    def to_toml(self, delta: float | None = None) -> str:
+        """The run as a plan in TOML; ``ac.load_plan(path).run`` is equal to it, to the last bit of every number.
+
+        Parameters
+        ----------
+        delta : float, optional
+            In [0, 1); written as the plan's delta.
+
+        Raises
+        ------
+        ParameterError
+            The run is empty, or an event's class is neither registered nor one that can be imported.
+
+        Examples
+        --------
+        >>> run = 1000 * ac.PoissonSubsampled(ac.Gaussian(1.1), 0.01)
+        >>> ac.files.write_text("spent.toml", run.to_toml(delta=1e-5))
+        >>> ac.load_plan("spent.toml").run == run
+        True
+        >>> more = ac.load_plan("spent.toml").run + 500 * ac.PoissonSubsampled(ac.Gaussian(1.3), 0.01)
+        """
+        from accountant.events.plan_text import plan_text, tables_of_run
+
+        stated = {} if delta is None else {"delta": real("delta", delta, 0.0, 1.0, open_high=True)}
+        return plan_text({**stated, **tables_of_run(self)})
 
     def renyi(self, orders: ArrayLike) -> FloatArray:
         """Rényi curve of the composition: the sum of its events' (Mironov 2017, Prop. 1).

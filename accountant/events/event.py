@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.adjacency import Adjacency
+from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve
 from accountant.events.parameters import check_parameters, parameters_of
@@ -53,7 +53,8 @@ class Event(ABC):
     Attributes
     ----------
     adjacency : Adjacency
-        The neighbouring relation for which the curve holds.
+        The neighbouring relation for which the curve holds. Every event needs this field; one that suits most is
+        ``adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE``. The strings "add-remove" and "replace" are accepted.
     data_dependent : bool
         Whether the curve is itself a function of private data.
     family : bool
@@ -70,10 +71,14 @@ class Event(ABC):
     _coordinate_field: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.adjacency, Adjacency):
+        given = getattr(self, "adjacency", None)
+        if given is None:
             raise ParameterError(
-                f"adjacency = {self.adjacency!r}; accepted: {' or '.join(str(member) for member in Adjacency)}"
+                f"{type(self).__name__} has no adjacency; accepted: a field such as "
+                "`adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE`"
             )
+        if not isinstance(given, Adjacency):
+            object.__setattr__(self, "adjacency", as_adjacency(given))
         check_parameters(self)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -145,6 +150,11 @@ class Event(ABC):
                 add[reachable] = math.log(rate) + log_kept[reachable] + self._log_profile(outer)[1]
         return remove, add
 
+    @property
+    def _amplified(self) -> bool:
+        """Whether `_subsampled_curve` and `_subsampled_log_profile` hold for its adjacency."""
+        return self.adjacency is Adjacency.ADD_REMOVE
+
     # --- what plans, commands and mechanisms ask ----------------------------------------------------
 
     @property
@@ -171,21 +181,24 @@ class Event(ABC):
         """What has to be true of the data for the price to hold, beside its adjacency: short clauses."""
         return ()
 
-    def to_table(self) -> dict[str, Any]:
+    def to_table(self, *, own: bool = False) -> dict[str, Any]:
         """The keys that a plan's ``[[release]]`` has for this event: its name and its parameters.
+
+        If `own`, a class that is not registered, but can be imported, has the name MODULE:NAME.
 
         Raises
         ------
         ParameterError
-            Its class is not registered.
+            Its class has no name.
         """
-        if self.plan_name is None:
+        name = self.plan_name or (_importable_name(type(self)) if own else None)
+        if name is None:
             raise ParameterError(f"{shorten(self)} has no name in plans; accepted: events of registered classes")
         values = {each.name: getattr(self, each.name) for each in parameters_of(type(self))}
-        for name, value in values.items():
+        for key, value in values.items():
             if isinstance(value, Event):
-                values[name] = {**value.to_table(), "adjacency": value.adjacency.value}
-        return {"event": self.plan_name, **values}
+                values[key] = {**value.to_table(own=own), "adjacency": value.adjacency.value}
+        return {"event": name, **values}
 
     # --- what the routes to a price ask -------------------------------------------------------------
 
@@ -325,16 +338,24 @@ class BatchedEvent(Event):
     def _curves(cls, gathered: Any, orders: FloatArray) -> FloatArray: ...
 
 
+def _importable_name(kind: type[Event]) -> str | None:
+    """MODULE:NAME of a class that another program can import."""
+    reachable = kind.__module__ != "__main__" and "<" not in kind.__qualname__
+    return f"{kind.__module__}:{kind.__qualname__}" if reachable else None
+
+
 def can_be_sampled(event: Event) -> bool:
     """Whether Poisson subsampling amplifies it."""
-    return event.adjacency is Adjacency.ADD_REMOVE and not event.data_dependent
+    return event._amplified and not event.data_dependent
 
 
 def refuse_subsampling(event: Event) -> None:
     """Raise SubsamplingError where Poisson subsampling does not amplify."""
-    if event.adjacency is not Adjacency.ADD_REMOVE:
+    if not event._amplified:
         raise SubsamplingError(
-            f"Poisson subsampling is priced under add-remove adjacency; {event!r} has adjacency {event.adjacency}"
+            f"Poisson subsampling of {event!r} has no price: a distance between neighbours does not bound what one "
+            "record adds to the sample; accepted: add-remove adjacency, or ClippedSum (event clipped-sum), which states "
+            "that bound, as ac.dp_sgd and 'accountant dp-sgd' with adjacency replace do"
         )
     if event.data_dependent:
         # Zhu et al. 2020, App. F: the amplification argument fixes the neighbours, a data-dependent curve does not

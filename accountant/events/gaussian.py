@@ -35,6 +35,7 @@ __all__ = [
     "GaussianLike",
     "ZeroConcentratedDP",
     "gaussian_log_profile",
+    "log_mills_gap",
     "subsampled_gaussian_curve",
 ]
 
@@ -192,16 +193,23 @@ def gaussian_closed_form(square: float) -> ClosedForm:
 def gaussian_log_profile(mu: float, epsilons: FloatArray) -> FloatArray:
     """log( Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu) ) at epsilons >= 0 (Balle & Wang 2018, Thm 8).
 
-    With x = mu/2 - e/mu the two terms are phi(x) R(x) and phi(x) R(x - mu), R = Phi/phi the Mills ratio;
-    their difference is integrated from R'(z) = 1 + z R(z) where it would cancel.
+    With x = mu/2 - e/mu the two terms are phi(x) R(x) and phi(x) R(x - mu), R = Phi/phi the Mills ratio.
     """
     if mu == 0.0:
         return np.full_like(epsilons, -math.inf)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        x = mu / 2 - epsilons / mu
+        return log_mills_gap(mu, mu / 2 - epsilons / mu, epsilons)
+
+
+def log_mills_gap(mu: float, x: FloatArray, losses: FloatArray) -> FloatArray:
+    """log of phi(x) (R(x) - R(x - mu)), with R = Phi/phi the Mills ratio and `losses` = mu (mu/2 - x).
+
+    The difference is integrated from R'(z) = 1 + z R(z) where it would cancel.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_density = -x * x / 2 - 0.5 * math.log(2 * math.pi)
         # beyond 1e150 standard deviations the square overflows to -inf, and so does the logarithm sought
-        apart = log_ndtr(x) + np.log1p(-np.exp(np.minimum(epsilons + log_ndtr(x - mu) - log_ndtr(x), 0.0)))
+        apart = log_ndtr(x) + np.log1p(-np.exp(np.minimum(losses + log_ndtr(x - mu) - log_ndtr(x), 0.0)))
         if mu > 0.5:
             inside = np.clip(x, -1e8, 30.0)
             near = log_density + np.log(mills_ratio(inside) - mills_ratio(inside - mu))

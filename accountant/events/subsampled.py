@@ -11,9 +11,9 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
-from accountant.events.answers import AdditiveNoise, Row, linear_row
+from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, Row, linear_row
 from accountant.events.event import Event, refuse_subsampling
-from accountant.events.gaussian import GaussianLike, subsampled_gaussian_curves
+from accountant.events.gaussian import subsampled_gaussian_curves
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
@@ -32,7 +32,7 @@ class PoissonSubsampled(Event):
     Parameters
     ----------
     event : Event
-        Any data-independent event under add-remove adjacency.
+        Any data-independent event under add-remove adjacency; under replace adjacency a `ClippedSum`.
     rate : float
         Sampling probability; 0, or [1e-15, 1].
 
@@ -41,7 +41,7 @@ class PoissonSubsampled(Event):
     ParameterError
         `event` is not an event, or `rate` is not a number or out of range.
     SubsamplingError
-        The event's adjacency is not ADD_REMOVE, or its curve depends on the data.
+        The event's adjacency is REPLACE and it does not say what one record adds, or its curve depends on the data.
     """
 
     event: Event
@@ -53,6 +53,7 @@ class PoissonSubsampled(Event):
         rate = real("rate", self.rate, 0.0, 1.0)
         if not isinstance(self.event, Event):
             raise ParameterError(f"event = {self.event!r}; accepted: an event such as Gaussian(sigma)")
+        object.__setattr__(self, "adjacency", self.event.adjacency)
         refuse_subsampling(self.event)
         if isinstance(self.event, PoissonSubsampled):
             rate *= self.event.rate
@@ -79,8 +80,8 @@ class PoissonSubsampled(Event):
     def caveats(self) -> tuple[str, ...]:
         return self.event.caveats()
 
-    def to_table(self) -> dict[str, Any]:
-        return {**self.event.to_table(), "sampling_rate": self.rate}
+    def to_table(self, *, own: bool = False) -> dict[str, Any]:
+        return {**self.event.to_table(own=own), "sampling_rate": self.rate}
 
     @property
     def family(self) -> bool:  # type: ignore[override]  # as the event underneath
@@ -106,9 +107,8 @@ class PoissonSubsampled(Event):
 
     def _plain_parameters(self) -> tuple[float, float]:
         """(mu, rate) of a sampled Gaussian-like event, (0, 0) for any other."""
-        if isinstance(self.event, GaussianLike) and 0.0 < self.rate < 1.0:
-            return self.event._mu(), self.rate
-        return 0.0, 0.0
+        row = self.event._row(self.rate) if 0.0 < self.rate < 1.0 else None
+        return (row.mu, row.rate) if row is not None and row.kind == SAMPLED_GAUSSIAN else (0.0, 0.0)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         if self.rate == 0.0:
