@@ -32,6 +32,7 @@ from accountant.plan_lines import (
 
 __all__ = [
     "EVENTS",
+    "PLAN_KEYS",
     "RELEASE_KEYS",
     "Parameter",
     "Plan",
@@ -44,6 +45,7 @@ __all__ = [
     "parse_float",
     "parse_plan",
 ]
+
 
 @dataclass(frozen=True)
 class Release:
@@ -297,5 +299,3 @@ def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:
         number += 1
         name = f"{plain}-{number}"
     return name
-
-

@@ -27,13 +27,13 @@ __all__ = [
     "RELEASE_KEYS",
     "adjacency_of",
     "event_of",
-    "suggest",
     "kind_of",
     "locate_errors",
     "parse_float",
     "plain_line",
     "refuse_unknown",
     "steps_of",
+    "suggest",
     "unit_of_noise",
 ]
 
@@ -114,7 +114,9 @@ def event_of(
     missing = [p.name for p in parameters if p.default is None and p.name not in line]
     if missing:
         raise PlanError(f"{where}: {', '.join(missing)} missing; {name} needs {_needs(parameters)}")
-    arguments = {p.name: _argument(f"{where}: {p.name}", line[p.name], own, depth) for p in parameters if p.name in line}
+    arguments = {
+        p.name: _argument(f"{where}: {p.name}", line[p.name], own, depth) for p in parameters if p.name in line
+    }
     if adjacency and "adjacency" in {field.name for field in fields(kind) if field.init}:  # type: ignore[arg-type]
         arguments["adjacency"] = adjacency
 
@@ -214,8 +216,8 @@ def _sigma(where: str, line: Mapping[str, Any], multiplier: object, adjacency: A
         raise PlanError(f"{NOISE_MULTIPLIER} {beside}")
     if unit != UNITS[0] and adjacency is Adjacency.REPLACE:
         raise PlanError(
-            f"{NOISE_MULTIPLIER} for {line['event']} under replace adjacency: sigma over the clipping norm, or over the "
-            "distance of neighbours? accepted: sigma and sensitivity, or event = \"clipped-sum\" with its clip"
+            f"{NOISE_MULTIPLIER} for {line['event']} under replace adjacency: sigma over the clipping norm, or over "
+            'the distance of neighbours? accepted: sigma and sensitivity, or event = "clipped-sum" with its clip'
         )
     sigma = real(NOISE_MULTIPLIER, multiplier, 1e-50, 1e50) * real(unit, line.get(unit, 1.0), 1e-50, 1e50)
     return sigma

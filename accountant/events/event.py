@@ -354,8 +354,8 @@ def refuse_subsampling(event: Event) -> None:
     if not event._amplified:
         raise SubsamplingError(
             f"Poisson subsampling of {event!r} has no price: a distance between neighbours does not bound what one "
-            "record adds to the sample; accepted: add-remove adjacency, or ClippedSum (event clipped-sum), which states "
-            "that bound, as ac.dp_sgd and 'accountant dp-sgd' with adjacency replace do"
+            "record adds to the sample; accepted: add-remove adjacency, or ClippedSum (in plans clipped-sum), which "
+            "does, as ac.dp_sgd and 'accountant dp-sgd' do under replace adjacency"
         )
     if event.data_dependent:
         # Zhu et al. 2020, App. F: the amplification argument fixes the neighbours, a data-dependent curve does not

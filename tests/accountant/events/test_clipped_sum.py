@@ -141,7 +141,7 @@ def test_laws_at_extremes(event, rate):
 
 
 def test_a_distance_alone_is_refused_and_the_way_out_named():
-    with pytest.raises(ac.SubsamplingError, match="ClippedSum.*dp-sgd") as caught:
+    with pytest.raises(ac.SubsamplingError, match=r"ClippedSum.*dp-sgd") as caught:
         ac.PoissonSubsampled(ac.Gaussian(0.76, adjacency="replace"), 0.1)
     assert "\n" not in str(caught.value)
 
