@@ -51,6 +51,15 @@ from accountant.filters import BudgetExceeded, FilterConversion, IndividualFilte
 from accountant.guarantee import Guarantee
 from accountant.price import Curve, calibrate, curve, delta, epsilon
 from accountant.renyi.conversion import Conversion
+from accountant.risk import (
+    RiskInterval,
+    advantage,
+    bayes_risk,
+    gaussian_dp,
+    posterior,
+    precision,
+    true_positive_rate,
+)
 from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
 from accountant.sweep import sweep
 
@@ -100,11 +109,14 @@ __all__ = [
     "PureDP",
     "RandomizedResponse",
     "Range",
+    "RiskInterval",
     "Shuffled",
     "ShuffledCounts",
     "SubsamplingError",
     "ToleranceUnreachable",
     "ZeroConcentratedDP",
+    "advantage",
+    "bayes_risk",
     "calibrate",
     "compile_function",
     "composition_from_tables",
@@ -114,9 +126,12 @@ __all__ = [
     "delta",
     "epsilon",
     "files",
+    "gaussian_dp",
     "load_plan",
     "local_epsilon_for",
     "plots",
+    "posterior",
+    "precision",
     "register_event",
     "shorten",
     "shuffled_delta",
@@ -124,6 +139,7 @@ __all__ = [
     "sweep",
     "terminal",
     "testing",
+    "true_positive_rate",
 ]
 
 

@@ -41,10 +41,14 @@ class AdditiveNoise(NamedTuple):
 
 
 class ClosedForm(NamedTuple):
-    """Log of the worse direction's profile at epsilons >= 0, and where it comes from."""
+    """Log of the worse direction's profile at epsilons >= 0, and where it comes from.
+
+    `directed` gives both directions, remove and add; without it they are the same.
+    """
 
     log_profile: Callable[[FloatArray], FloatArray]
     source: str
+    directed: Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None = None
 
 
 class Summand(NamedTuple):

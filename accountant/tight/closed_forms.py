@@ -43,7 +43,9 @@ def closed_form(run: Composition) -> ClosedForm | None:
     if run.releases == 1:
         (event,) = map(_plain, run.entries)
         if has_profile(event):
-            return ClosedForm(lambda points: np.maximum(*event._log_profile(points)), "profile of one release")
+            return ClosedForm(
+                lambda points: np.maximum(*event._log_profile(points)), "profile of one release", event._log_profile
+            )
     return None
 
 

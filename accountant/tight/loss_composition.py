@@ -29,7 +29,18 @@ from accountant.tight.fourier import WINDOW_NATS, ComposedLoss, HockeyStick, Los
 from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ULP, Grid
 
-__all__ = ["Entries", "Remainder", "Remainders", "bound_delta", "bound_epsilon"]
+__all__ = [
+    "DirectedRun",
+    "Entries",
+    "Question",
+    "Remainder",
+    "Remainders",
+    "bound_delta",
+    "bound_epsilon",
+    "plan",
+    "refine",
+    "representative",
+]
 
 MAX_POINTS = 2**23
 
@@ -76,14 +87,18 @@ class DirectedRun:
         finite = self.measures[0].log_delta(epsilon, self.remainder, 1)
         return min(0.0, float(np.logaddexp(finite, self.log_infinite)))
 
-    def solve(self, question: Question) -> None:
-        """Compose on the present grid, in a window that holds all but e^-WINDOW_NATS, and answer the question."""
+    def compose(self) -> None:
+        """Compose on the present grid, in a window that holds all but e^-WINDOW_NATS."""
         sigmas = self.spread / self.grid.step
         wanted = max(min(26 * sigmas + 4096, float(MAX_POINTS)), 16 * sigmas)
         points = self._compose(wanted)
         while (needed := max(measure.needed for measure in self.measures)) > points:
             points = self._compose(1.1 * needed)
         self.spread = needed * self.grid.step / (2 * math.sqrt(2 * WINDOW_NATS))
+
+    def solve(self, question: Question) -> None:
+        """Compose on the present grid and answer the question."""
+        self.compose()
         if question.delta is not None:
             found = self._epsilon(math.log(question.delta), 0.02 * question.tolerance)
             self.found = Interval(max(found.lower, self.found.lower), min(found.upper, self.found.upper))

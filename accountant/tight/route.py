@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from accountant.adjacency import DIRECTIONS
+from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -21,13 +21,16 @@ from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import (
     ACCURACY,
     PLACES,
+    ClosedForm,
     by_coordinate,
     closed_form,
     given_finite,
     inverse_profile,
 )
 from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_epsilon
+from accountant.tight.loss_trade_off import LossTradeOff
 from accountant.tight.screening_families import GameValue, is_screening, solve_game
+from accountant.tight.trade_off import ProfileTradeOff, SureTradeOff, TradeOff, both_signs
 
 __all__ = ["TightRun", "single_release_epsilon"]
 
@@ -50,6 +53,9 @@ class Answers(Protocol):
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         """Bounds on delta at each epsilon."""
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        """Bounds on the true-positive rates of one direction."""
 
 
 class TightRun:
@@ -74,9 +80,7 @@ class TightRun:
             run, self._log_finite = given_finite(run)
         _refuse_without_profile(run)
         self.run, self.tolerance, self._end = run, tolerance, float(run.renyi(math.inf))
-        self._answers = (
-            _answers_of(run, self._end, tolerance) if known is None else _ClosedForm(known.log_profile, known.source)
-        )
+        self._answers = _answers_of(run, self._end, tolerance) if known is None else _from_closed_form(known, run)
 
     def epsilon(self, delta: float) -> Guarantee:
         """Certified bounds on the smallest epsilon at a delta in [0, 1).
@@ -125,6 +129,19 @@ class TightRun:
             found = [Interval(below + kept * one.lower, min(above + kept * one.upper, 1.0)) for one in found]
         return found
 
+    @property
+    def source(self) -> str:
+        """What the numbers are computed by."""
+        return self._answers.source
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        """Bounds on the true-positive rates of one direction."""
+        found = self._answers.trade_off(direction)
+        if self._log_finite == 0.0:
+            return found
+        lost = -math.expm1(self._log_finite)
+        return SureTradeOff(found, (lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)))
+
     def _guarantee(self, epsilon: float, delta: float, lower: float, source: str) -> Guarantee:
         return Guarantee(
             epsilon=epsilon,
@@ -148,6 +165,7 @@ class _ClosedForm:
 
     log_profile: Callable[[FloatArray], FloatArray]
     source: str
+    directed: Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None = None
 
     def epsilon(self, delta: float) -> Interval:
         return inverse_profile(self.log_profile, math.log(delta))
@@ -157,6 +175,19 @@ class _ClosedForm:
         lows, highs = (self.log_profile(points * moved).tolist() for moved in (1 + PLACES, 1 - PLACES))
         ends = zip(lows, highs, strict=True)
         return [Interval(math.exp(low - ACCURACY), _never_zero(math.exp(high + ACCURACY))) for low, high in ends]
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        forward = DIRECTIONS.index(direction)
+
+        def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            size, ends = np.abs(x), []
+            for sign in (1.0, -1.0):
+                points = size * (1 + sign * PLACES)
+                both = self.directed(points) if self.directed is not None else (self.log_profile(points),) * 2
+                ends.append(both_signs(x, both[forward], both[1 - forward]) - sign * ACCURACY)
+            return ends[0], np.minimum(ends[1], 0.0)
+
+        return ProfileTradeOff(log_bounds)
 
 
 @dataclass(frozen=True)
@@ -174,6 +205,9 @@ class _Game:
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         values = self._values(self.smallest_delta(epsilons))
         return [_worse([value.delta(epsilon) for value in values]) for epsilon in epsilons]
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        raise ProfileUnavailable("risk of families")
 
     def _values(self, delta: float) -> list[GameValue]:
         return [solve_game(self.families, direction, delta=delta, tolerance=self.tolerance) for direction in DIRECTIONS]
@@ -203,6 +237,11 @@ class _LossDistribution:
             for epsilon in epsilons
         ]
 
+    def trade_off(self, direction: Direction) -> TradeOff:
+        if self.families:
+            raise ProfileUnavailable("risk of families")
+        return LossTradeOff(self.singles, direction, self.tolerance)
+
     def _remainders(self, delta: float) -> Remainders | None:
         """What screenings leave of delta after all other events: families last bounds every interleaving."""
         if not self.families:
@@ -226,6 +265,12 @@ def _answers_of(run: Composition, end: float, tolerance: float) -> Answers:
     if singles:
         return _LossDistribution(families, singles, end, smallest_delta, tolerance)
     return _Game(families, smallest_delta, tolerance)
+
+
+def _from_closed_form(known: ClosedForm, run: Composition) -> Answers:
+    """A known profile; whoever replaces a record may do so in both directions, and meets the larger profile."""
+    both = known.directed if run.adjacency is Adjacency.ADD_REMOVE else None
+    return _ClosedForm(known.log_profile, known.source, both)
 
 
 def _worse(directions: Sequence[Interval]) -> Interval:

@@ -1,0 +1,216 @@
+"""The attacker of a run: bounds on what any test of one neighbour against the other achieves, in either direction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from accountant.adjacency import DIRECTIONS
+from accountant.errors import (
+    DataDependentError,
+    ParameterError,
+    ProfileUnavailable,
+    ToleranceUnreachable,
+    real,
+    shorten,
+)
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
+from accountant.tight.route import TightRun
+from accountant.tight.trade_off import ProfileTradeOff, Rates, TradeOff, both_signs
+
+__all__ = ["METHODS", "WAYS", "Attack", "How", "ask"]
+
+METHODS = ("auto", "tight", "renyi")
+WAYS = ("worst", *DIRECTIONS)
+
+SMALLEST = 1e-300
+"""Rates below are bounded by what is known at this one."""
+
+Found = TypeVar("Found")
+
+
+class How(NamedTuple):
+    """Route and source of an answer."""
+
+    method: str
+    source: str
+
+
+def ask(
+    run: object, question: Callable[[Attack], Found], direction: str, method: str, tolerance: float
+) -> tuple[Found, How]:
+    """The answer of the tight route, or, where it is not to be had and `method` is "auto", of the Rényi route.
+
+    Raises
+    ------
+    ParameterError
+        A value is out of range.
+    DataDependentError
+        The cost of the run depends on private data.
+    ProfileUnavailable, ToleranceUnreachable
+        The tight route was asked for.
+    """
+    if method not in METHODS:
+        raise ParameterError(f"method = {shorten(method)}; accepted: {', '.join(METHODS)}")
+    if direction not in WAYS:
+        raise ParameterError(f"direction = {shorten(direction)}; accepted: {', '.join(WAYS)}")
+    width = real("tolerance", tolerance, 1e-6, 1.0)
+    whole = 1 * run if isinstance(run, Event) else run
+    if not isinstance(whole, Composition):
+        raise ParameterError(f"run = {shorten(run)}; accepted: an event, or a composition such as 100 * Gaussian(20.0)")
+    if whole.data_dependent:
+        raise DataDependentError(
+            "the cost of this run depends on private data, so publishing its risk leaks; "
+            "accepted: events whose cost does not"
+        )
+    if float(whole.renyi(math.inf)) == 0.0:
+        return question(Attack((NoTradeOff(),) * 2, direction)), How("tight", "nothing is released")
+    if method != "renyi":
+        try:
+            tight = TightRun(whole, width)
+            sides = tuple(tight.trade_off(each) for each in DIRECTIONS)
+            return question(Attack(sides, direction)), How("tight", tight.source)
+        except (ProfileUnavailable, ToleranceUnreachable):
+            if method == "tight":
+                raise
+    bound = ProfileTradeOff(renyi_bounds(whole), fine=RENYI_FINE, lines=2001)
+    return question(Attack((bound,) * 2, direction)), How("renyi", "Rényi bound, from above only")
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Bounds on the trade-off of both directions, remove and add; the same object where they are the same."""
+
+    both: tuple[TradeOff, ...]
+    direction: str
+
+    @property
+    def sides(self) -> list[TradeOff]:
+        """The directions that are asked about."""
+        if self.direction != "worst":
+            return [self.both[DIRECTIONS.index(self.direction)]]
+        return [self.both[0]] if self.both[0] is self.both[1] else list(self.both)
+
+    def rates(self, fprs: FloatArray) -> Rates:
+        """Bounds on the true-positive rates, in the worse of the directions, at rising rates in [0, 1]."""
+        lower, upper = fprs.copy(), fprs.copy()  # guessing
+        inside = (fprs > 0) & (fprs < 1)
+        places = np.maximum(fprs[inside], SMALLEST)
+        for side in self.sides:
+            if places.size:
+                low, high = side.rates(places, known=lower[inside])
+                # T is concave, and 0 or more at 0
+                lower[inside] = np.maximum(lower[inside], low * (fprs[inside] / places))
+                upper[inside] = np.maximum(upper[inside], high)
+            at_zero = side.at_zero()
+            lower[fprs == 0] = np.maximum(lower[fprs == 0], at_zero.lower)
+            upper[fprs == 0] = np.maximum(upper[fprs == 0], at_zero.upper)
+        return np.minimum(lower, upper), np.minimum(upper, 1.0)
+
+    def profile(self, x: float) -> Interval:
+        """Bounds on H(e^x) = sup_S P(S) - e^x Q(S) at any real x, in the larger of the directions."""
+        ends = []
+        for side in self.sides:
+            if x >= 0:
+                ends.append(side.profile(x))
+                continue
+            other = self.both[0] if side is self.both[1] else self.both[1]
+            found, share = other.profile(-x), math.exp(x)
+            ends.append(Interval(*(min(-math.expm1(x) + share * end, 1.0) for end in found)))
+        return Interval(max(end.lower for end in ends), max(end.upper for end in ends))
+
+    def gaussian(self, floor: float) -> Interval:
+        """Bounds on the smallest mu of which the run is mu-Gaussian-DP wherever no error rate is below the floor."""
+        ends = [bound_mu(side, other, floor) for side, other in zip(self.both, self.both[::-1], strict=True)]
+        return Interval(max(end.lower for end in ends), max(end.upper for end in ends))
+
+
+def bound_mu(side: TradeOff, other: TradeOff, floor: float) -> Interval:
+    """Bounds on sup z(a) + z(1 - T(a)) over a >= floor with a <= 1 - T(a), and at the floor.
+
+    From below, any places do. From above: T is at most a straight line on each segment; where the line exceeds mu's
+    trade-off function, which is concave in a, is the complement of an interval, so the largest mu on a segment is at an
+    end of it (Dong, Roth & Su 2022, Eq. 6 for the function).
+    """
+    places = np.geomspace(floor, 0.5, 97)
+    lower, upper = side.rates(places)
+    crossed = np.flatnonzero(lower >= 1 - places)
+    ceiling = float(places[crossed[0]]) if crossed.size else 0.5
+    inside = (places <= 1 - upper) | (places == floor)
+    least = max(float(np.max(sum_of_scores(places[inside], lower[inside]))) * (1 - 1e-12), 0.0)
+    ends = side.segments(floor, ceiling) if ceiling > floor else (places[:1], upper[:1])
+    most = float(np.max(sum_of_scores(*ends))) * (1 + 1e-12)
+    if ceiling == floor:
+        least, most = invert(other, floor, Interval(least, most))
+    return Interval(min(least, most), max(most, 0.0))
+
+
+def sum_of_scores(fprs: FloatArray, rates: FloatArray) -> FloatArray:
+    """Phi^-1(t) - Phi^-1(a): the mu of the Gaussian whose trade-off function passes through (a, t)."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(rates) - ndtri(fprs))
+
+
+def invert(other: TradeOff, floor: float, known: Interval) -> Interval:
+    """The mu at false-positive rate `floor` where the false negatives are too few to be told from 0.
+
+    They are the b at which the other direction has T(b) = 1 - floor; T rises.
+    """
+    places = np.geomspace(SMALLEST, floor, 513)
+    lower, upper = other.rates(places)
+    ends = sum_of_scores(places, np.full_like(places, 1 - floor))
+    most = float(np.min(ends[upper < 1 - floor], initial=known.upper)) * (1 + 1e-12)
+    return Interval(float(np.max(ends[lower >= 1 - floor], initial=known.lower)) * (1 - 1e-12), most)
+
+
+# --- without a profile ------------------------------------------------------------------------------------
+
+RENYI_FINE = 1e-6
+"""Relative distance of epsilons at which the search for the best one ends."""
+
+ORDERS = np.geomspace(1e-4, 1e6, 701)
+"""Rényi orders, less 1, at which delta is bounded: a best order in between is missed by less than 2 %."""
+
+
+def renyi_bounds(run: Composition) -> Callable[[FloatArray], Rates]:
+    """Bounds on the log of the profile at any reals, from the Rényi curve: nothing from below."""
+
+    b = ORDERS
+    curve, end = run.renyi(1 + b), float(run.renyi(math.inf))
+    b, curve = b[np.isfinite(curve)], curve[np.isfinite(curve)]
+
+    def log_bounds(x: FloatArray) -> Rates:
+        size = np.abs(x)
+        known = np.zeros_like(x)
+        for order, divergence in zip(b.tolist(), curve.tolist(), strict=True):
+            # Canonne, Kamath & Steinke 2020, Prop. 12, which holds at any order
+            known = np.minimum(known, order * (divergence - size - math.log1p(1 / order)) - math.log1p(order))
+        known = np.where(size >= end, -math.inf, known + 1e-12)
+        return np.full_like(x, -math.inf), both_signs(x, known, known)
+
+    return log_bounds
+
+
+class NoTradeOff(TradeOff):
+    """Nothing is released: T(a) = a."""
+
+    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
+        return fprs.copy(), fprs.copy()
+
+    def segments(self, floor: float, ceiling: float) -> Rates:
+        ends = np.array([floor, ceiling])
+        return ends, ends.copy()
+
+    def profile(self, x: float) -> Interval:
+        return Interval(0.0, 0.0)
+
+    def at_zero(self) -> Interval:
+        return Interval(0.0, 0.0)

@@ -1,0 +1,182 @@
+"""Certified trade-off functions of composed events, read from measures on a grid of losses."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from accountant.adjacency import Direction
+from accountant.errors import ToleranceUnreachable
+from accountant.events.composition import Composition
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
+from accountant.tight.fourier import ComposedLoss, HockeyStick
+from accountant.tight.loss_composition import DirectedRun, Entries, Question, plan, refine, representative
+from accountant.tight.loss_grid import aligned_step, log_values
+from accountant.tight.polygon import ULP, Grid, polygon_values
+from accountant.tight.trade_off import LINES, ROUNDING, Rates, TradeOff, cut_lines
+
+__all__ = ["LossTradeOff"]
+
+ATTEMPTS = 24
+"""Grids that are tried before a tolerance is given up."""
+
+DEEPEST = 1e-30
+"""Smallest rate for which a composed measure is tilted."""
+
+
+class Table:
+    """Bounds on log H(u) at the corners of a composed measure, from above (sign 1) or below (sign -1)."""
+
+    def __init__(self, measure: ComposedLoss, sign: int, log_infinite: float = -math.inf) -> None:
+        tilt, losses, size = measure.tilt, measure.losses, measure.losses.size
+        step = float(losses[1] - losses[0]) if size > 1 else 1.0
+        curve = np.empty(size)
+        with np.errstate(under="ignore", over="ignore", divide="ignore", invalid="ignore"):
+            polygon_values(measure.probabilities, 0.0, step, tilt, curve)
+            # the weights (1 - u e^-l) e^(-tilt (l - l_j)) at l > l_j have at most this norm, and are at most 1
+            ahead = np.arange(size - 1, -1, -1.0)
+            norms = np.sqrt(np.minimum(ahead, 1 / -np.expm1(-2 * tilt * step) if tilt > 0 else math.inf))
+            # every step of the sum rounds a few times; where masses are below 0 they are so by noise alone
+            error = measure.noise * norms + 16 * ULP * ahead * (np.abs(curve) + 2 * measure.noise * norms)
+            drift = 4 * ULP * (tilt + 1) * float(np.max(np.abs(losses)) + abs(measure.centre)) + 1e-12
+            scale = measure.log_total - tilt * losses
+            scale = scale + sign * (measure.slack + drift + 4 * ULP * (abs(measure.log_total) + np.abs(tilt * losses)))
+            if sign > 0:
+                beyond = math.log(measure.above_window) - tilt * (losses[-1] - losses)
+                logs = np.logaddexp(np.log(np.maximum(curve + error, 1e-300)), beyond) + scale
+                logs = np.logaddexp(logs, log_infinite)
+            else:
+                wrapped = (measure.above_window + measure.below_window) * (ahead > 0)
+                logs = np.log(np.maximum(curve - error - wrapped, 0.0)) + scale
+        self.x = losses + sign * measure.shift
+        self.sign, self.log_values = sign, np.minimum(logs, 0.0)
+        with np.errstate(over="ignore", under="ignore"):
+            self.u, self.values = np.exp(np.minimum(self.x, 709.0)), np.exp(self.log_values)
+
+    def best(self, fpr: float) -> int:
+        """The corner at which H(u) + u a is least."""
+        return int(np.argmin(self.values + fpr * self.u))
+
+    def least(self, fprs: FloatArray) -> FloatArray:
+        """Bounds on inf_u H(u) + u a."""
+        if self.sign > 0:
+            at = np.array([self.best(fpr) for fpr in fprs.tolist()], dtype=int)
+            with np.errstate(under="ignore"):
+                logs = np.logaddexp(self.log_values[at], self.x[at] + np.log(fprs)) + ROUNDING
+                return np.asarray(np.exp(np.minimum(logs, 0.0)))
+        return np.array([self._least_from_below(fpr) for fpr in fprs.tolist()])
+
+    def _least_from_below(self, fpr: float) -> float:
+        """A lower bound on inf_u H(u) + u a: up to some corner by H there or 1 - u, then by all corners that follow.
+
+        H falls, and beyond the last corner H >= 0 is enough. Any choice gives a bound; the best one is taken.
+        """
+        with np.errstate(over="ignore"):
+            ahead = np.minimum.accumulate((self.values + fpr * self.u)[::-1])[::-1]
+            before = np.maximum(self.values, 1 - self.u * (1 - fpr))
+            best = float(np.max(np.minimum(ahead, before), initial=0.0))
+        return max(min(best, fpr * float(self.u[-1])) * (1 - ROUNDING), 0.0)
+
+    def lines(self, floor: float, ceiling: float) -> tuple[FloatArray, FloatArray]:
+        """Logs of u, rising, and of H, at no more than LINES of the corners that serve rates from floor to ceiling."""
+        first, last = sorted((self.best(ceiling), self.best(floor)))
+        chosen = np.unique(np.linspace(first, last, min(last - first + 1, LINES)).astype(int))
+        return self.x[chosen], self.log_values[chosen]
+
+
+class LossTradeOff(TradeOff):
+    """T from composed measures of losses, made where they are needed until the bounds are as near as asked.
+
+    Parameters
+    ----------
+    entries : sequence of (Event, int)
+        Events with a single dominating pair each, and how often they happen.
+    direction : {"remove", "add"}
+    tolerance : float
+        Largest width of the intervals, relative to their upper ends.
+    """
+
+    def __init__(self, entries: Entries, direction: Direction, tolerance: float) -> None:
+        kinds = Composition((event, count) for event, count in entries if float(event.renyi(math.inf)) > 0)
+        self.entries, self.direction, self.tolerance = list(kinds), direction, tolerance
+        self.run = representative(self.entries)
+        self.tables: list[tuple[Table, Table]] = []
+        self.plans: list[DirectedRun] = []
+        tilts = 2.0 ** np.arange(-20.0, 20.0, 0.25)
+        cumulants = tilts * self.run.renyi(1 + tilts)
+        kept = np.isfinite(cumulants)
+        tilts, cumulants = tilts[kept], cumulants[kept]
+        # at tilt t the loss has mean K'(t), and log Q(L > K'(t)) is about K(t) - (1 + t) K'(t)
+        self.means = np.gradient(cumulants, tilts) if tilts.size > 1 else np.zeros(tilts.size)
+        self.depths = np.maximum.accumulate((1 + tilts) * self.means - cumulants) if tilts.size else tilts
+
+    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
+        """As for all; below DEEPEST a lower bound by concavity, an upper one by monotony and the largest loss."""
+        places = np.maximum(fprs, DEEPEST)
+        lower, upper = self._rates(places, known)
+        end = float(Composition(self.entries).renyi(math.inf)) * (1 + 1e-12)
+        with np.errstate(over="ignore"):
+            return lower * (fprs / places), np.minimum(upper, np.exp(np.minimum(np.log(fprs) + end, 0.0)))
+
+    def _rates(self, fprs: FloatArray, known: FloatArray | float) -> Rates:
+        for _ in range(ATTEMPTS):
+            lower, upper = fprs.copy(), np.ones_like(fprs)
+            for above, below in self.tables:
+                upper, lower = np.minimum(upper, above.least(fprs)), np.maximum(lower, below.least(fprs))
+            lower = np.minimum(lower, upper)
+            share = (upper - lower) / (self.tolerance * upper)
+            wide = np.flatnonzero((share > 1) & (upper > known))
+            if wide.size == 0:
+                return lower, upper
+            chosen = wide[wide.size // 2]
+            self._look_near(float(fprs[chosen]), float(fprs[wide].min()), float(share[chosen]))
+        raise ToleranceUnreachable(
+            f"true-positive rates in the {self.direction} direction within a share {self.tolerance:g} take more than "
+            f"{ATTEMPTS} grids; accepted: a larger tolerance"
+        )
+
+    def segments(self, floor: float, ceiling: float) -> Rates:
+        cuts = np.geomspace(floor, ceiling, 33)
+        self.rates(cuts)
+        places, rates = [], []
+        uppers = np.array([above.least(cuts) for above, _ in self.tables])
+        excess = uppers / uppers.min(axis=0)
+        for i, (low, high) in enumerate(pairwise(cuts.tolist())):
+            table, _ = self.tables[int(np.argmin(excess[:, i] + excess[:, i + 1]))]
+            found = cut_lines(*table.lines(low, high), low, high)
+            places.append(found[0])
+            rates.append(found[1])
+        return np.concatenate(places), np.concatenate(rates)
+
+    def profile(self, epsilon: float) -> Interval:
+        question = Question(None, epsilon, self.tolerance)
+        run = plan(self.entries, self.run, question, self.direction, HockeyStick())
+        return refine([run], question)
+
+    def at_zero(self) -> Interval:
+        infinite = Composition(self.entries).total(
+            lambda event: float(np.exp(log_values(event, self.direction, np.array([1e300]))[0]))
+        )
+        return Interval(0.0, min(infinite, 1.0))
+
+    def _look_near(self, fpr: float, least: float, share: float) -> None:
+        """Compose once more: tilted for a rate, on a grid for the least one; finer if one so tilted was too coarse."""
+        at, finest = (self._plan(each) for each in (fpr, least))
+        tilt, step = at.grid.tilt, min(at.grid.step, finest.grid.step)
+        before = [run.grid.step for run in self.plans if 0.8 < run.grid.tilt / tilt < 1.25]
+        if before:
+            step = min(step, min(before) * min(max(0.8 / math.sqrt(share), 0.1), 0.9))
+        at.grid = Grid(aligned_step(at.entries, self.direction, step, tilt), tilt)
+        at.compose()
+        self.plans.append(at)
+        above, below = at.measures
+        self.tables.append((Table(above, 1, at.log_infinite), Table(below, -1)))
+
+    def _plan(self, fpr: float) -> DirectedRun:
+        mean = float(np.interp(-math.log(fpr), self.depths, self.means)) if self.means.size else 0.0
+        return plan(
+            self.entries, self.run, Question(None, max(mean, 0.0), self.tolerance), self.direction, HockeyStick()
+        )

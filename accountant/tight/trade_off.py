@@ -1,0 +1,238 @@
+"""Certified trade-off functions: the largest true-positive rate of any test of one neighbour against the other.
+
+A test that accepts with probability at most a under Q accepts with at most T(a) under P, and with H the privacy
+profile, H(u) = sup_S P(S) - u Q(S), for every u >= 0
+
+    T(a) = inf_u  G(u),   G(u) = H(u) + u a        (Dong, Roth & Su 2022, Prop. 6).
+
+Any u and any upper bound on H(u) give an upper bound on T(a). A lower bound needs the infimum over all u. H is convex
+in u, hence so is G, and that carries what is known at single points to all others (proof: notebooks/mathematics.md,
+Attack risk): with points u1 < u2 < u3 and lo <= G <= hi there, where lo(u1) >= hi(u2) <= lo(u3),
+
+    T(a) >= min { lo2 - (hi1 - lo2) (u3 - u2) / (u2 - u1),  lo2 - (hi3 - lo2) (u2 - u1) / (u3 - u2) }.
+
+A measure on a grid of losses has a polygon for H, with corners at the losses: there its own minimum is at a corner.
+
+Of a family of pairs H is the largest of the pairs' profiles. It is the profile of an adversary who may draw the pair at
+random, with the draw public (von Neumann's minimax theorem: G is linear in the draw and convex in u); T is then the
+best of such adversaries, as in the definition of adaptive composition (Dwork, Rothblum & Vadhan 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
+
+__all__ = ["LINES", "ROUNDING", "ProfileTradeOff", "Rates", "SureTradeOff", "TradeOff", "both_signs", "cut_lines"]
+
+Rates = tuple[FloatArray, FloatArray]
+"""Lower and upper bounds on true-positive rates."""
+
+LogBounds = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""Bounds on log H(e^x), below and above, at any reals x."""
+
+LEAST = -40.0
+"""Smallest log u that is looked at: below it H(u) >= 1 - u is 1 but for half a rounding."""
+
+ZOOM = 17
+"""Points between which a minimum is looked for, again and again."""
+
+FIRST = 65
+"""Points of the first look, at all u that matter."""
+
+LINES = 20001
+"""Lines of which a polygon above T is made, at most."""
+
+ROUNDING = 1e-12
+"""More than relative rounding errors of G where |log u| <= 750."""
+
+
+class TradeOff:
+    """Certified true-positive rates of one direction; every kind of run has its own.
+
+    T is concave; so is the minimum of lines that lies above it.
+    """
+
+    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
+        """Bounds on T at a 1-D array of rates in (0, 1); wide ones where the upper one is at most `known`."""
+        raise NotImplementedError
+
+    def segments(self, floor: float, ceiling: float) -> Rates:
+        """Both ends (a, t) of straight segments that together lie above T over [floor, ceiling]."""
+        raise NotImplementedError
+
+    def profile(self, epsilon: float) -> Interval:
+        """Bounds on H(e^epsilon), epsilon >= 0."""
+        raise NotImplementedError
+
+    def at_zero(self) -> Interval:
+        """Bounds on T(0), the probability of an infinite loss under P; losses above 1e300 count as infinite."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class SureTradeOff(TradeOff):
+    """A run with losses that are infinite with probability d, the rest conditional: T(a) = d + (1-d) T'(a / (1-d)).
+
+    `lost` are bounds on d. H(u) = d + (1 - d) H'(u), so the infimum over u is that of H' at a / (1 - d).
+    """
+
+    finite: TradeOff
+    lost: tuple[float, float]
+
+    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
+        low, high = self.lost
+        some = fprs < 1 - high
+        lower, upper = np.minimum(np.maximum(fprs, low), 1.0), np.ones_like(fprs)
+        if some.any():
+            least, most = (self.finite.rates(fprs[some] / (1 - end))[i] for i, end in enumerate(self.lost))
+            lower[some] = np.maximum(lower[some], (low + (1 - low) * least) * (1 - ROUNDING))
+            upper[some] = np.minimum((high + (1 - high) * most) * (1 + ROUNDING), 1.0)
+        return lower, upper
+
+    def segments(self, floor: float, ceiling: float) -> Rates:
+        high = self.lost[1]
+        if ceiling >= 1 - high:
+            return np.array([floor, ceiling]), np.ones(2)
+        places, rates = self.finite.segments(floor / (1 - high), ceiling / (1 - high))
+        return places * (1 - high), np.minimum((high + (1 - high) * rates) * (1 + ROUNDING), 1.0)
+
+    def profile(self, epsilon: float) -> Interval:
+        return self._add_lost(self.finite.profile(epsilon))
+
+    def at_zero(self) -> Interval:
+        return self._add_lost(self.finite.at_zero())
+
+    def _add_lost(self, finite: Interval) -> Interval:
+        low, high = self.lost
+        return Interval(
+            (low + (1 - low) * finite.lower) * (1 - ROUNDING),
+            min((high + (1 - high) * finite.upper) * (1 + ROUNDING), 1.0),
+        )
+
+
+# --- a profile that is known everywhere -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileTradeOff(TradeOff):
+    """T from certified bounds on a profile, at any u."""
+
+    log_bounds: LogBounds
+    fine: float = 1e-14
+    lines: int = LINES
+
+    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
+        return self._search(fprs)[:2]
+
+    def segments(self, floor: float, ceiling: float) -> Rates:
+        places = self._search(np.array([floor, ceiling]))[2]
+        x = np.linspace(float(places.min()), float(places.max()), self.lines)
+        return cut_lines(x, self.log_bounds(x)[1], floor, ceiling)
+
+    def profile(self, epsilon: float) -> Interval:
+        low, high = (float(np.exp(end[0])) for end in self.log_bounds(np.array([epsilon])))
+        return Interval(low * (1 - ROUNDING), min(high * (1 + ROUNDING), 1.0))
+
+    def at_zero(self) -> Interval:
+        return self.profile(1e300)
+
+    def _search(self, fprs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Bounds on T, and the log u at which the upper one was found."""
+        log_fprs = np.log(fprs)
+        left, right = np.full_like(fprs, LEAST), np.maximum(-log_fprs, LEAST + 1)
+        lower, upper, place = fprs.copy(), np.ones_like(fprs), left.copy()
+        for level in range(20):
+            x = left[:, None] + (right - left)[:, None] * np.linspace(0.0, 1.0, ZOOM if level else FIRST)
+            low, high = (each.reshape(x.shape) for each in self.log_bounds(x.ravel()))
+            lines = x + log_fprs[:, None]
+            bounds = low
+            if level == 0:
+                lower = np.maximum(lower, between(low, lines) * (1 - ROUNDING))
+            low, high = np.logaddexp(low, lines) - ROUNDING, np.logaddexp(high, lines) + ROUNDING
+            best = np.argmin(high, axis=1)
+            found = np.exp(pick(high, best)) * (1 + ROUNDING)
+            place = np.where(found < upper, pick(x, best), place)
+            upper = np.minimum(upper, found)
+            lower = np.maximum(lower, by_convexity(x, bounds, low, high, log_fprs, best) * (1 - ROUNDING))
+            left, right = pick(x, np.maximum(best - 1, 0)), pick(x, np.minimum(best + 1, x.shape[1] - 1))
+            if np.all((right - left <= self.fine * np.maximum(np.abs(left), 1.0)) | (upper - lower <= 4e-9 * upper)):
+                break
+        return np.minimum(lower, upper), upper, place
+
+
+def both_signs(x: FloatArray, forward: FloatArray, backward: FloatArray) -> FloatArray:
+    """log H_x(P||Q) at any reals x, from both directions' logs at |x|: 1 - e^x + e^x H_{-x}(Q||P) where x < 0."""
+    with np.errstate(divide="ignore", under="ignore"):
+        size = np.abs(x)
+        return np.where(x >= 0, forward, np.logaddexp(np.log(-np.expm1(-size)), backward - size))
+
+
+def pick(values: FloatArray, columns: NDArray[np.intp]) -> FloatArray:
+    """One value of each row."""
+    return np.asarray(np.take_along_axis(values, columns[:, None], 1)[:, 0])
+
+
+def between(low: FloatArray, lines: FloatArray) -> FloatArray:
+    """Lower bounds on inf_u G from H alone, in each row: G >= H(u_(j+1)) + u_j a between two points.
+
+    Before the first point it is at least H there, and beyond the last one, where u a = 1, at least 1.
+    """
+    inside = np.min(np.logaddexp(low[:, 1:], lines[:, :-1]), axis=1)
+    return np.asarray(np.exp(np.minimum(np.minimum(inside, low[:, 0]), 0.0)))
+
+
+def by_convexity(
+    x: FloatArray, values: FloatArray, low: FloatArray, high: FloatArray, log_fprs: FloatArray, best: NDArray[np.intp]
+) -> FloatArray:
+    """Lower bounds on inf_u G from the points around the best one in each row; 0 where they certify nothing.
+
+    x are logs of u, `values` bounds log H from below there, `low` and `high` bound log G. Between two neighbours G is
+    at least what H is at the right one plus u a at the left one, and at least what the chord of the two points before,
+    or of the two after, says.
+    """
+    middle = np.clip(best, 2, x.shape[1] - 3)
+    scale = pick(high, middle)
+    with np.errstate(all="ignore"):
+        lows, highs, level = ([np.exp(pick(y, middle + k) - scale) for k in range(-2, 3)] for y in (low, high, values))
+        u = [np.expm1(pick(x, middle + k) - pick(x, middle)) for k in range(-2, 3)]
+        lines = [np.exp(pick(x, middle + k) + log_fprs - scale) for k in range(-2, 3)]
+
+        def beyond(near: int, far: int, end: int) -> FloatArray:
+            """G at `end` at least, from the chord through `far` and `near`, which lies on their other side."""
+            drop = (highs[far] - lows[near]) * ((u[end] - u[near]) / (u[near] - u[far]))
+            return np.asarray(lows[near] - np.maximum(drop, 0.0))
+
+        left = np.fmax(np.fmax(beyond(1, 0, 2), beyond(2, 3, 1)), level[2] + lines[1])
+        right = np.fmax(np.fmax(beyond(2, 1, 3), beyond(3, 4, 2)), level[3] + lines[2])
+        found = np.minimum(np.minimum(left, right), lows[2]) * (1 - ROUNDING) * np.exp(scale)
+    return np.where((lows[1] >= 1.0) & (lows[3] >= 1.0) & (found > 0.0), found, 0.0)
+
+
+# --- lines above ------------------------------------------------------------------------------------------
+
+
+def cut_lines(x: FloatArray, log_values: FloatArray, floor: float, ceiling: float) -> Rates:
+    """Ends of segments over [floor, ceiling], each of one of the lines H(u_k) + u_k a >= T(a).
+
+    x = log u_k rises. Neighbouring lines meet at (H_k - H_(k+1)) / (u_(k+1) - u_k); any meetings give a bound, those
+    that rounding disorders a poorer one.
+    """
+    values = np.minimum(log_values, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        drop = values[:-1] + np.log(-np.expm1(np.minimum(values[1:] - values[:-1], 0.0)))
+        meetings = np.exp(drop - x[1:] - np.log(-np.expm1(x[:-1] - x[1:])))
+    meetings = np.clip(np.nan_to_num(meetings, nan=floor, posinf=ceiling), floor, ceiling)
+    falling = np.minimum.accumulate(meetings)  # with rising u
+    ends = np.stack([np.append(falling, floor), np.insert(falling, 0, ceiling)])
+    with np.errstate(under="ignore"):
+        rates = np.exp(np.logaddexp(values, x + np.log(ends)) + ROUNDING)
+    kept = ends[1] > ends[0]
+    kept[0] |= not kept.any()
+    return ends[:, kept].ravel(), np.minimum(rates[:, kept], 1.0).ravel()
