@@ -4,4 +4,5 @@ import sys
 
 from accountant.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":  # workers of a sweep import this file
+    sys.exit(main())

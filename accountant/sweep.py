@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,13 +20,29 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.price import ROUTES, delta, epsilon
+from accountant.processes import count_processors, end_with_parent
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_deltas, renyi_epsilons
 
-__all__ = ["BLOCK", "COLUMNS", "Call", "Task", "block_at", "check_task", "count_rows", "price_block", "sweep"]
+__all__ = [
+    "BLOCK",
+    "COLUMNS",
+    "Call",
+    "Task",
+    "block_at",
+    "block_length",
+    "check_task",
+    "column_at",
+    "count_rows",
+    "price_block",
+    "sweep",
+]
 
 BLOCK = 2000
-"""Settings that one worker prices at a time."""
+"""Settings that are priced in one compiled call, where they can be: a tenth of a second."""
+
+SHARES = 8
+"""Blocks for each worker, at least, where settings are priced one by one and may take long."""
 
 COLUMNS = ("epsilon", "delta", "order")
 """What is found for every setting."""
@@ -106,19 +124,21 @@ def sweep(
     values = _check_grid(grid, zipped)
     call = Call(make, tuple(values), _takes_names(make, tuple(values)))
     size = count_rows(values, zipped)
-    starts = range(0, size, BLOCK)
+    _refuse_beyond_memory(size, len(values))
     workers = _workers(n_jobs, backend)
+    length = block_length(call, task, block_at(values, 0, zipped, 1), size, workers)
+    starts = range(0, size, length)
     if len(starts) <= 1 or workers == 1:
-        parts = [price_block(call, task, block_at(values, start, zipped)) for start in starts]
+        parts = [price_block(call, task, block_at(values, start, zipped, length)) for start in starts]
     else:
         from joblib import Parallel, delayed, parallel_config
 
-        work = [delayed(price_block)(call, task, block_at(values, start, zipped)) for start in starts]
+        price = delayed(_price_in_worker)
+        work = (price(os.getpid(), call, task, block_at(values, start, zipped, length)) for start in starts)
         with parallel_config(backend=backend) if backend else nullcontext():
             parts = Parallel(n_jobs=n_jobs)(work)
     found = np.concatenate([np.empty((0, 3)), *parts])
-    every = list(zip(*block_at(values, 0, zipped, size), strict=True)) or [()] * len(values)
-    columns = {name: np.array(column) for name, column in zip(values, every, strict=True)}
+    columns = {name: column_at(values, name, 0, size, zipped) for name in values}
     return columns | {name: found[:, i].copy() for i, name in enumerate(COLUMNS)}
 
 
@@ -186,6 +206,40 @@ def count_rows(values: Values, zipped: bool = False) -> int:
     return lengths[0] if zipped else math.prod(lengths)
 
 
+def column_at(values: Values, name: str, start: int, end: int, zipped: bool = False) -> Column:
+    """A parameter's values in the settings from `start` to before `end`."""
+    places = np.arange(start, end)
+    if not zipped:
+        names, sizes = list(values), [len(column) for column in values.values()]
+        places = places // math.prod(sizes[names.index(name) + 1 :]) % max(sizes[names.index(name)], 1)
+    return np.array(values[name])[places]
+
+
+def block_length(call: Call, task: Task, first: Sequence[tuple[Any, ...]], size: int, workers: int) -> int:
+    """Settings in a block: always the same where they are priced together, so that results are; else a fair share."""
+    if workers < 0:
+        workers = count_processors()
+    try:
+        runs = [call(setting) for setting in first]
+        if not runs or _price_together(task, runs, [0], np.empty((1, 3))):
+            return BLOCK
+    except AccountantError:  # of this setting; others may do
+        return BLOCK
+    return min(BLOCK, max(1, math.ceil(size / (SHARES * workers))))
+
+
+def _refuse_beyond_memory(size: int, names: int) -> None:
+    """Refuse a table that this machine cannot hold; twice, as it is put together from blocks."""
+    needed = 2 * 8 * (names + len(COLUMNS)) * size
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        held = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > held:
+            raise ParameterError(
+                f"{size} settings need {needed / 1e9:.3g} GB of {held / 1e9:.3g} GB of memory; accepted: fewer, or the "
+                "command accountant sweep, which writes to its file as it goes"
+            )
+
+
 def block_at(values: Values, start: int, zipped: bool = False, length: int = BLOCK) -> list[tuple[Any, ...]]:
     """Settings start, start + 1, ..., the last parameter varying fastest."""
     end = min(start + length, count_rows(values, zipped))
@@ -220,8 +274,18 @@ class Call:
         return ", ".join(f"{name} = {shorten(value)}" for name, value in zip(self.names, setting, strict=True))
 
 
-def price_block(call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> FloatArray:
-    """(epsilon, delta, order) of every setting, shape (n, 3)."""
+def _price_in_worker(parent: int, call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> FloatArray:
+    end_with_parent(parent)
+    return price_block(call, task, settings)
+
+
+def price_block(call: Call, task: Task, settings: Sequence[tuple[Any, ...]], seconds: float = math.inf) -> FloatArray:
+    """(epsilon, delta, order) of every setting, shape (n, 3).
+
+    Where settings are priced one by one, those that were not begun after so many `seconds` are left out: then n is
+    smaller than their number, but at least 1.
+    """
+    end = time.monotonic() + seconds
     table = np.full((len(settings), 3), math.nan)
     runs: list[Composition] = []
     rows: list[int] = []
@@ -233,6 +297,8 @@ def price_block(call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> 
             _fail(call, task, setting, error)
     if runs and not _price_together(task, runs, rows, table):
         for i, run in zip(rows, runs, strict=True):
+            if i > 0 and time.monotonic() > end:
+                return table[:i]
             try:
                 table[i] = _price_one(task, run)
             except AccountantError as error:

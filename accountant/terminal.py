@@ -14,6 +14,7 @@ from accountant.errors import AccountantError, PlanError
 from accountant.events.event import Event
 from accountant.plan import Plan, parse_float
 from accountant.tables import Column, Table, add_forms, console, print_json, write_table
+from accountant.work import show_work
 
 __all__ = [
     "Column",
@@ -27,6 +28,7 @@ __all__ = [
     "print_json",
     "run_command",
     "short",
+    "show_work",
     "whole",
     "write_table",
 ]
@@ -54,8 +56,8 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None) -> i
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"{name}: interrupted" + (f": {error}" if str(error) else ""), file=sys.stderr)
         return 130
 
 

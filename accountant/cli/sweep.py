@@ -5,29 +5,29 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from accountant.cli.arguments import add_plan, add_route, read_plan
+from accountant.cli.sweep_blocks import Work, price_missing
+from accountant.cli.sweep_files import SweepTable, check_sweep_output, refuse_beyond_disk
 from accountant.cli.sweep_journal import SweepJournal
-from accountant.errors import MissingExtra, PlanError, shorten
+from accountant.errors import PlanError, shorten
 from accountant.events.composition import Composition
-from accountant.files import check_output, open_whole
-from accountant.numerics.kernel import FloatArray
 from accountant.plan import Plan
-from accountant.sweep import BLOCK, COLUMNS, Call, Task, block_at, check_task, count_rows, price_block
-from accountant.terminal import console, delta_of, number, whole
+from accountant.sweep import BLOCK, Call, Task, block_at, check_task, count_rows, price_block
+from accountant.terminal import delta_of, number, show_work, whole
 
 __all__ = ["add_sweep"]
 
-FORMATS = (".parquet", ".npz", ".csv")
 MOST = 10**9
 """Largest number of settings in a sweep."""
+
+MOST_VALUES = 10**6
+"""Largest number of values of one --vary, which memory holds."""
 
 
 def add_sweep(commands: Any) -> None:
@@ -69,7 +69,7 @@ class _Make:
 
 def _run(options: argparse.Namespace) -> int:
     plan = read_plan(options)
-    out = _check_output(options.out)
+    out = check_sweep_output(options.out)
     values, targets = _grid(plan, options.vary)
     delta = None if options.epsilon is not None else delta_of(plan, options.delta)
     if options.epsilon is not None and options.delta is not None:
@@ -79,16 +79,20 @@ def _run(options: argparse.Namespace) -> int:
     size = count_rows(values)
     if size > MOST:
         raise PlanError(f"{size} settings; accepted: up to {MOST}")
+    refuse_beyond_disk(out, size, len(values))
     call = Call(_Make(plan, targets), tuple(values), by_keyword=False)
-    price_block(call, task, block_at(values, 0, length=1))  # an error of all settings is raised before the work begins
+    with show_work("pricing the first setting"):  # an error of all settings is raised before the work begins
+        price_block(call, task, block_at(values, 0, length=1))
     journal = SweepJournal(Path(f"{out}.partial"), _fingerprint(plan, values, task), size)
-    with journal:
-        _price_missing(journal, call, task, values, options.jobs)
-        found = journal.table()
-    _write(out, {name: _column(values, name) for name in values} | dict(zip(COLUMNS, found.T, strict=True)))
+    try:
+        with journal:
+            price_missing(journal, Work(call, task, values), options.jobs)
+            SweepTable(values, journal).write(out)
+    except KeyboardInterrupt:
+        kept = f"{journal.done} of {size} settings are kept in {journal.path}; the same command goes on with them"
+        raise KeyboardInterrupt(kept if journal.done else "nothing was priced, nothing is kept") from None
     journal.remove()
-    failed = int(np.isnan(found[:, 0]).sum())
-    print(f"{out}: {size} settings" + (f", {failed} of them could not be priced" if failed else ""))
+    print(f"{out}: {size} settings" + (f", {journal.failed} of them could not be priced" if journal.failed else ""))
     return 0
 
 
@@ -118,7 +122,7 @@ def _points(text: str, written: str, whole_number: bool) -> list[Any]:
     try:
         if ":" in written:
             low, high, count, *rest = written.split(":")
-            if rest not in ([], ["log"]) or not 1 <= int(count) <= MOST:
+            if rest not in ([], ["log"]) or not 1 <= int(count) <= MOST_VALUES:
                 raise ValueError
             spaced = np.geomspace if rest else np.linspace
             ends = float(low), float(high)
@@ -130,7 +134,7 @@ def _points(text: str, written: str, whole_number: bool) -> list[Any]:
         if not all(math.isfinite(point) for point in points):
             raise ValueError
     except ValueError:
-        accepted = "A:B:N, A:B:N:log (both ends above 0) or A,B,C, finite, N at least 1"
+        accepted = f"A:B:N, A:B:N:log (both ends above 0) or A,B,C, finite, N at least 1 and at most {MOST_VALUES}"
         raise PlanError(f"--vary {text}: accepted: {accepted}") from None
     if whole_number:
         broken = [point for point in points if not point.is_integer()]
@@ -143,90 +147,5 @@ def _points(text: str, written: str, whole_number: bool) -> list[Any]:
 def _fingerprint(plan: Plan, values: dict[str, list[Any]], task: Task) -> str:
     from accountant import __version__
 
-    parts = [__version__, repr(plan.tables), repr(values), repr(task), str(BLOCK)]
+    parts = [__version__, "rows", repr(plan.tables), repr(values), repr(task), str(BLOCK)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _price_missing(
-    journal: SweepJournal, call: Call, task: Task, values: dict[str, list[Any]], jobs: int | None
-) -> None:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    missing = [i for i in range(journal.blocks) if i not in journal.done]
-    bar = (TextColumn("settings"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*bar, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        steps = progress.add_task("settings", total=journal.size, completed=len(journal.done) * BLOCK)
-        for index, block in _price_blocks(missing, call, task, values, jobs):
-            journal.add(index, block)
-            progress.advance(steps, len(block))
-
-
-def _price_indexed(index: int, call: Call, task: Task, settings: list[tuple[Any, ...]]) -> tuple[int, FloatArray]:
-    return index, price_block(call, task, settings)
-
-
-def _price_blocks(
-    missing: list[int], call: Call, task: Task, values: dict[str, list[Any]], jobs: int | None
-) -> Iterator[tuple[int, FloatArray]]:
-    """Blocks in the order in which they are finished."""
-    from importlib.util import find_spec
-
-    work = ((index, call, task, block_at(values, index * BLOCK)) for index in missing)
-    if jobs == 1 or len(missing) <= 1 or (jobs is None and find_spec("joblib") is None):
-        return (_price_indexed(*each) for each in work)
-    try:
-        from joblib import Parallel, delayed
-    except ImportError:
-        raise MissingExtra("--jobs needs joblib: pip install 'knn-accountant[cluster]'") from None
-    run = Parallel(n_jobs=jobs or -1, return_as="generator_unordered")
-    blocks: Iterator[tuple[int, FloatArray]] = run(delayed(_price_indexed)(*each) for each in work)
-    return blocks
-
-
-# --- the table ----------------------------------------------------------------------------------------------
-
-
-def _check_output(text: str) -> Path:
-    out = check_output(text, FORMATS, name="--out", refuse=PlanError)
-    if out.suffix == ".parquet":
-        _parquet()
-    return out
-
-
-def _parquet() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtra("parquet needs pyarrow: pip install 'knn-accountant[mechanisms]'; or .npz, .csv") from None
-    return pyarrow, pyarrow.parquet
-
-
-def _column(values: dict[str, list[Any]], name: str) -> FloatArray:
-    """A parameter's value in every row."""
-    names, sizes = list(values), [len(points) for points in values.values()]
-    place = names.index(name)
-    inner, outer = math.prod(sizes[place + 1 :]), math.prod(sizes[:place])
-    return np.tile(np.repeat(np.array(values[name]), inner), outer)
-
-
-def _write(out: Path, columns: dict[str, FloatArray]) -> None:
-    """Write the table, wholly or not at all."""
-    write = {".parquet": _write_parquet, ".npz": _write_npz, ".csv": _write_csv}[out.suffix]
-    with open_whole(out, name="--out", refuse=PlanError) as file:
-        write(file, columns)
-
-
-def _write_parquet(file: BinaryIO, columns: dict[str, FloatArray]) -> None:
-    pyarrow, parquet = _parquet()
-    parquet.write_table(pyarrow.table(columns), file)
-
-
-def _write_npz(file: BinaryIO, columns: dict[str, FloatArray]) -> None:
-    np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # names are text
-
-
-def _write_csv(file: BinaryIO, columns: dict[str, FloatArray]) -> None:
-    file.write((",".join(f'"{name}"' if "," in name else name for name in columns) + "\n").encode())
-    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-        file.write((",".join(map(repr, row)) + "\n").encode())

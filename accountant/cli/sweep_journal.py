@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import zlib
+from bisect import insort
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +13,6 @@ import numpy as np
 from accountant.database import Database, FileKind, remove_database
 from accountant.errors import PlanError
 from accountant.numerics.kernel import FloatArray
-from accountant.sweep import BLOCK
 
 __all__ = ["SweepJournal"]
 
@@ -31,6 +31,12 @@ SWEEP = FileKind(
 EARLIER = b'{"sweep": 1'
 """Begin of the files of versions before SQLite was used."""
 
+ROW = 24
+"""Bytes of a setting's three numbers."""
+
+CHUNK = 1 << 17
+"""Rows that are read back at a time."""
+
 
 class SweepJournal:
     """The blocks of one sweep, each committed with a checksum once it is priced; a context manager.
@@ -45,14 +51,16 @@ class SweepJournal:
 
     Attributes
     ----------
-    done : dict
-        Priced blocks by their number.
+    done : int
+        Settings that are priced and kept.
+    failed : int
+        Those of them that could not be priced.
     """
 
     def __init__(self, path: Path, fingerprint: str, size: int) -> None:
-        self.path, self.fingerprint = path, fingerprint
-        self.size, self.blocks = size, math.ceil(size / BLOCK)
-        self.done: dict[int, FloatArray] = {}
+        self.path, self.fingerprint, self.size = path, fingerprint, size
+        self.done = self.failed = 0
+        self._blocks: list[tuple[int, int]] = []  # (start, end), in order
 
     def __enter__(self) -> SweepJournal:
         self._refuse_earlier()
@@ -73,20 +81,42 @@ class SweepJournal:
         """Remove the file, and what SQLite may have left beside it."""
         remove_database(self.path)
 
-    def add(self, index: int, block: FloatArray) -> None:
-        """Commit a block."""
+    def add(self, start: int, block: FloatArray) -> None:
+        """Commit the rows from `start` on."""
         numbers = np.ascontiguousarray(block, dtype="<f8").tobytes()
         with self._database.transaction() as run:
-            # a block that failed its checksum is replaced
-            run("REPLACE INTO blocks VALUES (?, ?, ?)", (index, zlib.crc32(numbers, index), numbers))
-        self.done[index] = block
+            run("INSERT INTO blocks VALUES (?, ?, ?)", (start, zlib.crc32(numbers, start), numbers))
+        self._count(start, block)
 
-    def table(self) -> FloatArray:
-        """All rows, in the order of the grid."""
-        return np.concatenate([self.done[i] for i in range(self.blocks)])
+    def missing(self) -> Iterator[tuple[int, int]]:
+        """The gaps, as (start, end)."""
+        at = 0
+        for start, end in [*self._blocks, (self.size, self.size)]:
+            if at < start:
+                yield at, start
+            at = end
+
+    def chunks(self) -> Iterator[tuple[int, FloatArray]]:
+        """All rows in the order of the grid, some of them at a time, each time with the first one's place."""
+        waiting: list[FloatArray] = []
+        begin = rows = 0
+        with self._database.transaction() as run:
+            for _, numbers in run("SELECT place, numbers FROM blocks ORDER BY place"):
+                waiting.append(_rows(numbers))
+                rows += len(waiting[-1])
+                if rows >= CHUNK:
+                    yield begin, np.concatenate(waiting)
+                    begin, rows, waiting = begin + rows, 0, []
+        if waiting:
+            yield begin, np.concatenate(waiting)
+
+    def _count(self, start: int, block: FloatArray) -> None:
+        insort(self._blocks, (start, start + len(block)))
+        self.done += len(block)
+        self.failed += int(np.isnan(block[:, 0]).sum())
 
     def _resume(self) -> None:
-        """Read the blocks of this sweep, or begin it in a new file."""
+        """Find the blocks of this sweep, or begin it in a new file."""
         about = (self.fingerprint, self.size)
         with self._database.transaction() as run:
             found = list(run("SELECT fingerprint, settings FROM sweep"))
@@ -96,12 +126,22 @@ class SweepJournal:
                 raise self._database.refuse(
                     "begun with another plan, grid or options; accepted: the same, or remove it"
                 )
-            for index, checksum, numbers in run("SELECT place, checksum, numbers FROM blocks"):
-                rows = min(BLOCK, self.size - index * BLOCK)
-                if 0 <= index < self.blocks and len(numbers) == 24 * rows and zlib.crc32(numbers, index) == checksum:
-                    self.done[index] = np.frombuffer(numbers, dtype="<f8").reshape(-1, 3)
+            broken, at = [], 0
+            for start, checksum, numbers in run("SELECT place, checksum, numbers FROM blocks ORDER BY place"):
+                whole = len(numbers) % ROW == 0 and at <= start and start + len(numbers) // ROW <= self.size
+                if whole and zlib.crc32(numbers, start) == checksum:
+                    self._count(start, _rows(numbers))
+                    at = start + len(numbers) // ROW
+                else:
+                    broken.append((start,))
+            for place in broken:  # they are priced again
+                run("DELETE FROM blocks WHERE place = ?", place)
 
     def _refuse_earlier(self) -> None:
         with suppress(OSError), open(self.path, "rb") as file:  # `Database` names what is wrong with other files
             if file.read(len(EARLIER)) == EARLIER:
                 raise PlanError(f"{self.path}: begun by an earlier version; accepted: remove it to begin anew")
+
+
+def _rows(numbers: bytes) -> FloatArray:
+    return np.frombuffer(numbers, dtype="<f8").reshape(-1, 3)

@@ -24,6 +24,9 @@ ENVIRONMENT = "ACCOUNTANT_CACHE_DIR"
 
 PACKAGE = Path(__file__).parent.parent
 
+WITHOUT_KERNELS = ("cli", "report", "testing")
+"""Folders in which nothing is compiled: what changes there leaves the cache as it is."""
+
 _lock = threading.Lock()
 
 
@@ -106,7 +109,8 @@ def _names() -> tuple[str, str, str]:
     place = f"{PACKAGE.resolve()}\n{numba.__version__}\n{sys.implementation.cache_tag}"
     state = hashlib.sha256()
     for source in sorted(PACKAGE.rglob("*.py")):
-        state.update(source.read_bytes())
+        if source.parent.name not in WITHOUT_KERNELS:
+            state.update(source.read_bytes())
     return __version__, hashlib.sha256(place.encode()).hexdigest()[:12], state.hexdigest()[:12]
 
 

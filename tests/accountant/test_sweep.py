@@ -101,6 +101,7 @@ def test_a_setting_that_cannot_be_priced_is_named_or_nan():
         ({"errors": "ignore"}, "errors = "),
         ({"method": "exact"}, "method = "),
         ({"make": lambda scale: scale}, "make returned 50.0"),
+        ({"grid": {name: range(10**4) for name in "abcd"}}, r"10000000000000000 settings need 1.12e\+09 GB of"),
     ],
 )
 def test_bad_requests_are_refused(changes, words):
@@ -120,6 +121,16 @@ def test_workers_do_not_change_the_result():
     assert all(np.array_equal(alone[name], shared[name]) for name in alone)
     threads = ac.sweep(gaussians, grid, n_jobs=2, backend="threading")
     assert np.array_equal(alone["epsilon"], threads["epsilon"])
+
+
+def test_settings_that_are_priced_one_by_one_are_shared_fairly():
+    from accountant.sweep import Call, block_length, check_task
+
+    tight, together = (check_task(1e-5, None, method, "improved", 0.01, "raise") for method in ("tight", "renyi"))
+    call = Call(ac.Gaussian, ("sigma",), by_keyword=False)
+    assert block_length(call, tight, [(2.0,)], 100, 2) == 7
+    assert block_length(call, tight, [(2.0,)], 10**6, 2) == BLOCK
+    assert block_length(call, together, [(2.0,)], 100, 2) == BLOCK
 
 
 def test_a_dask_cluster_gives_the_same():

@@ -2,19 +2,21 @@
 
 import csv
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.cli import main
-from accountant.cli import sweep as sweep_cli
+from accountant.cli import main, sweep_blocks, sweep_journal
+from accountant.cli.sweep_files import SweepTable
 from accountant.sweep import BLOCK
 
 PLAN = """delta = 1e-5
@@ -142,14 +144,14 @@ def kept_blocks(partial):
 
 
 def count_priced(monkeypatch):
-    """A list that will hold the numbers of the blocks that are priced."""
-    priced, real = [], sweep_cli._price_indexed
+    """A list that will hold the first settings of the blocks that are priced."""
+    priced, real = [], sweep_blocks.Work.price
 
-    def price(index, *rest):
-        priced.append(index)
-        return real(index, *rest)
+    def price(work, piece):
+        priced.append(piece[0])
+        return real(work, piece)
 
-    monkeypatch.setattr(sweep_cli, "_price_indexed", price)
+    monkeypatch.setattr(sweep_blocks.Work, "price", price)
     return priced
 
 
@@ -165,14 +167,14 @@ def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys, monkeypatch
     process.wait()
     assert not out.exists()
     kept = kept_blocks(partial)
-    assert kept == list(range(len(kept)))
+    assert kept == [BLOCK * i for i in range(len(kept))]
     assert 1 <= len(kept) < 5
     other = [part.replace("50:150", "51:150") for part in arguments]
     assert main(other) == 2
     assert "begun with another plan" in capsys.readouterr().err
     priced = count_priced(monkeypatch)
     assert main(arguments) == 0
-    assert priced == list(range(len(kept), 5))
+    assert priced == [BLOCK * i for i in range(len(kept), 5)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.toml", "sweep.npz"]
     table = np.load(out)
     assert table["epsilon"].size == count
@@ -182,13 +184,16 @@ def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys, monkeypatch
 
 
 @pytest.fixture
-def interrupted(plan, tmp_path, monkeypatch):
+def interrupted(plan, tmp_path, monkeypatch, capsys):
     """Arguments of a sweep that was interrupted after its three blocks, and what it kept."""
     arguments = ["sweep", plan, "--vary", f"votes.sigma=10:50:{3 * BLOCK}", "--jobs", "1"]
     arguments += ["--out", str(tmp_path / "sweep.npz")]
     with monkeypatch.context() as patch:
-        patch.setattr(sweep_cli, "_write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(SweepTable, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert main(arguments) == 130
+    message = capsys.readouterr().err
+    assert message.startswith(f"accountant: interrupted: {3 * BLOCK} of {3 * BLOCK} settings are kept in ")
+    assert message.endswith("; the same command goes on with them\n")
     return arguments, tmp_path / "sweep.npz.partial"
 
 
@@ -196,11 +201,11 @@ def test_blocks_that_were_kept_are_not_priced_again(interrupted, tmp_path, monke
     """And one whose bytes changed is."""
     arguments, partial = interrupted
     with closing(sqlite3.connect(partial)) as database, database:
-        (numbers,) = database.execute("SELECT numbers FROM blocks WHERE place = 1").fetchone()
-        database.execute("UPDATE blocks SET numbers = ? WHERE place = 1", (bytes([numbers[0] ^ 1]) + numbers[1:],))
+        (numbers,) = database.execute("SELECT numbers FROM blocks WHERE place = 2000").fetchone()
+        database.execute("UPDATE blocks SET numbers = ? WHERE place = 2000", (bytes([numbers[0] ^ 1]) + numbers[1:],))
     priced = count_priced(monkeypatch)
     assert main(arguments) == 0
-    assert priced == [1]
+    assert priced == [BLOCK]
     assert np.isfinite(np.load(tmp_path / "sweep.npz")["epsilon"]).all()
 
 
@@ -234,3 +239,136 @@ def test_files_of_something_else_are_left_alone(plan, tmp_path, content, words, 
     assert words in message
     assert message.count("\n") == 1
     assert partial.read_bytes() == content
+
+
+# --- blocks by time --------------------------------------------------------------------------------------
+
+
+SLOW = """delta = 1e-5
+[[release]]
+event = "gaussian"
+sigma = 20
+sampling_rate = 0.1
+count = 40
+"""
+
+
+@pytest.fixture
+def slow(tmp_path):
+    """Arguments of a sweep whose settings are priced one by one."""
+    path = tmp_path / "slow.toml"
+    path.write_text(SLOW)
+    return ["sweep", str(path), "--method", "tight", "--tolerance", "0.1", "--out", str(tmp_path / "sweep.csv")]
+
+
+def test_a_block_ends_when_its_time_is_over_whatever_the_method(slow, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_blocks, "SECONDS", 0.0)
+    priced = count_priced(monkeypatch)
+    assert main([*slow, "--vary", "sigma=10:20:5", "--jobs", "1"]) == 0
+    assert priced == [0, 1, 2, 3, 4]
+    with open(tmp_path / "sweep.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        run = 40 * ac.PoissonSubsampled(ac.Gaussian(float(row["sigma"])), 0.1)
+        assert float(row["epsilon"]) == ac.epsilon(run, 1e-5, method="tight", tolerance=0.1).epsilon
+
+
+def test_every_setting_that_was_priced_is_kept_when_interrupted(slow, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep_blocks, "SECONDS", 0.0)
+    arguments = [*slow, "--vary", "sigma=10:20:5", "--jobs", "1"]
+    real = sweep_blocks.Work.price
+
+    def price(work, piece):
+        if piece[0] == 3:
+            raise KeyboardInterrupt
+        return real(work, piece)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep_blocks.Work, "price", price)
+        assert main(arguments) == 130
+    assert "3 of 5 settings are kept in" in capsys.readouterr().err
+    assert kept_blocks(tmp_path / "sweep.csv.partial") == [0, 1, 2]
+    priced = count_priced(monkeypatch)
+    assert main(arguments) == 0
+    assert priced == [3, 4]
+
+
+def test_an_interruption_before_anything_was_priced_says_so(slow, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep_blocks.Work, "price", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert main([*slow, "--vary", "sigma=10:20:5"]) == 130
+    assert capsys.readouterr().err == "accountant: interrupted: nothing was priced, nothing is kept\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["slow.toml"]
+
+
+def test_the_table_is_written_some_rows_at_a_time(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_journal, "CHUNK", 1)
+    vary = ["--vary", "screening.sigma=50:150:3", "--vary", f"votes.sigma=10:50:{BLOCK}", "--jobs", "1"]
+    tables = {}
+    for form in ("npz", "csv", "parquet"):
+        out = tmp_path / f"sweep.{form}"
+        assert main(["sweep", plan, *vary, "--out", str(out)]) == 0
+        if form == "npz":
+            tables[form] = dict(np.load(out))
+        elif form == "csv":
+            found = np.genfromtxt(out, delimiter=",", names=True, deletechars="")
+            tables[form] = {name: found[name] for name in found.dtype.names}
+        else:
+            read = pytest.importorskip("pyarrow.parquet").read_table(out)
+            tables[form] = {name: read[name].to_numpy() for name in read.column_names}
+    for form in ("csv", "parquet"):
+        assert list(tables[form]) == list(tables["npz"])
+        assert all(np.array_equal(tables[form][name], column) for name, column in tables["npz"].items())
+    assert tables["npz"]["screening.sigma"][::BLOCK].tolist() == [50.0, 100.0, 150.0]
+
+
+def test_a_sweep_that_the_disk_cannot_hold_is_refused_with_its_size(plan, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
+    vary = ["--vary", "screening.sigma=50:150:10000", "--vary", "votes.sigma=10:50:10000"]
+    assert main(["sweep", plan, *vary, "--out", str(tmp_path / "sweep.csv")]) == 2
+    assert "100000000 settings need up to 8 GB, 1 GB are free; accepted: fewer settings" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_workers_end_with_a_sweep_that_is_killed(slow, tmp_path):
+    """And what they had priced is kept."""
+    code = "import sys; from accountant.cli import sweep_blocks, main; sweep_blocks.ALONE = 0.2; main(sys.argv[1:])"
+    arguments = [*slow, "--vary", "sigma=10:20:100000", "--jobs", "2"]
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments])
+    deadline = time.monotonic() + 120
+    workers: list[int] = []
+    while len(workers) < 3 and process.poll() is None and time.monotonic() < deadline:  # two, and their tracker
+        workers = children(process.pid)
+        time.sleep(0.02)
+    assert len(workers) == 3
+    process.kill()
+    process.wait()
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(alive, workers))
+    assert kept_blocks(tmp_path / "sweep.csv.partial")
+
+
+def test_several_workers_give_the_same_table(slow, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_blocks, "ALONE", 0.0)
+    texts = []
+    for jobs in ("1", "2"):
+        assert main([*slow, "--vary", "sigma=10:20:12", "--jobs", jobs]) == 0
+        texts.append((tmp_path / "sweep.csv").read_text())
+    assert texts[0] == texts[1]

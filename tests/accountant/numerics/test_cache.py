@@ -101,3 +101,8 @@ def test_several_processes_share_the_directory(root):
     with ThreadPoolExecutor() as pool:
         assert len({done.stdout for done in pool.map(start, range(2))}) == 1
     assert list_cache()
+
+
+def test_where_nothing_is_compiled_there_is_no_kernel():
+    for folder in cache.WITHOUT_KERNELS:
+        assert not [path for path in PACKAGE.glob(f"**/{folder}/*.py") if "import Kernel" in path.read_text("utf-8")]

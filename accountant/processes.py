@@ -1,0 +1,55 @@
+"""Worker processes that end with the process which started them, whatever ends it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+
+__all__ = ["count_processors", "end_with_parent", "prepare_worker"]
+
+INTERVAL = 0.5
+"""Seconds between looks at the parent."""
+
+_watch: threading.Thread | None = None
+
+
+def count_processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def end_with_parent(parent: int) -> None:
+    """In a child of the process `parent`: end when that process has ended. Elsewhere nothing happens."""
+    global _watch
+    if _watch is None and os.getppid() == parent:
+        _watch = threading.Thread(target=_watch_parent, args=(parent,), daemon=True, name="parent")
+        _watch.start()
+
+
+def _watch_parent(parent: int) -> None:
+    known = multiprocessing.parent_process()
+    if sys.platform == "win32" and known is not None:  # there the number of the parent stays
+        known.join()
+    else:
+        while os.getppid() == parent:
+            time.sleep(INTERVAL)
+    os._exit(1)
+
+
+def prepare_worker(parent: int) -> None:
+    """At the start of a worker: leave Ctrl-C to the parent, and end with it at once where the system can do that."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent(parent)
+    if sys.platform == "linux":
+        import ctypes
+
+        pdeathsig = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
+        ctypes.CDLL(None).prctl(pdeathsig, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before
+        os._exit(1)
