@@ -54,8 +54,8 @@ USERS = 10**12
 NO_GAIN = 500.0
 """Local epsilon beyond which shuffling up to 1e12 reports gains nothing that is worth computing."""
 
-FEW = 16
-"""Terms up to which a tail is summed one by one."""
+TERMS = 128
+"""Most terms of a sum over a tail."""
 
 SLACK = 1e-8
 """Relative error allowed to a sum; 2e-10 was found."""
@@ -139,37 +139,55 @@ def chernoff(n: float, k: float, p: float) -> float:
 def log_shortfall(n: FloatArray, p: float, q: float, x: FloatArray) -> FloatArray:
     """log E (x - k)_+ of k ~ Bin(n, p), q = 1 - p, for x <= n p or a little more.
 
-    With j the last integer below x:  (x - n p) P(k <= j) + (n - j) p P(k = j). The terms from j down to 0 where they
-    are few; far in the tail, where P(k <= j) underflows, the geometric series above them.
+    A sum from the last integer j below x downwards where it ends soon; else
+    (x - n p) P(k <= j) + (n - j) p P(k = j); far in the tail, where P(k <= j) underflows, the geometric series above
+    the sum.
     """
-    result = np.full_like(x, -math.inf)
-    inside = np.flatnonzero(x > 0)
-    n, x = n[inside], x[inside]
+    result = np.empty_like(x)
+    fill_short_sums(n, p, q, x, result)
+    long = np.flatnonzero(np.isnan(result))
+    if not long.size:
+        return result
+    n, x = n[long], x[long]
     j = np.minimum(np.ceil(x) - 1, n)
     log_mass = np.empty_like(x)
     log_pmfs(n, j, p, log_mass)
-    few = (j < FEW) & (x <= n * p)
     cumulative = np.where(j < n, betainc(np.maximum(n - j, 0.5), j + 1, q), 1.0)
-    far = ~few & (cumulative < 1e-280)
-    near = ~few & ~far
+    far = cumulative < 1e-280
+    near = ~far
     value = np.empty_like(x)
     with np.errstate(invalid="ignore", divide="ignore", under="ignore"):  # the caller refuses what is not a number
-        value[few] = log_mass[few] + np.log(few_terms(n[few], p, q, x[few], j[few]))
         ratio = j[far] * q / ((n[far] - j[far] + 1) * p)
         value[far] = log_mass[far] + np.log((x[far] - j[far]) / (1 - ratio) + ratio / (1 - ratio) ** 2)
         at_j = (n[near] - j[near]) * p * np.exp(log_mass[near])
         value[near] = np.log((x[near] - n[near] * p) * cumulative[near] + at_j)
-    result[inside] = value
+    result[long] = value
     return result
 
 
-def few_terms(n: FloatArray, p: float, q: float, x: FloatArray, j: FloatArray) -> FloatArray:
-    """E (x - k)_+ in units of P(k = j), a sum over k <= j < FEW."""
-    total, mass = x - j, np.ones_like(x)
-    for i in range(FEW - 1):
-        mass = mass * np.maximum(j - i, 0.0) * q / ((n - j + i + 1) * p)
-        total = total + (x - j + i + 1) * mass
-    return np.asarray(total)
+@Kernel
+def fill_short_sums(n: FloatArray, p: float, q: float, x: FloatArray, result: FloatArray) -> None:
+    """Fill `result` with log E (x - k)_+, a sum over k <= j in units of P(k = j); nan where it has more than TERMS.
+
+    The masses fall at least as fast as a geometric series from where their ratio is below 1: it bounds what is left.
+    """
+    odds = q / p
+    for i in range(x.size):
+        if not x[i] > 0.0:
+            result[i] = -math.inf
+            continue
+        last = min(math.ceil(x[i]) - 1.0, n[i])
+        j, above, mass, total = last, x[i] - last, 1.0, 0.0
+        result[i] = math.nan
+        for _ in range(TERMS):
+            total += above * mass
+            ratio = j * odds / (n[i] - j + 1.0)
+            if above * mass <= 1e-12 * total and ratio < 1.0:
+                left = mass * ratio / (1.0 - ratio) * (above + 1.0 / (1.0 - ratio))
+                if left <= 1e-10 * total:
+                    result[i] = log_binomial_pmf(n[i], last, p) + math.log(total + left)
+                    break
+            above, mass, j = above + 1.0, mass * ratio, j - 1.0
 
 
 class Counts(NamedTuple):

@@ -12,6 +12,7 @@ CONTEXT.set_forkserver_preload(
     [
         "pytest",
         "tests.mechanisms.budgets.test_individual_store",
+        "tests.mechanisms.answered_once",
         "psycopg",
         "sqlalchemy.dialects.postgresql.psycopg",
     ]
