@@ -9,20 +9,20 @@ from itertools import pairwise
 from accountant.errors import AccountantError, CalibrationError
 from accountant.numerics.roots import LOGARITHM, narrow
 
-__all__ = ["solve"]
+__all__ = ["FINE", "solve"]
 
-TOLERANCE = 1e-7
-"""Relative distance within which the returned parameter is of the best one."""
+FINE = 1e-7
+"""Relative distance within which the returned parameter is of the best one, by default."""
 
 
 def solve(
     excess: Callable[[float], float],
-    low: float,
-    high: float,
+    bounds: tuple[float, float],
     start: float,
     *,
     integer: bool = False,
     slack: float = 1e-9,
+    fine: float = FINE,
 ) -> float:
     """The most economical x in [low, high] with ``excess(x) <= 0``, for a monotone `excess`.
 
@@ -34,20 +34,23 @@ def solve(
     ----------
     excess : callable
         Cost above the target; may raise an AccountantError where x is out of range.
-    low, high : float
-        Range, 0 < low < high.
+    bounds : (float, float)
+        Range (low, high), 0 < low < high.
     start : float
         Where the search begins.
     integer : bool
         Search the integers only.
     slack : float
         Relative size up to which a step in the wrong direction counts as rounding.
+    fine : float
+        Relative distance within which the returned parameter is of the best one.
 
     Raises
     ------
     CalibrationError
         No x in the range meets the target, or excess does not look monotone.
     """
+    low, high = bounds
     if integer:
         low, high = float(math.ceil(low)), float(math.floor(high))
         if low > high:
@@ -64,7 +67,7 @@ def solve(
 
     fails, meets = _find_bracket(at, seen, low, high, _find_start(at, low, high, start, integer), integer)
     if fails is not None:
-        _, meets = narrow(at, (fails, meets), LOGARITHM, fine=TOLERANCE, turn=len(seen), whole=integer)
+        _, meets = narrow(at, (fails, meets), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
     return meets
 
@@ -145,4 +148,4 @@ def _find_bracket(
 def _adjacent(inside: float, outside: float, integer: bool) -> bool:
     """Whether a value that works is next to one that `make` refuses."""
     gap = abs(outside - inside)
-    return gap <= (1 if integer else TOLERANCE / 100 * inside)
+    return gap <= (1 if integer else FINE / 100 * inside)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.calibration import solve
+from accountant.calibration import FINE, solve
 from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -188,8 +188,8 @@ def calibrate(
     float
         Where more of the parameter costs less (noise), the smallest value that meets the target; where more
         costs more (rates, counts), the largest. Priced again it meets the target exactly as stated, and it
-        is within 1e-7 of the best value, relatively; on the tight route as near as the upper ends of intervals of
-        that `tolerance` allow.
+        is within 1e-7 of the best value, relatively; on the tight route within `tolerance` / 1000 of the value at
+        which the upper end of an interval of that `tolerance` meets the target.
 
     Raises
     ------
@@ -206,8 +206,13 @@ def calibrate(
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
     price = partial(_epsilon, delta=delta, method=method, conversion=conversion, tolerance=tolerance)
     begin = real("start", start, 0.0, math.inf, open_low=True, open_high=True)
-    slack = 1e-9 if method == "renyi" else real("tolerance", tolerance, 1e-6, 1.0)
-    value = solve(lambda x: price(make(x)).epsilon - target, low, high, begin, integer=integer, slack=slack)
+    fine, slack = FINE, 1e-9
+    if method != "renyi":
+        slack = real("tolerance", tolerance, 1e-6, 1.0)
+        fine = max(fine, slack / 1000)
+    value = solve(
+        lambda x: price(make(x)).epsilon - target, (low, high), begin, integer=integer, slack=slack, fine=fine
+    )
     return int(value) if integer else value
 
 

@@ -120,7 +120,7 @@ def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "varia
         return shuffled_epsilon(local, users, point, method) - target
 
     # a local epsilon is never amplified to more than itself
-    return max(target, solve(excess, target, NO_GAIN, min(target * 1.5, NO_GAIN)))
+    return max(target, solve(excess, (target, NO_GAIN), min(target * 1.5, NO_GAIN)))
 
 
 def closed_form(end: float, users: int, delta: float) -> float:
@@ -178,9 +178,10 @@ def _pair(local: float | Event, end: float, method: str) -> Blanket | None:
 
 def _smallest(pair: Blanket, users: int, log_delta: float) -> float:
     """The smallest epsilon whose delta is at most the target; log delta falls about as the square of epsilon."""
+    target = log_delta - 1e-15 * (1.0 - log_delta)  # delta itself, not its logarithm alone, meets the target
 
     def excess(epsilon: float) -> float:
-        above = log_shuffled_delta(pair, users, epsilon) - log_delta
+        above = log_shuffled_delta(pair, users, epsilon) - target
         if math.isnan(above):
             raise ArithmeticError(f"the delta of {pair} beside {users - 1} users is not a number at {epsilon!r}")
         return above

@@ -117,12 +117,13 @@ def narrow(
     coordinate: Coordinate,
     *,
     fine: float,
-    turn: int = 0,
     whole: bool = False,
 ) -> tuple[float, float]:
     """Narrow a bracket (fails, meets) with f(fails) > 0 >= f(meets), in either order, for a monotone f.
 
-    Points are found by interpolation in the coordinate; every third one halves the bracket, so that it always closes.
+    Chandrupatla 1997: interpolation by a parabola in f through the ends and the point before them where that is
+    safe, else the middle; in the coordinate. No point is nearer to an end than a fourth of `fine`, so that both ends
+    close in.
 
     Parameters
     ----------
@@ -131,21 +132,14 @@ def narrow(
     coordinate : Coordinate
     fine : float
         Relative distance of the ends at which to stop.
-    turn : int
-        Number of evaluations before: says which of the points halve the bracket.
     whole : bool
         Whole numbers only; to neighbouring ones.
     """
     fails, meets = bracket
     above, below = f(fails), f(meets)
+    share = 0.5
     while abs(meets - fails) > (1 if whole else fine * min(fails, meets)):
         a, b = coordinate.of(fails), coordinate.of(meets)
-        share = 0.5
-        if turn % 3 and math.isfinite(above) and math.isfinite(below) and above - below > 0:
-            share = above / (above - below)
-            # aim just past the estimate, alternately to either side, so that both ends close in
-            nudge = 0.25 * fine * coordinate.slope(meets) / abs(b - a)
-            share = min(max(share + (nudge if turn % 3 == 1 else -nudge), nudge), 1 - nudge)
         x = coordinate.back(a + share * (b - a))
         if whole:
             x = min(max(float(round(x)), min(fails, meets) + 1), max(fails, meets) - 1)
@@ -154,12 +148,32 @@ def narrow(
             if whole or x in (fails, meets):
                 break
         value = f(x)
-        turn += 1
         if value <= 0:
-            meets, below = x, value
+            past, beyond, meets, below = b, below, x, value
         else:
-            fails, above = x, value
+            past, beyond, fails, above = a, above, x, value
+        a, b = coordinate.of(fails), coordinate.of(meets)
+        if value <= 0:
+            share = 1 - _interpolate((b, below), (a, above), (past, beyond))
+        else:
+            share = _interpolate((a, above), (b, below), (past, beyond))
+        margin = min(0.25 * fine * coordinate.slope(meets) / abs(b - a), 0.5) if a != b else 0.5
+        share = min(max(share, margin), 1 - margin)
     return fails, meets
+
+
+def _interpolate(newest: tuple[float, float], other: tuple[float, float], before: tuple[float, float]) -> float:
+    """Share of the way from `newest` to `other` at which a parabola through three points (x, f(x)) passes 0.
+
+    0.5 where the parabola is not sure to lie between them.
+    """
+    (x1, f1), (x2, f2), (x3, f3) = newest, other, before
+    if not (math.isfinite(f1) and math.isfinite(f2) and math.isfinite(f3)) or x2 == x3 or f2 in (f1, f3) or f1 == f3:
+        return 0.5
+    xi, phi = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
+    if phi * phi >= xi or (1 - phi) ** 2 >= 1 - xi:
+        return 0.5
+    return f1 / (f2 - f1) * f3 / (f2 - f3) + (x3 - x1) / (x2 - x1) * f1 / (f3 - f1) * f2 / (f3 - f2)
 
 
 # --- golden section --------------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ def order_breaks_ties(broken, seed):
         "return int(max(range(len(noisy)), key=lambda j: (noisy[j], j == self._labels[-1])))",
     )
     make = with_lines(mx.PrivateKNN, "_release", tie, noise_of=noise.noise_of) if broken else mx.PrivateKNN
-    return knn_case(parameters, canaries.near_tie(1, rate=0.02, crowd=300), 60, 0.05, seed, make, runs=1200)
+    return knn_case(parameters, canaries.near_tie(1, rate=0.02, crowd=300), 60, 0.05, seed, make, runs=800)
 
 
 def fixed_size_samples(broken, seed):
