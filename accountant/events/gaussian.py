@@ -221,12 +221,15 @@ def log_mills_gap(mu: float, x: FloatArray, losses: FloatArray) -> FloatArray:
 
 def _mills_slope(z: FloatArray) -> FloatArray:
     """1 + z R(z), the derivative of the Mills ratio; far to the left by its asymptotic series."""
-    far = np.minimum(z, -20.0) ** -2.0
-    series = np.ones_like(far)
-    for odd in range(17, 1, -2):  # the term left out is 3e-15 of the sum at 20
-        series = 1 - odd * far * series
-    series *= far
-    return np.where(z < -20.0, series, 1 + z * mills_ratio(np.maximum(z, -20.0)))
+    slope: FloatArray = 1 + z * mills_ratio(np.maximum(z, -20.0))
+    left = z < -20.0
+    if left.any():
+        far = z[left] ** -2.0
+        series = np.ones_like(far)
+        for odd in range(17, 1, -2):  # the term left out is 3e-15 of the sum at 20
+            series = 1 - odd * far * series
+        slope[left] = far * series
+    return slope
 
 
 # --- Poisson subsampling -------------------------------------------------------------------------------
