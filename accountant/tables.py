@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["FORMS", "Column", "Table", "add_forms", "console", "escape_latex", "print_json", "write_table"]
+__all__ = [
+    "FORMS",
+    "Column",
+    "Down",
+    "Table",
+    "Up",
+    "add_forms",
+    "console",
+    "escape_latex",
+    "print_json",
+    "write_table",
+]
 
 FORMS = {
     "json": "one JSON object instead of a table",
@@ -27,6 +38,21 @@ FORMS = {
 }
 """Options for the form of a table, beside the table for terminals."""
 
+
+class Up(float):
+    """An upper bound in a column of mixed values: it is rounded up."""
+
+
+class Down(float):
+    """A lower bound in a column of mixed values: it is rounded down."""
+
+
+def _show_any(value: Any) -> str:
+    if isinstance(value, Up | Down):
+        return (format_up if isinstance(value, Up) else format_down)(float(value))
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
 KINDS: dict[str, Callable[[Any], str]] = {
     "text": str,
     "up": format_up,
@@ -34,6 +60,7 @@ KINDS: dict[str, Callable[[Any], str]] = {
     "count": lambda value: f"{value:,}",
     "share": lambda value: f"{value:.1%}",
     "number": lambda value: f"{value:.6g}",
+    "value": lambda value: _show_any(value),
 }
 """What a column holds, and how people see it: upper bounds are rounded up, lower bounds down."""
 
@@ -45,8 +72,8 @@ class Column:
     Attributes
     ----------
     title : str
-    kind : {"text", "up", "down", "count", "share", "number"}
-        How its values are written; text stands on the left, numbers on the right.
+    kind : {"text", "up", "down", "count", "share", "number", "value"}
+        How its values are written; text stands on the left, numbers on the right, a mixture ("value") too.
     wrap : bool
         Whether a terminal may break its lines.
     """
@@ -92,10 +119,11 @@ class Table:
         return [[column.show(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
 
-def add_forms(parser: argparse.ArgumentParser) -> None:
+def add_forms(parser: argparse.ArgumentParser, forms: Sequence[str] = tuple(FORMS)) -> None:
     """Add --json, --latex, --csv and --markdown, which exclude each other; ``options.form`` is the chosen one."""
     group = parser.add_mutually_exclusive_group()
-    for form, text in FORMS.items():
+    for form in forms:
+        text = FORMS[form]
         group.add_argument(f"--{form}", dest="form", action="store_const", const=form, default="table", help=text)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import numpy as np
@@ -46,6 +48,11 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None) -> i
 
     Returns its exit status; 2 after bad input, with one line on standard error; 130 after an interruption.
     """
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could follow
+        with suppress(ImportError):
+            import argcomplete
+
+            argcomplete.autocomplete(parser)
     try:
         options = parser.parse_args(arguments)
         run: Callable[[argparse.Namespace], int] = options.run

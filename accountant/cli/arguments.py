@@ -7,6 +7,7 @@ import sys
 import tomllib
 from typing import Any
 
+from accountant.cli.completion import complete_number, complete_plan, complete_with
 from accountant.errors import DataDependentError, PlanError
 from accountant.plan import PLAN_KEYS, Plan, load_plan, parse_float, parse_plan
 from accountant.price import ROUTES
@@ -22,8 +23,9 @@ TOLERANCE = 0.01
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the plan, and --set, which changes numbers in it."""
     add = parser.add_argument
-    add("plan", metavar="PLAN", help="a TOML file, the name of a built-in plan, or - for standard input")
-    add(
+    text = "a TOML file, the name of a built-in plan, or - for standard input"
+    complete_with(add("plan", metavar="PLAN", help=text), complete_plan)
+    changes = add(
         "--set",
         action="append",
         default=[],
@@ -31,6 +33,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         metavar="NAME.KEY=VALUE",
         help="another value in the plan, such as votes.sigma=30 or adjacency=replace (repeatable)",
     )
+    complete_with(changes, complete_number)
 
 
 def add_route(parser: argparse.ArgumentParser) -> None:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from accountant.cli.arguments import add_plan, add_route, read_plan, refuse_private, route
+from accountant.cli.completion import complete_number, complete_with
 from accountant.cli.pricing import present
 from accountant.errors import AccountantError, CalibrationError, PlanError, ProfileUnavailable, ToleranceUnreachable
 from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan
 from accountant.price import calibrate, epsilon
 from accountant.tables import Column, Table, add_forms, write_table
-from accountant.terminal import delta_of, number
+from accountant.terminal import delta_of, number, show_work
 
 __all__ = ["add_calibrate"]
 
@@ -26,11 +27,12 @@ def add_calibrate(commands: Any) -> None:
     parser.set_defaults(run=_run)
     add_plan(parser)
     add = parser.add_argument
-    add(
+    vary = add(
         "--vary",
         metavar="NAME.KEY",
         help="the number to vary; A.KEY,B.KEY: one value for both (default: propose numbers, with their values)",
     )
+    complete_with(vary, complete_number)
     add("--epsilon", type=number, required=True, help="the target")
     add("--delta", type=number, help="instead of the plan's delta")
     add_route(parser)
@@ -43,9 +45,10 @@ def _run(options: argparse.Namespace) -> int:
     refuse_private(plan, options.form)
     if options.vary is None:
         return _propose(plan, options, delta)
-    value, bounds, integer = _calibrate(plan, options.vary, options.epsilon, delta, route(options))
-    solved = plan.with_value(options.vary, value)
-    price = epsilon(solved.composition, delta, **route(options))
+    with show_work(f"searching {options.vary}"):
+        value, bounds, integer = _calibrate(plan, options.vary, options.epsilon, delta, route(options))
+        solved = plan.with_value(options.vary, value)
+        price = epsilon(solved.composition, delta, **route(options))
     solved = replace(solved, description=f"with {options.vary} = {value!r}")
     if options.form == "table":
         print(f"{options.vary} = {value!r}")
@@ -98,11 +101,12 @@ def _ends_range(plan: Plan, vary: str, value: float, bounds: tuple[float, float]
 
 def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
     """Print what could be varied, one number or the same number of several releases, with the values it would get."""
-    present_price = epsilon(plan.composition, delta, **route(options))
-    rows = [
-        [vary, plan.value(vary), *_try(plan, vary, options.epsilon, delta, route(options))]
-        for vary in _candidates(plan)
-    ]
+    with show_work("searching what could be varied"):
+        now = epsilon(plan.composition, delta, **route(options))
+        rows = [
+            [vary, plan.value(vary), *_try(plan, vary, options.epsilon, delta, route(options))]
+            for vary in _candidates(plan)
+        ]
     useful = [row for row in rows if row[2] is not None]
     if not useful:
         raise CalibrationError(
@@ -111,11 +115,11 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
         )
     table = Table(
         title=f"{plan.name}: values that cost at most epsilon = {options.epsilon:g} at delta = {delta:g}",
-        columns=[Column("--vary"), Column("now", "number"), Column("would be", "number"), Column("epsilon", "up")],
+        columns=[Column("--vary"), Column("now", "number"), Column("would be", "value"), Column("epsilon", "up")],
         rows=useful,
         notes=[
-            f"Now the plan costs epsilon = {format_up(present_price.epsilon)}; each line changes this number alone.",
-            f"All digits: accountant calibrate {plan.name} --vary {useful[0][0]} --epsilon {options.epsilon:g}",
+            f"Now the plan costs epsilon = {format_up(now.epsilon)}; each line changes this number alone.",
+            f"For one of them: accountant calibrate {plan.name} --vary {useful[0][0]} --epsilon {options.epsilon:g}",
         ],
     )
     names = ("vary", "now", "value", "epsilon")

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accountant.cli.calibrate import add_calibrate
+from accountant.cli.compare import add_compare
+from accountant.cli.completion import add_completion
+from accountant.cli.doctor import add_doctor
 from accountant.cli.laws import add_laws
 from accountant.cli.listings import add_listings
 from accountant.cli.plot import add_plot
 from accountant.cli.pricing import add_pricing
 from accountant.cli.report import add_report
+from accountant.cli.statement import add_statement
 from accountant.cli.sweep import add_sweep
 from accountant.terminal import Parser, run_command
 
@@ -21,11 +25,15 @@ __all__ = ["main", "make_parser"]
 COMMANDS = (
     add_pricing,
     add_calibrate,
+    add_compare,
+    add_statement,
     add_plot,
     add_sweep,
     add_report,
     add_listings,
     add_laws,
+    add_doctor,
+    add_completion,
 )
 """What adds the subcommands, in the order in which they are listed."""
 

@@ -6,12 +6,13 @@ import argparse
 import inspect
 from typing import Any
 
+from accountant.cli.completion import complete_event, complete_plan, complete_with
 from accountant.errors import PlanError
 from accountant.plan import EVENTS, builtin_plans, load_plan, parameters_of
 from accountant.price import epsilon
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.tables import Column, Table, add_forms, print_json, write_table
-from accountant.terminal import delta_of
+from accountant.terminal import delta_of, show_work
 
 __all__ = ["add_listings"]
 
@@ -20,7 +21,8 @@ def add_listings(commands: Any) -> None:
     """Add the subcommands to a parser's commands."""
     text = "Events with their parameters, and built-in plans."
     listed = commands.add_parser("list", help=text, description=text)
-    listed.add_argument("event", nargs="?", metavar="EVENT", help="everything about one event")
+    event = listed.add_argument("event", nargs="?", metavar="EVENT", help="everything about one event")
+    complete_with(event, complete_event)
     listed.set_defaults(run=_run_list)
     text = "Price all built-in plans."
     plans = commands.add_parser("plans", help=text, description=text)
@@ -29,7 +31,7 @@ def add_listings(commands: Any) -> None:
         add_forms(parser)
     text = "Print a built-in plan, as a start for your own."
     show = commands.add_parser("show", help=text, description=text)
-    show.add_argument("plan", metavar="PLAN", help="the name of a built-in plan")
+    complete_with(show.add_argument("plan", metavar="PLAN", help="the name of a built-in plan"), complete_plan)
     show.set_defaults(run=_run_show)
 
 
@@ -67,11 +69,12 @@ def _run_list(options: argparse.Namespace) -> int:
 
 def _run_plans(options: argparse.Namespace) -> int:
     found = []
-    for name in builtin_plans():
-        plan = load_plan(name)
-        run, at = plan.composition, delta_of(plan, None)
-        prices = {conversion: epsilon(run, at, conversion=conversion) for conversion in CONVERSIONS}
-        found.append((plan, at, prices))
+    with show_work("pricing the built-in plans"):
+        for name in builtin_plans():
+            plan = load_plan(name)
+            run, at = plan.composition, delta_of(plan, None)
+            prices = {conversion: epsilon(run, at, conversion=conversion) for conversion in CONVERSIONS}
+            found.append((plan, at, prices))
     if options.form == "json":
         print_json(
             {

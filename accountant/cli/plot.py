@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accountant.cli.arguments import TOLERANCE, add_plan, read_plan
@@ -13,7 +14,7 @@ from accountant.events.composition import Composition
 from accountant.files import check_output
 from accountant.plan import Plan, Release
 from accountant.renyi.conversion import CONVERSIONS
-from accountant.terminal import delta_of, number, number_range, whole
+from accountant.terminal import delta_of, number, number_range, show_work, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +39,9 @@ def add_plot(commands: Any) -> None:
     parser.set_defaults(run=_run)
     add = parser.add_argument
     add_plan(parser)
-    add("--kind", required=True, choices=tuple(OPTIONS), help="what to draw")
-    add("-o", "--out", required=True, metavar="FILE", help="a file ending in .svg, .png or .pdf")
+    add("--kind", choices=tuple(OPTIONS), help="what to draw (default: what tells most about this plan)")
+    out = "a file ending in .svg, .png or .pdf (default: the plan's name and the kind, as .svg, in this directory)"
+    add("-o", "--out", metavar="FILE", help=out)
     add("--delta", type=number, help="instead of the plan's delta")
     add("--conversion", choices=CONVERSIONS, help="order, shares: Rényi to epsilon (default improved)")
     add("--methods", metavar="A,B", type=_names, help="releases, parameter, trade-off: classic,improved,optimal,tight")
@@ -57,13 +59,9 @@ def _names(text: str) -> list[str]:
 def _run(options: argparse.Namespace) -> int:
     from accountant.plots.style import FORMATS, need_matplotlib, save
 
-    taken = OPTIONS[options.kind]
-    every = dict.fromkeys(option for each in OPTIONS.values() for option in each)
-    for option in every:
-        if option not in taken and getattr(options, option) is not None:
-            kinds = ", ".join(kind for kind, known in OPTIONS.items() if option in known)
-            raise PlanError(f"--{option} has no effect on --kind {options.kind}; accepted with: {kinds}")
-    target = check_output(options.out, FORMATS)
+    if options.kind is not None:
+        _refuse_without_effect(options)
+    target = None if options.out is None else check_output(options.out, FORMATS)
     need_matplotlib()
     plan = read_plan(options)
     if plan.composition.data_dependent and not options.public_votes:
@@ -71,10 +69,46 @@ def _run(options: argparse.Namespace) -> int:
             "this plan's cost depends on private data; accepted: other plans, or --public-votes if its votes are "
             "public or made up"
         )
-    axes = DRAW[options.kind](plan, options)
+    if options.kind is None:
+        options.kind = _choose_kind(plan, options)
+        _refuse_without_effect(options)
+    if target is None:
+        target = _free_output(plan, options.kind, FORMATS)
+    with show_work(f"drawing {options.kind}"):
+        axes = DRAW[options.kind](plan, options)
     save(axes, target, public_votes=options.public_votes)
     print(f"wrote {target}")
     return 0
+
+
+def _refuse_without_effect(options: argparse.Namespace) -> None:
+    """Refuse options that the kind of plot does not take."""
+    taken = OPTIONS[options.kind]
+    every = dict.fromkeys(option for each in OPTIONS.values() for option in each)
+    for option in every:
+        if option not in taken and getattr(options, option) is not None:
+            kinds = ", ".join(kind for kind, known in OPTIONS.items() if option in known)
+            raise PlanError(f"--{option} has no effect on --kind {options.kind}; accepted with: {kinds}")
+
+
+def _choose_kind(plan: Plan, options: argparse.Namespace) -> str:
+    """The plot that tells most: what is varied, what costs most, how the cost grows, or what an attacker sees."""
+    if options.vary is not None or options.values is not None:
+        return "parameter"
+    if (plan.delta if options.delta is None else options.delta) is None:
+        return "order"
+    if sum(release.count > 0 for release in plan.releases) > 1 and options.methods is None:
+        return "shares"
+    return "releases" if plan.composition.releases != 1 else "trade-off"
+
+
+def _free_output(plan: Plan, kind: str, formats: Sequence[str]) -> Path:
+    """A file in this directory that is not there yet."""
+    stem = Path(plan.name).name.removesuffix(".toml").replace(" ", "-")
+    out = check_output(f"{stem}-{kind}.svg", formats)
+    if out.exists():
+        raise PlanError(f"{str(out)!r} is there already; accepted: -o FILE, which may be the same")
+    return out
 
 
 def _tolerance(options: argparse.Namespace) -> float:

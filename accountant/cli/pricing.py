@@ -6,13 +6,15 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from accountant.cli.arguments import add_plan, add_route, read_plan, refuse_private, route
-from accountant.guarantee import Guarantee, format_up
+from accountant.cli.arguments import TOLERANCE, add_plan, add_route, read_plan, refuse_private, route
+from accountant.errors import AccountantError
+from accountant.guarantee import Guarantee, format_down, format_up
 from accountant.plan import Plan
-from accountant.price import curve, delta, epsilon
+from accountant.price import CHEAP_EVENTS, curve, delta, epsilon
 from accountant.summary import assumptions, parameters_in_words, shares
-from accountant.tables import Column, Table, add_forms, write_table
-from accountant.terminal import delta_of, number, number_range
+from accountant.tables import Column, Table, add_forms, console, write_table
+from accountant.terminal import delta_of, number, number_range, show_work
+from accountant.tight.closed_forms import has_profile
 
 __all__ = ["add_pricing", "present", "table_of"]
 
@@ -40,14 +42,42 @@ def add_pricing(commands: Any) -> None:
 def _run_epsilon(options: argparse.Namespace) -> int:
     plan = read_plan(options)
     refuse_private(plan, options.form)
-    present(plan, epsilon(plan.composition, delta_of(plan, options.delta), **route(options)), options.form)
+    with show_work("pricing"):
+        price = epsilon(plan.composition, delta_of(plan, options.delta), **route(options))
+        more = _say_tighter(plan, price) if options.form == "table" and options.method == "renyi" else ""
+    present(plan, price, options.form)
+    if more:
+        console().print(more)
     return 0
+
+
+def _say_tighter(plan: Plan, price: Guarantee) -> str:
+    """What the tight route would say, where it answers at once; else that it may be lower."""
+    run = plan.composition
+    if price.epsilon == 0 or price.delta == 0:
+        return ""
+    quick = len(run) <= CHEAP_EVENTS and not any(event.family for event in run.entries)
+    try:
+        if not quick:
+            has_price = run.data_dependent is False and all(has_profile(event) for event in run.entries)
+            return "--method tight may give a lower price." if has_price else ""
+        found = epsilon(run, price.delta, method="tight", tolerance=TOLERANCE)
+    except AccountantError:
+        return ""
+    if format_up(found.epsilon) == format_up(price.epsilon) or found.epsilon >= price.epsilon:
+        return ""
+    return (
+        f"--method tight gives a lower price: epsilon = {format_up(found.epsilon)}, certified to be at least "
+        f"{format_down(found.lower or 0.0)}."
+    )
 
 
 def _run_delta(options: argparse.Namespace) -> int:
     plan = read_plan(options)
     refuse_private(plan, options.form)
-    present(plan, delta(plan.composition, options.epsilon, **route(options)), options.form)
+    with show_work("pricing"):
+        price = delta(plan.composition, options.epsilon, **route(options))
+    present(plan, price, options.form)
     return 0
 
 
@@ -55,7 +85,8 @@ def _run_curve(options: argparse.Namespace) -> int:
     plan = read_plan(options)
     points = number_range("--epsilons", options.epsilons)
     refuse_private(plan, options.form)
-    found = curve(plan.composition, points, **route(options))
+    with show_work("pricing"):
+        found = curve(plan.composition, points, **route(options))
     columns = {"epsilon": found.epsilons, "delta": found.upper, "lower": found.lower}
     values = {name: column.tolist() for name, column in columns.items()}
     table = Table(

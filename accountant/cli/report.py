@@ -7,7 +7,7 @@ from typing import Any
 
 from accountant.cli.arguments import add_plan, add_route, read_plan, route
 from accountant.files import check_output
-from accountant.terminal import delta_of, number
+from accountant.terminal import delta_of, number, show_work
 
 __all__ = ["add_report"]
 
@@ -29,11 +29,12 @@ def _run(options: argparse.Namespace) -> int:
 
     target = check_output(options.out, (".html",))
     plan = read_plan(options)
-    page = report(
-        plan,
-        delta_of(plan, options.delta),
-        **route(options),
-    )
+    with show_work("pricing the page, its plots and its sliders"):
+        page = report(
+            plan,
+            delta_of(plan, options.delta),
+            **route(options),
+        )
     write_page(page, target)
     print(f"wrote {target}")
     return 0

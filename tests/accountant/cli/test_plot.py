@@ -75,9 +75,7 @@ def test_every_kind_and_every_format(kind, ending, folder, capsys):
         (["plan.toml", "--kind", "order", "-o", "out/x.gif"], ".svg, .png, .pdf"),
         (["plan.toml", "--kind", "order", "-o", "absent/x.svg"], "existing directory"),
         (["plan.toml", "--kind", "order", "-o", "out"], ".svg"),
-        (["plan.toml", "--kind", "order"], "--out"),
         (["plan.toml", "--kind", "budgets", "-o", "out/x.svg"], "'budgets'"),
-        (["plan.toml", "-o", "out/x.svg"], "--kind"),
         (["absent.toml", "--kind", "order", "-o", "out/x.svg"], "absent.toml"),
         (["no_delta.toml", "--kind", "shares", "-o", "out/x.svg"], "delta is missing"),
         (["no_delta.toml", "--kind", "releases", "-o", "out/x.svg"], "delta is missing"),
@@ -156,3 +154,27 @@ def test_of_many_releases_the_costliest_are_drawn_and_it_is_said(kind, most, fol
     )
     assert status == 0
     assert err == (f"accountant: figure5-data-dependent-screening: drawn are the {most} costliest of 8 releases\n")
+
+
+@pytest.mark.parametrize(
+    ("plan", "more", "kind"),
+    [
+        ("plan", [], "shares"),
+        ("no_delta", [], "order"),
+        ("curve", [], "releases"),
+        ("plan", ["--set", "screening.count=0", "--set", "votes $2$.count=1"], "trade-off"),
+        ("plan", ["--vary", "screening.sigma", "--values", "5:9:2", "--methods", "improved"], "parameter"),
+    ],
+)
+def test_without_a_kind_the_plot_that_tells_most_is_drawn(plan, more, kind, folder, capsys):
+    status, out, _ = run(capsys, f"{plan}.toml", *more)
+    assert (status, out) == (0, f"wrote {plan}-{kind}.svg\n")
+    assert Path(f"{plan}-{kind}.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_a_plot_without_a_name_replaces_nothing(folder, capsys):
+    Path("plan-shares.svg").write_text("mine")
+    status, _, err = run(capsys, "plan.toml")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "'plan-shares.svg' is there already; accepted: -o FILE" in err
+    assert Path("plan-shares.svg").read_text() == "mine"

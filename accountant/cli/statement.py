@@ -1,0 +1,106 @@
+"""``accountant statement PLAN``: the paragraph about privacy for a paper or a data sheet."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from accountant.adjacency import Adjacency
+from accountant.cli.arguments import add_plan, add_route, read_plan, route
+from accountant.errors import AccountantError, DataDependentError
+from accountant.guarantee import Guarantee, format_down, format_up
+from accountant.plan import Plan
+from accountant.price import epsilon
+from accountant.risk import gaussian_dp
+from accountant.summary import assumptions, parameters_in_words
+from accountant.tables import add_forms, escape_latex, print_json
+from accountant.terminal import delta_of, number, show_work
+
+__all__ = ["add_statement"]
+
+NEIGHBOURS = {
+    Adjacency.ADD_REMOVE: "one is the other with one {unit} added or removed",
+    Adjacency.REPLACE: "one is the other with one {unit} replaced by another",
+}
+
+FLOOR = 1e-9
+"""The smallest false-positive rate for which mu is stated."""
+
+
+def add_statement(commands: Any) -> None:
+    """Add the subcommand to a parser's commands."""
+    text = "Write the paragraph about privacy for a paper or a data sheet."
+    parser = commands.add_parser("statement", help=text, description=text)
+    parser.set_defaults(run=_run)
+    add_plan(parser)
+    parser.add_argument("--delta", type=number, help="instead of the plan's delta")
+    parser.add_argument("--unit", default="record", help="what one record stands for, such as person (default record)")
+    add_route(parser)
+    parser.set_defaults(method="auto")
+    add_forms(parser, ("json", "latex", "markdown"))
+
+
+def _run(options: argparse.Namespace) -> int:
+    plan = read_plan(options)
+    if plan.composition.data_dependent:
+        raise DataDependentError(
+            "this plan's cost depends on private data, a statement is made to be published; accepted: other plans"
+        )
+    with show_work("pricing"):
+        price = epsilon(plan.composition, delta_of(plan, options.delta), **route(options))
+        mu = _mu(plan)
+    sentences = _sentences(plan, price, mu, options.unit)
+    if options.form == "json":
+        print_json({**price.as_dict(), "plan": plan.name, "mu": mu, "fpr_floor": FLOOR, "text": " ".join(sentences)})
+    else:
+        text = " ".join(sentences)
+        print(escape_latex(text) if options.form == "latex" else text)
+    return 0
+
+
+def _mu(plan: Plan) -> float | None:
+    """The upper end of mu, where there is one."""
+    if not plan.composition.releases:
+        return None
+    try:
+        found = float(gaussian_dp(plan.composition, FLOOR).upper)
+    except AccountantError:  # no profile, or no interval that is narrow enough
+        return None
+    return found if found < float("inf") else None
+
+
+def _sentences(plan: Plan, price: Guarantee, mu: float | None, unit: str) -> list[str]:
+    """The statement: what is promised to whom, for which releases, how it was computed, and what it rests on."""
+    from accountant import __version__
+
+    adjacency = price.adjacency
+    between = f" of which {NEIGHBOURS[adjacency].format(unit=unit)} ({adjacency} adjacency)" if adjacency else ""
+    lines = [
+        f"The results were released with (epsilon, delta)-differential privacy, epsilon = {format_up(price.epsilon)} "
+        f"and delta = {format_up(price.delta)}, between any two data sets{between}."
+    ]
+    if mu is not None:
+        lines.append(
+            f"They are mu-Gaussian differentially private with mu = {format_up(mu)} for every attack with "
+            f"false-positive and false-negative rates of at least {FLOOR:g}."
+        )
+    lines.append(f"This covers the following releases, and no others: {_releases(plan)}.")
+    lines += [line for line in assumptions(plan) if not line.startswith("Protects")]
+    if price.order is not None:
+        how = f"from a Rényi curve by the {price.conversion} conversion, an upper bound"
+        how += f"; the exact epsilon is at least {format_down(price.lower)}" if price.lower else ""
+    else:
+        how = f"by {price.source}; the exact epsilon is certified to be at least {format_down(price.lower or 0.0)}"
+    lines.append(f"Epsilon was computed by knn-accountant {__version__}, {how}.")
+    lines.append("Choices made by looking at private records, and releases that are not named here, are not covered.")
+    return lines
+
+
+def _releases(plan: Plan) -> str:
+    """All releases, with how often they happen and by which noise."""
+    parts = []
+    for release, line in zip(plan.releases, plan.tables["release"], strict=True):
+        words = parameters_in_words(line)
+        times = "once" if release.count == 1 else f"at most {release.count:,} times"
+        parts.append(f"{release.name}, {times} ({line['event']}{': ' if words else ''}{words})")
+    return "; ".join(parts)

@@ -1,0 +1,84 @@
+"""Tab completion: what each shell reads, and what is offered."""
+
+import io
+import os
+from argparse import Namespace
+
+import pytest
+
+from accountant.cli import main, make_parser
+from accountant.cli.completion import SHELLS, complete_event, complete_number, complete_plan
+
+argcomplete = pytest.importorskip("argcomplete")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_gets_code_for_both_commands(shell, capsys):
+    assert main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    assert "accountant" in text
+    assert "mechanisms" in text
+    assert {"bash": "complete ", "zsh": "compdef", "fish": "complete --command accountant"}[shell] in text
+
+
+def offer(line, monkeypatch, parser=None):
+    """What is offered at the end of a line."""
+    monkeypatch.setenv("_ARGCOMPLETE", "1")
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setenv("COMP_POINT", str(len(line)))
+    monkeypatch.setenv("_ARGCOMPLETE_IFS", "\n")
+    # its stream for debugging would take a file descriptor of the tests
+    monkeypatch.setattr(argcomplete.CompletionFinder, "_init_debug_stream", lambda _: None)
+    found = io.StringIO()
+    with pytest.raises(SystemExit):
+        argcomplete.CompletionFinder()(parser or make_parser(), exit_method=_leave, output_stream=found)
+    return {each.strip() for each in found.getvalue().split("\n")}
+
+
+def _leave(status):
+    raise SystemExit(status)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("accountant eps", "epsilon"),
+        ("accountant epsilon private-knn-m", "private-knn-mnist"),
+        ("accountant epsilon dp-sgd --meth", "--method"),
+        ("accountant epsilon dp-sgd --method ti", "tight"),
+        ("accountant calibrate private-knn-mnist --vary vot", "votes.sigma"),
+        ("accountant list gnm", "gnmax"),
+        ("accountant show dp", "dp-sgd"),
+    ],
+)
+def test_commands_options_and_plans_are_offered(line, expected, monkeypatch):
+    assert expected in offer(line, monkeypatch)
+
+
+def test_the_other_command_completes_too(monkeypatch):
+    pytest.importorskip("sklearn")
+    from mechanisms.cli import make_parser as make_other
+
+    assert "private-knn" in offer("mechanisms label pri", monkeypatch, make_other())
+
+
+def test_files_that_may_be_plans_are_offered(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text("")
+    (tmp_path / "mine.csv").write_text("")
+    (tmp_path / "more").mkdir()
+    assert sorted(complete_plan("m")) == ["mine.toml", "more" + os.sep]
+    assert complete_plan(f"{tmp_path}{os.sep}mi") == [str(tmp_path / "mine.toml")]
+    assert complete_plan(f"no{os.sep}such") == []
+
+
+def test_nothing_is_offered_for_a_plan_that_cannot_be_read():
+    assert complete_number("", Namespace(plan="absent.toml")) == []
+    assert complete_number("", Namespace()) == []
+    assert complete_event("zzz") == []
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(__import__("sys").modules, "argcomplete.shell_integration", None)
+    assert main(["completion", "bash"]) == 2
+    assert "pip install 'knn-accountant[completion]'" in capsys.readouterr().err

@@ -1,0 +1,59 @@
+"""`accountant doctor`: what is installed and where kernels are kept."""
+
+import json
+from importlib import metadata
+
+import pytest
+
+import accountant as ac
+from accountant.cli import doctor, main
+from accountant.numerics import cache
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "mine"))
+    return tmp_path / "mine" / "kernels"
+
+
+def test_it_finds_versions_extras_cache_times_and_threads(root, capsys):
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"]["knn-accountant"] == ac.__version__
+    assert found["versions"]["numba"] == metadata.version("numba")
+    assert found["extras"]["testing"] == "there"
+    assert found["cache"]["folder"] == str(root)
+    assert found["cache"]["writable"]
+    assert found["compilation"]["first price in seconds"] >= 0
+    assert found["threads"]["processors"] >= 1
+    assert main(["doctor"]) == 0
+    assert str(root) in "".join(capsys.readouterr().out.split()).replace("│", "")
+
+
+def test_an_extra_that_lacks_something_says_how_to_get_it(monkeypatch):
+    lines = ["numpy>=1.26", 'knn-accountant[plots]; extra == "notebooks"', 'no-such-thing>=2; extra == "wishes"']
+    monkeypatch.setattr(metadata, "requires", lambda _: lines)
+    assert doctor._extras() == {"wishes": "lacks no-such-thing: pip install 'knn-accountant[wishes]'"}
+
+
+def test_the_cache_is_cleared_and_nothing_else(root, capsys):
+    folder = root / "0.1.0-a-b"
+    folder.mkdir(parents=True)
+    (folder / "kernel.nbi").write_bytes(b"123")
+    (root.parent / "mine.txt").write_text("kept")
+    assert main(["doctor", "--clear-cache", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["removed files"], found["removed bytes"]) == (1, 3)
+    assert [path.name for path in root.parent.iterdir()] == ["mine.txt"]
+    assert main(["doctor", "--clear-cache"]) == 0
+
+
+def test_a_cache_that_cannot_be_cleared_is_one_line(root, capsys, monkeypatch):
+    def fail():
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(doctor, "clear_cache", fail)
+    assert main(["doctor", "--clear-cache"]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "Permission denied; accepted: " in message

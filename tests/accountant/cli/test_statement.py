@@ -1,0 +1,73 @@
+"""`accountant statement`: the paragraph states what was priced, and rounds every bound outwards."""
+
+import json
+
+import pytest
+
+import accountant as ac
+from accountant.cli import main
+from accountant.guarantee import format_up
+from accountant.plan import load_plan
+
+
+def shown(capsys, *arguments):
+    assert main(["statement", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_paragraph_holds_what_reporting_guides_ask_for(capsys):
+    found = json.loads(shown(capsys, "dp-sgd", "--json"))
+    run = load_plan("dp-sgd").composition
+    price, mu = ac.epsilon(run, 1e-5, method="auto"), ac.gaussian_dp(run, 1e-9).upper
+    assert (found["epsilon"], found["lower"], found["mu"]) == (price.epsilon, price.lower, mu)
+    text = shown(capsys, "dp-sgd")
+    assert text == found["text"] + "\n"
+    for words in (
+        f"epsilon = {format_up(price.epsilon)} and delta = 1e-05",
+        "one is the other with one record added or removed (add-remove adjacency)",
+        f"mu = {format_up(mu)}",
+        "rates of at least 1e-09",
+        "step, at most 10,000 times (gaussian: sigma 1)",
+        "Sampling: step at rate 0.01",
+        f"knn-accountant {ac.__version__}, by privacy-loss distribution",
+        "Assumes: ",
+        "are not covered",
+    ):
+        assert words in text
+
+
+def test_unit_adjacency_and_route_are_stated(capsys):
+    text = shown(capsys, "dp-sgd", "--unit", "person", "--method", "renyi")
+    assert "one person added or removed" in text
+    assert "by the improved conversion, an upper bound." in text
+    assert "one record replaced by another (replace adjacency)" in shown(capsys, "reverse-knn-central-1.0")
+
+
+def test_latex_is_escaped_and_nothing_has_no_mu(capsys, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('delta = 1e-5\n[[release]]\nname = "a_b"\nevent = "zero-concentrated-dp"\nrho = 0.1\n')
+    text = shown(capsys, str(plan), "--latex")
+    assert "mu-Gaussian" in text
+    assert "a\\_b, once" in text
+    assert "mu-Gaussian" not in shown(capsys, str(plan), "--set", "count=0")
+
+
+def test_a_private_cost_has_no_statement(capsys):
+    assert main(["statement", "figure5-data-dependent-screening"]) == 2
+    captured = capsys.readouterr()
+    assert "depends on private data" in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ("dp-sgd", "--method tight gives a lower price: epsilon = 6.19894, certified to be at least 6.16422."),
+        ("private-knn-mnist", "--method tight may give a lower price."),
+    ],
+)
+def test_the_price_says_when_tight_is_lower(plan, words, capsys):
+    assert main(["epsilon", plan]) == 0
+    assert words in capsys.readouterr().out
+    assert main(["epsilon", plan, "--method", "auto"]) == 0
+    assert "--method tight" not in capsys.readouterr().out
