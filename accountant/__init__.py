@@ -6,6 +6,7 @@ Four nouns, left to right: Event -> Composition -> curve or profile -> Guarantee
 from typing import TYPE_CHECKING, Any
 
 from accountant.adjacency import Adjacency
+from accountant.dp_sgd import PrivateTraining, dp_sgd
 from accountant.errors import (
     AccountantError,
     AdjacencyMismatch,
@@ -104,6 +105,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "PoissonSubsampled",
+    "PrivateTraining",
     "Profile",
     "ProfileUnavailable",
     "PureDP",
@@ -124,6 +126,7 @@ __all__ = [
     "curve",
     "database",
     "delta",
+    "dp_sgd",
     "epsilon",
     "files",
     "gaussian_dp",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from html import escape
 from typing import Any
 
-from accountant.adjacency import Adjacency
-from accountant.errors import DataDependentError
+from accountant.adjacency import Adjacency, as_adjacency
+from accountant.errors import AdjacencyMismatch, DataDependentError, ParameterError, real, shorten
 
-__all__ = ["Guarantee", "format_down", "format_up"]
+__all__ = ["Guarantee", "format_down", "format_up", "html_table"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ class Guarantee:
     odometer : bool
         Whether the run's releases were counted afterwards instead of being limited before: then this is a
         reading of what was spent, not a guarantee that was fixed in advance.
+
+    Guarantees of one adjacency and one delta are ordered by epsilon, ``<`` being the stronger; other pairs are refused,
+    as their order would depend on more than these two numbers. `implies` compares any two.
     """
 
     epsilon: float
@@ -68,6 +73,84 @@ class Guarantee:
         values["adjacency"] = str(self.adjacency) if self.adjacency else None
         return values
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Guarantee:
+        """The guarantee of which `as_dict` made plain values, also after JSON.
+
+        Raises
+        ------
+        ParameterError
+            A value is missing, unknown or out of range.
+        """
+        known = {field.name: field for field in fields(cls)}
+        if not isinstance(values, Mapping) or not set(values) <= set(known):
+            raise ParameterError(f"guarantee = {shorten(values)}; accepted: a mapping with keys {', '.join(known)}")
+        missing = [name for name, field in known.items() if field.default is MISSING and name not in values]
+        if missing:
+            raise ParameterError(f"guarantee without {', '.join(missing)}; accepted: what Guarantee.as_dict returns")
+        read = dict(values)
+        for name, high in (("epsilon", math.inf), ("delta", 1.0), ("lower", math.inf), ("order", math.inf)):
+            if read.get(name) is not None or name in ("epsilon", "delta"):
+                number = float(read[name]) if read[name] == "inf" else read[name]  # as JSON has it
+                read[name] = real(name, number, 0.0, high)
+        for name in ("order_at_edge", "data_dependent", "odometer"):
+            if not isinstance(read.get(name, False), bool):
+                raise ParameterError(f"{name} = {shorten(read[name])}; accepted: true or false")
+        for name in ("method", "conversion", "source"):
+            if not isinstance(read.get(name), str) and (name == "method" or read.get(name) is not None):
+                raise ParameterError(f"{name} = {shorten(read[name])}; accepted: text")
+        read["adjacency"] = None if read["adjacency"] is None else as_adjacency(read["adjacency"])
+        return cls(**read)
+
+    def implies(self, other: Guarantee) -> bool:
+        """Whether this guarantee says at least as much as another: no number is larger, and the adjacency is the same.
+
+        P(S) <= e^epsilon Q(S) + delta stays true when epsilon or delta grows, so this holds whatever the routes were.
+        False does not mean that the run behind is worse: at another delta it may have another epsilon. What an empty
+        composition promises holds under every adjacency. A reading of an odometer implies none but readings.
+        """
+        if self.adjacency is not None and self.adjacency is not other.adjacency:
+            return False
+        if self.odometer and not other.odometer:
+            return False
+        return self.epsilon <= other.epsilon and self.delta <= other.delta
+
+    def __lt__(self, other: Guarantee) -> bool:
+        self._refuse_order(other)
+        return self.epsilon < other.epsilon
+
+    def __le__(self, other: Guarantee) -> bool:
+        self._refuse_order(other)
+        return self.epsilon <= other.epsilon
+
+    def _refuse_order(self, other: object) -> None:
+        if not isinstance(other, Guarantee):
+            raise TypeError(f"{shorten(other)}; accepted: another guarantee")
+        if self.adjacency is not other.adjacency:
+            raise AdjacencyMismatch(
+                f"{self.adjacency} and {other.adjacency}: guarantees of different adjacency protect different things"
+            )
+        if self.delta != other.delta or self.odometer is not other.odometer:
+            raise ParameterError(
+                f"guarantees at delta = {self.delta:g} and {other.delta:g} have no order; accepted: one delta "
+                "for both, neither or both read from an odometer; or a.implies(b)"
+            )
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What it says, as pairs of a name and a text."""
+        lower = [("certified from below", format_down(self.lower))] if self.lower is not None else []
+        found = [
+            ("epsilon", format_up(self.epsilon)),
+            *lower,
+            ("delta", format_up(self.delta)),
+            ("adjacency", str(self.adjacency or "any")),
+            ("method", f"{self.method}, {self.source if self.order is None else self._how()}"),
+        ]
+        return [*found, *(("caution", text) for text in self._cautions())]
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows())
+
     def __reduce__(self) -> Any:
         self._refuse_export()
         return super().__reduce__()
@@ -84,8 +167,11 @@ class Guarantee:
             f"({format_up(self.epsilon)}, {format_up(self.delta)})-DP under {self.adjacency or 'any'} adjacency "
             f"({self.method}, {self._how()})"
         )
-        text += " [odometer reading: not fixed before the run]" if self.odometer else ""
-        return text + (" [depends on private data: do not publish]" if self.data_dependent else "")
+        return text + "".join(f" [{caution}]" for caution in self._cautions())
+
+    def _cautions(self) -> list[str]:
+        odometer = ["odometer reading: not fixed before the run"] if self.odometer else []
+        return odometer + (["depends on private data: do not publish"] if self.data_dependent else [])
 
     def _how(self) -> str:
         if self.order is None:
@@ -93,6 +179,15 @@ class Guarantee:
         order = "the pure-DP limit" if math.isinf(self.order) else f"order {_order(self.order)}"
         edge = ", at the edge of the searched range" if self.order_at_edge else ""
         return f"{self.conversion} conversion, {order}{edge}"
+
+
+def html_table(rows: Iterable[tuple[str, Any]]) -> str:
+    """A table of two columns for notebooks, every text escaped."""
+    left = 'style="text-align:left"'
+    lines = [
+        f"<tr><th {left}>{escape(str(name))}</th><td {left}>{escape(str(value))}</td></tr>" for name, value in rows
+    ]
+    return f"<table>{''.join(lines)}</table>"
 
 
 def _order(order: float) -> str:

@@ -13,6 +13,7 @@ from accountant.cli.completion import add_completion
 from accountant.cli.doctor import add_doctor
 from accountant.cli.laws import add_laws
 from accountant.cli.listings import add_listings
+from accountant.cli.one_shot import add_one_shot
 from accountant.cli.plot import add_plot
 from accountant.cli.pricing import add_pricing
 from accountant.cli.report import add_report
@@ -25,6 +26,7 @@ __all__ = ["main", "make_parser"]
 COMMANDS = (
     add_pricing,
     add_calibrate,
+    add_one_shot,
     add_compare,
     add_statement,
     add_plot,

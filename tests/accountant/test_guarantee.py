@@ -177,3 +177,76 @@ def test_printed_guarantee_is_an_upper_bound(run, log_delta):
 )
 def test_rounded_up(value, shown):
     assert format_up(value) == shown
+
+
+# --- compared, and read back ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["renyi", "tight"])
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_read_back_from_a_dict(method, delta):
+    price = ac.epsilon(3 * ac.Laplace(1 / 3), delta, method=method)
+    assert ac.Guarantee.from_dict(price.as_dict()) == price
+    assert ac.Guarantee.from_dict(json.loads(json.dumps(price.as_dict()))) == price
+    nothing = ac.epsilon(ac.Composition(), 1e-5)
+    assert ac.Guarantee.from_dict(nothing.as_dict()) == nothing
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epsilon": -1}, r"epsilon = -1 is out of range"),
+        ({"delta": 2}, r"delta = 2 is out of range"),
+        ({"adjacency": "swap"}, 'accepted: "add-remove" or "replace"'),
+        ({"extra": 1}, "accepted: a mapping with keys epsilon, delta"),
+        ({"method": 3}, "method = 3; accepted: text"),
+        ({"odometer": "no"}, "odometer = 'no'; accepted: true or false"),
+        ({"epsilon": None}, "epsilon = None is not a real number"),
+    ],
+)
+def test_wrong_dicts_are_refused(change, words):
+    with pytest.raises(ac.ParameterError, match=words):
+        ac.Guarantee.from_dict({**ac.epsilon(RUN, 1e-5).as_dict(), **change})
+    with pytest.raises(ac.ParameterError, match="guarantee without epsilon"):
+        ac.Guarantee.from_dict({"delta": 0.1, "adjacency": None, "method": "tight", "conversion": None, "order": None})
+
+
+def test_order_at_one_delta():
+    less, more = (ac.epsilon(count * ac.Gaussian(20.0), 1e-5) for count in (10, 100))
+    assert less < more
+    assert more > less
+    assert less <= less
+    assert more >= less
+    assert sorted([more, less]) == [less, more]
+    with pytest.raises(ac.ParameterError, match=r"1e-05 and 1e-06 have no order; accepted: one delta"):
+        _ = less < ac.epsilon(RUN, 1e-6)
+    with pytest.raises(ac.AdjacencyMismatch, match="protect different things"):
+        _ = less < ac.epsilon(ac.Gaussian(9.0, adjacency="replace"), 1e-5)
+    with pytest.raises(TypeError, match="another guarantee"):
+        _ = less < 3.0
+
+
+def test_implies():
+    """Exactly where neither number is larger, and the relation is the same."""
+    run = ac.epsilon(RUN, 1e-5)
+    assert run.implies(run)
+    for change, expected in (
+        ({"epsilon": run.epsilon * 2}, True),
+        ({"delta": 1e-3}, True),
+        ({"delta": 1e-6}, False),
+        ({"epsilon": run.epsilon / 2, "delta": 1e-3}, False),
+        ({"adjacency": ac.Adjacency.REPLACE}, False),
+        ({"adjacency": None}, False),
+    ):
+        assert run.implies(dataclasses.replace(run, **change)) is expected
+    assert ac.epsilon(ac.Composition(), 1e-5).implies(run)
+    assert not dataclasses.replace(run, odometer=True).implies(run)
+
+
+def test_table_for_notebooks():
+    price = ac.epsilon(RUN, 1e-5, method="tight")
+    text = price._repr_html_()
+    for words in (">epsilon<", format_up(price.epsilon), "certified from below", "add-remove", "1e-05"):
+        assert words in text
+    assert "do not publish" in ac.epsilon(SECRET, 1e-5)._repr_html_()
+    assert "<b>" not in dataclasses.replace(price, source="<b>")._repr_html_()

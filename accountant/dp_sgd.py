@@ -1,0 +1,323 @@
+"""DP-SGD from a training recipe: the run, its price, and the noise for a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from accountant.adjacency import Adjacency, as_adjacency
+from accountant.errors import ParameterError, ProfileUnavailable, ToleranceUnreachable, integer, real, shorten
+from accountant.events.clipped_sum import ClippedSum
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.events.gaussian import Gaussian
+from accountant.events.subsampled import PoissonSubsampled
+from accountant.guarantee import Guarantee
+from accountant.plan_lines import steps_of
+from accountant.price import calibrate
+from accountant.price import epsilon as price
+
+if TYPE_CHECKING:
+    from accountant.plan import Plan
+
+__all__ = ["SAMPLERS", "PrivateTraining", "dp_sgd"]
+
+MOST = 10**15
+"""Largest number of records."""
+
+SAMPLERS = {
+    "poisson": "each record joins each step on its own, with probability {rate:.6g}; who joined stays secret",
+    "fixed-size": "batches of exactly so many records, drawn anew for every step, have no amplified price here",
+    "random-allocation": "records that join one random step of every epoch each have no amplified price here",
+    "shuffle": "batches cut from a shuffled data set have no amplified price here: Poisson's may be too small",
+}
+"""What is assumed of the priced sampler, and why the others are refused."""
+
+WITHOUT_AMPLIFICATION = {
+    "fixed-size": "--count {steps}' (one for every step)",
+    "random-allocation": "--count {epochs}' (one for every epoch)",
+    "shuffle": "--count {epochs}' (one for every epoch)",
+}
+"""How many releases of the full Gaussian mechanism bound a run under replacement, whoever is sampled."""
+
+
+@dataclass(frozen=True)
+class PrivateTraining:
+    """A DP-SGD training and what it costs; made by `dp_sgd`.
+
+    Attributes
+    ----------
+    records, batch : int
+    phases : tuple of (float, int)
+        Noise multiplier and number of steps of each phase, in order.
+    planned : int
+        Number of steps of the whole training; `steps` may be fewer, after a stop.
+    delta : float
+    adjacency : Adjacency
+    guarantee : Guarantee
+        The price of `run`: between certified ends where the tight route can say so.
+    renyi : Guarantee
+        Its price by the Rényi route, for comparison with programs that know no other.
+    """
+
+    records: int
+    batch: int
+    phases: tuple[tuple[float, int], ...]
+    planned: int
+    delta: float
+    adjacency: Adjacency
+    tolerance: float
+    guarantee: Guarantee = field(compare=False)
+    renyi: Guarantee = field(compare=False)
+
+    @property
+    def sigma(self) -> float:
+        """The noise multiplier: standard deviation of the noise over the clipping norm.
+
+        Raises
+        ------
+        ParameterError
+            Phases have different ones.
+        """
+        found = {sigma for sigma, _ in self.phases}
+        if len(found) > 1:
+            raise ParameterError(f"sigma of {len(self.phases)} phases; accepted: .phases, which has that of each")
+        return found.pop()
+
+    @property
+    def rate(self) -> float:
+        """Probability with which a record joins a step: batch / records."""
+        return self.batch / self.records
+
+    @property
+    def steps(self) -> int:
+        """Number of steps that `run` makes."""
+        return sum(steps for _, steps in self.phases)
+
+    @property
+    def run(self) -> Composition:
+        """What the training spends."""
+        return _run(self.phases, self.rate, self.adjacency)
+
+    @property
+    def plan(self) -> Plan:
+        """The training as a plan; ``plan.to_toml()`` is what ``accountant dp-sgd --write`` writes."""
+        from accountant.plan import Plan
+
+        lines = [
+            {**step.to_table(), "name": f"phase {number}" if len(self.phases) > 1 else "step", "count": count}
+            for number, (step, count) in enumerate(_releases(self.phases, self.rate, self.adjacency), 1)
+        ]
+        for line in lines:
+            line["sampling_rate"] = f"{self.batch}/{self.records}"
+        text = f"DP-SGD: batches of {self.batch} of {self.records} records on average, {self.steps} steps"
+        tables = {"description": text, "delta": self.delta, "adjacency": str(self.adjacency), "release": lines}
+        return Plan.from_tables("dp-sgd", tables)
+
+    def stop_at(self, step: int) -> PrivateTraining:
+        """The same training stopped after so many steps, at the price of those.
+
+        This price holds if the step was fixed beforehand, or chosen without the private data and all that was made of
+        them. After a look at the model, its loss or its accuracy on private data, the price of the whole plan stands.
+
+        Raises
+        ------
+        ParameterError
+            `step` is not an integer from 1 to the number of steps.
+        """
+        left, kept = integer("stop_at", step, 1, self.steps), []
+        for sigma, steps in self.phases:
+            kept += [(sigma, min(steps, left))] if left else []
+            left -= min(steps, left)
+        return self._with(tuple(kept), self.planned)
+
+    def go_on(self, steps: int, sigma: float | None = None) -> PrivateTraining:
+        """The same training continued for so many steps, with the noise of the last phase or another.
+
+        Raises
+        ------
+        ParameterError
+            A value is out of range.
+        """
+        more = (self.phases[-1][0] if sigma is None else sigma, integer("steps", steps, 1, MOST))
+        return self._with((*self.phases, more), max(self.planned, self.steps + more[1]))
+
+    def _with(self, phases: tuple[tuple[float, int], ...], planned: int) -> PrivateTraining:
+        run = _run(phases, self.rate, self.adjacency)
+        prices = _prices(run, self.delta, self.tolerance)
+        return PrivateTraining(
+            self.records, self.batch, phases, planned, self.delta, self.adjacency, self.tolerance, *prices
+        )
+
+    def __str__(self) -> str:
+        steps = ", ".join(f"{steps} steps of noise multiplier {sigma:.6g}" for sigma, steps in self.phases)
+        return f"DP-SGD, {steps}, sampling rate {self.rate:.6g}: {self.guarantee}"
+
+    def _repr_html_(self) -> str:
+        from accountant.guarantee import html_table
+
+        rows: list[tuple[str, Any]] = [
+            ("noise multiplier", ", ".join(f"{sigma:.6g} for {steps:,} steps" for sigma, steps in self.phases)),
+            ("sampling rate", f"{self.rate:.6g} ({self.batch} of {self.records:,}), Poisson"),
+        ]
+        return html_table([*rows, *self.guarantee.rows()])
+
+
+def dp_sgd(
+    records: int,
+    batch: int,
+    epochs: float | None = None,
+    *,
+    delta: float,
+    sigma: float | None = None,
+    epsilon: float | None = None,
+    phases: Iterable[tuple[float, int]] | None = None,
+    stop_at: int | None = None,
+    sampler: str = "poisson",
+    adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+    tolerance: float = 0.01,
+) -> PrivateTraining:
+    """Price a DP-SGD training (Abadi et al. 2016), or find its noise for a target.
+
+    Every step clips the gradient of each sampled record to a norm C, adds them up, and adds N(0, (sigma C)^2) to
+    every entry.
+
+    Parameters
+    ----------
+    records, batch : int
+        Records in the data, and in a batch on average; the sampling rate is batch / records.
+    epochs : float, optional
+        Passes over the data: ceil(epochs * records / batch) steps. Not needed with `phases`.
+    delta : float
+        In (0, 1); well below 1 / records.
+    sigma : float
+        Noise multiplier: standard deviation of the noise over the clipping norm C. Exactly one of `sigma`, `epsilon`
+        and `phases` is given.
+    epsilon : float
+        Target of the whole training; the least noise that meets it is found.
+    phases : sequence of (float, int)
+        Noise multiplier and number of steps of each phase.
+    stop_at : int, optional
+        Price the first so many steps only, of a training whose noise was chosen for all; see `PrivateTraining.stop_at`
+        for when that price holds.
+    sampler : {"poisson"}
+        Other samplers are refused with the reason.
+    adjacency : Adjacency or str
+        "add-remove", or "replace": neighbours differ in the content of one record, whose gradient may turn from one of
+        norm C into the opposite one (notebooks/mathematics.md, Replacement in a Poisson sample).
+    tolerance : float
+        Largest width of the certified interval, relative to its upper end; [1e-6, 1].
+
+    Returns
+    -------
+    PrivateTraining
+        With `sigma`, `rate`, `steps`, `run` and `guarantee`.
+
+    Raises
+    ------
+    ParameterError
+        A value is out of range, or too few or too many are given.
+    CalibrationError
+        No noise meets the target.
+
+    Examples
+    --------
+    >>> training = ac.dp_sgd(records=60_000, batch=256, epochs=20, epsilon=3.0, delta=1e-5)
+    >>> stopped = training.stop_at(2000)       # what was spent until then
+    >>> whole = stopped.go_on(1000, sigma=1.0)  # and after more steps, with other noise
+    >>> ac.files.write_text("training.toml", whole.plan.to_toml())
+    >>> ac.load_plan("training.toml").run == whole.run
+    True
+    """
+    size = integer("records", records, 1, MOST)
+    each = integer("batch", batch, 1, size)
+    point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
+    relation, width = as_adjacency(adjacency), real("tolerance", tolerance, 1e-6, 1.0)
+    steps = None if epochs is None else steps_of(size, each, epochs)
+    _refuse_sampler(sampler, steps, epochs)
+    given = {"sigma": sigma, "epsilon": epsilon, "phases": phases}
+    if sum(value is not None for value in given.values()) != 1:
+        stated = ", ".join(name for name, value in given.items() if value is not None) or "none"
+        raise ParameterError(f"{stated} of sigma, epsilon and phases; accepted: exactly one of them")
+    if phases is not None:
+        parts = _check_phases(phases, steps)
+    elif steps is None:
+        raise ParameterError("epochs is missing; accepted: a positive number of passes over the data")
+    elif sigma is not None:
+        parts = ((sigma, steps),)
+    else:
+        assert epsilon is not None
+        parts = ((_calibrate(epsilon, partial(_one_phase, steps, each / size, relation), point, width), steps),)
+    count = sum(number for _, number in parts)
+    run = _run(parts, each / size, relation)
+    parts = tuple((float(noise), number) for noise, number in parts)
+    whole = PrivateTraining(size, each, parts, count, point, relation, width, *_prices(run, point, width))
+    return whole if stop_at is None else whole.stop_at(stop_at)
+
+
+def _step(sigma: float, rate: float, adjacency: Adjacency) -> Event:
+    """One step; the two events are the same under add-remove adjacency."""
+    plain = Gaussian(sigma) if adjacency is Adjacency.ADD_REMOVE else ClippedSum(sigma, adjacency=adjacency)
+    return PoissonSubsampled(plain, rate)
+
+
+def _releases(phases: tuple[tuple[float, int], ...], rate: float, adjacency: Adjacency) -> list[tuple[Event, int]]:
+    return [(_step(sigma, rate, adjacency), steps) for sigma, steps in phases]
+
+
+def _run(phases: tuple[tuple[float, int], ...], rate: float, adjacency: Adjacency) -> Composition:
+    return Composition(_releases(phases, rate, adjacency))
+
+
+def _one_phase(steps: int, rate: float, adjacency: Adjacency, sigma: float) -> Composition:
+    return _run(((sigma, steps),), rate, adjacency)
+
+
+def _prices(run: Composition, delta: float, tolerance: float) -> tuple[Guarantee, Guarantee]:
+    """The price of a run by the sharpest route that can say it, and by the Rényi route."""
+    renyi = price(run, delta, method="renyi")
+    with suppress(ProfileUnavailable, ToleranceUnreachable):
+        tight = price(run, delta, method="tight", tolerance=tolerance)
+        return tight if tight.epsilon <= renyi.epsilon else replace(renyi, lower=tight.lower), renyi
+    return renyi, renyi
+
+
+def _calibrate(epsilon: float, make: Any, delta: float, tolerance: float) -> float:
+    """The least noise whose price, by the same route as `_prices`, meets the target."""
+    start = calibrate(make, epsilon, delta, method="renyi")
+    with suppress(ProfileUnavailable, ToleranceUnreachable):
+        return calibrate(make, epsilon, delta, start=start, method="tight", tolerance=tolerance)
+    return start
+
+
+def _check_phases(phases: Iterable[tuple[float, int]], steps: int | None) -> tuple[tuple[float, int], ...]:
+    try:
+        pairs = [(sigma, integer("steps", count, 1, MOST)) for sigma, count in phases]
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise ParameterError(f"phases = {shorten(phases)}; accepted: pairs (sigma, steps)") from None
+    total = sum(count for _, count in pairs)
+    if not pairs or (steps is not None and total != steps):
+        accepted = "one phase or more" if steps is None else f"{steps}, or no epochs"
+        raise ParameterError(f"phases of {total} steps in all; accepted: {accepted}")
+    return tuple(pairs)
+
+
+def _refuse_sampler(sampler: str, steps: int | None, epochs: float | None) -> None:
+    """Raise ParameterError for a sampler that is not priced, with what bounds its cost."""
+    if sampler == "poisson":
+        return
+    if sampler not in SAMPLERS:
+        raise ParameterError(f"sampler = {shorten(sampler)}; accepted: poisson")
+    count = WITHOUT_AMPLIFICATION[sampler].format(
+        steps=steps or "STEPS", epochs="EPOCHS" if epochs is None else ceil(epochs)
+    )
+    raise ParameterError(
+        f"sampler = {sampler!r}: {SAMPLERS[sampler]}; accepted: poisson, if training does sample so; or, without "
+        f"amplification, 'accountant gaussian --sigma SIGMA --sensitivity 2 --adjacency replace {count}"
+    )

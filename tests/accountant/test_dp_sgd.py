@@ -1,0 +1,114 @@
+"""DP-SGD from a recipe: the run that it means, its price, stops and continuations, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+import accountant as ac
+
+RATE = 256 / 60_000
+
+
+@pytest.fixture(scope="module")
+def training() -> ac.PrivateTraining:
+    return ac.dp_sgd(records=60_000, batch=256, epochs=20, sigma=1.1, delta=1e-5)
+
+
+def test_the_run_and_its_price(training):
+    run = 4688 * ac.PoissonSubsampled(ac.Gaussian(1.1), RATE)
+    assert training.run == run
+    assert (training.sigma, training.rate, training.steps) == (1.1, RATE, 4688)
+    assert training.guarantee == ac.epsilon(run, 1e-5, method="tight")
+    assert training.renyi == ac.epsilon(run, 1e-5)
+    assert training.guarantee.lower <= 1.3189 <= training.guarantee.epsilon  # dp-accounting 0.6: 1.31890
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        training.delta = 0.0
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", ac.Adjacency.REPLACE])
+def test_noise_for_a_target(adjacency):
+    found = ac.dp_sgd(1000, 100, 5, epsilon=2.0, delta=1e-4, adjacency=adjacency)
+    assert 1.97 < found.guarantee.epsilon <= 2.0
+    assert str(found.guarantee.adjacency) == str(adjacency)
+    less = ac.dp_sgd(1000, 100, 5, sigma=0.97 * found.sigma, delta=1e-4, adjacency=adjacency)
+    assert less.guarantee.epsilon > 2.0
+
+
+def test_replacement_is_priced_by_its_pair():
+    found = ac.dp_sgd(60_000, 256, 20, sigma=0.76, delta=1e-5, adjacency="replace", tolerance=1e-3)
+    assert found.run == 4688 * ac.PoissonSubsampled(ac.ClippedSum(0.76, adjacency="replace"), RATE)
+    assert found.guarantee.lower <= 4.21806 <= found.guarantee.epsilon * 1.0005  # dp-accounting 0.6
+
+
+def test_phases_stops_and_continuations(training):
+    phases = ac.dp_sgd(60_000, 256, 20, phases=[(0.8, 2000), (1.2, 2688)], delta=1e-5)
+    first, second = (ac.PoissonSubsampled(ac.Gaussian(sigma), RATE) for sigma in (0.8, 1.2))
+    assert phases.run == 2000 * first + 2688 * second
+    assert phases.stop_at(2500).run == 2000 * first + 500 * second
+    assert phases.stop_at(2000).run == 2000 * first
+    assert phases.stop_at(2000).planned == 4688
+    with pytest.raises(ac.ParameterError, match=r"2 phases; accepted: \.phases"):
+        _ = phases.sigma
+    stopped = ac.dp_sgd(60_000, 256, 20, sigma=1.1, delta=1e-5, stop_at=2000)
+    assert stopped == training.stop_at(2000)
+    assert stopped.guarantee < training.guarantee
+    whole = stopped.go_on(2688)
+    assert whole.run == training.run
+    assert whole.guarantee == training.guarantee
+    assert stopped.go_on(10, sigma=2.0).run == stopped.run + 10 * ac.PoissonSubsampled(ac.Gaussian(2.0), RATE)
+    for step in (0, 4689, 1.5):
+        with pytest.raises(ac.ParameterError, match=f"stop_at = {step}"):
+            training.stop_at(step)
+
+
+def test_saved_and_loaded(training, tmp_path):
+    path = tmp_path / "training.toml"
+    for each in (training, training.stop_at(7).go_on(3, 1 / 3)):
+        ac.files.write_text(path, each.plan.to_toml())
+        plan = ac.load_plan(path)
+        assert plan.run == each.run
+        assert plan.delta == 1e-5
+
+
+def test_in_words(training):
+    assert "4688 steps of noise multiplier 1.1" in str(training)
+    assert "<th" in training._repr_html_()
+    assert "256 of 60,000" in training._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "none of sigma, epsilon and phases; accepted: exactly one"),
+        ({"sigma": 1.0, "epsilon": 1.0}, "sigma, epsilon of sigma, epsilon and phases; accepted: exactly one"),
+        ({"sigma": -1.0}, "sigma = -1 is out of range"),
+        ({"epsilon": -1.0}, "epsilon = -1 is out of range"),
+        ({"sigma": 1.0, "delta": 0.0}, r"delta = 0 is out of range; accepted: \(0, 1\)"),
+        ({"sigma": 1.0, "batch": 101}, r"batch = 101 is out of range; accepted: an integer in \[1, 100\]"),
+        ({"sigma": 1.0, "records": 0}, "records = 0 is out of range"),
+        ({"sigma": 1.0, "epochs": None}, "epochs is missing"),
+        ({"sigma": 1.0, "epochs": math.nan}, "epochs = nan is out of range"),
+        ({"sigma": 1.0, "adjacency": "swap"}, 'adjacency = \'swap\'; accepted: "add-remove" or "replace"'),
+        ({"phases": [(1.0, 3)]}, "phases of 3 steps in all; accepted: 20, or no epochs"),
+        ({"phases": [1.0]}, r"phases = \[1.0\]; accepted: pairs"),
+        ({"phases": []}, "phases of 0 steps in all"),
+        ({"sigma": 1.0, "sampler": "shuffle"}, "--sensitivity 2 --adjacency replace --count 2' .one for every epoch"),
+        ({"sigma": 1.0, "sampler": "fixed-size"}, "--count 20' .one for every step"),
+        ({"sigma": 1.0, "sampler": "random-allocation"}, "no amplified price here; accepted: poisson"),
+        ({"sigma": 1.0, "sampler": "other"}, "sampler = 'other'; accepted: poisson"),
+    ],
+)
+def test_refusals(more, words):
+    with pytest.raises(ac.ParameterError, match=words) as caught:
+        ac.dp_sgd(**{"records": 100, "batch": 10, "epochs": 2, "delta": 1e-5, **more})
+    assert "\n" not in str(caught.value)
+
+
+def test_the_way_out_of_other_samplers_costs_more_than_poisson():
+    """Without amplification, under replacement, one record of norm 1 moves each of its steps by 2."""
+    poisson = ac.dp_sgd(100, 10, 2, sigma=2.0, delta=1e-5, adjacency="replace")
+    bound = 20 * ac.Gaussian(2.0, 2.0, "replace")
+    assert poisson.guarantee.epsilon < ac.epsilon(bound, 1e-5).epsilon
