@@ -246,6 +246,8 @@ def test_every_registered_event_states_its_ranges_and_its_noise():
 NAMED = {
     "accountant/__init__.py": "hands on public names",
     "accountant/events": "the events themselves",
+    "accountant/cli/doctor.py": "times the first price of a common run",
+    "accountant/risk.py": "mu is a method of attacks, called as the noise is",
     "accountant/cli/single_releases.py": "commands that are called like the events they price",
     "accountant/dp_sgd.py": "steps of DP-SGD are these events",
     "accountant/filters.py": "the two filters are the guarantees zCDP and GDP",
