@@ -21,7 +21,7 @@ FilterConversion: TypeAlias = Literal["gdp", "renyi"]
 Units: TypeAlias = NDArray[np.int64]
 
 AMOUNT_ROUNDING = 2.0**-50
-"""Bound on the relative error of an amount: eight roundings of 2^-53 each."""
+"""Bound on the relative error of amounts: eight roundings of 2^-53 each. The budget is priced with it."""
 
 
 class BudgetExceeded(AccountantError, ValueError):
@@ -37,7 +37,8 @@ class IndividualFilter:
     mu-GDP with ``mu^2 / 2 = B`` (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023). Whether a record takes
     part, and what it is charged, may depend on that record and on what was released before: on nothing else.
 
-    Budgets are counted in whole units of B 2^-60 and charges are rounded up, so that sums are exact.
+    Budgets are counted in whole units of a power of two, of which B is at least 2^60, and charges are rounded up: sums
+    are exact, and B is spent by any charges that add up to it.
 
     Parameters
     ----------
@@ -50,6 +51,8 @@ class IndividualFilter:
     ----------
     left : int64 array of shape (size,)
         What every row has left, in units.
+    UNITS : int
+        Units in a budget, in [2^60, 2^61).
 
     Raises
     ------
@@ -57,11 +60,10 @@ class IndividualFilter:
         A value is out of range.
     """
 
-    UNITS = 2**60
-    """Units in a budget."""
-
     def __init__(self, budget: float, size: int = 0) -> None:
         self.budget = real("budget", budget, 1e-100, 1e100)
+        share, exponent = math.frexp(self.budget)
+        self.UNITS, self._exponent = int(math.ldexp(share, 61)), exponent - 61
         self.left: Units = np.full(integer("size", size, 0, 2**40), self.UNITS, np.int64)
 
     # --- charges ---------------------------------------------------------------------------------------
@@ -73,7 +75,7 @@ class IndividualFilter:
 
     def nats(self, units: Units) -> FloatArray:
         """Units as a number of nats."""
-        left: FloatArray = np.asarray(units, np.float64) * (self.budget / self.UNITS)
+        left: FloatArray = np.ldexp(np.asarray(units, np.float64), self._exponent)
         return left
 
     def units(self, amounts: ArrayLike) -> Units:
@@ -88,11 +90,10 @@ class IndividualFilter:
         if not (values >= 0).all():
             bad = values[~(values >= 0)].flat[0]
             raise ParameterError(f"charge = {bad:g}; accepted: [0, inf]")
-        with np.errstate(over="ignore"):
-            shares = np.where(values == self.budget, 1.0, values * (1 + AMOUNT_ROUNDING) / self.budget)
-        whole: Units = np.ceil(np.minimum(shares, 1.0) * self.UNITS).astype(np.int64)
+        within = values <= self.budget
+        whole: Units = np.ceil(np.ldexp(np.where(within, values, 0.0), -self._exponent)).astype(np.int64)
         # whatever is above 0 costs something, also where its share underflows
-        return np.maximum(whole, values > 0) + (shares > 1.0)
+        return np.where(within, np.maximum(whole, values > 0), self.UNITS + 1)
 
     def covers(self, charge: ArrayLike) -> NDArray[np.bool_]:
         """Whether every row has the charge left: one number for all, or one for each."""
@@ -203,6 +204,7 @@ class IndividualFilter:
 
 def _equivalent(budget: float, conversion: FilterConversion) -> tuple[GaussianDP | ZeroConcentratedDP, str]:
     """The event that the whole interaction is as private as, and the route that prices it."""
+    budget *= 1 + AMOUNT_ROUNDING
     if conversion == "gdp":
         return GaussianDP(math.sqrt(2 * budget)), "tight"
     if conversion == "renyi":

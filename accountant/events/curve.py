@@ -67,7 +67,7 @@ def as_reals(name: str, values: ArrayLike) -> FloatArray:
     """`values` as an array of floats, or ParameterError."""
     try:
         return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"{name} = {shorten(values)}; accepted: a real number, or an array of them") from None
 
 

@@ -24,6 +24,9 @@ from accountant.numerics.kernel import FloatArray
 __all__ = ["DataDependentGNMax", "DataDependentLNMax", "GNMax", "LNMax"]
 
 
+SMALLEST = 5e-324
+"""The smallest positive float."""
+
 VoteNoise = Annotated[float, Range(1e-6, 1e12, noise=True)]
 """Scale of noise on the votes that were cast."""
 
@@ -270,9 +273,12 @@ def _two_point_curve(log_q: float, log_a: float, log_b: float, orders: FloatArra
         b = orders - 1
         log_kept = np.log(-math.expm1(log_q)) if log_q < 0 else -math.inf
         small = np.maximum(log_a, log_b) * b < 1.0
-        excess = math.exp(log_kept) * np.expm1(b * log_a) + math.exp(log_q) * np.expm1(b * log_b)
+        # q alone may underflow where q B^(a-1) does not
+        second = log_q + b * log_b + np.log(-np.expm1(-b * log_b))
+        excess = math.exp(log_kept) * np.expm1(b * log_a) + np.exp(second)
         sums = np.logaddexp(log_kept + b * log_a, log_q + b * log_b)
         curve = np.where(small | (excess < 1.0), np.log1p(excess) / b, sums / b)
         kl = math.exp(log_kept) * log_a + math.exp(log_q) * log_b
         curve = np.where(orders == 1, kl, curve)
-        return np.where(np.isinf(orders), max(log_a, log_b), curve)
+        # what is below the range of floats is rounded up, not to 0
+        return np.where(np.isinf(orders), max(log_a, log_b), np.maximum(curve, SMALLEST if log_q > -math.inf else 0.0))

@@ -65,6 +65,21 @@ def test_float_sums_would_drift_and_these_do_not():
     assert budgets.remaining[0] == pytest.approx(0.1, rel=1e-12)
 
 
+@pytest.mark.parametrize("charge", [1.0, 0.1, 3e-7, 12345.678, 2.0**-40])
+def test_equal_shares_fit(charge):
+    """All charges whose exact sum is the budget are granted, and nothing after them."""
+    for count in range(1, 200):
+        budget = math.fsum([charge] * count)
+        whole = Fraction(charge) * count
+        budgets = IndividualFilter(budget, 1)
+        for _ in range(count - 1):
+            budgets.charge([0], charge)
+        assert budgets.covers(charge)[0] == (whole <= Fraction(budget)), count
+        if whole <= Fraction(budget):
+            budgets.charge([0], charge)
+            assert not budgets.covers(charge)[0]
+
+
 def test_the_whole_budget_is_covered_once():
     budgets = IndividualFilter(0.3, 2)
     assert budgets.covers(0.3).all()

@@ -18,7 +18,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 6)).astype(np.float32)
 Y = RNG.integers(0, 3, 300)
 QUERIES = RNG.normal(size=(40, 6)).astype(np.float32)
-CAP = ac.IndividualFilter.UNITS
 
 
 def ind(**changes):
@@ -197,7 +196,7 @@ def test_a_record_selected_always_is_counted_as_often_as_planned():
         for _ in range(3 + queries):
             model.predict([[0.0, 1.0]])  # kernel 0: counted, but no vote
         times = min(int(queries / share), 3 + queries)
-        used, rest = divmod(CAP - int(model._filter.left[0]), model._count_units)
+        used, rest = divmod(model._filter.UNITS - int(model._filter.left[0]), model._count_units)
         assert (used, rest) == (times, 0)
 
 

@@ -16,7 +16,7 @@ from mechanisms.budgets.store import StoreError, open_store
 from mechanisms.exclusive import UsageError
 from mechanisms.noise.source import Seeded, System
 from tests.mechanisms.children import KILLS, listen, start
-from tests.mechanisms.test_individual_knn import CAP, QUERIES, X, Y, silenced
+from tests.mechanisms.test_individual_knn import QUERIES, X, Y, silenced
 from tests.mechanisms.test_individual_knn import ind as plain_ind
 
 pytest.importorskip("opendp.prelude")
@@ -66,9 +66,9 @@ class Ledger:
                 self.units[each] = self.units.get(each, 0) + int(amount)
         return np.array(granted)
 
-    def left(self):
-        """What the 300 records of the tests have left."""
-        return [CAP - self.units.get(each, 0) for each in self.positions([str(i) for i in range(300)])]
+    def left(self, cap):
+        """What the 300 records of the tests have left of so many units."""
+        return [cap - self.units.get(each, 0) for each in self.positions([str(i) for i in range(300)])]
 
 
 def test_a_store_changes_no_answer():
@@ -76,7 +76,7 @@ def test_a_store_changes_no_answer():
     plain, durable = ind().fit(X, Y), ind(store=ledger).fit(X, Y, IDS)
     assert plain.predict(QUERIES).tolist() == durable.predict(QUERIES).tolist()
     assert np.array_equal(plain.budgets_, durable.budgets_)
-    assert ledger.left() == durable._filter.left.tolist()
+    assert ledger.left(durable._filter.UNITS) == durable._filter.left.tolist()
 
 
 def test_budgets_resume_from_a_store():
@@ -97,10 +97,10 @@ def test_two_processes_on_one_store_do_not_overspend():
     for first in range(0, 40, 4):
         for model in models:
             model.predict(QUERIES[first : first + 4])
-    assert max(ledger.units.values()) <= CAP
+    assert max(ledger.units.values()) <= models[0]._filter.UNITS
     assert np.array_equal(models[1]._filter.left, np.minimum(models[1]._filter.left, models[0]._filter.left.max()))
     for model in models:
-        stored = np.array(ledger.left())
+        stored = np.array(ledger.left(model._filter.UNITS))
         assert (model._filter.left >= stored).all()
 
 
@@ -127,7 +127,7 @@ def test_whatever_is_drawn_has_been_paid_for(stop):
     model._source = Stops(3)
     with pytest.raises(Interrupted):
         model.predict(QUERIES)
-    stored = np.array(ledger.left())
+    stored = np.array(ledger.left(model._filter.UNITS))
     done = model._filter.left
     assert np.array_equal(stored, done)
     assert (done <= reference._filter.left).all()
@@ -162,7 +162,7 @@ def test_batches_are_committed_together_and_when_interrupted():
     with pytest.raises(Interrupted):
         model.predict(QUERIES, progress=stop)
     plain.predict(QUERIES[:5])
-    assert ledger.left() == plain._filter.left.tolist()
+    assert ledger.left(model._filter.UNITS) == plain._filter.left.tolist()
     assert model.predict(QUERIES[5:]).tolist() == plain.predict(QUERIES[5:]).tolist()
 
 
@@ -216,9 +216,10 @@ def test_the_same_people_in_another_order_pay_once(kind, tmp_path):
         model = ind(store=store, budget=0.05).fit(X, Y, ids if ids == "digest" else [f"person {i}" for i in range(300)])
         spent = store.spent(np.arange(300))
         assert len(store._snapshot.where) == 300
-        assert spent.max() <= CAP
-        assert sorted(CAP - model._filter.left) == sorted(spent.tolist())
-        assert (spent > 0.7 * CAP).mean() > 0.5, "sessions went on where the ones before them had ended"
+        cap = model._filter.UNITS
+        assert spent.max() <= cap
+        assert sorted(cap - model._filter.left) == sorted(spent.tolist())
+        assert (spent > 0.7 * cap).mean() > 0.5, "sessions went on where the ones before them had ended"
 
 
 def test_digests_are_of_the_record_and_the_store(tmp_path):
@@ -440,7 +441,7 @@ def replayed(before, seed, batches):
     ledger.units = dict(zip(ledger.positions([str(i) for i in range(300)]), before, strict=True))
     model = ind(store=ledger, budget=50.0, reuse=8, rng=seed).fit(X, Y, IDS)
     answers = [model.predict(QUERIES[np.arange(4 * i, 4 * i + 4) % 40]).tolist() for i in range(batches)]
-    return answers, CAP - np.array(ledger.left())
+    return answers, model._filter.UNITS - np.array(ledger.left(model._filter.UNITS))
 
 
 def test_killed_at_any_moment_every_answer_is_paid_for(tmp_path):
