@@ -22,6 +22,10 @@ demo: $(VENV)/.demo
 	$(BIN)/accountant plans
 	$(BIN)/accountant epsilon private-knn-mnist
 	$(BIN)/mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4 --diagnostics
+	@echo
+	@echo "Installed in $(VENV). Use the commands as $(BIN)/accountant and $(BIN)/mechanisms, or, in this shell, after"
+	@echo "    . $(BIN)/activate"
+	@echo "Then for example: accountant --help; accountant show dp-sgd > plan.toml; accountant epsilon plan.toml"
 
 # linters and the compiler run side by side, so that neither of the two test processes has to compile;
 # notebooks run in `make docs`

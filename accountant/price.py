@@ -84,7 +84,7 @@ def epsilon(
         lower = single_release_epsilon(composition, point) if len(composition) <= CHEAP_EVENTS else 0.0
         if found.epsilon - lower <= width * found.epsilon:
             return replace(found, lower=lower)
-        with suppress(ProfileUnavailable, ToleranceUnreachable):
+        with suppress(ProfileUnavailable, ToleranceUnreachable, NoGuarantee):  # the last: below what tails may hold
             return TightRun(composition, width).epsilon(point)
         return found
     with suppress(ProfileUnavailable):

@@ -43,10 +43,11 @@ class Parser(argparse.ArgumentParser):
         raise PlanError(f"{message}; see '{self.prog} --help'")
 
 
-def run_command(name: str, parser: Parser, arguments: Sequence[str] | None) -> int:
+def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, interrupted: str = "") -> int:
     """Parse, and call the chosen command's `run`.
 
-    Returns its exit status; 2 after bad input, with one line on standard error; 130 after an interruption.
+    Returns its exit status; 2 after bad input, or where a file or standard output cannot be read or written, with one
+    line on standard error; 130 after an interruption, with the message of the KeyboardInterrupt, else `interrupted`.
     """
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what could follow
         with suppress(ImportError):
@@ -56,16 +57,30 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None) -> i
     try:
         options = parser.parse_args(arguments)
         run: Callable[[argparse.Namespace], int] = options.run
-        return run(options)
+        status = run(options)
+        sys.stdout.flush()
+        return status
     except AccountantError as error:
         print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        place, reason = error.filename or "standard output", error.strerror or str(error)
+        print(f"{name}: {place}: {reason}; accepted: a file that can be read or written", file=sys.stderr)
+        _drop_output()
+        return 2
     except KeyboardInterrupt as error:
-        print(f"{name}: interrupted" + (f": {error}" if str(error) else ""), file=sys.stderr)
+        kept = str(error) or interrupted
+        print(f"{name}: interrupted" + (f": {kept}" if kept else ""), file=sys.stderr)
         return 130
+
+
+def _drop_output() -> None:
+    """Let the interpreter not fail once more at its end, when it writes what is left."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def number(text: str) -> float:

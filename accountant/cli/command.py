@@ -42,7 +42,8 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    return run_command("accountant", make_parser(), arguments)
+    lost = "nothing was written; the same command begins anew"
+    return run_command("accountant", make_parser(), arguments, interrupted=lost)
 
 
 def make_parser() -> Parser:

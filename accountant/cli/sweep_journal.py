@@ -34,6 +34,9 @@ EARLIER = b'{"sweep": 1'
 ROW = 24
 """Bytes of a setting's three numbers."""
 
+PAGE = 4096
+"""Bytes of SQLite's first page: a file that holds no more was never finished."""
+
 CHUNK = 1 << 17
 """Rows that are read back at a time."""
 
@@ -64,11 +67,17 @@ class SweepJournal:
 
     def __enter__(self) -> SweepJournal:
         self._refuse_earlier()
-        self._database = Database(self.path, SWEEP, alone=True)
+        new = not self.path.exists()
         try:
-            self._resume()
+            self._database = Database(self.path, SWEEP, alone=True)
+            try:
+                self._resume()
+            except BaseException:
+                self._database.close()
+                raise
         except BaseException:
-            self._database.close()
+            if new and self.path.exists() and self.path.stat().st_size <= PAGE:
+                self.remove()  # on a full disk a file is there that holds nothing
             raise
         return self
 

@@ -1,0 +1,101 @@
+"""What the commands say while they work, and one line when they cannot go on."""
+
+import argparse
+import io
+import sys
+import time
+
+import pytest
+from rich.console import Console
+
+from accountant import work
+from accountant.numerics.kernel import first_calls
+from accountant.terminal import Parser, run_command, show_work
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """What a terminal would show."""
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=120, highlight=False)
+    monkeypatch.setattr(work, "console", lambda *, stderr: terminal)
+    monkeypatch.setattr(work, "PATIENCE", 0.01)
+    return shown
+
+
+def wait_for(words, shown):
+    end = time.monotonic() + 20
+    while words not in shown.getvalue() and time.monotonic() < end:
+        time.sleep(0.01)
+    return words in shown.getvalue()
+
+
+def test_what_lasts_is_said_on_a_terminal(screen):
+    with show_work("searching"):
+        assert wait_for("searching", screen)
+
+
+def test_compilation_is_called_by_its_name(screen, monkeypatch):
+    monkeypatch.setattr(first_calls, "running", "kernel")
+    with show_work("pricing"):
+        assert wait_for("pricing: compiling, once for this version", screen)
+
+
+def test_what_is_quick_is_silent(screen, monkeypatch):
+    monkeypatch.setattr(work, "PATIENCE", 60.0)
+    with show_work("pricing"):
+        pass
+    assert screen.getvalue() == ""
+
+
+def test_nothing_is_said_where_nobody_looks(capsys, monkeypatch):
+    monkeypatch.setattr(work, "PATIENCE", 0.0)
+    with show_work("pricing"):
+        time.sleep(0.05)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_line_that_is_shown_goes_when_the_work_fails(screen):
+    def fail():
+        with show_work("dividing"):
+            assert wait_for("dividing", screen)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert "\x1b[2K" in screen.getvalue(), "the line was erased"
+
+
+def command(run):
+    parser = Parser(prog="tool")
+    parser.set_defaults(run=run)
+    return parser
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (KeyboardInterrupt(), 130, "tool: interrupted: nothing was written\n"),
+        (KeyboardInterrupt("3 are kept"), 130, "tool: interrupted: 3 are kept\n"),
+        (OSError(28, "No space left on device"), 2, "tool: standard output: No space left on device; accepted: "),
+        (PermissionError(13, "Permission denied", "x.toml"), 2, "tool: x.toml: Permission denied; accepted: "),
+    ],
+)
+def test_every_end_is_one_line(error, status, line, capsys):
+    def run(options: argparse.Namespace) -> int:
+        raise error
+
+    assert run_command("tool", command(run), [], interrupted="nothing was written") == status
+    shown = capsys.readouterr()
+    assert shown.err.startswith(line)
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+
+
+def test_output_that_cannot_be_written_is_noticed(monkeypatch, capsys):
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert run_command("tool", command(lambda _: print("text") or 0), []) == 2
+    assert "No space left on device" in capsys.readouterr().err
