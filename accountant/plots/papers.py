@@ -11,7 +11,8 @@ from accountant.events.composition import Composition
 from accountant.events.gaussian import Gaussian
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.plots.prices import Line, epsilon_against_releases
+from accountant.plots.findings import Line
+from accountant.plots.prices import epsilon_against_releases
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,5 +75,4 @@ def screening_costs(
         Line("subsampled screening", PoissonSubsampled(screening, rate), "classic"),
         Line("subsampled screening", PoissonSubsampled(screening, rate), "tight"),
     ]
-    title = "Privacy cost against the number of noisy screenings"
-    return epsilon_against_releases(lines, releases, delta=delta, tolerance=tolerance, title=title, ax=ax)
+    return epsilon_against_releases(lines, releases, delta=delta, tolerance=tolerance, ax=ax)

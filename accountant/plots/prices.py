@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike
 from accountant.errors import ParameterError, integer, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.guarantee import Guarantee, format_down, format_up
+from accountant.guarantee import Guarantee, format_up
+from accountant.plots.findings import (
+    METHODS,
+    Line,
+    Maker,
+    PricedLine,
+    Run,
+    price_by_parameter,
+    price_in_words,
+    price_of_releases,
+)
 from accountant.plots.style import (
     adjacency_of,
     canvas,
@@ -32,37 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "Line", "epsilon_against_parameter", "epsilon_against_releases"]
 
-Run: TypeAlias = Event | Composition
-Maker: TypeAlias = Callable[[float], Run]
-
-METHODS = {
-    "classic": "Rényi, classic conversion",
-    "improved": "Rényi, improved conversion",
-    "optimal": "Rényi, optimal conversion",
-    "tight": "tight",
-}
-"""Methods by which lines of epsilon are drawn: conversions of the Rényi route, and intervals of the tight route."""
-
 POINTS = {"tight": 8}
 """Number of points of a line where the caller gives only the last one; 32 for methods not named here."""
-
-
-class Line(NamedTuple):
-    """One line of a plot of epsilon.
-
-    Attributes
-    ----------
-    label : str
-        Name of the line; empty: the method's name.
-    run : Event, Composition or callable
-        The run that is priced: see `epsilon_against_releases`.
-    method : str
-        One of `METHODS`.
-    """
-
-    label: str
-    run: Run | Maker
-    method: str = "improved"
 
 
 def epsilon_against_releases(
@@ -72,7 +53,7 @@ def epsilon_against_releases(
     delta: float,
     methods: Sequence[str] = tuple(METHODS),
     tolerance: float = 0.02,
-    title: str = "Privacy cost against the number of releases",
+    title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Epsilon at a delta against the number of releases, by several methods or of several runs.
@@ -92,7 +73,8 @@ def epsilon_against_releases(
         From `METHODS`, for a single run.
     tolerance : float
         Width of tight intervals, as for `epsilon`.
-    title : str
+    title : str, optional
+        Default: what the plot shows, such as the price of all releases.
     ax : Axes, optional
 
     Raises
@@ -115,7 +97,8 @@ def epsilon_against_releases(
     lines = _lines(run, methods)
     makers = [line._replace(run=_repeat(line.run)) for line in lines]
     with canvas(ax) as axes:
-        _draw_prices(axes, _price_lines(makers, points_of, delta, tolerance), title, delta, ends=True)
+        priced = _price_lines(makers, points_of, delta, tolerance)
+        _draw_prices(axes, priced, title or price_of_releases(priced), delta, ends=True)
         axes.set_xlim(left=0.0)
         axes.set_ylim(bottom=0.0)
         axes.set_xlabel("releases")
@@ -156,7 +139,7 @@ def epsilon_against_parameter(
             raise ParameterError(f"make = {shorten(line.run)}; accepted: a function from a value of {name} to a run")
     with canvas(ax) as axes:
         priced = _price_lines(lines, lambda method: points.tolist(), delta, tolerance)
-        _draw_prices(axes, priced, f"Privacy cost against {name}", delta)
+        _draw_prices(axes, priced, price_by_parameter(priced, name), delta)
         axes.set_xlabel(plain(name))
         axes.set_ylim(bottom=0.0)
         if 0 < 30 * points[0] < points[-1]:
@@ -193,17 +176,9 @@ def _repeat(run: Run | Maker) -> Maker:
     raise ParameterError(f"run = {shorten(run)}; accepted: an event, a composition, or a function of n")
 
 
-class _PricedLine(NamedTuple):
-    """A line and the prices at its points."""
-
-    line: Line
-    points: list[float]
-    prices: list[Guarantee]
-
-
 def _price_lines(
     lines: Sequence[Line], points_of: Callable[[str], list[float]], delta: float, tolerance: float
-) -> list[_PricedLine]:
+) -> list[PricedLine]:
     """Price every line at the points of its method."""
     priced = []
     for line in lines:
@@ -211,11 +186,11 @@ def _price_lines(
         if not callable(make):
             raise ParameterError(f"run = {shorten(make)}; accepted: a function")
         prices = [_price(make(point), delta, line.method, tolerance) for point in points]
-        priced.append(_PricedLine(line, points, prices))
+        priced.append(PricedLine(line, points, prices))
     return priced
 
 
-def _draw_prices(ax: Axes, priced: Sequence[_PricedLine], title: str, delta: float, *, ends: bool = False) -> None:
+def _draw_prices(ax: Axes, priced: Sequence[PricedLine], title: str, delta: float, *, ends: bool = False) -> None:
     """Draw epsilon at `delta` against the points; with `ends`, labels contain the last value of their line."""
     lines = [each.line for each in priced]
     common = lines[0].method if all(line.label for line in lines) else None
@@ -223,8 +198,10 @@ def _draw_prices(ax: Axes, priced: Sequence[_PricedLine], title: str, delta: flo
     how += " unless marked" if any(line.method != common for line in lines) and common else ""
     adjacency = adjacency_of([price.adjacency for each in priced for price in each.prices])
     headline(ax, title, f"{adjacency}; delta = {format_up(delta)}{how}")
-    for line, points, prices in priced:
-        look = style(count_lines(ax))
+    # a tight line is what the eye should meet: the first look, which is solid, and wider
+    drawn, ranks = count_lines(ax), sorted(range(len(lines)), key=lambda i: lines[i].method != "tight")
+    for number, (line, points, prices) in enumerate(priced):
+        look = style(drawn + ranks.index(number))
         label = plain(line.label or METHODS[line.method])
         label += f", {METHODS[line.method]}" if line.label and line.method != common else ""
         if any(price.data_dependent for price in prices):
@@ -233,10 +210,10 @@ def _draw_prices(ax: Axes, priced: Sequence[_PricedLine], title: str, delta: flo
         upper = [price.epsilon for price in prices]
         tight = line.method == "tight"
         if ends:
-            low = f"{format_down(prices[-1].lower or 0.0, 4)} to " if tight else ""
-            label += f": {low}{format_up(upper[-1], 4)}"
+            label += f": {price_in_words(prices[-1])}"
         marker = look["marker"] if tight or len(points) == 1 else ""
-        ax.plot(points, upper, **{**look, "marker": marker}, label=label)
+        weight = {"linewidth": 2.6, "zorder": 3.0} if tight else {}
+        ax.plot(points, upper, **{**look, "marker": marker, **weight}, label=label)
         if tight:
             lower = [price.lower or 0.0 for price in prices]
             ax.fill_between(points, lower, upper, color=look["color"], alpha=0.25, lw=0)

@@ -30,6 +30,7 @@ __all__ = [
     "headline",
     "house_style",
     "label_lines",
+    "legend_below",
     "log_scale",
     "mark_private",
     "need_matplotlib",
@@ -73,6 +74,8 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
     "lines.scale_dashes": True,
+    "pdf.fonttype": 42,  # text in files stays text: it is found, selected and read aloud
+    "svg.fonttype": "none",
     "svg.hashsalt": "accountant",
     "xtick.color": GREY,
     "ytick.color": GREY,
@@ -165,8 +168,9 @@ def headline(ax: Axes, title: str, says: str) -> None:
                 raise ParameterError(f"ax says {said!r}, this plot {says!r}; accepted: axes of their own for each")
             return
     points = ax.bbox.width * 72 / ax.figure.dpi
-    lines = textwrap.wrap(says, max(int(points / 3.8), 20))
-    ax.set_title(plain(title, 80), loc="left", pad=8.0 + 13.0 * len(lines))
+    lines = textwrap.wrap(says, max(int(points / 4.4), 20))
+    titles = textwrap.wrap(plain(title, 110), max(int(points / 7.2), 20))
+    ax.set_title("\n".join(titles), loc="left", pad=8.0 + 13.0 * len(lines))
     _note(ax, "\n".join(lines), (0.0, 1.0), (0.0, 7.0), SUBTITLE, GREY)
 
 
@@ -234,6 +238,17 @@ def label_lines(ax: Axes) -> None:
             arrowprops={**leader, "relpos": (0.0, 0.5)},
         )
         text.set(annotation_clip=False, gid=DIRECT_LABEL)
+
+
+def legend_below(ax: Axes) -> None:
+    """A legend under the axes in place of labels beside lines: for narrow figures; it covers no data."""
+    for text in list(ax.texts):
+        if text.get_gid() == DIRECT_LABEL:
+            text.remove()
+    lines = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
+    if lines:
+        ax.legend(handles=lines, frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.17), handlelength=3.2,
+                  borderaxespad=0.0, borderpad=0.0)  # fmt: skip
 
 
 def _spread(heights: FloatArray, gap: float) -> FloatArray:

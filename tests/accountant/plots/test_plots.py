@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ from matplotlib.testing.compare import compare_images
 
 import accountant as ac
 from accountant import plots
-from accountant.guarantee import format_up
+from accountant.guarantee import format_down, format_up
+from accountant.plan import load_plan
 from accountant.plots.papers import MADE_UP_VOTES, screening_costs
 from accountant.plots.style import LINES, _spread, is_private, style
 from tests.pictures import BASELINE, PICTURES, SAMPLED, SCREENING, SPENT, draw, write_bare
@@ -134,6 +136,58 @@ def test_settings_of_the_user_neither_matter_nor_change(tmp_path):
         plots.save(plots.curve_against_order(ac.Gaussian(2.0)), tmp_path / "other.svg")
         assert dict(matplotlib.rcParams) == before
     assert (tmp_path / "other.svg").read_bytes() == plain.read_bytes()
+
+
+@pytest.mark.parametrize("name", [name for name in PICTURES if name not in ("budgets", "worst-pair")])
+def test_titles_say_a_number_that_was_found(name):
+    assert re.search(r"\d", PICTURES[name](None).get_title(loc="left"))
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_nothing_written_covers_data(name):
+    ax = PICTURES[name](None)
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts if text.get_gid() == "direct-label"]
+    boxes += [ax.get_legend().get_window_extent()] if ax.get_legend() else []
+    for box in boxes:
+        assert not box.overlaps(ax.patch.get_window_extent()), name
+    for first, second in zip(sorted(boxes, key=lambda box: box.y0), sorted(boxes, key=lambda box: box.y0)[1:]):
+        assert second.y0 - first.y0 > 8
+
+
+def test_a_certified_line_is_the_most_visible():
+    ax = draw("releases")
+    (tight,) = [line for line in named(ax) if line.get_label().startswith("tight")]
+    assert tight.get_linestyle() == "-"
+    assert all(tight.get_linewidth() > line.get_linewidth() for line in named(ax) if line is not tight)
+
+
+def test_numbers_of_titles_and_labels_are_those_of_the_guarantee():
+    ax = plots.epsilon_against_releases(GAUSSIAN, 5, delta=1e-5, methods=["improved", "tight"], tolerance=0.01)
+    tight = ac.epsilon(5 * GAUSSIAN, 1e-5, method="tight", tolerance=0.01)
+    loose = ac.epsilon(5 * GAUSSIAN, 1e-5)
+    interval = f"{format_down(tight.lower)} to {format_up(tight.epsilon)}"
+    interval = interval if format_down(tight.lower) != format_up(tight.epsilon) else format_up(tight.epsilon)
+    title = " ".join(ax.get_title(loc="left").split())
+    assert title == f"Epsilon of 5 releases, certified: {interval}; Rényi bound: {format_up(loose.epsilon)}"
+    assert f"tight: {interval}" in words(ax)
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ('delta = 1e-5\n[[release]]\nevent = "gaussian"\nsigma = 3\n', "trade-off"),
+        ('delta = 1e-5\n[[release]]\nevent = "gaussian"\nsigma = 3\ncount = 7\n', "releases"),
+        ('[[release]]\nevent = "gaussian"\nsigma = 3\ncount = 7\n', "order"),
+        (
+            'delta = 1e-5\n[[release]]\nevent = "gaussian"\nsigma = 3\n[[release]]\nevent = "laplace"\nscale = 9\n',
+            "shares",
+        ),
+    ],
+)
+def test_the_most_telling_plot(lines, kind, tmp_path):
+    (tmp_path / "plan.toml").write_text(lines)
+    assert plots.choose_kind(load_plan(tmp_path / "plan.toml")) == kind
 
 
 # --- data ----------------------------------------------------------------------------------------------
@@ -342,6 +396,14 @@ def test_missing_matplotlib_is_said_with_the_extra(monkeypatch):
 
 
 # --- files ---------------------------------------------------------------------------------------------
+
+
+def test_text_in_files_stays_text(tmp_path):
+    for ending in ("svg", "pdf"):
+        plots.save(plots.curve_against_order(GAUSSIAN, delta=1e-5), tmp_path / f"x.{ending}")
+    assert ">order</text>" in (tmp_path / "x.svg").read_text()
+    assert b"/Type /Font" in (tmp_path / "x.pdf").read_bytes()
+    assert b"/Type3" not in (tmp_path / "x.pdf").read_bytes()
 
 
 @pytest.mark.parametrize(("ending", "begin"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])

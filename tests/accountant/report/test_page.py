@@ -152,11 +152,17 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
     assert "Not drawn: releases = 2000000000000000 is out of range" in text
 
 
-def test_plots_have_words_for_those_who_do_not_see_them(nasty):
+def test_plots_have_words_for_those_who_do_not_see_them(nasty, plan):
     page = Elements(nasty.read_text("utf-8"))
     plots = [attributes for tag, attributes in page.tags if tag == "svg"]
     assert len(plots) == 5
-    titles = ["Shares", "Rényi curve", "Privacy cost against", "Where noisy screening", "Trade-off"]
+    titles = [
+        plan.releases[1].name,
+        "The Rényi curve",
+        "Epsilon of",
+        "Noisy screening costs most",
+        "At 5% false alarms",
+    ]
     for attributes, title in zip(plots, titles, strict=True):
         assert attributes["role"] == "img"
         assert attributes["aria-label"].startswith(title)
