@@ -33,6 +33,7 @@ from accountant.plots.style import (
     log_scale,
     save,
     style,
+    write_legend,
 )
 from accountant.plots.trade_off import envelope, supporting_lines
 from accountant.plots.worst_pairs import worst_pairs
@@ -243,7 +244,7 @@ def trade_off(
         axes.set_xlabel("type I error")
         axes.set_ylabel("type II error, at least")
         if len(lines) > 1 or lines[0].run.data_dependent:
-            axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.13), borderaxespad=0.0, handlelength=4)
+            write_legend(axes, axes.get_lines()[-len(lines) :])
         return axes
 
 

@@ -88,9 +88,7 @@ def _costliest(name: str, share: float, number: int) -> str:
     """The finding: which release takes most."""
     if share == 0.0:
         return "Shares of the privacy cost: nothing is spent"
-    return (
-        "All of the privacy cost is one release's" if number == 1 else f"{name} takes {share:.1%} of the privacy cost"
-    )
+    return "One release takes all of the cost" if number == 1 else f"{name} takes {share:.1%} of the privacy cost"
 
 
 def spent_budgets(spent: ArrayLike, budget: float = 1.0, *, bins: int = 20, ax: Axes | None = None) -> Axes:

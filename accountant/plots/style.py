@@ -19,6 +19,7 @@ from accountant.numerics.kernel import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.lines import Line2D
 
 __all__ = [
     "FORMATS",
@@ -35,8 +36,10 @@ __all__ = [
     "mark_private",
     "need_matplotlib",
     "plain",
+    "retitle",
     "save",
     "style",
+    "write_legend",
 ]
 
 FORMATS = (".svg", ".png", ".pdf")
@@ -174,6 +177,15 @@ def headline(ax: Axes, title: str, says: str) -> None:
     _note(ax, "\n".join(lines), (0.0, 1.0), (0.0, 7.0), SUBTITLE, GREY)
 
 
+def retitle(ax: Axes, title: str) -> None:
+    """Another title above the same conditions."""
+    says = next(" ".join(text.get_text().split()) for text in ax.texts if text.get_gid() == SUBTITLE)
+    for text in list(ax.texts):
+        if text.get_gid() == SUBTITLE:
+            text.remove()
+    headline(ax, title, says)
+
+
 def plain(text: str, most: int = 36) -> str:
     """The text with dollars escaped, which matplotlib would read as mathematics; a long text loses its middle."""
     if len(text) > most:
@@ -247,8 +259,17 @@ def legend_below(ax: Axes) -> None:
             text.remove()
     lines = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
     if lines:
-        ax.legend(handles=lines, frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.17), handlelength=3.2,
-                  borderaxespad=0.0, borderpad=0.0)  # fmt: skip
+        write_legend(ax, lines)
+
+
+def write_legend(ax: Axes, lines: Sequence[Line2D]) -> None:
+    """A legend of the lines, under the axes' label."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = ax.figure.figure
+    under = ax.transAxes + ScaledTranslation(0.0, -36 / 72, figure.dpi_scale_trans)
+    ax.legend(handles=lines, frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.0), bbox_transform=under,
+              handlelength=4, borderaxespad=0.0, borderpad=0.0)  # fmt: skip
 
 
 def _spread(heights: FloatArray, gap: float) -> FloatArray:

@@ -6,45 +6,68 @@ import io
 import re
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
+import numpy as np
+
 from accountant import plots
-from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable
+from accountant.errors import NoGuarantee, ParameterError
+from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan, Release
-from accountant.plots.style import GREY, LINES, STYLE, SUBTITLE, darken, house_style
+from accountant.plots.findings import price_in_words
+from accountant.plots.style import (
+    GREY,
+    LINES,
+    STYLE,
+    SUBTITLE,
+    count_lines,
+    darken,
+    house_style,
+    legend_below,
+    retitle,
+    style,
+)
 from accountant.plots.worst_pairs import has_pairs
 from accountant.renyi.conversion import Conversion
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Plot", "Pricing", "draw_plots"]
+__all__ = ["Draft", "Plot", "Pricing", "draw_plot", "draw_plots", "mark_interval"]
 
 TOGETHER = 6
 """Largest number of curves in one plot."""
 
-WIDTH = 0.02
-"""Least width of tight intervals in plots, relative to their upper ends."""
+SIZE = (4.9, 3.5)
+"""Inches of a plot: at a scale of 1 it fits a telephone, and its text can be read."""
 
 
 class Plot(NamedTuple):
-    """A plot with its caption; if it cannot be drawn, `svg` is empty and the caption says why."""
+    """A plot with its kind and caption; if it cannot be drawn, `svg` is empty and the caption says why."""
 
     svg: str
     caption: str
+    kind: str
 
 
 class Pricing(NamedTuple):
-    """How the plan is priced."""
+    """How the plan is priced, its certified interval or why there is none, and whether its attack figures are tight."""
 
     delta: float
     conversion: Conversion
     tolerance: float
+    tight: Guarantee | str
+    tight_attack: bool
 
 
-Draft: TypeAlias = tuple[Callable[[], "Axes"], str]
-"""A function that draws a plot, and the caption."""
+class Draft(NamedTuple):
+    """A plot that is to be drawn on axes."""
+
+    kind: str
+    draw: Callable[[Axes], Axes]
+    caption: str
+    size: tuple[float, float] = SIZE
 
 
 def draw_plots(plan: Plan, pricing: Pricing, shares: list[float]) -> list[Plot]:
@@ -63,15 +86,17 @@ def draw_plots(plan: Plan, pricing: Pricing, shares: list[float]) -> list[Plot]:
     screenings = {release.name: release.event for release in releases if has_pairs(release.event)}
     if screenings:
         caption = "A screening is priced at its worst neighbouring counts, and these depend on the order."
-        drafts.append((lambda: plots.worst_pair(screenings), caption))
+        drafts.append(Draft("worst-pair", lambda ax: plots.worst_pair(screenings, ax=ax), caption))
     drafts.append(_trade_off(plan, pricing))
-    return [_draw_plot(draw, caption, f"plot{number}") for number, (draw, caption) in enumerate(drafts)]
+    return [draw_plot(draft, f"plot{number}") for number, draft in enumerate(drafts)]
 
 
 def _shares(plan: Plan, pricing: Pricing) -> Draft:
-    return (
-        lambda: plots.shares(plan, delta=pricing.delta, conversion=pricing.conversion),
+    return Draft(
+        "shares",
+        lambda ax: plots.shares(plan, delta=pricing.delta, conversion=pricing.conversion, ax=ax),
         "Where the privacy goes. Rényi curves of releases add, so at the order that sets epsilon each has a share.",
+        (SIZE[0], 1.3 + 0.4 * min(len(plan.releases), 13)),
     )
 
 
@@ -87,61 +112,83 @@ def _curves(plan: Plan, pricing: Pricing, releases: list[Release]) -> Draft:
     if len(releases) > TOGETHER:
         caption += f" The costliest {TOGETHER} releases are drawn."
     delta = pricing.delta or None
-    return lambda: plots.curve_against_order(curves, delta=delta, conversion=pricing.conversion), caption
+    return Draft(
+        "curves",
+        lambda ax: plots.curve_against_order(curves, delta=delta, conversion=pricing.conversion, ax=ax),
+        caption,
+    )
 
 
 def _epsilons(plan: Plan, pricing: Pricing) -> Draft:
-    run, tolerance = plan.composition, max(pricing.tolerance, WIDTH)
+    run, tight = plan.composition, pricing.tight
 
-    def draw(methods: list[str]) -> Axes:
-        return plots.epsilon_against_releases(
-            run, run.releases, delta=pricing.delta, methods=methods, tolerance=tolerance
-        )
+    def draw(ax: Axes) -> Axes:
+        methods = list(dict.fromkeys(["classic", pricing.conversion]))
+        plots.epsilon_against_releases(run, run.releases, delta=pricing.delta, methods=methods, ax=ax)
+        return ax if isinstance(tight, str) else mark_interval(ax, run.releases, tight)
 
-    return (
-        lambda: _without_tight(draw, ["classic", "improved", "tight"]),
-        "How epsilon grows with the number of releases, in the plan's proportions. The gap between the lines is lost "
-        "in the analysis, not in the mechanism.",
+    return Draft(
+        "releases",
+        draw,
+        "How epsilon grows with the number of releases, in the plan's proportions. The gap between the lines and the "
+        "certified interval is lost in the analysis, not in the mechanism.",
     )
+
+
+def mark_interval(ax: Axes, releases: int, tight: Guarantee) -> Axes:
+    """The certified interval of the whole plan beside lines of bounds."""
+    lower = tight.lower or 0.0
+    look = style(count_lines(ax))
+    (line,) = ax.plot(
+        [releases, releases], [lower, tight.epsilon], **{**look, "linestyle": "-"}, linewidth=2.6, clip_on=False
+    )
+    line.set_label(f"tight: {price_in_words(tight)}")
+    bound = min(float(np.asarray(other.get_ydata(), dtype=float)[-1]) for other in ax.get_lines() if other is not line)
+    headline = f"Certified: epsilon {price_in_words(tight)}; Rényi bound: {format_up(bound)}"
+    retitle(ax, headline)
+    return ax
 
 
 def _trade_off(plan: Plan, pricing: Pricing) -> Draft:
-    tolerance = max(pricing.tolerance, WIDTH)
+    def draw(ax: Axes) -> Axes:
+        return plots.trade_off(
+            plan.composition,
+            method="tight" if pricing.tight_attack else "renyi",
+            conversion=pricing.conversion,
+            tolerance=pricing.tolerance,
+            ax=ax,
+        )
 
-    def draw(methods: list[str]) -> Axes:
-        method = "tight" if methods[-1] == "tight" else "renyi"
-        return plots.trade_off(plan.composition, method=method, conversion=pricing.conversion, tolerance=tolerance)
-
-    return (
-        lambda: _without_tight(draw, [pricing.conversion, "tight"]),
+    return Draft(
+        "trade-off",
+        draw,
         "What an attacker can do: any test that tells two neighbouring inputs apart has at least this type II "
         "error, given its type I error.",
+        (SIZE[0], SIZE[0]),
     )
 
 
-def _draw_plot(draw: Callable[[], Axes], caption: str, name: str) -> Plot:
-    try:
-        return Plot(_svg(draw(), name), caption)
-    except (NoGuarantee, ParameterError) as error:  # such as too many releases, or no epsilon for some points
-        return Plot("", f"Not drawn: {error}.")
+def draw_plot(draft: Draft, name: str) -> Plot:
+    """The plot as SVG, with its legend below the axes; ids in it begin with `name`."""
+    with house_style():
+        from matplotlib.figure import Figure
 
-
-def _without_tight(draw: Callable[[list[str]], Axes], methods: list[str]) -> Axes:
-    """Draw by these methods; without the last one, tight, if it cannot price the plan."""
-    try:
-        return draw(methods)
-    except (ProfileUnavailable, ToleranceUnreachable):
-        return draw(methods[:-1])
+        ax = Figure(figsize=draft.size, layout="constrained").subplots()
+        try:
+            draft.draw(ax)
+        except (NoGuarantee, ParameterError) as error:  # such as too many releases, or no epsilon for some points
+            return Plot("", f"Not drawn: {error}.", draft.kind)
+        if draft.kind not in ("shares", "trade-off"):
+            legend_below(ax)
+        return Plot(_svg(ax, name), draft.caption, draft.kind)
 
 
 def _svg(ax: Axes, prefix: str) -> str:
     """The figure as an SVG element with text, colours as variables, and ids that begin with `prefix`."""
-    import matplotlib
-
     figure = ax.figure.figure
     figure.patch.set_visible(False)
     stream = io.StringIO()
-    with house_style(), matplotlib.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
+    with house_style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has fonts of its own
         figure.savefig(stream, format="svg", metadata={"Date": None})
     root = ElementTree.fromstring(stream.getvalue())

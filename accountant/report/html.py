@@ -11,12 +11,14 @@ from string import Template
 
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable, real
 from accountant.files import check_output, write_text
-from accountant.guarantee import Guarantee, format_down, format_up
+from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan, builtin_plans
+from accountant.plots.findings import price_in_words
 from accountant.plots.style import need_matplotlib
 from accountant.price import epsilon
 from accountant.renyi.conversion import CONVERSIONS, Conversion, check_conversion
 from accountant.report.figures import Plot, Pricing, draw_plots
+from accountant.report.headline import AttackFigures, attack_figures, floor_percent, statement
 from accountant.report.script import plan_json, script
 from accountant.report.sources import ROUTES, items, references, sources
 from accountant.summary import assumptions, parameters_in_words, shares
@@ -63,19 +65,22 @@ def report(
         tight = price if price.method == "tight" else epsilon(run, delta, method="tight", tolerance=tolerance)
     except (ProfileUnavailable, ToleranceUnreachable, NoGuarantee) as error:
         tight = str(error)
+    risk = attack_figures(run, tolerance)
     parts = shares(plan, price)
     data = plan_json(plan, delta, rule, rules)
     body = {
         "title": html.escape(_title(plan)),
         "description": f'<p class="lead">{html.escape(plan.description)}</p>' if plan.description else "",
         "epsilon": format_up(price.epsilon),
+        "quote": html.escape(statement(plan, price)),
+        "facts": _facts(price, tight, risk),
         "delta": format_up(delta),
         "guarantee": html.escape(f"{price}."),
         "assumptions": items(html.escape(line) for line in assumptions(plan)),
         "releases": _release_rows(plan, parts),
         "tables": _describe_search('"table":' in data),
         "routes": _route_rows(rules, tight),
-        "figures": _figure_blocks(draw_plots(plan, Pricing(delta, rule, tolerance), parts)),
+        "figures": _figure_blocks(draw_plots(plan, Pricing(delta, rule, tolerance, tight, risk.tight), parts)),
         "sources": sources(plan, tight),
         "lines": "1 release" if len(plan.releases) == 1 else f"{len(plan.releases)} releases",
     }
@@ -106,6 +111,21 @@ def _title(plan: Plan) -> str:
     return plan.name if plan.name in builtin_plans() else Path(plan.name).name.removesuffix(".toml")
 
 
+def _facts(price: Guarantee, tight: Guarantee | str, risk: AttackFigures) -> str:
+    """Rows of what a reader asks first: the interval, and what an attacker can do."""
+    if isinstance(tight, str):
+        certified = f"not to be had: {tight}"
+    else:
+        certified = f"epsilon is {price_in_words(tight)}"
+        if price.method != "tight" and tight.epsilon < price.epsilon:
+            certified += f", {floor_percent(1 - tight.epsilon / price.epsilon)} below the bound above"
+    rows = [("certified interval", certified, "certified"), *((name, words, "") for name, words in risk.rows)]
+    return "\n".join(
+        f"<dt>{html.escape(name)}</dt><dd{f' id={key}' if key else ''}>{html.escape(words)}</dd>"
+        for name, words, key in rows
+    )
+
+
 def _release_rows(plan: Plan, parts: list[float]) -> str:
     rows = []
     for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True):
@@ -124,7 +144,7 @@ def _route_rows(rules: dict[Conversion, Guarantee], tight: Guarantee | str) -> s
     if isinstance(tight, str):
         found, about = "not available", tight
     else:
-        found = f"{format_down(tight.lower or 0.0)} to {format_up(tight.epsilon)}"
+        found = price_in_words(tight)
         about = f"certified interval for the plan as written, by {tight.source}"
     rows = [(rule, *ROUTES[rule], format_up(rules[rule].epsilon)) for rule in CONVERSIONS]
     rows.sort(key=lambda row: list(ROUTES).index(row[0]))
@@ -147,9 +167,9 @@ def _describe_search(tables: bool) -> str:
 def _figure_blocks(plots: list[Plot]) -> str:
     blocks = []
     for number, plot in enumerate(plots, 1):
-        block = f'<div class="wide" role="region" tabindex="0" aria-label="Plot {number}">{plot.svg}</div>'
+        block = f'<div class="written" role="region" aria-label="Plot {number}">{plot.svg}</div>'
         words = f"<figcaption>{html.escape(plot.caption)}</figcaption>"
-        blocks.append(f"<figure>{block if plot.svg else ''}{words}</figure>")
+        blocks.append(f'<figure data-kind="{plot.kind}">{block if plot.svg else ""}{words}</figure>')
     return "\n".join(blocks)
 
 

@@ -25,7 +25,16 @@ SAMPLED_BITS, SAMPLED_EPSILON = 32, 500.0
 """Bits and epsilon of randomized response up to which the page's binomial sums are accurate under sampling."""
 
 MAX_COUNT = 1e15
-FILES = ("engine/numerics.js", "engine/curves.js", "engine/tables.js", "engine/prices.js", "format.js", "page.js")
+FILES = (
+    "engine/numerics.js",
+    "engine/curves.js",
+    "engine/tables.js",
+    "engine/prices.js",
+    "format.js",
+    "draw.js",
+    "plots.js",
+    "page.js",
+)
 
 
 def script() -> str:

@@ -167,11 +167,25 @@
     const order = b === Infinity ? "the pure-DP limit" : `order ${1 + b < 1.0001 ? `1 + ${plain(b)}` : plain(1 + b)}`;
     const words = `${WORDS[data.conversion]}, ${order}${edge ? ", at the edge of the searched orders" : ""}`;
     const epsilon = read(epsilons[data.conversion]);
+    plotLater(moved, { parts: all, delta: whole.value, price: found[data.conversion] });
     present(shown(epsilon), String(epsilon), `${words} (${moved ? "with these values" : "the plan as written"})`);
     shares(all, b).forEach((share, number) => {
       releases[number].share.textContent = `${(100 * share).toFixed(1)}%`;
       releases[number].bar.style.setProperty("--part", share);
     });
+  }
+
+  const names = data.releases.map((release) => release.name);
+  let written = null; // the plan as written, for comparison in plots
+  let plotting = 0;
+
+  /** Draw the plots anew, once the values have rested for a moment. */
+  function plotLater(moved, now) {
+    written ??= now;
+    clearTimeout(plotting);
+    if (!moved) return LivePlots.restore();
+    const settings = { now, before: written, names, rule: data.conversion, orders: data.orders };
+    plotting = setTimeout(() => LivePlots.redraw(settings), 60);
   }
 
   function present(text, exactly, words) {

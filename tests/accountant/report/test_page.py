@@ -15,6 +15,7 @@ import accountant as ac
 from accountant.cli import main
 from accountant.guarantee import format_down, format_up
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan
+from accountant.plots.findings import price_in_words
 from accountant.plots.style import LINES, STYLE, darken
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.report.figures import _color_variables
@@ -118,6 +119,26 @@ def test_says_what_the_library_says(nasty, plan):
         assert release.name in text
         assert f"{share:.1%}" in text
     assert plan.description in text
+
+
+def test_the_first_screen_says_it_in_words_and_what_an_attacker_can_do(nasty, plan):
+    text = Elements(nasty.read_text("utf-8")).text
+    price = ac.epsilon(plan.composition, plan.delta)
+    assert f"at most {format_up(math.exp(price.epsilon), 4)} times as likely" in text
+    tight = ac.epsilon(plan.composition, plan.delta, method="tight", tolerance=0.1)
+    assert f"epsilon is {price_in_words(tight)}" in text
+    rate = ac.true_positive_rate(plan.composition, 0.01, tolerance=0.1).upper
+    shown = re.search(r"([\d.]+) % at 1 % false alarms", text)
+    assert float(rate) <= float(shown[1]) / 100 <= float(rate) + 0.0011
+
+
+def test_numbers_of_plots_are_those_of_the_page(nasty, plan):
+    labels = [each["aria-label"] for tag, each in Elements(nasty.read_text("utf-8")).tags if tag == "svg"]
+    bound = format_up(ac.epsilon(plan.composition, plan.delta).epsilon)
+    tight = price_in_words(ac.epsilon(plan.composition, plan.delta, method="tight", tolerance=0.1))
+    assert f"epsilon = {bound} " in labels[0]
+    assert f"gives epsilon {bound} at" in labels[1]
+    assert labels[2].startswith(f"Certified: epsilon {tight}; Rényi bound: {bound}.")
 
 
 def test_tight_price_at_the_top(table):
@@ -518,6 +539,48 @@ def test_text_is_readable(show, nasty, scheme):
     ratio, text, background = show(nasty, scheme).execute_script(CONTRAST)
     assert (sum(background) > 600) == (scheme == "light")
     assert ratio >= 4.5, text
+
+
+WIDER = """
+const wide = (node) => node.getBoundingClientRect().right > window.innerWidth + 1;
+const scrolls = (node) => node.closest(".wide");
+return [...document.querySelectorAll("main *")].filter((node) => wide(node) && !scrolls(node))
+  .map((node) => node.outerHTML.slice(0, 80));
+"""
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_sticks_out_and_plots_fill_their_boxes(show, nasty, width):
+    page = show(nasty, width=width)
+    assert page.execute_script(WIDER) == []
+    plots = page.find_elements("css selector", "svg.plot")
+    assert len(plots) == 5
+    for plot in plots:
+        box = plot.find_element("xpath", "ancestor::figure").size["width"]
+        assert min(350, box) <= plot.size["width"] <= box + 1
+
+
+@needs_browser
+def test_plots_follow_the_sliders_and_say_the_number_that_is_shown(show, nasty):
+    from selenium.webdriver.common.keys import Keys
+
+    page = show(nasty, width=390)
+    assert page.find_elements("css selector", ".live-plot") == []
+    page.find_element("id", "release-1-sigma").send_keys(Keys.ARROW_LEFT * 20)
+    text, _ = now(page)
+    page.execute_async_script("setTimeout(arguments[0], 400);")
+    live = page.find_elements("css selector", ".live-plot")
+    assert len(live) == 4  # the worst counts are the library's alone
+    assert sum(f"epsilon {text}" in plot.get_attribute("aria-label").lower() for plot in live) == 2
+    assert f"Epsilon: {text}; the plan as written" in live[2].get_attribute("aria-label")
+    assert len(page.find_elements("css selector", "figure.stale")) == 1
+    assert page.execute_script(WIDER) == []
+    bad = "return [...document.querySelectorAll('.live-plot path')].filter((p) => /NaN|Inf/.test(p.outerHTML)).length"
+    assert page.execute_script(bad) == 0
+    page.find_element("id", "reset").send_keys(Keys.ENTER)
+    now(page)
+    assert page.find_elements("css selector", ".live-plot, .stale, .replaced") == []
 
 
 @needs_browser

@@ -1,0 +1,71 @@
+"""The top of the page: the guarantee in words that may be quoted, and what it lets an attacker do."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from accountant.adjacency import Adjacency
+from accountant.errors import AccountantError
+from accountant.events.composition import Composition
+from accountant.guarantee import Guarantee, format_up
+from accountant.plan import Plan
+from accountant.risk import advantage, true_positive_rate
+
+__all__ = ["AttackFigures", "attack_figures", "floor_percent", "statement"]
+
+FALSE_ALARMS = (0.001, 0.01, 0.1)
+"""False-positive rates at which the page says what an attacker detects."""
+
+
+class AttackFigures(NamedTuple):
+    """What an attacker can do, in rows of a name and words; one row with the reason where there are no figures."""
+
+    rows: list[tuple[str, str]]
+    tight: bool
+
+
+def statement(plan: Plan, price: Guarantee) -> str:
+    """The guarantee as a sentence to quote."""
+    if not plan.composition.releases:
+        return "Nothing is released: whoever sees the results learns nothing about the private data."
+    factor = format_up(math.exp(price.epsilon), 4) if price.epsilon < 700 else f"e^{format_up(price.epsilon)}"
+    if plan.composition.adjacency is Adjacency.REPLACE:
+        change = "if any one record had another content"
+    else:
+        change = "if any one record were left out of the private data, or one more were in it"
+    rest = f", plus a probability of {format_up(price.delta)}" if price.delta else ""
+    return (
+        f"Every set of possible results is at most {factor} times as likely as it would be {change}{rest}. "
+        "This holds in both directions, and whatever else an observer knows."
+    )
+
+
+def attack_figures(run: Composition, tolerance: float) -> AttackFigures:
+    """Upper ends on what any attacker reaches who asks whether a record took part; 'auto': tight where it can be."""
+    try:
+        rates = true_positive_rate(run, list(FALSE_ALARMS), tolerance=tolerance)
+        guess = advantage(run, tolerance=tolerance).upper
+    except AccountantError as error:
+        return AttackFigures([("an attacker", f"no figures: {error}")], False)
+    found = ", ".join(
+        f"{ceil_percent(rate)} at {100 * alarms:g} % false alarms"
+        for alarms, rate in zip(FALSE_ALARMS, rates.upper.tolist(), strict=True)
+    )
+    return AttackFigures(
+        [
+            ("an attacker detects a member, at most", found),
+            ("a guess whether a record took part is right, at most", f"{ceil_percent((1 + guess) / 2)} of the time"),
+        ],
+        rates.method == "tight",
+    )
+
+
+def ceil_percent(share: float) -> str:
+    """A percentage to one decimal, rounded up: it stays an upper bound."""
+    return f"{min(math.ceil(1000 * share - 1e-9) / 10, 100.0):g} %"
+
+
+def floor_percent(share: float) -> str:
+    """A percentage to one decimal, rounded down."""
+    return f"{math.floor(1000 * share) / 10:g} %"
