@@ -2,7 +2,9 @@
 "use strict";
 
 const Draw = (() => {
-  const SPACE = "http://www.w3.org/2000/svg";
+  const sample = document.createElement("template");
+  sample.innerHTML = "<svg></svg>";
+  const SPACE = sample.content.firstChild.namespaceURI;
   const [WIDE, HIGH, LEFT, RIGHT, TOP] = [353, 262, 50, 12, 52];
   const LOOKS = [["var(--line-0)", "", 2.4], ["var(--faint)", "5 3", 1.4]];
 

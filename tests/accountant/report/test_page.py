@@ -180,7 +180,7 @@ def test_plots_have_words_for_those_who_do_not_see_them(nasty, plan):
     titles = [
         plan.releases[1].name,
         "The Rényi curve",
-        "Epsilon of",
+        "Certified: epsilon",
         "Noisy screening costs most",
         "At 5% false alarms",
     ]
