@@ -14,7 +14,7 @@ from accountant.price import epsilon
 from accountant.tables import Column, Down, Table, Up, add_forms, write_table
 from accountant.terminal import delta_of, number, show_work
 
-__all__ = ["add_compare"]
+__all__ = ["add_compare", "find_differences", "judge"]
 
 
 def add_compare(commands: Any) -> None:
@@ -41,8 +41,8 @@ def _run(options: argparse.Namespace) -> int:
     delta = delta_of(plans[0], options.delta) if options.delta is not None else min(delta_of(p, None) for p in plans)
     with show_work("pricing"):
         prices = [epsilon(plan.composition, delta, **route(options)) for plan in plans]
-    verdict = _judge(plans, prices, options.delta)
-    rows = [*_price_rows(plans, prices), *_differences(plans)]
+    verdict = judge(plans, prices, options.delta)
+    rows = [*_price_rows(plans, prices), *find_differences(plans)]
     names = [plan.name for plan in plans]
     table = Table(
         f"{len(plans)} plans at delta = {format_up(delta)}",
@@ -53,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
     record = {
         "delta": delta,
         "plans": [{"plan": plan.name, **price.as_dict()} for plan, price in zip(plans, prices, strict=True)],
-        "differences": [{"what": what, "values": values} for what, *values in _differences(plans)],
+        "differences": [{"what": what, "values": values} for what, *values in find_differences(plans)],
         "verdict": verdict,
     }
     write_table(table, options.form, record)
@@ -73,7 +73,7 @@ def _price_rows(plans: Sequence[Plan], prices: Sequence[Guarantee]) -> list[list
     return rows
 
 
-def _differences(plans: Sequence[Plan]) -> list[list[Any]]:
+def find_differences(plans: Sequence[Plan]) -> list[list[Any]]:
     """What the plans state differently, release by release."""
     stated: list[dict[str, Any]] = []
     for plan in plans:
@@ -90,7 +90,7 @@ def _differences(plans: Sequence[Plan]) -> list[list[Any]]:
     return [row for row in rows if any(value != row[1] for value in row[2:])]
 
 
-def _judge(plans: Sequence[Plan], prices: Sequence[Guarantee], given: float | None) -> list[str]:
+def judge(plans: Sequence[Plan], prices: Sequence[Guarantee], given: float | None) -> list[str]:
     """Which plan costs less, and how far that can be said."""
     notes = []
     if given is None and len({plan.delta for plan in plans}) > 1:

@@ -14,13 +14,11 @@ from accountant.plots.curves import (
     trade_off,
     worst_pair,
 )
-from accountant.plots.telling import choose_kind
 
 __all__ = [
     "MADE_UP_VOTES",
     "METHODS",
     "Line",
-    "choose_kind",
     "curve_against_order",
     "epsilon_against_parameter",
     "epsilon_against_releases",

@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable, real
+from accountant.events.composition import Composition
 from accountant.files import check_output, write_text
 from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan, builtin_plans
@@ -23,7 +24,7 @@ from accountant.report.script import plan_json, script
 from accountant.report.sources import ROUTES, items, references, sources
 from accountant.summary import assumptions, parameters_in_words, shares
 
-__all__ = ["report", "write_page"]
+__all__ = ["figure_blocks", "report", "title_of", "try_tight", "write_page"]
 
 
 def report(
@@ -60,16 +61,12 @@ def report(
     price.as_dict()  # raises if the price depends on private data
     need_matplotlib()
     rules = {each: epsilon(run, delta, conversion=each) for each in CONVERSIONS}
-    tight: Guarantee | str
-    try:
-        tight = price if price.method == "tight" else epsilon(run, delta, method="tight", tolerance=tolerance)
-    except (ProfileUnavailable, ToleranceUnreachable, NoGuarantee) as error:
-        tight = str(error)
+    tight = price if price.method == "tight" else try_tight(run, delta, tolerance)
     risk = attack_figures(run, tolerance)
     parts = shares(plan, price)
     data = plan_json(plan, delta, rule, rules)
     body = {
-        "title": html.escape(_title(plan)),
+        "title": html.escape(title_of(plan)),
         "description": f'<p class="lead">{html.escape(plan.description)}</p>' if plan.description else "",
         "epsilon": format_up(price.epsilon),
         "quote": html.escape(statement(plan, price)),
@@ -80,11 +77,19 @@ def report(
         "releases": _release_rows(plan, parts),
         "tables": _describe_search('"table":' in data),
         "routes": _route_rows(rules, tight),
-        "figures": _figure_blocks(draw_plots(plan, Pricing(delta, rule, tolerance, tight, risk.tight), parts)),
+        "figures": figure_blocks(draw_plots(plan, Pricing(delta, rule, tolerance, tight, risk.tight), parts)),
         "sources": sources(plan, tight),
         "lines": "1 release" if len(plan.releases) == 1 else f"{len(plan.releases)} releases",
     }
     return _fill_template(body, data)
+
+
+def try_tight(run: Composition, delta: float, tolerance: float) -> Guarantee | str:
+    """The certified interval, or why there is none."""
+    try:
+        return epsilon(run, delta, method="tight", tolerance=tolerance)
+    except (ProfileUnavailable, ToleranceUnreachable, NoGuarantee) as error:
+        return str(error)
 
 
 def _fill_template(body: dict[str, str], data: str) -> str:
@@ -106,7 +111,7 @@ def _fill_template(body: dict[str, str], data: str) -> str:
 # --- parts of the page -----------------------------------------------------------------------------------
 
 
-def _title(plan: Plan) -> str:
+def title_of(plan: Plan) -> str:
     """The plan's name, without the folder of its file."""
     return plan.name if plan.name in builtin_plans() else Path(plan.name).name.removesuffix(".toml")
 
@@ -164,7 +169,7 @@ def _describe_search(tables: bool) -> str:
     )
 
 
-def _figure_blocks(plots: list[Plot]) -> str:
+def figure_blocks(plots: list[Plot]) -> str:
     blocks = []
     for number, plot in enumerate(plots, 1):
         block = f'<div class="written" role="region" aria-label="Plot {number}">{plot.svg}</div>'

@@ -20,7 +20,6 @@ from matplotlib.testing.compare import compare_images
 import accountant as ac
 from accountant import plots
 from accountant.guarantee import format_down, format_up
-from accountant.plan import load_plan
 from accountant.plots.papers import MADE_UP_VOTES, screening_costs
 from accountant.plots.style import LINES, _spread, is_private, style
 from tests.pictures import BASELINE, PICTURES, SAMPLED, SCREENING, SPENT, draw, write_bare
@@ -173,23 +172,6 @@ def test_numbers_of_titles_and_labels_are_those_of_the_guarantee():
     title = " ".join(ax.get_title(loc="left").split())
     assert title == f"Epsilon of 5 releases, certified: {interval}; Rényi bound: {format_up(loose.epsilon)}"
     assert f"tight: {interval}" in words(ax)
-
-
-@pytest.mark.parametrize(
-    ("lines", "kind"),
-    [
-        ('delta = 1e-5\n[[release]]\nevent = "gaussian"\nsigma = 3\n', "trade-off"),
-        ('delta = 1e-5\n[[release]]\nevent = "gaussian"\nsigma = 3\ncount = 7\n', "releases"),
-        ('[[release]]\nevent = "gaussian"\nsigma = 3\ncount = 7\n', "order"),
-        (
-            'delta = 1e-5\n[[release]]\nevent = "gaussian"\nsigma = 3\n[[release]]\nevent = "laplace"\nscale = 9\n',
-            "shares",
-        ),
-    ],
-)
-def test_the_most_telling_plot(lines, kind, tmp_path):
-    (tmp_path / "plan.toml").write_text(lines)
-    assert plots.choose_kind(load_plan(tmp_path / "plan.toml")) == kind
 
 
 # --- data ----------------------------------------------------------------------------------------------
