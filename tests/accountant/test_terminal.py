@@ -2,13 +2,16 @@
 
 import argparse
 import io
+import json
 import sys
 import time
 
 import pytest
 from rich.console import Console
 
+import accountant as ac
 from accountant import work
+from accountant.cli import main, pricing
 from accountant.numerics.kernel import first_calls
 from accountant.terminal import Parser, run_command, show_work
 
@@ -64,6 +67,31 @@ def test_a_line_that_is_shown_goes_when_the_work_fails(screen):
     with pytest.raises(ZeroDivisionError):
         fail()
     assert "\x1b[2K" in screen.getvalue(), "the line was erased"
+
+
+def test_a_price_that_takes_long_says_so(screen, monkeypatch, capsys):
+    def price(*arguments, **options):
+        assert wait_for("pricing", screen)
+        return ac.epsilon(*arguments, **options)
+
+    monkeypatch.setattr(pricing, "epsilon", price)
+    assert main(["epsilon", "figure5-gaussian", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["delta"] == 1e-5
+
+
+def test_a_page_that_takes_long_says_so_and_may_be_interrupted(screen, monkeypatch, capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    from accountant.report import html
+
+    def make_page(*_, **__):
+        assert wait_for("pricing the page", screen)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(html, "report", make_page)
+    assert main(["report", "dp-sgd", "-o", str(tmp_path / "page.html")]) == 130
+    line = "accountant: interrupted: nothing was written; the same command begins anew\n"
+    assert capsys.readouterr() == ("", line)
+    assert not list(tmp_path.iterdir())
 
 
 def command(run):
