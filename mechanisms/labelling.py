@@ -22,6 +22,7 @@ from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive
 from mechanisms.labelling_plan import LabellingPlan, PlanExceeded, Promises, subtract
 from mechanisms.noise.source import Randomness
+from mechanisms.phases import phase
 from mechanisms.voting import noisy_argmax, passes_screening
 
 __all__ = ["Labeller", "Labelling", "LabellingPlan", "PlanExceeded", "least_noise"]
@@ -114,6 +115,8 @@ class Labeller(Parameters, Exclusive, ABC):
     _fitted = False
     _begun: ac.Composition | None = None
     """What was spent before the present run without a plan; None while there is no such run."""
+    _warned: str | None = None
+    """The last warning about the parameters."""
 
     @property
     @abstractmethod
@@ -159,7 +162,7 @@ class Labeller(Parameters, Exclusive, ABC):
         with self._turn("label_in_rounds"):
             twin = self.unused()
             self._start_ledger()
-            twin.spent_, twin._promises = self.spent_, self._promises
+            twin.spent_, twin._promises, twin._warned = self.spent_, self._promises, self._warned
             try:
                 yield twin
             finally:
@@ -202,16 +205,18 @@ class Labeller(Parameters, Exclusive, ABC):
         self._begun = begun if promise.planned is None else None
         self.spent_ = begun + self._sum_charges(part)
         try:
-            for i, ask in enumerate(asks):
-                if promise.votes >= promise.cap:
-                    break
-                promise.asked += 1
-                answer = self._answer(i, ask, part)
-                if answer is not None:
-                    labels[i], answered[i] = answer, True
-                promise.votes += (i, "vote") in part.charges
-                if progress is not None:
-                    progress(i + 1)
+            with phase("labelling", len(labels)) as tick:
+                for i, ask in enumerate(asks):
+                    if promise.votes >= promise.cap:
+                        break
+                    promise.asked += 1
+                    answer = self._answer(i, ask, part)
+                    if answer is not None:
+                        labels[i], answered[i] = answer, True
+                    promise.votes += (i, "vote") in part.charges
+                    tick(i + 1)
+                    if progress is not None:
+                        progress(i + 1)
         finally:
             spent = subtract(self.spent_, begun)
             self._promises.settle(promise, spent, part.charges)

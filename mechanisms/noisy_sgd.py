@@ -14,6 +14,7 @@ from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.noise.sampling import poisson_sample
 from mechanisms.noise.source import as_randomness, noise_of
+from mechanisms.phases import phase
 from mechanisms.validation import (
     check_count,
     check_features,
@@ -160,12 +161,14 @@ class LinearNoisySGD(Parameters, Exclusive):
             self.spent_, self._promised = ac.Composition(), ac.Composition()
         self._promised = self._promised + plan.composition
         self.weights_ = np.zeros((records.shape[1] + 1, classes))
-        for _ in range(plan.steps):
-            batch = poisson_sample(len(records), plan.event.sampling_rate, source)
-            gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, plan.clip)
-            self.spent_ = self.spent_ + plan.event
-            noise = noise_of(plan.event, source, gradient.size, GRADIENT_GRAIN).reshape(gradient.shape)
-            self.weights_ = self.weights_ - plan.learning_rate * (gradient + noise)
+        with phase("training by noisy gradients", plan.steps) as tick:
+            for step in range(plan.steps):
+                batch = poisson_sample(len(records), plan.event.sampling_rate, source)
+                gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, plan.clip)
+                self.spent_ = self.spent_ + plan.event
+                noise = noise_of(plan.event, source, gradient.size, GRADIENT_GRAIN).reshape(gradient.shape)
+                self.weights_ = self.weights_ - plan.learning_rate * (gradient + noise)
+                tick(step + 1)
         return self
 
     def predict(self, queries: object) -> Integers:

@@ -16,6 +16,7 @@ from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
 from mechanisms.labelling import Labeller, Labelling
 from mechanisms.noise.source import as_randomness
+from mechanisms.phases import phase
 from mechanisms.validation import check_count, check_features, check_fitted, check_labels, check_queries, few_threads
 from mechanisms.voting import tally
 
@@ -70,11 +71,21 @@ class _Pate(Labeller):
         # one draw for each record: cutting a shuffled list would move other records when one joins
         shard = (source.uniform(len(records)) * teachers).astype(np.int64)
         with few_threads(records.size // teachers) if self.make_teacher is None else nullcontext():
-            taught = [_teach(self._make_teacher(), records[shard == t], labels[shard == t]) for t in range(teachers)]
+            taught = self._teach_all(records, labels, shard, teachers)
         self._begin(plan, source, records, labels)
         self._teachers, self._width, self.n_classes_ = taught, records.shape[1], classes
         self._fitted = True
         return self
+
+    def _teach_all(
+        self, records: Singles, labels: Integers, shard: Integers, teachers: int
+    ) -> list[Callable[[Any], Integers]]:
+        taught = []
+        with phase("training teachers", teachers) as tick:
+            for t in range(teachers):
+                taught.append(_teach(self._make_teacher(), records[shard == t], labels[shard == t]))
+                tick(t + 1)
+        return taught
 
     def _make_teacher(self) -> Any:
         if self.make_teacher is not None:
@@ -88,7 +99,8 @@ class _Pate(Labeller):
         points = check_queries(queries, self._width)
         if len(points) == 0:
             return np.empty((0, self.n_classes_), np.int64)
-        answers: Sequence[Integers] = [teacher(points) for teacher in self._teachers]
+        with phase("asking teachers"):
+            answers: Sequence[Integers] = [teacher(points) for teacher in self._teachers]
         # an answer outside the classes must not stop the run: it counts for the nearest class
         columns = np.clip(np.stack(answers, axis=1), 0, self.n_classes_ - 1)
         return np.stack([tally(column, self.n_classes_) for column in columns])

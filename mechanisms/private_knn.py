@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
@@ -17,6 +19,7 @@ from mechanisms.labelling import Labeller, Labelling, least_noise
 from mechanisms.neighbours.euclidean import Neighbours
 from mechanisms.noise.sampling import poisson_sample
 from mechanisms.noise.source import as_randomness
+from mechanisms.phases import phase
 from mechanisms.validation import (
     check_count,
     check_features,
@@ -25,10 +28,18 @@ from mechanisms.validation import (
     check_positive,
     check_queries,
     check_rate,
+    nominal_count,
 )
 from mechanisms.voting import clip_votes, clipped_sensitivity, noisy_label_set, tally
 
-__all__ = ["PrivateKNN"]
+__all__ = ["PrivateKNN", "ThinSampleWarning"]
+
+SPREAD = 1.25
+"""How far advice stays from the edge: numbers of sampled records vary, and classes are not equally large."""
+
+
+class ThinSampleWarning(UserWarning):
+    """A sample has too few records for the neighbours or votes that are asked for; nothing has been spent."""
 
 
 class PrivateKNN(Labeller):
@@ -64,6 +75,9 @@ class PrivateKNN(Labeller):
         Most queries that will be asked, over all calls of `label`; more are refused. `max_labels` then holds for all
         calls together, too, and one guarantee, fixed before the first call, covers them all. None sets no limit: every
         call adds its own price.
+    n_records : int or None
+        Public number of private records, from which `fit` tells whether samples are large enough (`ThinSampleWarning`).
+        None takes their number rounded to two digits, which the warning then reveals to whoever sees it.
 
     Attributes
     ----------
@@ -83,6 +97,7 @@ class PrivateKNN(Labeller):
         n_classes: int | None = None,
         rng: Any = None,
         n_queries: int | None = None,
+        n_records: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.sampling_rate = sampling_rate
@@ -94,6 +109,7 @@ class PrivateKNN(Labeller):
         self.n_classes = n_classes
         self.rng = rng
         self.n_queries = n_queries
+        self.n_records = n_records
 
     @classmethod
     def for_budget(
@@ -164,11 +180,32 @@ class PrivateKNN(Labeller):
             return ac.PoissonSubsampled(ac.GNMax(self.vote_sigma), self.sampling_rate)
         return ac.PoissonSubsampled(ac.Gaussian(self.vote_sigma, clipped_sensitivity(self.clip)), self.sampling_rate)
 
+    def warn_if_thin(self, n_classes: int, n_records: int | None = None) -> None:
+        """Warn, once, if samples are too small for the neighbours or the threshold; from public numbers alone.
+
+        Parameters
+        ----------
+        n_classes : int
+        n_records : int or None
+            A public number of private records; None is the parameter `n_records`.
+        """
+        records = check_count("n_records", self.n_records if n_records is None else n_records, 1)
+        threshold = None
+        if self.screening_event is not None:
+            threshold = 0.6 * self.n_neighbors if self.threshold is None else self.threshold
+        said = _describe_thin(self.n_neighbors, threshold, records, self.sampling_rate, n_classes)
+        if said is not None and self.threshold is None and threshold is not None:
+            share = math.floor(records * self.sampling_rate / n_classes)
+            said += f", or n_neighbors of at most {share}" if share else ""
+        if said is not None and said != self._warned:
+            self._warned = said
+            warnings.warn(said, ThinSampleWarning, stacklevel=4)  # past `fit` and its turn
+
     # --- use -------------------------------------------------------------------------------------------
 
     @exclusive
     def fit(self, X: object, y: object) -> Self:
-        """Keep the private records. Nothing is released.
+        """Keep the private records. Nothing is released; too small samples are warned of (`ThinSampleWarning`).
 
         Parameters
         ----------
@@ -191,7 +228,9 @@ class PrivateKNN(Labeller):
         else:
             votes = _check_sets(y, len(records), now.clip)
             classes = votes.shape[1]
-        neighbours = Neighbours(records)
+        self.warn_if_thin(classes, nominal_count(len(records)) if now.n_records is None else now.n_records)
+        with phase("indexing the private records"):
+            neighbours = Neighbours(records)
         plan = now._plan_of(n_neighbors=k, n_classes=classes, clip=now.clip)
         labels: NDArray[Any] = votes if now.clip is None else clip_votes(votes, now.clip)
         self._begin(plan, as_randomness(now.rng), records, votes)
@@ -244,6 +283,27 @@ class PrivateKNN(Labeller):
         if self._sets:
             return noisy_label_set(vote, votes, self._k / 2, self._source)
         return super()._release(vote, votes)
+
+
+def _describe_thin(k: int, threshold: float | None, records: int, rate: float, n_classes: int) -> str | None:
+    """Why few queries would be answered, or all alike, and what would be better; None if samples are large enough.
+
+    At best all sampled records of a class vote for it: with classes equally large, a query can expect no more votes.
+    """
+    sample = records * rate
+    share = sample / n_classes
+    about = f"of {records} records, sampled at rate {rate:g}, about {sample:.4g} vote"
+    if threshold is not None and threshold > share:
+        better = [f"threshold of at most {share / SPREAD:.3g}"]
+        if SPREAD * threshold * n_classes <= records:
+            better.append(f"sampling_rate of at least {SPREAD * threshold * n_classes / records:.3g}")
+        return (
+            f"n_neighbors = {k}, threshold = {threshold:.4g}: {about}, {share:.4g} of each of {n_classes} classes, so "
+            f"that few queries pass the screening; would pass: {', '.join(better)}"
+        )
+    if k > sample:
+        return f"n_neighbors = {k}: {about}, all of them on every query; accepted without a warning: up to {sample:.4g}"
+    return None
 
 
 def _check_sets(y: object, n: int, clip: float) -> Integers:

@@ -30,6 +30,7 @@ from mechanisms.federation.trust_models import (
 )
 from mechanisms.labelling_plan import subtract
 from mechanisms.noise.source import Randomness, as_randomness
+from mechanisms.phases import phase
 from mechanisms.validation import check_count, check_features, check_positive, check_public, check_real
 
 __all__ = ["ReverseKNN", "ReverseLabelling", "Round", "simplex_rows"]
@@ -208,7 +209,8 @@ class ReverseKNN(Exclusive, Parameters):
         loop = self.course(release)
         # fails if the events cannot be composed: then nothing is released
         getattr(self, "spent_", ac.Composition()) + release.event
-        federation = Federation(release, records, np.asarray(y), holders, source)
+        with phase("giving records to clients"):
+            federation = Federation(release, records, np.asarray(y), holders, source)
         part = Part()
         if journal is not None:
             part = journal.part(self._header(loop, points, source, journal.keyed_digest(records, labels)))
@@ -222,7 +224,8 @@ class ReverseKNN(Exclusive, Parameters):
                 found = federation.resume(answer)
                 source.restore(state)
                 return found
-            found = federation.run(setup)
+            with phase(f"counting votes, round {number + 1} of {release.rounds}"):
+                found = federation.run(setup)
             answer = [found.counts, found.variance, found.records, found.clients, federation.bytes_per_client]
             part.answer(number, answer, source.state())
             return found

@@ -18,6 +18,7 @@ from mechanisms.features import FeatureMap, feature_map
 from mechanisms.labelling import Labelling
 from mechanisms.noise.source import as_randomness
 from mechanisms.pate import GNMax, LNMax
+from mechanisms.phases import phase
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.queries import central_points
 from mechanisms.students.network import NetworkStudent, Student
@@ -140,8 +141,9 @@ def label_in_rounds(
         if journal is not None:
             journal.about = {"rounds": rounds}
         for _ in range(rounds):
-            described = describe(points)
-            chosen = central_points(described, asked)
+            with phase("choosing the queries"):
+                described = describe(points)
+                chosen = central_points(described, asked)
             tick = None if progress is None else _shift(progress, len(done) * asked)
             out = own.fit(describe(records), y).label(described[chosen], journal, tick)
             done.append(out)
@@ -149,7 +151,8 @@ def label_in_rounds(
             seen[chosen] = True
             if not (labels >= 0).any():
                 raise ac.ParameterError(f"none of {asked} queries was answered, which cost {out.composition}")
-            student = make_student().fit(points, labels)
+            with phase("training the student"):
+                student = make_student().fit(points, labels)
             describe = feature_map(partial(_transform, student), points)
         return Rounds(labels, seen, tuple(done), student)
 

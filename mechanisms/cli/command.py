@@ -1,4 +1,4 @@
-"""Command line: ``mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4``, and ``mechanisms predict``.
+"""Command line: ``mechanisms label private-knn --data digits --epsilon 2 --delta 1e-4 --dry-run``, and ``predict``.
 
 Exit status 0 on success, 2 on bad input, 130 if interrupted.
 """
@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import accountant as ac
-from mechanisms.cli.data import add_data, load_data, parse_seed, warn_of_seed
+from mechanisms.cli.data import add_data, parse_seed, warn_of_seed
 from mechanisms.cli.predict import add_predict
-from mechanisms.cli.results_file import add_output, find_results, show_progress
+from mechanisms.cli.preparation import plan_run, read_data
+from mechanisms.cli.progress import show_phases
+from mechanisms.cli.results_file import add_output, find_results
 from mechanisms.cli.reverse import add_reverse_options, run_reverse
-from mechanisms.cli.summary import make_columns, price_total, show, summarise
+from mechanisms.cli.summary import make_columns, price_total, show, show_plan, summarise, summarise_plan
 
 __all__ = ["main", "make_parser"]
 
@@ -24,7 +26,8 @@ REVERSE = "noisy counts of records at the queries nearest to them, over a federa
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    return int(ac.terminal.run_command("mechanisms", make_parser(), arguments))
+    with show_phases():
+        return int(ac.terminal.run_command("mechanisms", make_parser(), arguments))
 
 
 def make_parser() -> Any:
@@ -63,7 +66,7 @@ def _add_target(parser: argparse.ArgumentParser, out: str = "") -> None:
     add("--ids", metavar="NAME", help="column of private records that identifies them: it is no feature")
     add("--seed", type=parse_seed, help="reproducible; without it exact noise from the system, as real releases need")
     add("--diagnostics", action="store_true", help="print accuracies, too, which nobody paid for: not to be published")
-    add_output(parser, f"results as .npz or .parquet{out}")
+    add_output(parser, f"results as .npz or .parquet{out}", dry_run=True)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -103,17 +106,17 @@ def _run_label(options: argparse.Namespace) -> int:
 
     from mechanisms.experiment.labelling import Experiment, Setting
 
-    results, data = find_results(options), load_data(options)
+    results, data = find_results(options), read_data(options)
     named = vars(options)
     setting = Setting(**{field.name: named[field.name] for field in fields(Setting) if field.name in named})
-    experiment = Experiment(setting, data.private, data.public, data.test, data.n_classes, data.nominal)
-    total = price_total(results, experiment)
+    with plan_run():
+        experiment = Experiment(setting, data.private, data.public, data.test, data.n_classes, data.nominal)
+        total = price_total(results, experiment)
+    if options.dry_run:
+        return show_plan(options, experiment, summarise_plan(options, data, experiment) | total)
     warn_of_seed(options)
-    with (
-        results.open_journal() as files,
-        show_progress("labelling", experiment.queries * setting.rounds, options.json) as progress,
-    ):
-        outcome = experiment.run(files.journal, files.announce_before(progress), options.diagnostics)
+    with results.open_journal() as files:
+        outcome = experiment.run(files.journal, files.announce, options.diagnostics)
         files.announce()
         summary = summarise(options, data, experiment, outcome) | total
         files.write(make_columns(data, outcome), summary)

@@ -7,7 +7,7 @@ import glob
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
+from mechanisms.phases import Tick, phase
 from mechanisms.validation import require
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "check_results_path",
     "find_results",
     "refuse_finished",
+    "refuse_no_output",
     "refuse_seeded_repeat",
     "show_progress",
     "write_results",
@@ -36,22 +38,36 @@ __all__ = [
 
 ENDINGS = (".npz", ".parquet")
 
-Tick = Callable[[int], None]
-
 
 class OptionError(ac.AccountantError, ValueError):
     """Options that do not go together, or an output that cannot be written."""
 
 
-def add_output(parser: argparse.ArgumentParser, out: str) -> None:
-    """Options about results; `out` says what the file holds."""
+def add_output(parser: argparse.ArgumentParser, out: str, dry_run: bool = False) -> None:
+    """Options about results; `out` says what the file holds, `dry_run` whether the command can end before it."""
     add = parser.add_argument
     add("--out", metavar="FILE", help=out)
+    if dry_run:
+        text = "print the plan and its price, and end: nothing is drawn from private records, nothing is written"
+        add("--dry-run", action="store_true", help=text)
     add("--again", action="store_true", help="release and pay again, though FILE holds the results of a finished run")
     add("--json", action="store_true", help="one JSON object instead of a table")
 
 
 # --- a file that holds a finished run -------------------------------------------------------------------
+
+
+def refuse_no_output(options: argparse.Namespace) -> None:
+    """Refuse to draw noise for labels that nobody would keep.
+
+    Raises
+    ------
+    OptionError
+        There is neither ``--out`` nor ``--dry-run``.
+    """
+    if not options.out and not options.dry_run:
+        accepted = "--out FILE, or --dry-run, which prints the plan and its price and draws nothing"
+        raise OptionError(f"without --out the labels would be paid for and lost; accepted: {accepted}")
 
 
 def refuse_seeded_repeat(options: argparse.Namespace) -> None:
@@ -149,9 +165,7 @@ class ResultsFile:
         """
         from mechanisms.budgets.journal import Journal
 
-        if self.path is None:
-            yield RunFiles(None, None, None)
-            return
+        assert self.path is not None  # a run without a results file is refused
         self._remove_journals(len(self.earlier))
         path = self.journal_path()
         begun, files, empty = path.exists(), None, False
@@ -162,6 +176,8 @@ class ResultsFile:
                 files = RunFiles(self.path, journal, answers if charges else None)
                 try:
                     yield files
+                except KeyboardInterrupt:
+                    raise KeyboardInterrupt(files.describe_interruption()) from None
                 finally:
                     empty = not begun and journal.held() == (0, 0)
         finally:
@@ -191,49 +207,57 @@ class RunFiles:
 
     Parameters
     ----------
-    path : Path or None
+    path : Path
         Of the results.
-    journal : Journal or None
+    journal : Journal
     answers : int or None
         Answers that an interrupted run left in the journal; None if it had not charged anything.
 
     Attributes
     ----------
-    journal : Journal or None
+    journal : Journal
     written : bool
         Whether the results are on disk.
     """
 
-    def __init__(self, path: Path | None, journal: Journal | None, answers: int | None) -> None:
+    def __init__(self, path: Path, journal: Journal, answers: int | None) -> None:
         self.journal, self.written = journal, False
         self._path, self._answers = path, answers
 
     def write(self, columns: dict[str, Any], summary: dict[str, Any]) -> None:
         """Write the results while no other process can open the journal."""
-        if self._path is not None:
-            write_results(self._path, columns, summary)
-            self.written = True
+        write_results(self._path, columns, summary)
+        self.written = True
 
-    def announce(self) -> None:
-        """Say once that an interrupted run goes on; called after the journal was found to hold the same run."""
-        if self.journal is not None and self._answers is not None:
-            text = f"going on with the interrupted run in {self.journal.path}, {self._answers} answers are kept"
+    def announce(self, done: int = 0) -> None:
+        """Say once that an interrupted run goes on; called after the journal was found to hold the same run.
+
+        It can be given as the `progress` of a run, which begins after that.
+        """
+        if self._answers is not None:
+            kept = _count_answers(self._answers)
+            text = f"going on with the interrupted run in {self.journal.path}, {kept} kept"
             print(f"mechanisms: {text}", file=sys.stderr)
             self._answers = None
 
-    def announce_before(self, progress: Tick | None) -> Tick:
-        """`progress`, with the announcement before its first call."""
+    def describe_interruption(self) -> str:
+        """What an interrupted run has saved, and how to go on."""
+        if self.written:
+            return f"interrupted; the results are in {self._path}"
+        charges, answers = self.journal.held()
+        if not charges:
+            return "interrupted; nothing was released, and nothing is to be paid for"
+        kept = _count_answers(answers)
+        return f"interrupted; {kept} kept in {self.journal.path}; the same command goes on, for the same price"
 
-        def tick(done: int) -> None:
-            self.announce()
-            if progress is not None:
-                progress(done)
 
-        return tick
+def _count_answers(answers: int) -> str:
+    return "1 answer is" if answers == 1 else f"{answers} answers are"
 
 
 def find_results(options: argparse.Namespace) -> ResultsFile:
     """The results file that `--out` and `--again` ask for; errors as for `refuse_finished`."""
+    refuse_no_output(options)
     refuse_seeded_repeat(options)
     found = refuse_finished(options)
     if not options.out:
@@ -295,13 +319,9 @@ def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) 
 
 @contextmanager
 def show_progress(what: str, total: int, quiet: bool) -> Iterator[Tick | None]:
-    """A progress bar on stderr, if it is a terminal; yields a function that takes the number of queries done."""
-    console = ac.terminal.console(stderr=True)
-    if quiet or not console.is_terminal or total == 0:
+    """A phase of `total` queries; yields a function that takes the number of queries done, None if there are none."""
+    if quiet or total == 0:
         yield None
         return
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    with phase(what, total) as tick:
+        yield tick

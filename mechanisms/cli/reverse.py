@@ -1,4 +1,4 @@
-"""Command line: ``mechanisms label reverse-knn --data digits --epsilon 1 --delta 0 --clients 50``."""
+"""Command line: ``mechanisms label reverse-knn --data digits --epsilon 1 --delta 0 --out labels.npz``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 import accountant as ac
-from mechanisms.cli.data import load_data, warn_of_seed
+from mechanisms.cli.data import warn_of_seed
+from mechanisms.cli.preparation import plan_run, read_data
 from mechanisms.cli.results_file import OptionError, find_results
 
 __all__ = ["add_reverse_options", "run_reverse"]
@@ -42,10 +43,10 @@ def run_reverse(options: argparse.Namespace) -> int:
     """Run `mechanisms label reverse-knn`."""
     from dataclasses import fields
 
-    from mechanisms.cli.summary import make_columns, price_total, show, summarise
+    from mechanisms.cli.summary import make_columns, price_total, show, show_plan, summarise, summarise_plan
     from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting
 
-    results, data = find_results(options), load_data(options)
+    results, data = find_results(options), read_data(options)
     replace = options.adjacency == "replace"
     if replace and options.records is not None:
         accepted = "--adjacency add-remove, or no --records: the number of records is public"
@@ -55,13 +56,16 @@ def run_reverse(options: argparse.Namespace) -> int:
         **{each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}
     )
     nominal = None if replace else data.nominal
-    experiment = ReverseExperiment(setting, data.private, data.public, data.test, data.n_classes, nominal)
-    total = price_total(results, experiment)
+    more = {"model": options.model, "clients": options.clients}
+    with plan_run():
+        experiment = ReverseExperiment(setting, data.private, data.public, data.test, data.n_classes, nominal)
+        total = price_total(results, experiment)
+    if options.dry_run:
+        return show_plan(options, experiment, summarise_plan(options, data, experiment) | total | more)
     warn_of_seed(options)
     with results.open_journal() as files:
         outcome = experiment.run(files.journal, options.diagnostics)
         files.announce()
-        more = {"model": options.model, "clients": options.clients}
         summary: dict[str, Any] = summarise(options, data, experiment, outcome) | total | more
         files.write(make_columns(data, outcome), summary)
     show(options, experiment, outcome, summary)

@@ -27,8 +27,10 @@ __all__ = [
     "price_total",
     "print_outcome",
     "show",
+    "show_plan",
     "show_prices",
     "summarise",
+    "summarise_plan",
 ]
 
 NOT_PRIVATE = "not private: do not publish"
@@ -78,8 +80,22 @@ def summarise(
     options: argparse.Namespace, data: CommandData, experiment: Experiment | ReverseExperiment, outcome: Outcome
 ) -> dict[str, Any]:
     """The summary for `--json` and `--out`: public options, what follows from them, and what was paid for; no more."""
-    price, test = outcome.guarantee, experiment.test
-    replace = experiment.guarantee.adjacency is ac.Adjacency.REPLACE
+    found = {
+        "queries": outcome.asked,
+        "answered": outcome.answered,
+        "labelled": int(np.count_nonzero(outcome.labels >= 0)),
+        "spent": _list_counts(outcome.spent),
+        "dry_run": False,
+    }
+    return summarise_plan(options, data, experiment) | found
+
+
+def summarise_plan(
+    options: argparse.Namespace, data: CommandData, experiment: Experiment | ReverseExperiment
+) -> dict[str, Any]:
+    """The part of `summarise` that is fixed before anything is drawn: all of a ``--dry-run``."""
+    price, test = experiment.guarantee, experiment.test
+    replace = price.adjacency is ac.Adjacency.REPLACE
     setting = asdict(experiment.setting)
     seeded = setting.pop("seed") is not None  # the seed would reveal the noise
     return {
@@ -91,9 +107,9 @@ def summarise(
         "conversion": price.conversion,
         "order": price.order,
         "lower": price.lower,
-        "queries": outcome.asked,
-        "answered": outcome.answered,
-        "labelled": int(np.count_nonzero(outcome.labels >= 0)),
+        "queries": experiment.asked,
+        "answered": 0,
+        "labelled": 0,
         "records": {
             "private": experiment.nominal,
             "public": len(experiment.public),
@@ -102,14 +118,19 @@ def summarise(
         "classes": experiment.n_classes,
         "class_names": data.class_names,
         "also_public": list_also_public(options, experiment.nominal, replace),
-        "noise": outcome.noise,
-        "planned": [{"event": repr(event), "count": count} for event, count in outcome.planned],
-        "spent": [{"event": repr(event), "count": count} for event, count in outcome.spent],
-        "releases": ac.composition_to_tables(outcome.planned),
+        "noise": experiment.noise,
+        "planned": _list_counts(experiment.planned),
+        "spent": [],
+        "releases": ac.composition_to_tables(experiment.planned),
         "setting": setting,
         "seeded": seeded,
+        "dry_run": True,
         "out": options.out,
     }
+
+
+def _list_counts(run: ac.Composition) -> list[dict[str, Any]]:
+    return [{"event": repr(event), "count": count} for event, count in run]
 
 
 def list_also_public(options: argparse.Namespace, nominal: int, replace: bool = False) -> list[str]:
@@ -133,11 +154,7 @@ def list_also_public(options: argparse.Namespace, nominal: int, replace: bool = 
 
 def print_outcome(experiment: Experiment | ReverseExperiment, outcome: Outcome, summary: dict[str, Any]) -> None:
     """Print the summary as a table."""
-    sizes = summary["records"]
-    table = make_table(f"{summary['mechanism']} on {experiment.private.name}")
-    table.add_row("records", ", ".join(f"{count} {part}" for part, count in sizes.items() if count is not None))
-    if summary["also_public"]:
-        table.add_row("also public", "; ".join(summary["also_public"]))
+    table = _begin_table(experiment, summary)
     if outcome.asked:
         table.add_row("answered", f"{outcome.answered} of {outcome.asked} queries")
     table.add_row("noise", f"{outcome.noise:.4g} {_name_unit(experiment)}")
@@ -146,6 +163,33 @@ def print_outcome(experiment: Experiment | ReverseExperiment, outcome: Outcome, 
     table.add_row("guarantee", str(outcome.guarantee))
     show_prices(table, summary)
     ac.terminal.console().print(table)
+
+
+def show_plan(options: argparse.Namespace, experiment: Experiment | ReverseExperiment, summary: dict[str, Any]) -> int:
+    """Print what a run would release and cost, after ``--dry-run``; returns the exit status."""
+    if options.json:
+        ac.terminal.print_json(summary)
+        return 0
+    table = _begin_table(experiment, summary)
+    if experiment.asked:
+        table.add_row("would ask", f"{experiment.asked} queries")
+    table.add_row("noise", f"{experiment.noise:.4g} {_name_unit(experiment)}")
+    table.add_row("would spend at most", _list_events(experiment.planned))
+    table.add_row("guarantee", str(experiment.guarantee))
+    show_prices(table, summary | {"out": None})
+    table.add_row("released", "nothing: this was a dry run")
+    ac.terminal.console().print(table)
+    return 0
+
+
+def _begin_table(experiment: Experiment | ReverseExperiment, summary: dict[str, Any]) -> Table:
+    """The rows about the data."""
+    table = make_table(f"{summary['mechanism']} on {experiment.private.name}")
+    sizes = summary["records"]
+    table.add_row("records", ", ".join(f"{count} {part}" for part, count in sizes.items() if count is not None))
+    if summary["also_public"]:
+        table.add_row("also public", "; ".join(summary["also_public"]))
+    return table
 
 
 def make_table(title: str) -> Table:

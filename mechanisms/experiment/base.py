@@ -83,6 +83,11 @@ class BaseExperiment(Exclusive, ABC):
         self._plan()
         self._claim()  # a copy would run once more under the same guarantee
 
+    @property
+    @abstractmethod
+    def asked(self) -> int:
+        """Queries of all rounds together; 0 where nothing is asked."""
+
     @abstractmethod
     def _plan(self) -> None:
         """Fix the mechanism, its noise, `planned` and `guarantee`."""

@@ -115,6 +115,10 @@ class Experiment(BaseExperiment):
 
     setting: Setting
 
+    @property
+    def asked(self) -> int:
+        return self.setting.rounds * self.queries
+
     def _plan(self) -> None:
         setting = self.setting
         self.make_student = self._choose_student()
@@ -132,6 +136,8 @@ class Experiment(BaseExperiment):
         else:
             self.labeller = self._make_voting(self.noise, self.queries)
         self.guarantee = self._price(self.planned)
+        if isinstance(self.labeller, PrivateKNN):
+            self.labeller.warn_if_thin(self.n_classes)
 
     @exclusive
     def run(
@@ -175,9 +181,8 @@ class Experiment(BaseExperiment):
         )
         predictions = out.student.predict(self.public.features)
         answered = sum(int(each.answered.sum()) for each in out.rounds)
-        asked = self.setting.rounds * self.queries
         found = self._diagnose(out.labels, out.student.predict) if diagnostics else None
-        return self._report(out.labels, predictions, out.composition, (asked, answered), found)
+        return self._report(out.labels, predictions, out.composition, (self.asked, answered), found)
 
     # --- what follows from the setting and the nominal size of the data ----------------------------------------
 
@@ -245,7 +250,8 @@ class Experiment(BaseExperiment):
             "rng": chosen.seed,
         }
         if chosen.mechanism == "private-knn":
-            return PrivateKNN(self._size(), chosen.sampling_rate, vote_sigma=noise, **common)
+            nominal = {"n_records": self.nominal}
+            return PrivateKNN(self._size(), chosen.sampling_rate, vote_sigma=noise, **common, **nominal)
         teacher = None if chosen.teacher == "logistic" else _nearest_record
         return (GNMax if chosen.mechanism == "gnmax" else LNMax)(self._size(), noise, teacher, **common)
 

@@ -14,6 +14,7 @@ import accountant as ac
 from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.datasets import Dataset
 from mechanisms.individual_knn import IndividualKNN
+from mechanisms.phases import phase
 from mechanisms.validation import check_count, check_real, nominal_count
 
 __all__ = ["Prediction", "PredictionSetting", "Serving", "complete_setting", "predict"]
@@ -157,7 +158,8 @@ def predict(
     count = len(public) if setting.queries is None else check_count("queries", setting.queries, 1, len(public))
     settled = None if store is None or not hasattr(store, "settings") else store.settings()
     records = nominal_count(len(private)) if nominal is None else check_count("nominal", nominal, 1)
-    chosen = complete_setting(setting, count, records, public, settled)
+    with phase("choosing threshold and noise by public points"):
+        chosen = complete_setting(setting, count, records, public, settled)
     names = ("threshold", "vote_sigma", "kernel", "bandwidth", "hashing", "reuse")
     model = IndividualKNN(
         _budget(setting, settled),
@@ -168,7 +170,8 @@ def predict(
         store=store,
     )
     guarantee = model.guarantee(setting.delta, setting.conversion)
-    model.fit(private.features, private.labels, serving.ids)
+    with phase("reading what records have spent"):
+        model.fit(private.features, private.labels, serving.ids)
     labels = model.predict(public.features[:count], serving.progress, serving.run)
     accuracy = None if public.labels is None else float(np.mean(labels == public.labels[:count]))
     spent = 1 - model.budgets_ / model.budget

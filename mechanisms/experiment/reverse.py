@@ -15,6 +15,7 @@ from mechanisms.exclusive import exclusive
 from mechanisms.experiment.base import BaseExperiment
 from mechanisms.experiment.outcome import Outcome
 from mechanisms.features import feature_map
+from mechanisms.phases import phase
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.students.network import Student
 from mechanisms.validation import check_count
@@ -95,6 +96,10 @@ class ReverseExperiment(BaseExperiment):
 
     setting: ReverseSetting
 
+    @property
+    def asked(self) -> int:
+        return self.setting.rounds * self.setting.queries
+
     def _plan(self) -> None:
         setting = self.setting
         check_count("clients", setting.clients, 1, self.nominal)
@@ -131,17 +136,18 @@ class ReverseExperiment(BaseExperiment):
             It was called before: the guarantee covers one run.
         """
         self._begin()
-        describe = feature_map(self.setting.features, self.public.features, self.public.images)
-        records, points = describe(self.private.features), describe(self.public.features)
+        with phase("computing features"):
+            describe = feature_map(self.setting.features, self.public.features, self.public.images)
+            records, points = describe(self.private.features), describe(self.public.features)
         out = self.labeller.label(records, self._labels, points, self.holders, journal)
-        student = self.make_student().fit(self.public.features, out.labels)
+        with phase("training the student"):
+            student = self.make_student().fit(self.public.features, out.labels)
         found = None
         if diagnostics:
             train = partial(self._train_noiseless, records, points)
             found = self._diagnose(out.labels, student.predict, train, out.bytes_per_client)
-        asked = self.setting.rounds * self.setting.queries
         predictions = student.predict(self.public.features)
-        return self._report(out.labels, predictions, out.composition, (asked, asked), found)
+        return self._report(out.labels, predictions, out.composition, (self.asked, self.asked), found)
 
     def _train_noiseless(self, records: NDArray[np.float32], points: NDArray[np.float32]) -> Student:
         """A student that learns labels from the same counts without noise."""

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
@@ -22,7 +23,17 @@ SEEDED = [*KNN, "--seed", "3"]
 WARNING = "mechanisms: reproducible noise: not private against whoever knows the seed\n"
 
 
+@pytest.fixture(autouse=True)
+def here(tmp_path_factory, monkeypatch):
+    """A directory for results that a test does not look at."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+
+
 def run(capsys, *arguments):
+    """Run a command; a labelling command that names no file gets one, which is removed."""
+    if arguments[0] == "label" and not {"--out", "--dry-run"} & set(arguments):
+        arguments = [*arguments, "--out", "unnamed.npz"]
+        Path("unnamed.npz").unlink(missing_ok=True)
     status = main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return status, out, err
@@ -179,7 +190,9 @@ def test_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Part, "answer", stops)
         status, out, err = run(capsys, *SEEDED, "--out", tmp_path / "b.npz")
-        assert (status, out, err) == (130, "", f"{WARNING}mechanisms: interrupted\n")
+        kept_in = f"7 answers are kept in {tmp_path}/b.npz.journal"
+        said = f"mechanisms: interrupted; {kept_in}; the same command goes on, for the same price\n"
+        assert (status, out, err) == (130, "", WARNING + said)
     assert not (tmp_path / "b.npz").exists()
     status, _, err = run(capsys, *SEEDED, "--out", tmp_path / "b.npz")
     assert status == 0

@@ -124,7 +124,7 @@ def test_rounding_up_asks_for_no_more_neighbours_than_records(n, mechanism):
 
 
 def test_replace_makes_the_number_public(capsys):
-    data = ["--data", "digits", "--epsilon", "1", "--delta", "0", "--json"]
+    data = ["--data", "digits", "--epsilon", "1", "--delta", "0", "--json", "--dry-run"]
     assert main(["label", "reverse-knn", *data]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["records"]["private"] == 988

@@ -1,0 +1,66 @@
+"""A plan and its price without a release; labels that no file keeps are never drawn."""
+
+import json
+
+import pytest
+
+from mechanisms.cli import main
+from mechanisms.experiment.base import BaseExperiment
+
+DATA = ["--data", "digits", "--epsilon", "2", "--delta", "1e-4", "--classes", "10"]
+MECHANISMS = ["private-knn", "gnmax", "lnmax", "noisy-sgd", "reverse-knn"]
+LOST = (
+    "mechanisms: without --out the labels would be paid for and lost; accepted: --out FILE, or --dry-run, which prints "
+    "the plan and its price and draws nothing\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_labels_that_nobody_keeps_are_not_drawn(capsys, mechanism):
+    assert main(["label", mechanism, *DATA]) == 2
+    assert capsys.readouterr() == ("", LOST)
+
+
+@pytest.mark.parametrize("mechanism", ["gnmax", "noisy-sgd", "reverse-knn"])
+def test_a_dry_run_says_what_the_run_will_cost_and_releases_nothing(capsys, tmp_path, monkeypatch, mechanism):
+    more = ["--steps", "5"] if mechanism == "noisy-sgd" else []
+    with monkeypatch.context() as patched:
+        patched.setattr(BaseExperiment, "_begin", lambda self: pytest.fail("a run began"))
+        assert main(["label", mechanism, *DATA, *more, "--dry-run", "--json", "--out", "a.npz"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert (planned["dry_run"], planned["answered"], planned["spent"]) == (True, 0, [])
+    assert not list(tmp_path.iterdir())
+    assert main(["label", mechanism, *DATA, *more, "--json", "--out", "a.npz"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert not found["dry_run"]
+    same = set(found) - {"dry_run", "answered", "labelled", "spent"}
+    assert {key: planned[key] for key in same} == {key: found[key] for key in same}
+
+
+def test_a_dry_run_prints_a_table_and_counts_earlier_releases(capsys, tmp_path):
+    arguments = ["label", "gnmax", *DATA, "--out", "a.npz"]
+    assert main(arguments) == 0
+    written = (tmp_path / "a.npz").read_bytes()
+    capsys.readouterr()
+    assert main([*arguments, "--dry-run", "--again"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    for words in ("would ask", "would spend at most", "nothing: this was a dry run", "released before", "all together"):
+        assert words in out
+    assert (tmp_path / "a.npz").read_bytes() == written
+    assert main([*arguments, "--dry-run"]) == 2, "a finished run is refused, as without --dry-run"
+
+
+def test_thin_samples_are_warned_of_before_anything_is_spent(capsys):
+    thin = ["--neighbors", "300", "--screening-ratio", "3", "--queries", "30"]
+    assert main(["label", "private-knn", *DATA, "--dry-run", *thin]) == 0
+    assert capsys.readouterr().err == (
+        "mechanisms: warning: n_neighbors = 300, threshold = 180: of 990 records, sampled at rate 0.5, about 495 vote, "
+        "49.5 of each of 10 classes, so that few queries pass the screening; would pass: threshold of at most "
+        "39.6, or n_neighbors of at most 49\n"
+    )
