@@ -28,8 +28,8 @@ def test_what_is_said_and_what_would_pass():
     (said,) = warnings_of(mx.PrivateKNN(rng=0, n_classes=10), 3000)
     assert said == (
         "n_neighbors = 300, threshold = 180: of 3000 records, sampled at rate 0.15, about 450 vote, 45 of each of 10 "
-        "classes, so that few queries pass the screening; would pass: threshold of at most 36, sampling_rate of at least "
-        "0.75, or n_neighbors of at most 45"
+        "classes, so that few queries pass the screening; would pass: threshold of at most 36, sampling_rate of at "
+        "least 0.75, or n_neighbors of at most 45"
     )
 
 
