@@ -14,7 +14,7 @@ from mechanisms.private_knn import ThinSampleWarning
 
 __all__ = ["plan_run", "read_data"]
 
-NOTHING_SPENT = "interrupted before it spent anything"
+NOT_BEGUN = "before anything was spent"
 
 
 def read_data(options: argparse.Namespace) -> CommandData:
@@ -45,4 +45,4 @@ def _before_spending(name: str) -> Iterator[None]:
         with phase(name):
             yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(NOTHING_SPENT) from None
+        raise KeyboardInterrupt(NOT_BEGUN) from None

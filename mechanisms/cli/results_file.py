@@ -243,12 +243,12 @@ class RunFiles:
     def describe_interruption(self) -> str:
         """What an interrupted run has saved, and how to go on."""
         if self.written:
-            return f"interrupted; the results are in {self._path}"
+            return f"the results are in {self._path}"
         charges, answers = self.journal.held()
         if not charges:
-            return "interrupted; nothing was released, and nothing is to be paid for"
+            return "nothing was released, and nothing is to be paid for"
         kept = _count_answers(answers)
-        return f"interrupted; {kept} kept in {self.journal.path}; the same command goes on, for the same price"
+        return f"{kept} kept in {self.journal.path}; the same command goes on, for the same price"
 
 
 def _count_answers(answers: int) -> str:

@@ -191,7 +191,7 @@ def test_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
         patched.setattr(Part, "answer", stops)
         status, out, err = run(capsys, *SEEDED, "--out", tmp_path / "b.npz")
         kept_in = f"7 answers are kept in {tmp_path}/b.npz.journal"
-        said = f"mechanisms: interrupted; {kept_in}; the same command goes on, for the same price\n"
+        said = f"mechanisms: interrupted: {kept_in}; the same command goes on, for the same price\n"
         assert (status, out, err) == (130, "", WARNING + said)
     assert not (tmp_path / "b.npz").exists()
     status, _, err = run(capsys, *SEEDED, "--out", tmp_path / "b.npz")

@@ -53,7 +53,7 @@ def test_interrupted_before_anything_is_spent(here, capsys, monkeypatch):
 
     monkeypatch.setattr(preparation, "load_data", stop)
     assert main([*GNMAX, "--out", "a.npz"]) == 130
-    assert capsys.readouterr() == ("", "mechanisms: interrupted before it spent anything\n")
+    assert capsys.readouterr() == ("", "mechanisms: interrupted: before anything was spent\n")
     assert not list(here.iterdir())
 
 
@@ -71,6 +71,6 @@ def test_interrupted_run_says_what_is_kept(here, capsys, monkeypatch, stopping, 
     with monkeypatch.context() as patched:
         patched.setattr(Part, stopping, stop)
         assert main([*GNMAX, "--out", "a.npz"]) == 130
-        assert capsys.readouterr() == ("", f"mechanisms: interrupted; {said}\n")
+        assert capsys.readouterr() == ("", f"mechanisms: interrupted: {said}\n")
     assert main([*GNMAX, "--out", "a.npz"]) == 0
     assert ("going on" in capsys.readouterr().err) is (stopping == "answer")
