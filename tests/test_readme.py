@@ -136,8 +136,11 @@ def numbers(text):
 def shown(path):
     """What a picture says, the version of matplotlib that drew it, and its lines."""
     text = path.read_text("utf-8")
-    drawn = [element.get("d", "") for element in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}path")]
-    return " / ".join(re.findall(r"<!-- (.*?) -->", text)), re.findall(r"Matplotlib v[\d.]+", text), drawn
+    root, space = ElementTree.fromstring(text), "{http://www.w3.org/2000/svg}"
+    drawn = [element.get("d", "") for element in root.iter(f"{space}path")]
+    said = ["".join(element.itertext()).strip() for element in root.iter(f"{space}text")]
+    assert said
+    return " / ".join(said), re.findall(r"Matplotlib v[\d.]+", text), drawn
 
 
 @pytest.mark.parametrize("path", sorted(PICTURES.glob("*.svg")), ids=lambda path: path.stem)

@@ -68,7 +68,8 @@ STYLE: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "axes.titlesize": 12,
     "axes.titleweight": "bold",
-    "font.family": "DejaVu Sans",  # is part of matplotlib, so files are the same on every machine
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # is part of matplotlib, so files are the same on every machine
     "font.size": 9.5,
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.6,

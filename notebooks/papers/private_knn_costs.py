@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import accountant as ac
+from accountant.guarantee import format_up
 
 DELTA = 1e-5
 TOLERANCE = 0.04
@@ -35,7 +36,7 @@ TOLERANCE = 0.04
 def show(rows, title, columns):
     table = Table(*columns, title=title)
     for row in rows:
-        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row))
+        table.add_row(*(format_up(cell) if isinstance(cell, float) else str(cell) for cell in row))
     Console(width=110).print(table)
 
 
