@@ -178,6 +178,8 @@ class ResultsFile:
                     yield files
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(files.describe_interruption()) from None
+                except OptionError as error:  # the results cannot be written
+                    raise OptionError(f"{error}; {files.describe_interruption()}") from None
                 finally:
                     empty = not begun and journal.held() == (0, 0)
         finally:

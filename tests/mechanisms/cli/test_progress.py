@@ -1,6 +1,7 @@
 """Progress: on a terminal alone, with rate and time left; Ctrl-C ends in one line that says what is kept."""
 
 import io
+import os
 
 import pytest
 from rich.console import Console
@@ -74,3 +75,18 @@ def test_interrupted_run_says_what_is_kept(here, capsys, monkeypatch, stopping, 
         assert capsys.readouterr() == ("", f"mechanisms: interrupted: {said}\n")
     assert main([*GNMAX, "--out", "a.npz"]) == 0
     assert ("going on" in capsys.readouterr().err) is (stopping == "answer")
+
+
+def test_results_that_cannot_be_written_are_kept(here, capsys, monkeypatch):
+    """A disk that is full when the run is over."""
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", lambda *given: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        assert main([*GNMAX, "--out", "a.npz", "--queries", "12"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "mechanisms: --out 'a.npz': No space left on device; accepted: a file that can be written; 12 answers are kept "
+        "in a.npz.journal; the same command goes on, for the same price\n",
+    )
+    assert main([*GNMAX, "--out", "a.npz", "--queries", "12"]) == 0
+    assert "12 answers are kept" in capsys.readouterr().err
+    assert [each.name for each in here.iterdir()] == ["a.npz"]
