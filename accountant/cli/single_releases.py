@@ -44,7 +44,7 @@ def add_single_releases(commands: Any) -> None:
         add = parser.add_argument
         add(f"--{noise}", type=number, help="scale of the noise")
         add("--epsilon", type=number, help="the target; with the noise, where delta is asked for")
-        add("--delta", type=number, **({"default": 0.0, "help": "default 0: pure DP"} if name == "laplace" else {}))
+        add("--delta", type=number, **_delta_of(name))
         if name == "pate":
             add("--queries", type=whole, default=1, metavar="N", help="queries that teachers vote on (default 1)")
             add("--laplace", action="store_true", help="Laplace noise on the votes (LNMax), of scale --sigma")
@@ -59,6 +59,13 @@ def add_single_releases(commands: Any) -> None:
         if name == "laplace":
             add("--coordinates", type=whole, default=1, help="entries that each move by the sensitivity (default 1)")
         add_output(parser)
+
+
+def _delta_of(name: str) -> dict[str, Any]:
+    """How --delta is added."""
+    if name == "laplace":
+        return {"default": 0.0, "help": "default 0: pure DP"}
+    return {"help": "the target, or what to take epsilon at"}
 
 
 def _run_gaussian(options: argparse.Namespace) -> int:

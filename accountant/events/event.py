@@ -288,7 +288,10 @@ class Event(ABC):
         if not np.isfinite(flat).all():
             raise ParameterError(f"epsilon = {flat[~np.isfinite(flat)][0]} is out of range; accepted: finite reals")
         with np.errstate(under="ignore", divide="ignore", over="ignore"):
-            remove, add = (np.exp(logs) for logs in self._log_profile(np.abs(flat)))
+            logs = self._log_profile(np.abs(flat))
+            if not isinstance(logs, tuple | list) or len(logs) != 2:
+                raise ArithmeticError(f"the profile of {self!r} is no pair; accepted: two arrays, (remove, add)")
+            remove, add = np.exp(logs[0]), np.exp(logs[1])
             # H_{-e}(P||Q) = 1 - e^-e + e^-e H_e(Q||P): a sum of non-negative terms
             floor, scale = -np.expm1(-np.abs(flat)), np.exp(-np.abs(flat))
         negative = flat < 0

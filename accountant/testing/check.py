@@ -8,6 +8,7 @@ Hypothesis: ``pip install 'knn-accountant[testing]'``.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from accountant.errors import ParameterError, shorten
 from accountant.events.event import Event, can_be_sampled
 from accountant.events.registry import event_kinds
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.testing.laws import LAWS, Law, LawBroken, laws_for
+from accountant.testing.laws import FORM, LAWS, Law, LawBroken, laws_for
 from accountant.testing.strategies import compositions, epsilons_of, events, hypothesis, orders
 
 __all__ = [
@@ -35,6 +36,10 @@ __all__ = [
 
 GRID = [1 + 10 ** (exponent / 70) for exponent in range(-420, 421)]
 """Orders that are always tried: 70 to a decade of their distance from 1."""
+
+
+MOST_WARNINGS = 5
+"""Of the warnings of an event's own code, as many are shown."""
 
 
 def example_events() -> list[Event]:
@@ -67,9 +72,8 @@ def broken_laws(event: Event, *, max_examples: int = 50, laws: Sequence[Law] | N
         derandomize=True,
         suppress_health_check=list(library.HealthCheck),
     )
-    broken = []
-
     _refuse_unusable(event)
+    chosen = laws_for(event) if laws is None else laws
 
     def hold(law: Law) -> None:
         if law.sweep is not None:
@@ -80,20 +84,39 @@ def broken_laws(event: Event, *, max_examples: int = 50, laws: Sequence[Law] | N
 
         settings(library.given(library.strategies.data())(check))()
 
-    for law in laws_for(event) if laws is None else laws:
-        try:
-            hold(law)
-        except LawBroken as failure:
-            broken.append(failure)
-        except Exception as error:
-            broken.append(LawBroken(law.name, "evaluation", math.inf, f"it raised {error!r}"))
+    broken: list[LawBroken] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")  # each line of code warns once, not at every input
+        for law in chosen:
+            try:
+                hold(law)
+            except LawBroken as failure:
+                broken.append(failure)
+            except Exception as error:
+                first = next((each.law for each in broken if each.law in {form.name for form in FORM}), None)
+                why = f"it raised {error!r}" if first is None else f"not to be told, as {first!r} is broken"
+                broken.append(LawBroken(law.name, "evaluation", math.inf, why))
+    _pass_on(caught, broken)
     return broken
+
+
+def _pass_on(caught: Sequence[warnings.WarningMessage], broken: Sequence[LawBroken]) -> None:
+    """Warnings of an event's code: a note at the first broken law, or else given again, each once."""
+    distinct = {(str(each.message), each.filename, each.lineno): each for each in caught}
+    for (text, file, line), each in list(distinct.items())[:MOST_WARNINGS]:
+        if broken:
+            broken[0].add_note(f"{file}:{line}: {each.category.__name__}: {text}")
+        else:
+            warnings.warn_explicit(each.message, each.category, file, line)
 
 
 def _refuse_unusable(event: object) -> None:
     """Raise ParameterError for what no law can be held against."""
     if not isinstance(event, Event) or not isinstance(getattr(event, "adjacency", None), Adjacency):
-        raise ParameterError(f"{shorten(event)} has no adjacency; accepted: an Event with an `adjacency`")
+        raise ParameterError(
+            f"{shorten(event)} has no adjacency; accepted: an Event with a field such as "
+            "`adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE`"
+        )
     try:
         hash(event)
     except TypeError:

@@ -9,15 +9,17 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from accountant.adjacency import Adjacency
-from accountant.errors import AdjacencyMismatch, ProfileUnavailable
+import numpy as np
+
+from accountant.adjacency import DIRECTIONS, Adjacency
+from accountant.errors import AdjacencyMismatch, ProfileUnavailable, shorten
 from accountant.events.event import Event, can_be_sampled
 from accountant.events.randomized_response import PureDP
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.subsampling import renyi_from_profile
 from accountant.testing.strategies import epsilons_of, hypothesis, log_uniform, orders
 
-__all__ = ["LAWS", "Law", "LawBroken", "laws_for"]
+__all__ = ["FORM", "LAWS", "Law", "LawBroken", "laws_for"]
 
 ROUNDING = 1e-9
 """Relative slack that every law leaves to floating point."""
@@ -83,6 +85,32 @@ def _ladder(draw: Callable[[Any], Any], high: float) -> list[float]:
 def _apart(first: float, second: float) -> float:
     """Their distance; equal infinities are not apart."""
     return 0.0 if first == second else abs(first - second)
+
+
+def _one_number_for_every_order(event: Event, draw: Callable[[Any], Any]) -> None:
+    law, ladder = "one number for every order", [1.0, *_ladder(draw, 1e12), math.inf]
+    values = np.asarray(event._curve(np.array(ladder)))
+    if values.shape != (len(ladder),):
+        where = f"{len(ladder)} orders"
+        raise LawBroken(law, where, math.inf, f"_curve returned an array of shape {values.shape}")
+    for order, value in zip(ladder, values.tolist(), strict=True):
+        if math.isnan(value):
+            raise LawBroken(law, f"order {order!r}", math.nan, "the curve is not a number")
+
+
+def _two_arrays(event: Event, draw: Callable[[Any], Any]) -> None:
+    epsilons = np.array([0.0, *sorted(draw(hypothesis().strategies.floats(0.0, 5.0)) for _ in range(2))])
+    logs: Any = event._log_profile(epsilons)
+    law, where = "two arrays for a profile", f"epsilons {epsilons.tolist()}"
+    accepted = f"accepted: a pair (remove, add) of logarithms, each of shape {epsilons.shape}"
+    if not isinstance(logs, tuple | list) or len(logs) != 2:
+        what = f"one array of shape {logs.shape}" if isinstance(logs, np.ndarray) else shorten(logs)
+        raise LawBroken(law, where, math.inf, f"_log_profile returned {what}; {accepted}")
+    for name, half in zip(DIRECTIONS, logs, strict=True):
+        if np.shape(half) != epsilons.shape:
+            raise LawBroken(law, where, math.inf, f"{name} has shape {np.shape(half)}; {accepted}")
+        if np.isnan(half).any():
+            raise LawBroken(law, where, math.nan, f"{name} is not a number")
 
 
 def _non_negative(event: Event, draw: Callable[[Any], Any]) -> None:
@@ -232,7 +260,7 @@ def _always(event: Event) -> bool:
 
 def _has_profile(event: Event) -> bool:
     try:
-        event.profile(1.0)
+        event._log_profile(np.ones(1))
     except ProfileUnavailable:
         return False
     except Exception:
@@ -244,7 +272,14 @@ def _has_ceiling(event: Event) -> bool:
     return event.unsampled._ceiling() is not None
 
 
+FORM: tuple[Law, ...] = (
+    Law("one number for every order", _always, _one_number_for_every_order),
+    Law("two arrays for a profile", _has_profile, _two_arrays),
+)
+"""Where one of these is broken, others cannot be told."""
+
 LAWS: tuple[Law, ...] = (
+    *FORM,
     Law("non-negative", _always, _non_negative),
     Law("non-decreasing in order", _always, _non_decreasing, _rises),
     # a data-dependent bound is a smaller of two curves, which need not be convex

@@ -20,7 +20,7 @@ from accountant.testing import (
     orders,
 )
 from tests.laws.table import EVENTS
-from tests.laws.wrong import WRONG, CheapCurve
+from tests.laws.wrong import WRONG, CheapCurve, Warns
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=repr)
@@ -48,6 +48,28 @@ def test_check_event_reports_all_that_broke():
     with pytest.raises(LawBroken, match=r"curve recovered .* by [0-9.e-]+ \(") as caught:
         check_event(CheapCurve(2.0), max_examples=20)
     assert caught.value.law == "curve recovered from the profile"
+
+
+@pytest.mark.parametrize("name", ["one number for every order", "two arrays for a profile"])
+def test_a_wrong_form_is_named_first_and_in_few_words(name, recwarn):
+    """What follows from it is not reported as if other laws had failed; warnings of the event's code are few."""
+    some = [law for law in LAWS if law.name in (name, "non-negative", "profile duality")]
+    failures = broken_laws(WRONG[name], max_examples=10, laws=some)
+    assert failures[0].law == name
+    assert "_log_profile returned one array of shape (3,); accepted: a pair" in str(failures[0]) or "order" in name
+    rest = [failure for failure in failures[1:] if failure.where == "evaluation"]
+    assert rest
+    for failure in rest:
+        assert f"not to be told, as {name!r} is broken" in str(failure)
+    assert not recwarn
+    warned = [note for note in failures[0].__notes__ if "Warning" in note]
+    assert len(warned) == (1 if "order" in name else 0)
+
+
+def test_warnings_of_an_event_that_keeps_its_laws_are_passed_on_once():
+    with pytest.warns(RuntimeWarning, match="divide by zero") as caught:
+        assert broken_laws(Warns(), max_examples=5) == []
+    assert len(caught) == 1
 
 
 def test_example_events_cover_every_event_of_plans():

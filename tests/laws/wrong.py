@@ -20,6 +20,16 @@ class Wrong(ac.Event):
         return ac.Gaussian(2.0)._log_profile(epsilons)
 
 
+class NotANumber(Wrong):
+    def _curve(self, orders):
+        return np.where(orders > 3, np.log(-np.ones_like(orders)), super()._curve(orders))  # with a warning
+
+
+class OneArray(Wrong):
+    def _log_profile(self, epsilons):
+        return ac.Gaussian(2.0)._log_profile(epsilons)[0]
+
+
 class Negative(Wrong):
     def _curve(self, orders):
         return super()._curve(orders) - 0.2 / orders
@@ -101,7 +111,17 @@ class CheapCurve(ac.Laplace):
         return 0.9 * super()._curves(gathered, orders)
 
 
+class Warns(Wrong):
+    """Right, but its code warns."""
+
+    def _curve(self, orders):
+        np.log(np.zeros(1))
+        return super()._curve(orders)
+
+
 WRONG = {
+    "one number for every order": NotANumber(),
+    "two arrays for a profile": OneArray(),
     "non-negative": Negative(),
     "non-decreasing in order": Decreasing(),
     "(a-1) times the curve is convex": Concave(),
