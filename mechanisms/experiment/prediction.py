@@ -172,10 +172,23 @@ def predict(
     guarantee = model.guarantee(setting.delta, setting.conversion)
     with phase("reading what records have spent"):
         model.fit(private.features, private.labels, serving.ids)
-    labels = model.predict(public.features[:count], serving.progress, serving.run)
+    try:
+        labels = model.predict(public.features[:count], serving.progress, serving.run)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_describe_interruption(model, serving)) from None
     accuracy = None if public.labels is None else float(np.mean(labels == public.labels[:count]))
     spent = 1 - model.budgets_ / model.budget
     return Prediction(labels, model.kept_, accuracy, spent, guarantee, chosen, model)
+
+
+def _describe_interruption(model: IndividualKNN, serving: Serving) -> str:
+    """What an interrupted prediction has kept, and how to go on; what was answered is committed by then."""
+    answered = int(np.count_nonzero(model.labels_ >= 0))
+    if serving.store is None:
+        return f"{answered} queries were answered, and nothing keeps the answers"
+    if serving.run is None:
+        return f"{answered} queries were answered; the store keeps what they cost, and nothing keeps the answers"
+    return f"{answered} answers are kept in the store; the same command goes on, and pays for none of them again"
 
 
 def complete_setting(
