@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from accountant.plan import Plan
 from accountant.risk import RiskInterval, advantage, gaussian_dp, true_positive_rate
 from accountant.summary import assumptions
 from accountant.tables import Column, Table, add_forms, console, write_table
-from accountant.terminal import number
+from accountant.terminal import number, show_work
 
-__all__ = ["Answer", "add_output", "check_write", "show_work", "write_answer"]
+__all__ = ["Answer", "add_output", "check_write", "write_answer"]
 
 FPR_FLOOR = 1e-9
 """Rate of false positives down to which mu holds."""
@@ -97,12 +96,6 @@ def check_write(options: argparse.Namespace) -> None:
     check_output(options.write, (".toml",), name="--write", refuse=PlanError)
     if Path(options.write).exists() and not options.force:
         raise PlanError(f"--write {options.write}: exists; accepted: another file, or --force to replace it")
-
-
-def show_work(text: str) -> AbstractContextManager[Any]:
-    """Say on a terminal what takes a while."""
-    errors = console(stderr=True)
-    return errors.status(text) if errors.is_terminal else nullcontext()
 
 
 def write_answer(answer: Answer, options: argparse.Namespace) -> int:

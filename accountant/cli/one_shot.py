@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from accountant.cli.answers import Answer, add_output, check_write, show_work, write_answer
+from accountant.cli.answers import Answer, add_output, check_write, write_answer
 from accountant.cli.single_releases import add_single_releases
 from accountant.dp_sgd import SAMPLERS, PrivateTraining, dp_sgd
 from accountant.errors import PlanError
-from accountant.terminal import number, whole
+from accountant.terminal import number, show_work, whole
 
 __all__ = ["add_one_shot"]
 

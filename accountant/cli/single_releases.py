@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from accountant.cli.answers import Answer, add_output, check_write, show_work, write_answer
+from accountant.cli.answers import Answer, add_output, check_write, write_answer
 from accountant.errors import PlanError, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
 from accountant.price import calibrate, delta, epsilon
-from accountant.terminal import number, whole
+from accountant.terminal import number, show_work, whole
 
 __all__ = ["add_single_releases"]
 
