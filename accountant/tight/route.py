@@ -184,8 +184,9 @@ class _ClosedForm:
             for sign in (1.0, -1.0):
                 points = size * (1 + sign * PLACES)
                 both = self.directed(points) if self.directed is not None else (self.log_profile(points),) * 2
-                ends.append(both_signs(x, both[forward], both[1 - forward]) - sign * ACCURACY)
-            return ends[0], np.minimum(ends[1], 0.0)
+                logs = (np.minimum(each - sign * ACCURACY, 0.0) for each in (both[forward], both[1 - forward]))
+                ends.append(both_signs(x, *logs))
+            return ends[0], ends[1]
 
         return ProfileTradeOff(log_bounds)
 

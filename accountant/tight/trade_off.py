@@ -154,7 +154,7 @@ class ProfileTradeOff(TradeOff):
             lines = x + log_fprs[:, None]
             bounds = low
             if level == 0:
-                lower = np.maximum(lower, between(low, lines) * (1 - ROUNDING))
+                lower = np.maximum(lower, between(x, low, fprs) * (1 - ROUNDING))
             low, high = np.logaddexp(low, lines) - ROUNDING, np.logaddexp(high, lines) + ROUNDING
             best = np.argmin(high, axis=1)
             found = np.exp(pick(high, best)) * (1 + ROUNDING)
@@ -179,13 +179,16 @@ def pick(values: FloatArray, columns: NDArray[np.intp]) -> FloatArray:
     return np.asarray(np.take_along_axis(values, columns[:, None], 1)[:, 0])
 
 
-def between(low: FloatArray, lines: FloatArray) -> FloatArray:
-    """Lower bounds on inf_u G from H alone, in each row: G >= H(u_(j+1)) + u_j a between two points.
+def between(x: FloatArray, low: FloatArray, fprs: FloatArray) -> FloatArray:
+    """Lower bounds on inf_u G from H alone, in each row: G >= H(u_(j+1)) + u_j a between two points, and 1 - u + u a.
 
-    Before the first point it is at least H there, and beyond the last one, where u a = 1, at least 1.
+    x are logs of u, `low` bounds log H from below. Before the first point G is at least H there, and beyond the last
+    one, where u a = 1, at least 1.
     """
-    inside = np.min(np.logaddexp(low[:, 1:], lines[:, :-1]), axis=1)
-    return np.asarray(np.exp(np.minimum(np.minimum(inside, low[:, 0]), 0.0)))
+    with np.errstate(over="ignore", under="ignore"):
+        u, rates = np.exp(np.minimum(x, 709.0)), fprs[:, None]
+        inside = np.maximum(np.exp(low[:, 1:]) + np.exp(x[:, :-1] + np.log(rates)), 1 - u[:, 1:] * (1 - rates))
+        return np.asarray(np.minimum(np.min(inside, axis=1), np.exp(low[:, 0])))
 
 
 def by_convexity(
