@@ -33,6 +33,9 @@ WAYS = ("worst", *DIRECTIONS)
 SMALLEST = 1e-300
 """Rates below are bounded by what is known at this one."""
 
+TRIED = 16
+"""Places at which mu is bounded from below."""
+
 Found = TypeVar("Found")
 
 
@@ -76,7 +79,7 @@ def ask(
         try:
             tight = TightRun(whole, width)
             sides = tuple(tight.trade_off(each) for each in DIRECTIONS)
-            return question(Attack(sides, direction)), How("tight", tight.source)
+            return question(Attack(sides, direction, tight.mu)), How("tight", tight.source)
         except (ProfileUnavailable, ToleranceUnreachable):
             if method == "tight":
                 raise
@@ -90,6 +93,7 @@ class Attack:
 
     both: tuple[TradeOff, ...]
     direction: str
+    mu: float | None = None
 
     @property
     def sides(self) -> list[TradeOff]:
@@ -128,25 +132,34 @@ class Attack:
 
     def gaussian(self, floor: float) -> Interval:
         """Bounds on the smallest mu of which the run is mu-Gaussian-DP wherever no error rate is below the floor."""
+        if self.mu is not None:
+            return Interval(self.mu * (1 - 1e-15), self.mu * (1 + 1e-15))
         ends = [bound_mu(side, other, floor) for side, other in zip(self.both, self.both[::-1], strict=True)]
         return Interval(max(end.lower for end in ends), max(end.upper for end in ends))
 
 
 def bound_mu(side: TradeOff, other: TradeOff, floor: float) -> Interval:
-    """Bounds on sup z(a) + z(1 - T(a)) over a >= floor with a <= 1 - T(a), and at the floor.
+    """Bounds on sup z(a) + z(b), b = 1 - T(a), over a >= floor with b >= floor, and at a = floor.
 
-    From below, any places do. From above: T is at most a straight line on each segment; where the line exceeds mu's
-    trade-off function, which is concave in a, is the complement of an interval, so the largest mu on a segment is at an
-    end of it (Dong, Roth & Su 2022, Eq. 6 for the function).
+    Where a > b is left out (the other direction has it), so that T is not needed near 1. From above: T is at most a
+    straight line on each segment; where the line exceeds mu's trade-off function, which is concave in a, is the
+    complement of an interval, so the largest mu on a segment is at an end of it (Dong, Roth & Su 2022, Eq. 6 for the
+    function). From below any places do: those that are worst from above are tried.
     """
-    places = np.geomspace(floor, 0.5, 97)
+    places = np.geomspace(floor, 0.5, 33)
     lower, upper = side.rates(places)
     crossed = np.flatnonzero(lower >= 1 - places)
     ceiling = float(places[crossed[0]]) if crossed.size else 0.5
-    inside = (places <= 1 - upper) | (places == floor)
+    if ceiling > floor:
+        ends, rates = side.segments(floor, ceiling)
+        scores = sum_of_scores(ends, rates)
+        most = float(np.max(scores)) * (1 + 1e-12)
+        places = np.unique(np.append(ends[np.argsort(scores)[-TRIED:]], floor))
+        lower, upper = side.rates(places)
+    else:
+        most = float(sum_of_scores(places[:1], upper[:1])[0]) * (1 + 1e-12)
+    inside = (1 - upper >= floor) | (places == floor)
     least = max(float(np.max(sum_of_scores(places[inside], lower[inside]))) * (1 - 1e-12), 0.0)
-    ends = side.segments(floor, ceiling) if ceiling > floor else (places[:1], upper[:1])
-    most = float(np.max(sum_of_scores(*ends))) * (1 + 1e-12)
     if ceiling == floor:
         least, most = invert(other, floor, Interval(least, most))
     return Interval(min(least, most), max(most, 0.0))

@@ -43,12 +43,14 @@ class AdditiveNoise(NamedTuple):
 class ClosedForm(NamedTuple):
     """Log of the worse direction's profile at epsilons >= 0, and where it comes from.
 
-    `directed` gives both directions, remove and add; without it they are the same.
+    `directed` gives both directions, remove and add; without it they are the same. `mu` is that of N(mu, 1) against
+    N(0, 1), where the profile is theirs.
     """
 
     log_profile: Callable[[FloatArray], FloatArray]
     source: str
     directed: Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None = None
+    mu: float | None = None
 
 
 class Summand(NamedTuple):

@@ -187,7 +187,7 @@ class ZeroConcentratedDP(Event):
 def gaussian_closed_form(square: float) -> ClosedForm:
     """The profile of N(mu, 1) against N(0, 1), given the square of mu."""
     mu = math.sqrt(square)
-    return ClosedForm(lambda points: gaussian_log_profile(mu, points), f"Gaussian with mu = {mu:.6g}")
+    return ClosedForm(lambda points: gaussian_log_profile(mu, points), f"Gaussian with mu = {mu:.6g}", mu=mu)
 
 
 def gaussian_log_profile(mu: float, epsilons: FloatArray) -> FloatArray:

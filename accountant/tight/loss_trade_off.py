@@ -60,25 +60,28 @@ class Table:
         """The corner at which H(u) + u a is least."""
         return int(np.argmin(self.values + fpr * self.u))
 
-    def least(self, fprs: FloatArray) -> FloatArray:
-        """Bounds on inf_u H(u) + u a."""
-        if self.sign > 0:
-            at = np.array([self.best(fpr) for fpr in fprs.tolist()], dtype=int)
-            with np.errstate(under="ignore"):
-                logs = np.logaddexp(self.log_values[at], self.x[at] + np.log(fprs)) + ROUNDING
-                return np.asarray(np.exp(np.minimum(logs, 0.0)))
-        return np.array([self._least_from_below(fpr) for fpr in fprs.tolist()])
+    def upper(self, fprs: FloatArray) -> FloatArray:
+        """Bounds on inf_u H(u) + u a, of a table from above."""
+        at = np.array([self.best(fpr) for fpr in fprs.tolist()], dtype=int)
+        with np.errstate(under="ignore"):
+            logs = np.logaddexp(self.log_values[at], self.x[at] + np.log(fprs)) + ROUNDING
+            return np.asarray(np.exp(np.minimum(logs, 0.0)))
 
-    def _least_from_below(self, fpr: float) -> float:
-        """A lower bound on inf_u H(u) + u a: up to some corner by H there or 1 - u, then by all corners that follow.
+    def lower(self, fprs: FloatArray, uppers: FloatArray) -> FloatArray:
+        """Bounds on inf_u H(u) + u a, of a table from below, given bounds from above."""
+        return np.array([self._lower(*each) for each in zip(fprs.tolist(), uppers.tolist(), strict=True)])
 
-        H falls, and beyond the last corner H >= 0 is enough. Any choice gives a bound; the best one is taken.
+    def _lower(self, fpr: float, upper: float) -> float:
+        """Up to some corner H is at least what it is there, and 1 - u; then all corners that follow are looked at.
+
+        Beyond the last corner H >= 0 is enough. Any corner gives a bound; the last one before which nothing is below
+        `upper` gives the best, if what follows is known well.
         """
-        with np.errstate(over="ignore"):
-            ahead = np.minimum.accumulate((self.values + fpr * self.u)[::-1])[::-1]
-            before = np.maximum(self.values, 1 - self.u * (1 - fpr))
-            best = float(np.max(np.minimum(ahead, before), initial=0.0))
-        return max(min(best, fpr * float(self.u[-1])) * (1 - ROUNDING), 0.0)
+        before = np.maximum(self.values, 1 - self.u * (1 - fpr))
+        enough = np.flatnonzero(before >= upper)
+        begin = int(enough[-1]) if enough.size else int(np.argmax(before))
+        rest = float(np.min(self.values[begin:] + fpr * self.u[begin:]))
+        return max(min(float(before[begin]), rest, fpr * float(self.u[-1])) * (1 - ROUNDING), 0.0)
 
     def lines(self, floor: float, ceiling: float) -> tuple[FloatArray, FloatArray]:
         """Logs of u, rising, and of H, at no more than LINES of the corners that serve rates from floor to ceiling."""
@@ -125,7 +128,8 @@ class LossTradeOff(TradeOff):
         for _ in range(ATTEMPTS):
             lower, upper = fprs.copy(), np.ones_like(fprs)
             for above, below in self.tables:
-                upper, lower = np.minimum(upper, above.least(fprs)), np.maximum(lower, below.least(fprs))
+                upper = np.minimum(upper, above.upper(fprs))
+                lower = np.maximum(lower, below.lower(fprs, upper))
             lower = np.minimum(lower, upper)
             share = (upper - lower) / (self.tolerance * upper)
             wide = np.flatnonzero((share > 1) & (upper > known))
@@ -142,7 +146,7 @@ class LossTradeOff(TradeOff):
         cuts = np.geomspace(floor, ceiling, 33)
         self.rates(cuts)
         places, rates = [], []
-        uppers = np.array([above.least(cuts) for above, _ in self.tables])
+        uppers = np.array([above.upper(cuts) for above, _ in self.tables])
         excess = uppers / uppers.min(axis=0)
         for i, (low, high) in enumerate(pairwise(cuts.tolist())):
             table, _ = self.tables[int(np.argmin(excess[:, i] + excess[:, i + 1]))]

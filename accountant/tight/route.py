@@ -134,6 +134,11 @@ class TightRun:
         """What the numbers are computed by."""
         return self._answers.source
 
+    @property
+    def mu(self) -> float | None:
+        """The mu of a run whose pair is N(mu, 1) against N(0, 1); None for any other."""
+        return self._answers.mu if isinstance(self._answers, _ClosedForm) else None
+
     def trade_off(self, direction: Direction) -> TradeOff:
         """Bounds on the true-positive rates of one direction."""
         found = self._answers.trade_off(direction)
@@ -166,6 +171,7 @@ class _ClosedForm:
     log_profile: Callable[[FloatArray], FloatArray]
     source: str
     directed: Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None = None
+    mu: float | None = None
 
     def epsilon(self, delta: float) -> Interval:
         return inverse_profile(self.log_profile, math.log(delta))
@@ -271,7 +277,7 @@ def _answers_of(run: Composition, end: float, tolerance: float) -> Answers:
 def _from_closed_form(known: ClosedForm, run: Composition) -> Answers:
     """A known profile; whoever replaces a record may do so in both directions, and meets the larger profile."""
     both = known.directed if run.adjacency is Adjacency.ADD_REMOVE else None
-    return _ClosedForm(known.log_profile, known.source, both)
+    return _ClosedForm(known.log_profile, known.source, both, known.mu)
 
 
 def _worse(directions: Sequence[Interval]) -> Interval:
