@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accountant.adjacency import Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.tight.fourier import ComposedLoss, HockeyStick
+from accountant.tight.fourier import ComposedLoss, HockeyStick, Remainder
 from accountant.tight.loss_composition import DirectedRun, Entries, Question, plan, refine, representative
 from accountant.tight.loss_grid import aligned_step, log_values
 from accountant.tight.polygon import ULP, Grid, polygon_values
-from accountant.tight.trade_off import LINES, ROUNDING, Rates, TradeOff, cut_lines
+from accountant.tight.trade_off import LINES, ROUNDING, LogBounds, ProfileTradeOff, Rates, TradeOff, cut_lines
 
-__all__ = ["LossTradeOff"]
+__all__ = ["LossTradeOff", "MixedTradeOff"]
 
 ATTEMPTS = 24
 """Grids that are tried before a tolerance is given up."""
@@ -184,3 +186,82 @@ class LossTradeOff(TradeOff):
         return plan(
             self.entries, self.run, Question(None, max(mean, 0.0), self.tolerance), self.direction, HockeyStick()
         )
+
+
+class MixedTradeOff(TradeOff):
+    """T where families of pairs come after the events of a `LossTradeOff`: their profile is the remainder.
+
+    The profile is bounded at epsilons up to `reach`, by a few measures of different tilts, and carried to all others
+    by its convexity. How near both bounds are is not chosen by the tolerance alone: a few times that of the game.
+    """
+
+    def __init__(
+        self, entries: Entries, direction: Direction, tolerance: float, remainder: Remainder, reach: float
+    ) -> None:
+        self.entries, self.direction, self.tolerance, self.remainder = list(entries), direction, tolerance, remainder
+        self.run = representative(self.entries)
+        self.reach = reach
+
+    @cached_property
+    def bounds(self) -> ProfileTradeOff:
+        """The same, from values at single epsilons."""
+        x = self.reach * np.concatenate([np.linspace(-0.7, 0.0, 24, endpoint=False), np.linspace(0.0, 1.0, 73)])
+        low, high = np.full(x.size, -math.inf), np.zeros(x.size)
+        centres = self.reach * np.array([0.0, 0.15, 0.35, 0.7])
+        for k, centre in enumerate(centres.tolist()):
+            run = self._solve(centre)
+            near = np.flatnonzero(np.abs(np.searchsorted(centres, np.maximum(x, 0.0)) - k - 0.5) <= 1.0)
+            for i in near.tolist():
+                low[i] = max(low[i], run.bound(float(x[i]), -1))
+                high[i] = min(high[i], run.bound(float(x[i]), 1))
+        return ProfileTradeOff(bounds_between(x, low - ROUNDING, np.minimum(high + ROUNDING, 0.0)), lines=2001)
+
+    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
+        return self.bounds.rates(fprs)
+
+    def segments(self, floor: float, ceiling: float) -> Rates:
+        return self.bounds.segments(floor, ceiling)
+
+    def profile(self, epsilon: float) -> Interval:
+        return self._solve(epsilon).found
+
+    def at_zero(self) -> Interval:
+        return Interval(0.0, float(self.rates(np.array([1e-300]))[1][0]))
+
+    def _solve(self, epsilon: float) -> DirectedRun:
+        question = Question(None, epsilon, self.tolerance)
+        run = plan(self.entries, self.run, question, self.direction, self.remainder)
+        run.solve(question)
+        return run
+
+
+def bounds_between(x: FloatArray, low: FloatArray, high: FloatArray) -> LogBounds:
+    """Bounds on the log of a profile at any log u from those at rising x, by its convexity and fall, and H >= 1 - u.
+
+    Above: chords, the first one from H(0) = 1. Below: the chords of the two points before or after, continued, and
+    what H is at the next point.
+    """
+    u, lows, highs = np.append(0.0, np.exp(x)), np.append(1.0, np.exp(low)), np.append(1.0, np.exp(high))
+
+    def continued(near: NDArray[np.intp], far: NDArray[np.intp], at: FloatArray) -> FloatArray:
+        inside = (far >= 0) & (far < u.size)
+        near, far = (np.clip(each, 0, u.size - 1) for each in (near, far))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            found = lows[near] + (lows[near] - highs[far]) * ((at - u[near]) / (u[near] - u[far]))
+        return np.where(inside & np.isfinite(found), found, 0.0)
+
+    def log_bounds(places: FloatArray) -> tuple[FloatArray, FloatArray]:
+        at = np.exp(np.minimum(places, 709.0))
+        right = np.searchsorted(u, at)
+        left, last = np.maximum(right - 1, 0), right >= u.size
+        right = np.minimum(right, u.size - 1)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            share = np.where(last, 1.0, np.clip((at - u[left]) / (u[right] - u[left]), 0.0, 1.0))
+        above = (1 - share) * highs[left] + share * highs[right]
+        below = np.maximum(continued(left, left - 1, at), continued(right, right + 1, at))
+        below = np.where(last, 0.0, np.maximum(below, lows[right]))
+        with np.errstate(divide="ignore"):
+            below = np.log(np.maximum(np.maximum(below, 1 - at), 0.0)) - ROUNDING
+            return np.minimum(below, 0.0), np.minimum(np.log(above) + ROUNDING, 0.0)
+
+    return log_bounds

@@ -28,14 +28,21 @@ from accountant.tight.closed_forms import (
     inverse_profile,
 )
 from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_epsilon
-from accountant.tight.loss_trade_off import LossTradeOff
+from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
 from accountant.tight.screening_families import GameValue, is_screening, solve_game
+from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import ProfileTradeOff, SureTradeOff, TradeOff, both_signs
 
 __all__ = ["TightRun", "single_release_epsilon"]
 
 INFINITE_ERROR = 1e-11
 """Bound on the relative error of the probability of an infinite loss, and of what it leaves."""
+
+AIM = 1e-8
+"""The delta for which games of screenings are solved whose true-positive rates are asked; others are near as well."""
+
+LEAST_RATE = 1e-14
+"""Where families follow other events, the profile is looked at up to the epsilon at this delta."""
 
 FAMILY_SHARE = 0.5
 """Share of the tolerance that screenings get where other events are composed with them."""
@@ -214,7 +221,12 @@ class _Game:
         return [_worse([value.delta(epsilon) for value in values]) for epsilon in epsilons]
 
     def trade_off(self, direction: Direction) -> TradeOff:
-        raise ProfileUnavailable("risk of families")
+        value = solve_game(self.families, direction, delta=AIM, tolerance=self.tolerance)
+
+        def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return value.log_lower(x) - STEP_ROUNDING, np.minimum(value.log_upper(x) + STEP_ROUNDING, 0.0)
+
+        return ProfileTradeOff(log_bounds, lines=2001)
 
     def _values(self, delta: float) -> list[GameValue]:
         return [solve_game(self.families, direction, delta=delta, tolerance=self.tolerance) for direction in DIRECTIONS]
@@ -226,6 +238,7 @@ class _LossDistribution:
 
     families: Entries
     singles: Entries
+    run: Composition
     end: float
     smallest_delta: Callable[[Sequence[float]], float]
     tolerance: float
@@ -245,9 +258,11 @@ class _LossDistribution:
         ]
 
     def trade_off(self, direction: Direction) -> TradeOff:
-        if self.families:
-            raise ProfileUnavailable("risk of families")
-        return LossTradeOff(self.singles, direction, self.tolerance)
+        remainders = self._remainders(AIM)
+        if remainders is None:
+            return LossTradeOff(self.singles, direction, self.tolerance)
+        reach = renyi_epsilon(self.run, LEAST_RATE, "improved").epsilon
+        return MixedTradeOff(self.singles, direction, self.tolerance, remainders[direction], reach)
 
     def _remainders(self, delta: float) -> Remainders | None:
         """What screenings leave of delta after all other events: families last bounds every interleaving."""
@@ -270,7 +285,7 @@ def _answers_of(run: Composition, end: float, tolerance: float) -> Answers:
         return min(max(guess, 1e-250), 0.5)
 
     if singles:
-        return _LossDistribution(families, singles, end, smallest_delta, tolerance)
+        return _LossDistribution(families, singles, run, end, smallest_delta, tolerance)
     return _Game(families, smallest_delta, tolerance)
 
 

@@ -29,7 +29,17 @@ from numpy.typing import NDArray
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 
-__all__ = ["LINES", "ROUNDING", "ProfileTradeOff", "Rates", "SureTradeOff", "TradeOff", "both_signs", "cut_lines"]
+__all__ = [
+    "LINES",
+    "ROUNDING",
+    "LogBounds",
+    "ProfileTradeOff",
+    "Rates",
+    "SureTradeOff",
+    "TradeOff",
+    "both_signs",
+    "cut_lines",
+]
 
 Rates = tuple[FloatArray, FloatArray]
 """Lower and upper bounds on true-positive rates."""
