@@ -53,8 +53,10 @@ from accountant.guarantee import Guarantee
 from accountant.price import Curve, calibrate, curve, delta, epsilon
 from accountant.renyi.conversion import Conversion
 from accountant.risk import (
+    Risk,
     RiskInterval,
     advantage,
+    assess,
     bayes_risk,
     gaussian_dp,
     posterior,
@@ -111,6 +113,7 @@ __all__ = [
     "PureDP",
     "RandomizedResponse",
     "Range",
+    "Risk",
     "RiskInterval",
     "Shuffled",
     "ShuffledCounts",
@@ -118,6 +121,7 @@ __all__ = [
     "ToleranceUnreachable",
     "ZeroConcentratedDP",
     "advantage",
+    "assess",
     "bayes_risk",
     "calibrate",
     "compile_function",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.risk import advantage, gaussian_dp, true_positive_rate
 from accountant.tight.closed_forms import closed_form
 from accountant.tight.route import TightRun, single_release_epsilon
 
@@ -156,13 +157,17 @@ def curve(
 
 def calibrate(
     make: Callable[[float], Event | Composition],
-    epsilon: float,
-    delta: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
     *,
+    target: str = "epsilon",
+    value: float | None = None,
+    fpr: float | None = None,
+    fpr_floor: float | None = None,
     bounds: tuple[float, float] = (1e-9, 1e12),
     start: float = 1.0,
     integer: bool = False,
-    method: str = "renyi",
+    method: str | None = None,
     conversion: Conversion = "improved",
     tolerance: float = 0.01,
 ) -> float:
@@ -172,8 +177,13 @@ def calibrate(
     ----------
     make : callable
         From one positive number to a run whose epsilon is monotone in it: a noise scale, a rate, a count.
-    epsilon, delta : float
-        The target, as for `epsilon`.
+    epsilon, delta : float, optional
+        The target, as for `epsilon`; only where `target` is "epsilon".
+    target : {"epsilon", "advantage", "tpr", "mu"}
+        What is to be met: epsilon at `delta`, or at most `value` of `advantage`, of `true_positive_rate` at `fpr`, or
+        of `gaussian_dp` above `fpr_floor` (default 1e-9).
+    value, fpr, fpr_floor : float, optional
+        The target, where it is a risk.
     bounds : (float, float)
         Range to search, 0 < low < high; values at which `make` refuses end it.
     start : float
@@ -181,7 +191,7 @@ def calibrate(
     integer : bool
         Search the integers only; the result is an int.
     method, conversion, tolerance
-        As for `epsilon`.
+        As for `epsilon`; the default route is "renyi" for epsilon and "auto" for risk, whose upper end counts.
 
     Returns
     -------
@@ -198,22 +208,54 @@ def calibrate(
     ParameterError
         A parameter is out of range.
     """
-    target = real("epsilon", epsilon, 0.0, 1e300)
+    cost, goal, slack = _choose_target(
+        target,
+        {"epsilon": epsilon, "delta": delta, "value": value, "fpr": fpr, "fpr_floor": fpr_floor},
+        method,
+        conversion,
+        tolerance,
+    )
     try:
         low, high = bounds
     except (TypeError, ValueError):
         raise ParameterError(f"bounds = {shorten(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
-    price = partial(_epsilon, delta=delta, method=method, conversion=conversion, tolerance=tolerance)
     begin = real("start", start, 0.0, math.inf, open_low=True, open_high=True)
-    fine, slack = FINE, 1e-9
-    if method != "renyi":
-        slack = real("tolerance", tolerance, 1e-6, 1.0)
-        fine = max(fine, slack / 1000)
-    value = solve(
-        lambda x: price(make(x)).epsilon - target, (low, high), begin, integer=integer, slack=slack, fine=fine
-    )
-    return int(value) if integer else value
+    fine = max(FINE, slack / 1000) if slack > 1e-9 else FINE
+    found = solve(lambda x: cost(make(x)) - goal, (low, high), begin, integer=integer, slack=slack, fine=fine)
+    return int(found) if integer else found
+
+
+TARGETS = {"epsilon": ("epsilon", "delta"), "advantage": ("value",), "tpr": ("value", "fpr"), "mu": ("value",)}
+"""What `calibrate` may be asked to meet, and what it then needs."""
+
+
+def _choose_target(
+    target: str, given: dict[str, float | None], method: str | None, conversion: Conversion, tolerance: float
+) -> tuple[Callable[[Event | Composition], float], float, float]:
+    """The upper end of what is to be met, as a function of a run; its goal; by how much it may wobble."""
+    if target not in TARGETS:
+        raise ParameterError(f"target = {shorten(target)}; accepted: {', '.join(TARGETS)}")
+    needed, allowed = TARGETS[target], (*TARGETS[target], *(["fpr_floor"] if target == "mu" else []))
+    for name, number in given.items():
+        if (number is None and name in needed) or (number is not None and name not in allowed):
+            wrong = "is missing" if number is None else f"= {shorten(number)} has no meaning here"
+            raise ParameterError(f"{name} {wrong}; accepted with target = {target!r}: {', '.join(allowed)}")
+    width = real("tolerance", tolerance, 1e-6, 1.0)
+    if target == "epsilon":
+        goal, route = real("epsilon", given["epsilon"], 0.0, 1e300), method or "renyi"
+        price = partial(_epsilon, delta=given["delta"] or 0.0, method=route, conversion=conversion, tolerance=tolerance)
+        return lambda run: price(run).epsilon, goal, 1e-9 if route == "renyi" else width
+    how: Any = {"method": method or "auto", "tolerance": tolerance}
+    if target == "mu":
+        goal = real("value", given["value"], 0.0, 1e300, open_low=True)
+        floor = 1e-9 if given["fpr_floor"] is None else given["fpr_floor"]
+        return lambda run: gaussian_dp(run, floor, **how).upper, goal, width
+    goal = real("value", given["value"], 0.0, 1.0, open_low=True, open_high=True)
+    if target == "advantage":
+        return lambda run: advantage(run, **how).upper, goal, width
+    rate = real("fpr", given["fpr"], 0.0, goal, open_high=True)
+    return lambda run: float(true_positive_rate(run, rate, **how).upper), goal, width
 
 
 def _check_run(run: object, method: object) -> Composition:

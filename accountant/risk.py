@@ -14,16 +14,20 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.attack import ask
+from accountant.attack import Attack, ask
 from accountant.errors import ParameterError, real
 from accountant.events.composition import Composition
 from accountant.events.curve import as_reals
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
+from accountant.tight.trade_off import Rates
 
 __all__ = [
+    "Risk",
     "RiskInterval",
     "advantage",
+    "assess",
     "bayes_risk",
     "gaussian_dp",
     "posterior",
@@ -86,7 +90,8 @@ def true_positive_rate(
         "tight": from both sides. "renyi": an upper end from the Rényi curve; the lower end is `fpr` itself, which
         guessing reaches. "auto": tight where it is to be had.
     tolerance : float
-        Largest width, relative to the upper end, [1e-6, 1]. Closed forms are within 1e-7 anyway.
+        Width of the interval that is aimed at, relative to its upper end, [1e-6, 1]; closed forms are within 1e-6
+        anyway. Where grids of a few million points do not reach it, or families of pairs come in, it is wider.
 
     Returns
     -------
@@ -102,10 +107,7 @@ def true_positive_rate(
     ProfileUnavailable, ToleranceUnreachable
         ``method="tight"`` and it cannot be had.
     """
-    points = as_reals("fpr", fpr)
-    bad = points[~((points >= 0) & (points <= 1))]
-    if bad.size:
-        raise ParameterError(f"fpr = {bad.flat[0]:g} is out of range; accepted: [0, 1]")
+    points = _as_rates(fpr)
     places, at = np.unique(points, return_inverse=True)
     (lower, upper), how = ask(run, lambda attack: attack.rates(places), direction, method, tolerance)
     at = at.reshape(points.shape)
@@ -115,7 +117,7 @@ def true_positive_rate(
 def advantage(run: Event | Composition, *, method: str = "auto", tolerance: float = 0.01) -> RiskInterval[float]:
     """Largest difference of true- and false-positive rate of any attack: the total variation, delta at epsilon 0.
 
-    Both directions have the same (Yeom et al. 2018, Def. 4, of the best attacker).
+    Both directions have the same, and no attacker has more.
     Parameters, errors and result as for `true_positive_rate`, of floats.
     """
     ends, how = ask(run, lambda attack: attack.profile(0.0), "worst", method, tolerance)
@@ -145,10 +147,19 @@ def bayes_risk(
         As for `true_positive_rate`; the width is relative to the success probability.
     """
     belief = real("prior", prior, 0.0, 1.0, open_low=True, open_high=True)
-    log_odds = math.log1p(-belief) - math.log(belief)
-    (low, high), how = ask(run, lambda attack: attack.profile(log_odds), direction, method, tolerance)
+    ends, how = ask(run, lambda attack: attack.profile(_log_odds(belief)), direction, method, tolerance)
+    return RiskInterval(*_least_error(belief, ends), *how)
+
+
+def _log_odds(belief: float) -> float:
+    """Log of the odds against."""
+    return math.log1p(-belief) - math.log(belief)
+
+
+def _least_error(belief: float, ends: Interval) -> Interval:
+    """Bounds on the probability of error from those on the profile at the log of the odds."""
     trivial = min(belief, 1 - belief)
-    return RiskInterval(min(belief * (1 - high), trivial), min(belief * (1 - low), trivial), *how)
+    return Interval(*(min(belief * (1 - end), trivial) for end in (ends.upper, ends.lower)))
 
 
 def precision(
@@ -176,15 +187,19 @@ def precision(
     """
     share = real("base_rate", base_rate, 0.0, 1.0, open_low=True, open_high=True)
     rates = true_positive_rate(run, fpr, direction=direction, method=method, tolerance=tolerance)
-    points = as_reals("fpr", fpr)
+    return _precision(rates, as_reals("fpr", fpr), share)
 
-    def of(tpr: FloatArray) -> FloatArray:
+
+def _precision(rates: RiskInterval[FloatArray], fprs: FloatArray, share: float) -> RiskInterval[FloatArray]:
+    """Bayes' rule, which rises with the true-positive rate."""
+
+    def of(tprs: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            odds = share / (1 - share) * (tpr / points)
-            return np.where(tpr > 0, 1 / (1 + 1 / odds), share)
+            odds = share / (1 - share) * (tprs / fprs)
+            return np.where(tprs > 0, 1 / (1 + 1 / odds), share)
 
-    lower, upper = of(rates.lower), of(rates.upper)
-    return RiskInterval(lower, np.minimum(upper * (1 + 1e-15), 1.0), rates.method, rates.source)
+    lower, upper = of(rates.lower) * (1 - 1e-15), np.minimum(of(rates.upper) * (1 + 1e-15), 1.0)
+    return RiskInterval(lower, upper, rates.method, rates.source)
 
 
 def posterior(
@@ -230,3 +245,79 @@ def gaussian_dp(
     floor = real("fpr_floor", fpr_floor, 1e-30, 0.5, open_high=True)
     ends, (route, source) = ask(run, lambda attack: attack.gaussian(floor), "worst", method, tolerance)
     return RiskInterval(*ends, route, f"{source}; wherever both error rates are at least {floor:g}")
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """All figures of one run, from one computation.
+
+    Attributes
+    ----------
+    fprs : array of shape (n,)
+    true_positive_rates, precisions : RiskInterval of arrays of shape (n,)
+    advantage, bayes_risk, mu : RiskInterval of floats
+    direction : str
+    base_rate, prior, fpr_floor : float
+    """
+
+    fprs: FloatArray
+    true_positive_rates: RiskInterval[FloatArray]
+    precisions: RiskInterval[FloatArray]
+    advantage: RiskInterval[float]
+    bayes_risk: RiskInterval[float]
+    mu: RiskInterval[float]
+    direction: str
+    base_rate: float
+    prior: float
+    fpr_floor: float
+
+
+def assess(
+    run: Event | Composition,
+    fprs: ArrayLike,
+    *,
+    base_rate: float = 0.01,
+    prior: float = 0.5,
+    fpr_floor: float = 1e-9,
+    direction: str = "worst",
+    method: str = "auto",
+    tolerance: float = 0.01,
+) -> Risk:
+    """All figures of a run at once; parameters, errors and meaning as of the functions of their names.
+
+    Parameters
+    ----------
+    fprs : array_like of shape (n,)
+        In [0, 1]; sorted, each once, in the result.
+    """
+    points = np.unique(_as_rates(fprs))
+    share = real("base_rate", base_rate, 0.0, 1.0, open_low=True, open_high=True)
+    belief = real("prior", prior, 0.0, 1.0, open_low=True, open_high=True)
+    floor = real("fpr_floor", fpr_floor, 1e-30, 0.5, open_high=True)
+
+    def question(attack: Attack) -> tuple[Rates, Interval, Interval, Interval]:
+        profiles = attack.profile(0.0), attack.profile(_log_odds(belief))
+        return attack.rates(points), *profiles, attack.gaussian(floor)
+
+    (found, variation, profile, mu), how = ask(run, question, direction, method, tolerance)
+    rates = RiskInterval(*found, *how)
+    return Risk(
+        fprs=points,
+        true_positive_rates=rates,
+        precisions=_precision(rates, points, share),
+        advantage=RiskInterval(*variation, *how),
+        bayes_risk=RiskInterval(*_least_error(belief, profile), *how),
+        mu=RiskInterval(*mu, *how),
+        direction=direction,
+        base_rate=share,
+        prior=belief,
+        fpr_floor=floor,
+    )
+
+
+def _as_rates(fpr: ArrayLike) -> FloatArray:
+    points = as_reals("fpr", fpr)
+    bad = points[~((points >= 0) & (points <= 1))]
+    if bad.size:
+        raise ParameterError(f"fpr = {bad.flat[0]:g} is out of range; accepted: [0, 1]")
+    return points

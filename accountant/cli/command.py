@@ -17,6 +17,7 @@ from accountant.cli.one_shot import add_one_shot
 from accountant.cli.plot import add_plot
 from accountant.cli.pricing import add_pricing
 from accountant.cli.report import add_report
+from accountant.cli.risk import add_risk
 from accountant.cli.statement import add_statement
 from accountant.cli.sweep import add_sweep
 from accountant.terminal import Parser, run_command
@@ -31,6 +32,7 @@ COMMANDS = (
     add_statement,
     add_plot,
     add_sweep,
+    add_risk,
     add_report,
     add_listings,
     add_laws,

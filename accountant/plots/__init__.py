@@ -1,5 +1,6 @@
 """Plots of prices, curves and releases, as functions of matplotlib's axes."""
 
+from accountant.plots.attack import attack_risk
 from accountant.plots.curves import (
     MADE_UP_VOTES,
     METHODS,
@@ -19,6 +20,7 @@ __all__ = [
     "MADE_UP_VOTES",
     "METHODS",
     "Line",
+    "attack_risk",
     "curve_against_order",
     "epsilon_against_parameter",
     "epsilon_against_releases",

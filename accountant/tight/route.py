@@ -258,11 +258,12 @@ class _LossDistribution:
         ]
 
     def trade_off(self, direction: Direction) -> TradeOff:
-        remainders = self._remainders(AIM)
-        if remainders is None:
+        if not self.families:
             return LossTradeOff(self.singles, direction, self.tolerance)
+        share = FAMILY_SHARE * self.tolerance
+        game = solve_game(self.families, direction, delta=AIM, tolerance=share)
         reach = renyi_epsilon(self.run, LEAST_RATE, "improved").epsilon
-        return MixedTradeOff(self.singles, direction, self.tolerance, remainders[direction], reach)
+        return MixedTradeOff(self.singles, direction, self.tolerance, game, reach)
 
     def _remainders(self, delta: float) -> Remainders | None:
         """What screenings leave of delta after all other events: families last bounds every interleaving."""

@@ -7,15 +7,17 @@ profile, H(u) = sup_S P(S) - u Q(S), for every u >= 0
 
 Any u and any upper bound on H(u) give an upper bound on T(a). A lower bound needs the infimum over all u. H is convex
 in u, hence so is G, and that carries what is known at single points to all others (proof: notebooks/mathematics.md,
-Attack risk): with points u1 < u2 < u3 and lo <= G <= hi there, where lo(u1) >= hi(u2) <= lo(u3),
+Attack risk): with points u1 < u2 < u3 and lo <= G <= hi there,
 
-    T(a) >= min { lo2 - (hi1 - lo2) (u3 - u2) / (u2 - u1),  lo2 - (hi3 - lo2) (u2 - u1) / (u3 - u2) }.
+    G(u) >= lo2 - (hi1 - lo2) (u3 - u2) / (u2 - u1)    for u2 <= u <= u3, if hi1 >= lo2,
+
+likewise from the right, and where lo(u1) >= hi(u2) <= lo(u3) the infimum lies between u1 and u3.
 
 A measure on a grid of losses has a polygon for H, with corners at the losses: there its own minimum is at a corner.
 
 Of a family of pairs H is the largest of the pairs' profiles. It is the profile of an adversary who may draw the pair at
-random, with the draw public (von Neumann's minimax theorem: G is linear in the draw and convex in u); T is then the
-best of such adversaries, as in the definition of adaptive composition (Dwork, Rothblum & Vadhan 2010).
+random, with the draw public (minimax theorem: G is linear in the draw and convex in u); T is then the best of such
+adversaries.
 """
 
 from __future__ import annotations
@@ -170,9 +172,14 @@ class ProfileTradeOff(TradeOff):
             found = np.exp(pick(high, best)) * (1 + ROUNDING)
             place = np.where(found < upper, pick(x, best), place)
             upper = np.minimum(upper, found)
-            lower = np.maximum(lower, by_convexity(x, bounds, low, high, log_fprs, best) * (1 - ROUNDING))
-            left, right = pick(x, np.maximum(best - 1, 0)), pick(x, np.minimum(best + 1, x.shape[1] - 1))
-            if np.all((right - left <= self.fine * np.maximum(np.abs(left), 1.0)) | (upper - lower <= 4e-9 * upper)):
+            first, last = enclose(low, pick(high, best), best)
+            found = by_convexity(x, bounds, low, high, log_fprs, (first, best, last))
+            lower, width = np.maximum(lower, found * (1 - ROUNDING)), right - left
+            left, right = pick(x, np.maximum(first, 0)), pick(x, np.minimum(last, x.shape[1] - 1))
+            done = (level > 2) & (right - left > 0.9 * width)
+            if np.all(
+                done | (right - left <= self.fine * np.maximum(np.abs(left), 1.0)) | (upper - lower <= 4e-9 * upper)
+            ):
                 break
         return np.minimum(lower, upper), upper, place
 
@@ -201,31 +208,45 @@ def between(x: FloatArray, low: FloatArray, fprs: FloatArray) -> FloatArray:
         return np.asarray(np.minimum(np.min(inside, axis=1), np.exp(low[:, 0])))
 
 
-def by_convexity(
-    x: FloatArray, values: FloatArray, low: FloatArray, high: FloatArray, log_fprs: FloatArray, best: NDArray[np.intp]
-) -> FloatArray:
-    """Lower bounds on inf_u G from the points around the best one in each row; 0 where they certify nothing.
+def enclose(low: FloatArray, least: FloatArray, best: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Per row the nearest columns on either side of the best one where G is certainly no less; -1 and the size if none.
 
-    x are logs of u, `values` bounds log H from below there, `low` and `high` bound log G. Between two neighbours G is
-    at least what H is at the right one plus u a at the left one, and at least what the chord of the two points before,
-    or of the two after, says.
+    The infimum lies between them: G is convex.
     """
-    middle = np.clip(best, 2, x.shape[1] - 3)
-    scale = pick(high, middle)
+    columns, size = np.arange(low.shape[1]), low.shape[1]
+    above = low >= least[:, None]
+    first = np.max(np.where(above & (columns < best[:, None]), columns, -1), axis=1)
+    return first, np.min(np.where(above & (columns > best[:, None]), columns, size), axis=1)
+
+
+def by_convexity(
+    x: FloatArray,
+    values: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    log_fprs: FloatArray,
+    around: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]],
+) -> FloatArray:
+    """Lower bounds on inf_u G from the points in each row; 0 where they certify nothing.
+
+    x are logs of u, `values` bounds log H from below there, `low` and `high` bound log G; `around` are the columns
+    from `enclose`, with the best one between. Between two neighbours G is at least what H is at the right one plus u a
+    at the left one, and at least what the chord of the two points before, or of the two after, says.
+    """
+    first, best, last = around
+    columns, size, scale = np.arange(x.shape[1]), x.shape[1], pick(high, best)[:, None]
     with np.errstate(all="ignore"):
-        lows, highs, level = ([np.exp(pick(y, middle + k) - scale) for k in range(-2, 3)] for y in (low, high, values))
-        u = [np.expm1(pick(x, middle + k) - pick(x, middle)) for k in range(-2, 3)]
-        lines = [np.exp(pick(x, middle + k) + log_fprs - scale) for k in range(-2, 3)]
-
-        def beyond(near: int, far: int, end: int) -> FloatArray:
-            """G at `end` at least, from the chord through `far` and `near`, which lies on their other side."""
-            drop = (highs[far] - lows[near]) * ((u[end] - u[near]) / (u[near] - u[far]))
-            return np.asarray(lows[near] - np.maximum(drop, 0.0))
-
-        left = np.fmax(np.fmax(beyond(1, 0, 2), beyond(2, 3, 1)), level[2] + lines[1])
-        right = np.fmax(np.fmax(beyond(2, 1, 3), beyond(3, 4, 2)), level[3] + lines[2])
-        found = np.minimum(np.minimum(left, right), lows[2]) * (1 - ROUNDING) * np.exp(scale)
-    return np.where((lows[1] >= 1.0) & (lows[3] >= 1.0) & (found > 0.0), found, 0.0)
+        least, most, level = (np.exp(np.minimum(y - scale, 700.0)) for y in (low, high, values))
+        u, lines = np.expm1(x - pick(x, best)[:, None]), np.exp(x + (log_fprs[:, None] - scale))
+        widths = np.diff(u, axis=1)
+        bounds = level[:, 1:] + lines[:, :-1]
+        rise = np.maximum(most[:, :-2] - least[:, 1:-1], 0.0) * (widths[:, 1:] / widths[:, :-1])
+        bounds[:, 1:] = np.fmax(bounds[:, 1:], least[:, 1:-1] - rise)
+        rise = np.maximum(most[:, 2:] - least[:, 1:-1], 0.0) * (widths[:, :-1] / widths[:, 1:])
+        bounds[:, :-1] = np.fmax(bounds[:, :-1], least[:, 1:-1] - rise)
+        inside = (columns[:-1] >= first[:, None]) & (columns[:-1] < last[:, None])
+        found = np.min(np.where(inside, bounds, 1.0), axis=1) * (1 - ROUNDING) * np.exp(scale[:, 0])
+    return np.where((first >= 0) & (last < size) & (found > 0.0), found, 0.0)
 
 
 # --- lines above ------------------------------------------------------------------------------------------
