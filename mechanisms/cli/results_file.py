@@ -259,9 +259,9 @@ def _count_answers(answers: int) -> str:
 
 def find_results(options: argparse.Namespace) -> ResultsFile:
     """The results file that `--out` and `--again` ask for; errors as for `refuse_finished`."""
-    refuse_no_output(options)
     refuse_seeded_repeat(options)
     found = refuse_finished(options)
+    refuse_no_output(options)
     if not options.out:
         return ResultsFile(None, [], ac.Composition())
     path = _follow_link(Path(options.out))

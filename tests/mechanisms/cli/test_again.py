@@ -195,7 +195,7 @@ def test_a_journal_that_holds_nothing_is_not_gone_on_with(run, tmp_path):
 
 def test_a_run_refused_late_leaves_no_journal(run, tmp_path):
     """989 neighbours are fine for about 990 records, but not for 988."""
-    status, _, err = run(*KNN, "--neighbors", 989, "--out", "a.npz")
+    status, _, err = run(*KNN, "--neighbors", 989, "--sampling-rate", 1, "--out", "a.npz")
     assert (status, err.count("\n")) == (2, 1)
     assert names(tmp_path) == []
 

@@ -31,7 +31,7 @@ def here(tmp_path_factory, monkeypatch):
 
 def run(capsys, *arguments):
     """Run a command; a labelling command that names no file gets one, which is removed."""
-    if arguments[0] == "label" and not {"--out", "--dry-run"} & set(arguments):
+    if arguments[:1] == ("label",) and not {"--out", "--dry-run", "--again"} & set(arguments):
         arguments = [*arguments, "--out", "unnamed.npz"]
         Path("unnamed.npz").unlink(missing_ok=True)
     status = main([str(argument) for argument in arguments])
