@@ -72,4 +72,4 @@ def attack_risk(
 
 def _finding(upper: FloatArray, rates: FloatArray) -> str:
     at = int(np.argmin(np.abs(np.log(rates / 1e-3)))) if rates[0] < 1e-3 else 0
-    return f"Wrong about {rates[at]:.2g} of outsiders, right about {format_up(float(upper[at]), 2)} of members at most"
+    return f"{100 * rates[at]:.2g} % false alarms: at most {format_up(100 * float(upper[at]), 2)} % of members found"
