@@ -86,9 +86,14 @@ def written(action: argparse.Action) -> str:
     return " ".join((", ".join(action.option_strings), value)).strip()
 
 
+def prose(text: str | None) -> str:
+    """Words of a parser in Markdown: a dollar is a dollar, not the beginning of a formula."""
+    return (text or "").strip().replace("$", r"\$")
+
+
 def meaning(action: argparse.Action) -> str:
     """What an argument does: its help, the accepted values, and whether it must be given."""
-    text = (action.help or "").strip()
+    text = prose(action.help)
     parts = [(text[:1].upper() + text[1:]).rstrip(".") + "."]
     if action.choices is not None:
         parts.append(f"Accepted: {', '.join(f'`{choice}`' for choice in action.choices)}.")
@@ -110,7 +115,7 @@ def section_of(parser: argparse.ArgumentParser) -> str:
     call = " ".join((parser.prog, *required, "COMMAND ..." if subcommands(parser) else "[OPTIONS]"))
     entries = [f"`{written(action)}`\n: {meaning(action)}" for action in arguments(parser)]
     heading = [f"### {parser.prog}"] if " " in parser.prog else []
-    return "\n\n".join((*heading, parser.description or "", f"`{call}`", *entries))
+    return "\n\n".join((*heading, prose(parser.description), f"`{call}`", *entries))
 
 
 def write_commands(app: Any, name: str, source: list[str]) -> None:
