@@ -130,3 +130,10 @@ def test_reference_of_commands_names_required_options_and_choices(conf):
     assert "tool PLAN -o, --out FILE [OPTIONS]" in text
     assert "Where to write. Required." in text
     assert "What to draw. Accepted: `a`, `b`." in text
+
+
+def test_dollars_in_words_of_commands_begin_no_formula(conf):
+    parser = argparse.ArgumentParser(prog="tool", description='Put "$(tool a)" or "$(tool b)" there.')
+    parser.add_argument("--price", help="in $")
+    text = conf.section_of(parser)
+    assert text.count(r"\$") == text.count("$") == 3
