@@ -42,7 +42,7 @@ def statement(plan: Plan, price: Guarantee) -> str:
 
 
 def attack_figures(run: Composition, tolerance: float) -> AttackFigures:
-    """Upper ends on what any attacker reaches who asks whether a record took part; 'auto': tight where it can be."""
+    """Upper ends on what any attacker reaches who asks whether a record took part; tight where it can be."""
     try:
         rates = true_positive_rate(run, list(FALSE_ALARMS), tolerance=tolerance)
         guess = advantage(run, tolerance=tolerance).upper
@@ -52,10 +52,14 @@ def attack_figures(run: Composition, tolerance: float) -> AttackFigures:
         f"{ceil_percent(rate)} at {100 * alarms:g} % false alarms"
         for alarms, rate in zip(FALSE_ALARMS, rates.upper.tolist(), strict=True)
     )
+    what = "one content of a record" if run.adjacency is Adjacency.REPLACE else "a record that took part"
     return AttackFigures(
         [
-            ("an attacker detects a member, at most", found),
-            ("a guess whether a record took part is right, at most", f"{ceil_percent((1 + guess) / 2)} of the time"),
+            (f"an attacker detects {what}, at most", found),
+            (
+                "a guess between two equally likely cases is right, at most",
+                f"{ceil_percent((1 + guess) / 2)} of the time",
+            ),
         ],
         rates.method == "tight",
     )

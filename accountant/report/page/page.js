@@ -202,6 +202,8 @@
 
   function refuse(reason) {
     byId("live").remove();
+    byId("follows").remove();
+    LivePlots.restore();
     for (const cell of document.querySelectorAll(".live")) cell.remove();
     byId("broken").textContent = `${reason} Other values cannot be tried; all numbers shown are the library's.`;
     byId("broken").classList.add("alarm");
@@ -226,6 +228,7 @@
     if (!agrees(prices(parts()))) throw new RangeError("its prices are not the library's");
     for (const cell of document.querySelectorAll(".live")) cell.hidden = false;
     byId("live").hidden = false;
+    byId("follows").hidden = false;
     byId("reset").addEventListener("click", () => {
       for (const state of states) state.home();
       schedule();
