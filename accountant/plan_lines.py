@@ -165,9 +165,9 @@ def plain_line(where: str, line: Mapping[str, Any], adjacency: Adjacency | None)
     if any(key in line for key in TRAINING_KEYS):
         training = {key: plain.pop(key) for key in TRAINING_KEYS if key in line}
         plain.update(locate_errors(where, lambda: _training(line, training)))
-    if NOISE_MULTIPLIER in line:
-        multiplier = plain.pop(NOISE_MULTIPLIER)
-        plain["sigma"] = locate_errors(where, lambda: _sigma(where, line, multiplier, adjacency))
+    if NOISE_MULTIPLIER in line and "event" in line:
+        multiplier, unit = plain.pop(NOISE_MULTIPLIER), unit_of_noise(where, line)
+        plain["sigma"] = locate_errors(where, lambda: _sigma(line, multiplier, unit, adjacency))
     return plain
 
 
@@ -208,9 +208,8 @@ def unit_of_noise(where: str, line: Mapping[str, Any]) -> str | None:
     return next((unit for unit in UNITS if {unit, "sigma"} <= names), None)
 
 
-def _sigma(where: str, line: Mapping[str, Any], multiplier: object, adjacency: Adjacency | None) -> float:
+def _sigma(line: Mapping[str, Any], multiplier: object, unit: str | None, adjacency: Adjacency | None) -> float:
     """What a noise multiplier makes of sigma."""
-    unit = unit_of_noise(where, line)
     if unit is None or "sigma" in line:
         beside = "beside sigma; accepted: one of them" if unit else f"for {line.get('event')}; accepted: its parameters"
         raise PlanError(f"{NOISE_MULTIPLIER} {beside}")

@@ -119,6 +119,15 @@ def test_noise_multiplier_is_refused_where_it_means_two_things(tmp_path):
         assert f"noise_multiplier for {event}" in refusal(tmp_path, "noise_multiplier = 1", head)
 
 
+@pytest.mark.parametrize(
+    ("head", "words"), [("", "event is missing"), ('event = "gausian"\n', "unknown event 'gausian'")]
+)
+def test_an_event_that_is_wrong_is_named_before_its_noise(tmp_path, head, words):
+    message = refusal(tmp_path, head + "noise_multiplier = 1", TRAINING.replace('event = "gaussian"\n', ""))
+    assert words in message
+    assert message.count("release 1") == 1
+
+
 def test_epochs_are_rounded_up_to_whole_steps(tmp_path):
     for records, batch, epochs, steps in ((10, 3, 1, 4), (10, 5, 3, 6), (60_000, 256, 20, 4688), (7, 7, 0.5, 1)):
         run = load(tmp_path, f"sigma = 1\nrecords = {records}\nbatch = {batch}\nepochs = {epochs}").run
