@@ -47,30 +47,30 @@ def make_parser() -> Any:
     ):
         added = kinds.add_parser(name, help=help_text, description=f"Label by {help_text}.")
         added.set_defaults(run=_run_label)
-        _add_common(added)
+        _add_common(added, name != "noisy-sgd")
         _add_specific(added, name)
     added = kinds.add_parser("reverse-knn", help=REVERSE, description=f"Label by {REVERSE}.")
     added.set_defaults(run=run_reverse)
-    _add_target(added)
+    _add_target(added, True)
     add_reverse_options(added)
     add_predict(commands)
     return parser
 
 
-def _add_target(parser: argparse.ArgumentParser, out: str = "") -> None:
+def _add_target(parser: argparse.ArgumentParser, maps: bool, out: str = "") -> None:
     number = ac.terminal.number
     add = parser.add_argument
     add("--epsilon", type=number, required=True, help="the guarantee, for everything that is released")
     add("--delta", type=number, required=True, help="of the guarantee; well below one over the number of records")
-    add_data(parser)
-    add("--ids", metavar="NAME", help="column of private records that identifies them: it is no feature")
+    add_data(parser, maps)
+    add("--ids", metavar="NAME", help="column that identifies records and queries: no feature, but in the results")
     add("--seed", type=parse_seed, help="reproducible; without it exact noise from the system, as real releases need")
     add("--diagnostics", action="store_true", help="print accuracies, too, which nobody paid for: not to be published")
-    add_output(parser, f"results as .npz or .parquet{out}", dry_run=True)
+    add_output(parser, f"results as .npz, .parquet or .csv{out}", dry_run=True)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    _add_target(parser, "; an interrupted run goes on when started again")
+def _add_common(parser: argparse.ArgumentParser, maps: bool) -> None:
+    _add_target(parser, maps, "; an interrupted run goes on when started again")
     add = parser.add_argument
     add("--method", choices=("renyi", "tight", "auto"), help="route to the price (default auto; renyi with screening)")
     add("--conversion", default="improved", choices=("improved", "classic", "optimal"), help="Rényi to epsilon")
@@ -94,7 +94,6 @@ def _add_specific(parser: argparse.ArgumentParser, name: str) -> None:
     add("--max-labels", type=whole, help="most answers in a round (default: all queries)")
     add("--screening-ratio", type=number, help="screen queries, at so many times the noise of a vote (papers: 3)")
     add("--threshold", type=number, help="votes that pass screening (default 0.6 of the neighbours or teachers)")
-    add("--features", default="raw", choices=("raw", "standardised", "hog"), help="of the first round (default raw)")
     add("--student", default="network", choices=("network", "conv"), help="conv: PyTorch with VAT, for images")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.cli.results_file import OptionError
@@ -16,7 +19,17 @@ from mechanisms.cli.results_file import OptionError
 if TYPE_CHECKING:
     from mechanisms.datasets import Dataset
 
-__all__ = ["LEARNT_CLASSES", "SEED_WARNING", "CommandData", "add_data", "load_data", "parse_seed", "warn_of_seed"]
+__all__ = [
+    "LEARNT_CLASSES",
+    "LEARNT_NAMES",
+    "SEED_WARNING",
+    "CommandData",
+    "add_data",
+    "load_data",
+    "load_private",
+    "parse_seed",
+    "warn_of_seed",
+]
 
 SPLIT = (0.55, 0.28, 0.17)
 """Default shares of private, public and test records when one data set is cut into three."""
@@ -24,6 +37,13 @@ SPLIT = (0.55, 0.28, 0.17)
 SEED_WARNING = "reproducible noise: not private against whoever knows the seed"
 
 LEARNT_CLASSES = "the largest label that occurs in private records is released, and was not paid for"
+
+LEARNT_NAMES = "the names of all labels that occur in private records are released, and were not paid for"
+
+MAPS = ("raw", "standardised", "hog")
+
+FEATURES_HELP = "columns that are features (default: all columns of numbers but label and identifiers)"
+MAPS_HELP = "; or raw, standardised or hog, what is made of them in the first round (default raw)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +57,11 @@ class CommandData:
     n_classes : int
         From a public option or from the file format; from the private labels only if `--learn-classes` asked for it.
     class_names : tuple of str or None
-        Names of the classes, if `--classes` listed them.
+        Names of the classes, if `--classes` listed them, or `--learn-classes` took them from private labels.
     nominal : int
         Public number of private records, from which defaults follow: an option, or their number rounded to two digits.
+    query_ids : array, shape (m,)
+        Identifiers of the public points: text from the column that `--ids` names, or rows of their file, from 0.
     """
 
     private: Dataset
@@ -48,10 +70,30 @@ class CommandData:
     n_classes: int
     class_names: tuple[str, ...] | None
     nominal: int
+    query_ids: NDArray[Any]
+
+    def name_labels(self, labels: NDArray[np.int64]) -> NDArray[Any]:
+        """Labels as the data had them: names, if the classes have names, and then "" for -1; else numbers."""
+        return labels if self.class_names is None else np.array([*self.class_names, ""])[labels]
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Options that name private, public and test records, and say what is public about the private ones."""
+class _FeaturesAction(argparse.Action):
+    """``--features a,b,c`` chooses columns; ``raw``, ``standardised`` and ``hog`` name what is made of them."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        if values not in MAPS:
+            namespace.columns = _parse_names(values)
+        elif hasattr(namespace, "features"):
+            namespace.features = values
+        else:
+            raise argparse.ArgumentError(self, f"{values!r}; accepted: names of columns")
+
+
+def add_data(parser: argparse.ArgumentParser, maps: bool = False) -> None:
+    """Options that name private, public and test records, and say what is public about the private ones.
+
+    `maps`: whether the command can make other features of the columns.
+    """
     add = parser.add_argument
     add("--data", metavar="SOURCE", help="labelled records to cut in three: digits, openml:NAME, file, directory")
     add("--split", metavar="A,B,C", help=f"shares or numbers of private, public, test records (default {_join(SPLIT)})")
@@ -62,9 +104,15 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "--classes",
         metavar="N|LIST",
         type=_parse_classes,
-        help="number of classes, or their names: 10, or cat,dog,bird",
+        help="number of classes, their names, or a file of names: 10, or cat,dog,bird, or @names.txt, one a line",
     )
-    add("--learn-classes", action="store_true", help="take the largest private label instead, which releases it")
+    add("--learn-classes", action="store_true", help="take the classes from private labels, which releases them")
+    add("--label", metavar="NAME", default="label", help="column of labels in all tables (default label)")
+    add("--features", action=_FeaturesAction, metavar="A,B,C", help=FEATURES_HELP + (MAPS_HELP if maps else ""))
+    add("--exclude", metavar="A,B,C", type=_parse_names, default=(), help="columns that are not used")
+    add("--standardize", metavar="public", type=_parse_standardize, help="by means and deviations of public points")
+    add("--impute-public", action="store_true", help="missing features become the mean of public points")
+    parser.set_defaults(columns=None, **({"features": "raw"} if maps else {}))
     add("--records", metavar="N", type=ac.terminal.whole, help="public number of private records, for defaults")
 
 
@@ -77,12 +125,34 @@ def parse_seed(text: str) -> int:
 
 def _parse_classes(text: str) -> int | tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
-    if len(names) == 1 and text.strip().isdigit() and int(text) >= 1:
+    if text.startswith("@"):
+        try:
+            lines = Path(text[1:]).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "is not text in UTF-8"
+            raise argparse.ArgumentTypeError(f"{text!r}: {reason}; accepted: a file with a name on each line") from None
+        names = tuple(line.strip() for line in lines if line.strip())
+    if len(names) == 1 and text.strip().isdigit() and int(text) >= 2:
         return int(text)
-    if len(names) == 1 or "" in names or len(set(names)) < len(names):
-        accepted = "a number such as 10, or two or more different names such as cat,dog"
+    if len(names) <= 1 or "" in names or len(set(names)) < len(names):
+        accepted = "a number such as 10, at least 2, or two or more different names such as cat,dog"
         raise argparse.ArgumentTypeError(f"{text!r}; accepted: {accepted}")
     return names
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    """Names of columns, as in a line of a CSV file: a name with a comma stands in quotes."""
+    names = tuple(next(csv.reader([text], skipinitialspace=True), []))
+    if not names or "" in names or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r}; accepted: different names of columns, such as age,weight")
+    return names
+
+
+def _parse_standardize(text: str) -> str:
+    if text != "public":
+        reason = "means and deviations of private records would be released without being paid for"
+        raise argparse.ArgumentTypeError(f"{text!r}: {reason}; accepted: public")
+    return text
 
 
 def _join(values: Sequence[float]) -> str:
@@ -109,51 +179,155 @@ def load_data(options: argparse.Namespace) -> CommandData:
     """
     from mechanisms.validation import nominal_count
 
-    if options.classes is not None and options.learn_classes:
-        raise OptionError("--classes was given with --learn-classes; accepted: one or the other")
-    names = options.classes if isinstance(options.classes, tuple) else None
-    private, public, test = _load_datasets(options, names)
+    private, public, test, query_ids = _load_datasets(options)
+    names = options.classes if isinstance(options.classes, tuple) else private.class_names
     n_classes = _count_classes(options, private)
     # a number that was learnt from private labels limits those alone
     for each in (private,) if options.learn_classes else (private, public, test):
         if each is not None:
             _check_labels(each, n_classes)
-    return CommandData(private, public, test, n_classes, names, options.records or nominal_count(len(private)))
+    _say_columns(options, private)
+    if options.standardize:
+        private, public, test = _standardize(private, public, test)
+    nominal = options.records or nominal_count(len(private))
+    return CommandData(private, public, test, n_classes, names, nominal, query_ids)
 
 
-def _load_datasets(
-    options: argparse.Namespace, names: tuple[str, ...] | None
-) -> tuple[Dataset, Dataset, Dataset | None]:
+def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Dataset | None, NDArray[Any]]:
+    """Private, public and test records, and identifiers of the public ones."""
     from mechanisms.datasets import load, private_public_test_split
 
     ids = getattr(options, "ids", None)
     ids = None if ids == "digest" else ids
+    names = options.classes if isinstance(options.classes, tuple) else None
+    chosen: dict[str, Any] = {"label": options.label, "features": options.columns, "exclude": options.exclude}
     if options.data is not None:
         if options.private or options.public or options.test:
             raise OptionError("--data was given with --private, --public or --test; accepted: one or the other")
-        data = load(options.data, ids=ids, classes=names)
+        if options.impute_public:
+            raise OptionError("--impute-public was given with --data; accepted: with --private and --public")
+        data = load(options.data, ids=ids, classes=names, learn_classes=options.learn_classes, **chosen)
+        rows = data if ids else replace(data, ids=tuple(map(str, range(len(data)))))
         # the cut is public; it must be the same when an interrupted run goes on
-        cut = private_public_test_split(data, _parse_split(options.split, len(data)), options.seed or 0)
-        return cut.private, cut.public, cut.test
+        cut = private_public_test_split(rows, _parse_split(options.split, len(data)), options.seed or 0)
+        public_ids = np.array(cut.public.ids) if ids else np.array(cut.public.ids).astype(int)
+        private, public, test = (replace(part, ids=part.ids if ids else None) for part in vars(cut).values())
+        return private, public, test, public_ids
     if not options.private or not options.public or options.split:
         raise OptionError(
             "accepted: --data SOURCE [--split A,B,C], or --private SOURCE --public SOURCE [--test SOURCE]"
         )
-    return (
-        load(options.private, ids=ids, classes=names),
-        load(options.public, labelled=False, leave_out=ids, classes=names),
-        load(options.test, leave_out=ids, classes=names) if options.test else None,
+    return _load_tables(options, ids, names, chosen)
+
+
+def load_private(options: argparse.Namespace) -> tuple[Dataset, int, tuple[str, ...] | None, int]:
+    """Private records alone, number and names of classes, and public number of records; errors as for `load_data`."""
+    from mechanisms.datasets import load
+    from mechanisms.validation import nominal_count
+
+    refused = {"--data": options.data, "--test": options.test, "--split": options.split}
+    refused |= {"--standardize": options.standardize, "--impute-public": options.impute_public}
+    for name, given in refused.items():
+        if given:
+            raise OptionError(f"{name} was given with --public -; accepted: --private SOURCE, and queries as they come")
+    if not options.private:
+        raise OptionError("--public - was given without --private; accepted: --private SOURCE")
+    private = load(
+        options.private,
+        ids=None if options.ids == "digest" else options.ids,
+        classes=options.classes if isinstance(options.classes, tuple) else None,
+        learn_classes=options.learn_classes,
+        label=options.label,
+        features=options.columns,
+        exclude=options.exclude,
     )
+    n_classes = _count_classes(options, private)
+    _check_labels(private, n_classes)
+    names = options.classes if isinstance(options.classes, tuple) else private.class_names
+    return private, n_classes, names, options.records or nominal_count(len(private))
+
+
+def _load_tables(
+    options: argparse.Namespace, ids: str | None, names: tuple[str, ...] | None, chosen: dict[str, Any]
+) -> tuple[Dataset, Dataset, Dataset | None, NDArray[Any]]:
+    """Records from separate sources, whose columns are matched by name."""
+    from mechanisms.datasets import load, match_columns
+
+    learn, fill, test = options.learn_classes, None, None
+    others: dict[str, Any] = {"leave_out": ids, "classes": names, "learn_classes": learn, **chosen}
+    others["fill"] = "own" if options.impute_public else None
+    public = load(options.public, labelled=False, **others)
+    if options.impute_public:
+        assert public.columns is not None  # sources without names refuse to be filled
+        fill = dict(zip(public.columns, public.features.astype(float).mean(axis=0).tolist(), strict=True))
+    private = load(options.private, ids=ids, classes=names, learn_classes=learn, fill=fill, **chosen)
+    if options.test:
+        test = load(options.test, **{**others, "fill": fill})
+    known = None if private.class_names is None else private.class_names
+    public = _number_as(known, match_columns(private, public))
+    test = None if test is None else _number_as(known, match_columns(private, test))
+    widths = [each.features.shape[1] for each in (private, public, test) if each is not None]
+    if len(set(widths)) > 1:
+        raise OptionError(f"{options.private}: records of {widths} columns; accepted: as many in all sources")
+    return private, public, test, _read_query_ids(options.public, ids, len(public))
+
+
+def _number_as(names: tuple[str, ...] | None, other: Dataset) -> Dataset:
+    """Labels numbered by names that were learnt from private labels; others get numbers above them."""
+    if names is None or other.labels is None:
+        return other
+    own = other.class_names or tuple(map(str, range(int(other.labels.max()) + 1)))
+    position = {name: number for number, name in enumerate((*names, *(name for name in own if name not in names)))}
+    return replace(other, labels=np.array([position[name] for name in own])[other.labels], class_names=None)
+
+
+def _read_query_ids(source: str, ids: str | None, n: int) -> NDArray[Any]:
+    """The public points' column of identifiers as text, if their table has it; else their rows."""
+    from mechanisms.datasets import read_column
+
+    values = None if ids is None else read_column(source, ids)
+    return np.arange(n) if values is None else values
+
+
+def _say_columns(options: argparse.Namespace, private: Dataset) -> None:
+    """Say which columns are used and which are not; names of columns are public."""
+    if private.columns is None:
+        return
+    used = ac.shorten(", ".join(private.columns))
+    ignored = f"; ignored: {', '.join(private.ignored)}" if private.ignored else ""
+    plain = options.columns is None and not private.ignored
+    if not plain or options.data is not None or _has_names(options.public):
+        text = f"{len(private.columns)} features by name: {used}; label: {options.label}{ignored}"
+        print(f"mechanisms: {text}", file=sys.stderr)
+
+
+def _has_names(source: str) -> bool:
+    return Path(source).suffix.lower() in (".csv", ".tsv", ".parquet", ".arrow", ".feather")
+
+
+def _standardize(private: Dataset, public: Dataset, test: Dataset | None) -> tuple[Dataset, Dataset, Dataset | None]:
+    """All records with each column centred and scaled by public means and deviations."""
+    from mechanisms.features import standardise
+
+    scale = standardise(public.features)
+    private, public = (replace(each, features=scale(each.features)) for each in (private, public))
+    return private, public, None if test is None else replace(test, features=scale(test.features))
 
 
 def _count_classes(options: argparse.Namespace, private: Dataset) -> int:
     """The number of classes, from an option or from the file format."""
+    if options.classes is not None and options.learn_classes:
+        raise OptionError("--classes was given with --learn-classes; accepted: one or the other")
     if options.classes is not None:
         return options.classes if isinstance(options.classes, int) else len(options.classes)
     if options.learn_classes:
-        print(f"mechanisms: {LEARNT_CLASSES}", file=sys.stderr)
+        names = private.class_names
+        print(f"mechanisms: {LEARNT_CLASSES if names is None else LEARNT_NAMES}", file=sys.stderr)
         assert private.labels is not None  # private records are read with labels
-        return int(private.labels.max()) + 1
+        found = int(private.labels.max()) + 1 if names is None else len(names)
+        if found < 2:
+            raise OptionError(f"{private.name}: one class; accepted: labels of two classes or more")
+        return found
     if private.classes is None:
         accepted = "--classes N, --classes NAME,NAME,... or --learn-classes, which releases the largest private label"
         raise OptionError(f"{private.name}: the format does not fix the number of classes; accepted: {accepted}")

@@ -23,6 +23,7 @@ from mechanisms.cli.results_file import (
     show_progress,
     write_results,
 )
+from mechanisms.cli.stream import serve_stream
 from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, show_prices
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def add_predict(commands: Any) -> None:
     add("--epsilon", type=number, required=True, help="the guarantee, for the whole interaction")
     add("--delta", type=number, required=True, help="of the guarantee; well below one over the number of records")
     add_data(parser)
-    add("--queries", type=whole, help="public points to ask, in order (default all)")
+    add("--queries", type=whole, help="public points to ask, in order (default all); with --public -, about how many")
     add("--kernel", choices=("cosine", "rbf"), help="similarity (default cosine)")
     add("--bandwidth", type=number, help="of rbf (default e^1.5)")
     add("--threshold", type=number, help="least similarity (default: by --selectivity, on public points)")
@@ -65,7 +66,7 @@ def add_predict(commands: Any) -> None:
     add("--ids", metavar="NAME|digest", help="column that identifies records, or a keyed digest; needed with --store")
     add("--seed", type=parse_seed, help="reproducible; without it exact noise from the system, as a real service needs")
     add("--diagnostics", action="store_true", help="print accuracy and spent budgets, too: not to be published")
-    add_output(parser, "labels as .npz or .parquet; with --store an interrupted run goes on when started again")
+    add_output(parser, "labels as .npz, .parquet or .csv; with --store an interrupted run goes on when started again")
 
 
 def _parse_hashing(text: str) -> tuple[int, int]:
@@ -80,6 +81,8 @@ def _run_predict(options: argparse.Namespace) -> int:
     from mechanisms.experiment.prediction import PredictionSetting, Serving, predict
 
     _check(options)
+    if options.public == "-":
+        return serve_stream(options)
     earlier = _read_earlier(options)
     data = load_data(options)
     named = vars(options)
@@ -97,8 +100,9 @@ def _run_predict(options: argparse.Namespace) -> int:
         print(f"mechanisms: going on with an interrupted run, {found.kept} answers are kept", file=sys.stderr)
     summary = _summarise(options, data, found, identity, earlier)
     if options.out:
-        names = found.labels if data.class_names is None else np.array(data.class_names)[found.labels]
-        write_results(Path(options.out), {"label": names}, summary)
+        count = len(found.labels)
+        columns = {"id": data.query_ids[:count], "label": data.name_labels(found.labels), "answered": found.labels >= 0}
+        write_results(Path(options.out), columns, summary)
     if options.json:
         ac.terminal.print_json(summary)
     else:
@@ -173,7 +177,7 @@ def _summarise(
         "records": {"private": data.nominal, "public": len(data.public)},
         "classes": data.n_classes,
         "class_names": data.class_names,
-        "also_public": list_also_public(options, data.nominal),
+        "also_public": list_also_public(options, data.nominal, class_names=data.class_names),
         "store": store,
         "earlier": earlier,
         "total": _price_total(found, store, earlier),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import glob
+import io
 import json
 import os
 import sys
@@ -36,7 +38,7 @@ __all__ = [
     "write_results",
 ]
 
-ENDINGS = (".npz", ".parquet")
+ENDINGS = (".npz", ".parquet", ".csv")
 
 
 class OptionError(ac.AccountantError, ValueError):
@@ -112,6 +114,8 @@ def _read_summary(path: Path) -> dict[str, Any]:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
                 text = str(archive["summary"])
+        elif path.suffix == ".csv":
+            text = _summary_path(path).read_text(encoding="utf-8")
         else:
             import pyarrow.parquet
 
@@ -303,11 +307,39 @@ def check_results_path(path: Path) -> None:
     ac.files.check_output(path, ENDINGS, name="--out", refuse=OptionError)
     if path.suffix == ".parquet":
         require("pyarrow.parquet")
+    about = _summary_path(path)
+    if path.suffix == ".csv" and about.exists() and not path.exists():
+        raise OptionError(f"--out {path}: is not there, but its summary {about.name} is; accepted: another name")
+
+
+def _summary_path(path: Path) -> Path:
+    """Where the summary of a results file stands that is a plain table."""
+    return path.with_name(f"{path.name}.json")
+
+
+def _write_csv(path: Path, columns: dict[str, Any], about: str) -> None:
+    """Write a table with a header, then its summary beside it; labels are there first, as they were paid for."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    lists = [column.tolist() for column in columns.values()]
+    writer.writerows(
+        [str(each).lower() if isinstance(each, bool) else each for each in row] for row in zip(*lists, strict=True)
+    )
+    for where, content in ((path, text.getvalue()), (_summary_path(path), f"{about}\n")):
+        with ac.files.open_whole(where, name="--out", refuse=OptionError) as stream:
+            stream.write(content.encode())
 
 
 def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) -> None:
-    """Write columns and summary; the file appears whole, and is on disk before the journals are removed."""
+    """Write columns and summary; the file appears whole, and is on disk before the journals are removed.
+
+    The summary of a ``.csv`` file stands beside it, in ``FILE.csv.json``.
+    """
     about = json.dumps(summary, allow_nan=True)
+    if path.suffix == ".csv":
+        _write_csv(path, columns, about)
+        return
     with ac.files.open_whole(path, name="--out", refuse=OptionError) as stream:
         if path.suffix == ".npz":
             np.savez(stream, summary=np.array(about), **columns)

@@ -36,7 +36,6 @@ def add_reverse_options(parser: argparse.ArgumentParser) -> None:
     add("--balance", type=number, default=0.0, help="strength, 0 to 1, of prices that even out queries (default 0)")
     add("--dropout", type=number, default=0.0, help="share of reports that may be missing when they are shuffled")
     add("--adjacency", default="replace", choices=("replace", "add-remove"), help="add-remove: central model alone")
-    add("--features", default="raw", choices=("raw", "standardised", "hog"), help="default raw")
 
 
 def run_reverse(options: argparse.Namespace) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import accountant as ac
-from mechanisms.cli.data import LEARNT_CLASSES, CommandData
+from mechanisms.cli.data import LEARNT_CLASSES, LEARNT_NAMES, CommandData
 from mechanisms.cli.results_file import ResultsFile
 
 if TYPE_CHECKING:
@@ -54,11 +55,8 @@ def price_total(results: ResultsFile, experiment: Experiment | ReverseExperiment
 def make_columns(data: CommandData, outcome: Outcome) -> dict[str, Any]:
     """The columns of a results file, one row for each public point; labels are names if the classes have names."""
     labels, predictions = outcome.labels, outcome.predictions
-    columns = {"label": labels, "answered": labels >= 0, "prediction": predictions}
-    if data.class_names is not None:
-        names = np.array([*data.class_names, ""])  # label -1, no answer, takes the last
-        columns |= {"label": names[labels], "prediction": names[predictions]}
-    return columns
+    named = {"label": data.name_labels(labels), "answered": labels >= 0, "prediction": data.name_labels(predictions)}
+    return {"id": data.query_ids, **named}
 
 
 def show(
@@ -117,7 +115,7 @@ def summarise_plan(
         },
         "classes": experiment.n_classes,
         "class_names": data.class_names,
-        "also_public": list_also_public(options, experiment.nominal, replace),
+        "also_public": list_also_public(options, experiment.nominal, replace, data.class_names),
         "noise": experiment.noise,
         "planned": _list_counts(experiment.planned),
         "spent": [],
@@ -133,7 +131,9 @@ def _list_counts(run: ac.Composition) -> list[dict[str, Any]]:
     return [{"event": repr(event), "count": count} for event, count in run]
 
 
-def list_also_public(options: argparse.Namespace, nominal: int, replace: bool = False) -> list[str]:
+def list_also_public(
+    options: argparse.Namespace, nominal: int, replace: bool = False, class_names: Sequence[str] | None = None
+) -> list[str]:
     """What becomes public about the private records without being paid for.
 
     Parameters
@@ -143,8 +143,10 @@ def list_also_public(options: argparse.Namespace, nominal: int, replace: bool = 
         The public number of records, from which defaults follow.
     replace : bool
         Whether the guarantee is for REPLACE, under which the number of records is public.
+    class_names : sequence of str, optional
+        Names of the classes, if they have names.
     """
-    said = [LEARNT_CLASSES] if options.learn_classes else []
+    said = [LEARNT_CLASSES if class_names is None else LEARNT_NAMES] if options.learn_classes else []
     if options.data is not None:
         return ["the number of records is public: --data is cut by it", *said]
     if replace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ __all__ = [
     "Dataset",
     "Split",
     "check_labels_in",
+    "learn_names",
     "name_errors",
     "number_labels",
     "private_public_test_split",
@@ -51,6 +52,12 @@ class Dataset:
     classes : int or None
         Number of classes if the format fixes it, so that it is public: 10 for digits, MNIST, CIFAR-10 and SVHN. None if
         only the labels show it.
+    columns : tuple of str or None
+        Names of the features, if the source names them.
+    ignored : tuple of str
+        Columns of the source that are not used.
+    class_names : tuple of str or None
+        Names of the classes, if they were learnt from the labels.
     """
 
     name: str
@@ -59,6 +66,9 @@ class Dataset:
     images: tuple[int, ...] | None = None
     ids: tuple[str, ...] | None = None
     classes: int | None = None
+    columns: tuple[str, ...] | None = None
+    ignored: tuple[str, ...] = ()
+    class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         features = np.asarray(self.features)
@@ -91,7 +101,7 @@ class Dataset:
         """The records at these positions, in this order."""
         labels = None if self.labels is None else self.labels[rows]
         ids = None if self.ids is None else tuple(self.ids[row] for row in np.arange(len(self))[rows])
-        return Dataset(self.name, self.features[rows], labels, self.images, ids, self.classes)
+        return replace(self, features=self.features[rows], labels=labels, ids=ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +155,34 @@ def number_labels(source: str | Path, labels: NDArray[Any], classes: Sequence[st
         raise DataError(f"{source}: {found}; accepted: one label for each record, if classes have names")
     position = {name: number for number, name in enumerate(classes)}
     values = labels.tolist()
-    numbers = [position.get(_text(value) or "", -1) for value in values]
+    numbers = [next((position[text] for text in _texts(value) if text in position), -1) for value in values]
     if -1 in numbers:
         row, names = numbers.index(-1), ", ".join(classes)
         names = names if len(names) <= 100 else f"one of {len(classes)} classes"
         raise DataError(f"{source}: record {row} has label {ac.shorten(values[row])}; accepted: {names}")
     return np.array(numbers, np.int64)
+
+
+def learn_names(source: str | Path, labels: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """Whole numbers from 0 on as they are, and None; other labels as numbers, and their names in sorted order.
+
+    The names are then released.
+    """
+    texts = [_text(value) for value in labels.tolist()] if labels.ndim == 1 else []
+    if labels.ndim != 1 or all(text is not None and text.isascii() and text.isdecimal() for text in texts):
+        return (labels if labels.ndim != 1 else np.array([int(text or 0) for text in texts])), None
+    names = tuple(sorted({text for text in texts if text}))
+    if len(names) > MAX_CLASSES:
+        raise DataError(f"{source}: {len(names)} different labels; accepted: at most {MAX_CLASSES}")
+    return number_labels(source, labels, names), names
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """What may stand for a label in a list of classes."""
+    if isinstance(value, bool):
+        return str(value), str(value).lower(), str(int(value))
+    text = _text(value)
+    return () if not text else (text,)
 
 
 def _text(value: object) -> str | None:

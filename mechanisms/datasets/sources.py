@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from mechanisms.datasets.columns import LABEL, Columns
 from mechanisms.datasets.dataset import DataError, Dataset, name_errors, number_labels
 from mechanisms.datasets.formats import CIFAR_NAMES, IDX_NAMES, SVHN_NAMES, cifar10_binary, digits, files_of, idx, svhn
-from mechanisms.datasets.tables import csv, npz, openml, parquet
+from mechanisms.datasets.tables import arrow, csv, npy, npz, openml, parquet
 
 __all__ = ["load"]
 
 ACCEPTED_SOURCES = (
     "digits, openml:NAME, a directory of IDX files, of CIFAR-10's .bin or of SVHN's .mat files, "
-    "or a .mat, .bin, .npz, .parquet, .csv or .tsv file"
+    "or a .mat, .bin, .npz, .parquet, .arrow, .feather, .csv or .tsv file, or FEATURES.npy,LABELS.npy"
 )
 
 _DIRECTORY_READERS: tuple[tuple[Callable[[Path], Dataset], tuple[str, ...]], ...] = (
@@ -24,7 +26,15 @@ _DIRECTORY_READERS: tuple[tuple[Callable[[Path], Dataset], tuple[str, ...]], ...
     (svhn, SVHN_NAMES),
 )
 _FILE_READERS: dict[str, Callable[[Path], Dataset]] = {".mat": svhn, ".bin": cifar10_binary}
-_TABLE_READERS: dict[str, Callable[..., Dataset]] = {".npz": npz, ".parquet": parquet, ".csv": csv, ".tsv": csv}
+_TABLE_READERS: dict[str, Callable[..., Dataset]] = {
+    ".npz": npz,
+    ".npy": npy,
+    ".parquet": parquet,
+    ".arrow": arrow,
+    ".feather": arrow,
+    ".csv": csv,
+    ".tsv": csv,
+}
 
 
 def load(
@@ -34,6 +44,11 @@ def load(
     ids: str | None = None,
     leave_out: str | None = None,
     classes: Sequence[str] | None = None,
+    label: str = LABEL,
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    learn_classes: bool = False,
+    fill: Mapping[str, float] | Literal["own"] | None = None,
 ) -> Dataset:
     """Load a data set by name, by the extension of a file, or by the files of a directory.
 
@@ -41,7 +56,8 @@ def load(
     ----------
     source : str or Path
         ``digits``, ``openml:NAME``, a directory of MNIST's IDX files, of CIFAR-10's binary version or of SVHN's cropped
-        digits, or a file ``.mat`` (SVHN), ``.bin`` (CIFAR-10), ``.npz``, ``.parquet``, ``.csv`` or ``.tsv``.
+        digits, or a file ``.mat`` (SVHN), ``.bin`` (CIFAR-10), ``.npz``, ``.parquet``, ``.arrow``, ``.feather``,
+        ``.csv`` or ``.tsv``; or ``FEATURES.npy``, or ``FEATURES.npy,LABELS.npy``.
     labelled : bool
         Refuse tables without labels; other sources always have labels.
     ids : str, optional
@@ -50,32 +66,52 @@ def load(
         Column that is not used as a feature, if it exists.
     classes : sequence of str, optional
         Names of the classes in their order: labels are compared as text and become 0, 1, ...
+    label : str
+        Column or array of labels.
+    features : sequence of str, optional
+        Columns of a table that are features, in this order; without it, all others that hold numbers.
+    exclude : sequence of str
+        Columns that are not used, if they exist.
+    learn_classes : bool
+        Labels that are no whole numbers are numbered by their own names, which `Dataset.class_names` then holds.
+    fill : mapping or "own", optional
+        What stands for a missing feature: a number for each column, or the mean of the values that are there, which
+        private records must not be given. Without it missing values are refused.
 
     Raises
     ------
     DataError
         The source is unknown, damaged, incomplete or not finite; one line says where, and what is accepted.
     """
-    path = Path(source)
-    dataset: Dataset | None = None
-    table: Callable[..., Dataset] | None = None
-    if source == "digits":
-        dataset = digits()
-    elif str(source).startswith("openml:"):
-        dataset = openml(str(source).removeprefix("openml:"), classes=classes)
-    elif source and path.is_file() and path.suffix.lower() in _TABLE_READERS:
-        table = _TABLE_READERS[path.suffix.lower()]
-        dataset = table(path, ids=ids, leave_out=leave_out, classes=classes)
-    else:
-        dataset = _format_of(source)(path)
+    exclude = tuple(exclude) + (() if leave_out is None else (leave_out,))
+    columns = Columns(label, ids, features, exclude, classes, learn_classes, fill)
+    path, dataset = Path(source), _load_table(source, columns)
+    table = dataset is not None
+    if dataset is None:
+        if features is not None or fill is not None:
+            raise DataError(f"{source}: has no named columns; accepted: a table to choose or to fill columns of")
+        if str(source).startswith("openml:"):
+            dataset = openml(str(source).removeprefix("openml:"), classes=classes)
+        else:
+            dataset = digits() if source == "digits" else _format_of(source)(path)
+            dataset = dataset if classes is None else _with_classes(dataset, classes)
     if labelled and dataset.labels is None:
-        wanted = "an array labels" if table is npz else "a column label"
+        wanted = "an array labels" if path.suffix in (".npz", ".npy") else f"a column {label}"
         raise DataError(f"{source}: has no labels; accepted: {wanted} beside the features")
-    if ids is not None and table is None:
-        accepted = "identifiers in .npz, .parquet, .csv or .tsv files"
+    if ids is not None and not table:
+        accepted = "identifiers in .npz, .parquet, .arrow, .csv or .tsv files"
         raise DataError(f"{source}: has no column {ids!r}; accepted: {accepted}")
-    matched = table is not None or str(source).startswith("openml:")  # these readers number the labels themselves
-    return dataset if matched or classes is None else _with_classes(dataset, classes)
+    return dataset
+
+
+def _load_table(source: str | Path, columns: Columns) -> Dataset | None:
+    """A table of named columns or a numpy file; None if the source is something else."""
+    first, comma, second = str(source).partition(",")
+    if comma and first.endswith(".npy") and not Path(source).exists():
+        return npy(first, second, columns=columns)
+    path = Path(source)
+    reader = _TABLE_READERS.get(path.suffix.lower())
+    return None if not source or reader is None or not path.is_file() else reader(path, columns=columns)
 
 
 def _format_of(source: str | Path) -> Callable[[Path], Dataset]:
@@ -99,12 +135,10 @@ def _format_of(source: str | Path) -> Callable[[Path], Dataset]:
 
 def _with_classes(dataset: Dataset, classes: Sequence[str]) -> Dataset:
     labels = None if dataset.labels is None else number_labels(dataset.name, dataset.labels, classes)
-    return Dataset(dataset.name, dataset.features, labels, dataset.images, dataset.ids)
+    return replace(dataset, labels=labels, classes=None)
 
 
 def _advice(path: Path) -> str:
     if path.suffix in (".pkl", ".pickle") or (path / "data_batch_1").exists():
         return " (pickled files are never read; CIFAR-10 also comes as a binary version)"
-    if path.suffix == ".npy":
-        return " (save it as .npz or .parquet)"
     return " (give the directory that holds it)" if "-ubyte" in path.name else ""

@@ -17,7 +17,7 @@ from mechanisms.individual_knn import IndividualKNN
 from mechanisms.phases import phase
 from mechanisms.validation import check_count, check_real, nominal_count
 
-__all__ = ["Prediction", "PredictionSetting", "Serving", "complete_setting", "predict"]
+__all__ = ["Prediction", "PredictionSetting", "Serving", "complete_setting", "make_model", "predict"]
 
 DEFAULTS: dict[str, Any] = {"selectivity": 0.05, "count_share": 3.0, "kernel": "cosine", "bandwidth": math.exp(1.5)}
 
@@ -160,15 +160,7 @@ def predict(
     records = nominal_count(len(private)) if nominal is None else check_count("nominal", nominal, 1)
     with phase("choosing threshold and noise by public points"):
         chosen = complete_setting(setting, count, records, public, settled)
-    names = ("threshold", "vote_sigma", "kernel", "bandwidth", "hashing", "reuse")
-    model = IndividualKNN(
-        _budget(setting, settled),
-        count_sigma=_count_sigma(chosen, settled, setting.count_share is None),
-        **{name: getattr(chosen, name) for name in names},
-        n_classes=n_classes,
-        rng=setting.seed,
-        store=store,
-    )
+    model = make_model(setting, chosen, settled, n_classes, store)
     guarantee = model.guarantee(setting.delta, setting.conversion)
     with phase("reading what records have spent"):
         model.fit(private.features, private.labels, serving.ids)
@@ -189,6 +181,25 @@ def _describe_interruption(model: IndividualKNN, serving: Serving) -> str:
     if serving.run is None:
         return f"{answered} queries were answered; the store keeps what they cost, and nothing keeps the answers"
     return f"{answered} answers are kept in the store; the same command goes on, and pays for none of them again"
+
+
+def make_model(
+    setting: PredictionSetting,
+    chosen: PredictionSetting,
+    settled: Mapping[str, Any] | None,
+    n_classes: int | None,
+    store: BudgetStore | None,
+) -> IndividualKNN:
+    """The mechanism for a setting; `chosen` is the same setting, completed by `complete_setting`."""
+    names = ("threshold", "vote_sigma", "kernel", "bandwidth", "hashing", "reuse")
+    return IndividualKNN(
+        _budget(setting, settled),
+        count_sigma=_count_sigma(chosen, settled, setting.count_share is None),
+        **{name: getattr(chosen, name) for name in names},
+        n_classes=n_classes,
+        rng=setting.seed,
+        store=store,
+    )
 
 
 def complete_setting(

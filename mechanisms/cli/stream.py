@@ -1,0 +1,146 @@
+"""Queries from standard input, one a line; every answer is in the store before its line is written."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.cli.data import load_private
+from mechanisms.cli.results_file import OptionError
+
+if TYPE_CHECKING:
+    from mechanisms.datasets import Dataset
+
+__all__ = ["read_queries", "serve_stream"]
+
+
+def serve_stream(options: argparse.Namespace) -> int:
+    """Answer ``--public -``: a header, then a query a line; lines ``id,label`` go out, each as soon as it is known.
+
+    An answer and its charges are committed to the store before its line is written. The same identifier (or the same
+    number of the line) with the same values is the same query: asked again, it gets the same answer, at no cost.
+
+    Raises
+    ------
+    accountant.AccountantError
+        Options do not go together, or a line cannot be used; nothing is charged for this line.
+    """
+    from mechanisms.budgets.store import open_store
+    from mechanisms.experiment.prediction import PredictionSetting, complete_setting, make_model
+
+    _check(options)
+    private, n_classes, names, nominal = load_private(options)
+    named = vars(options)
+    setting = PredictionSetting(**{field.name: named[field.name] for field in fields(PredictionSetting)})
+    with open_store(options.store) as store:
+        settled = store.settings()
+        wanted = {"--queries": options.queries, "--threshold": options.threshold, "--vote-sigma": options.vote_sigma}
+        lacking = [name for name, value in wanted.items() if value is None]
+        if not settled and lacking:
+            accepted = "--queries N, --threshold T and --vote-sigma S, or a store that a run over a file has settled"
+            raise OptionError(f"--public - with a new store and without {', '.join(lacking)}; accepted: {accepted}")
+        chosen = complete_setting(setting, options.queries or 1, nominal, private.take(np.arange(0)), settled or None)
+        model = make_model(setting, chosen, settled or None, n_classes, store)
+        guarantee = model.guarantee(setting.delta, setting.conversion)
+        model.fit(private.features, private.labels, "digest" if options.ids == "digest" else private.ids)
+        print(f"mechanisms: {guarantee}, for everything that the store ever pays for", file=sys.stderr)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        if not options.json:
+            writer.writerow(("id", "label"))
+            sys.stdout.flush()
+        ids = None if options.ids == "digest" else options.ids
+        for name, point in read_queries(sys.stdin, private, ids):
+            digest = hashlib.sha256(point.tobytes()).hexdigest()[:32]
+            number = int(model.predict(point[None], run=f"stream {digest} {name}")[0])
+            label = number if names is None else names[number]
+            if options.json:
+                print(json.dumps({"id": name, "label": label}))
+            else:
+                writer.writerow((name, label))
+            sys.stdout.flush()
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    if not options.store:
+        reason = "answers that are paid for must outlast the process"
+        raise OptionError(f"--public - without --store: {reason}; accepted: --store WHERE and --ids NAME or digest")
+    for name, given in (("--out", options.out), ("--diagnostics", options.diagnostics), ("--again", options.again)):
+        if given:
+            raise OptionError(f"{name} was given with --public -; accepted: answers on standard output alone")
+    if options.reuse:
+        raise OptionError("--reuse was given with --public -; accepted: without --reuse")
+
+
+def read_queries(lines: TextIO, private: Dataset, ids: str | None) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Identifier and features of each query, in the order of the private columns; each as soon as its line is there.
+
+    Parameters
+    ----------
+    lines : text stream
+        CSV with a header, if the private features have names; else lines of numbers in the order of the features.
+    private : Dataset
+    ids : str or None
+        Column of identifiers, if the header has it; else a query's number, from 0, identifies it.
+
+    Raises
+    ------
+    OptionError
+        A line cannot be used; the message says which.
+    """
+    rows = csv.reader(iter(lines.readline, ""), strict=True)
+    width, where, key = private.features.shape[1], list(range(private.features.shape[1])), None
+    length = width
+    if private.columns is not None:
+        header = _next(rows)
+        if header is None:
+            return
+        where, key, length = *_match_header(header, private, ids), len(header)
+    number = 0
+    while (row := _next(rows)) is not None:
+        if row:
+            yield (str(number) if key is None else row[key]), _parse(row, where, length, rows.line_num)
+            number += 1
+
+
+def _next(rows: Any) -> list[str] | None:
+    try:
+        return next(rows, None)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise OptionError(f"standard input, line {rows.line_num + 1}: {error}; accepted: CSV in UTF-8") from None
+
+
+def _match_header(header: Sequence[str], private: Dataset, ids: str | None) -> tuple[list[int], int | None]:
+    """Where the private columns, and the identifiers, stand in the header."""
+    columns = private.columns or ()
+    lone = [name for name in columns if name not in header]
+    lone += [name for name in header if name not in columns and name != ids and name not in private.ignored]
+    twice = [name for name in header if header.count(name) > 1]
+    if lone or twice:
+        what = f"column {lone[0]!r} on one side only" if lone else f"column {twice[0]!r} twice"
+        raise OptionError(f"standard input: {what}; accepted: a header with the features of {private.name}")
+    return [header.index(name) for name in columns], None if ids is None or ids not in header else header.index(ids)
+
+
+def _parse(row: list[str], where: list[int], length: int, line: int) -> NDArray[np.float32]:
+    """The features in a line."""
+    if len(row) != length:
+        raise OptionError(f"standard input, line {line}: {len(row)} values; accepted: {length}")
+    values = np.empty(len(where))
+    for place, position in enumerate(where):
+        try:
+            values[place] = float(row[position])
+        except ValueError:
+            values[place] = np.nan
+        if not abs(values[place]) <= 1e15:
+            raise OptionError(f"standard input, line {line}: {row[position]!r}; accepted: numbers in [-1e15, 1e15]")
+    return values.astype(np.float32)
