@@ -17,7 +17,7 @@ import accountant as ac
 from mechanisms.cli.results_file import OptionError
 
 if TYPE_CHECKING:
-    from mechanisms.datasets import Dataset
+    from mechanisms.datasets import Columns, Dataset
 
 __all__ = [
     "LEARNT_CLASSES",
@@ -82,7 +82,10 @@ class _FeaturesAction(argparse.Action):
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
         if values not in MAPS:
-            namespace.columns = _parse_names(values)
+            try:
+                namespace.columns = _parse_names(values)
+            except argparse.ArgumentTypeError as error:
+                raise argparse.ArgumentError(self, str(error)) from None
         elif hasattr(namespace, "features"):
             namespace.features = values
         else:
@@ -200,13 +203,13 @@ def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Datas
     ids = getattr(options, "ids", None)
     ids = None if ids == "digest" else ids
     names = options.classes if isinstance(options.classes, tuple) else None
-    chosen: dict[str, Any] = {"label": options.label, "features": options.columns, "exclude": options.exclude}
+    chosen = _choose_columns(options)
     if options.data is not None:
         if options.private or options.public or options.test:
             raise OptionError("--data was given with --private, --public or --test; accepted: one or the other")
         if options.impute_public:
             raise OptionError("--impute-public was given with --data; accepted: with --private and --public")
-        data = load(options.data, ids=ids, classes=names, learn_classes=options.learn_classes, **chosen)
+        data = load(options.data, ids=ids, classes=names, columns=chosen)
         rows = data if ids else replace(data, ids=tuple(map(str, range(len(data)))))
         # the cut is public; it must be the same when an interrupted run goes on
         cut = private_public_test_split(rows, _parse_split(options.split, len(data)), options.seed or 0)
@@ -218,6 +221,12 @@ def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Datas
             "accepted: --data SOURCE [--split A,B,C], or --private SOURCE --public SOURCE [--test SOURCE]"
         )
     return _load_tables(options, ids, names, chosen)
+
+
+def _choose_columns(options: argparse.Namespace) -> Columns:
+    from mechanisms.datasets import Columns
+
+    return Columns(options.label, None, options.columns, options.exclude, None, options.learn_classes)
 
 
 def load_private(options: argparse.Namespace) -> tuple[Dataset, int, tuple[str, ...] | None, int]:
@@ -236,10 +245,7 @@ def load_private(options: argparse.Namespace) -> tuple[Dataset, int, tuple[str, 
         options.private,
         ids=None if options.ids == "digest" else options.ids,
         classes=options.classes if isinstance(options.classes, tuple) else None,
-        learn_classes=options.learn_classes,
-        label=options.label,
-        features=options.columns,
-        exclude=options.exclude,
+        columns=_choose_columns(options),
     )
     n_classes = _count_classes(options, private)
     _check_labels(private, n_classes)
@@ -248,21 +254,21 @@ def load_private(options: argparse.Namespace) -> tuple[Dataset, int, tuple[str, 
 
 
 def _load_tables(
-    options: argparse.Namespace, ids: str | None, names: tuple[str, ...] | None, chosen: dict[str, Any]
+    options: argparse.Namespace, ids: str | None, names: tuple[str, ...] | None, chosen: Columns
 ) -> tuple[Dataset, Dataset, Dataset | None, NDArray[Any]]:
     """Records from separate sources, whose columns are matched by name."""
     from mechanisms.datasets import load, match_columns
 
-    learn, fill, test = options.learn_classes, None, None
-    others: dict[str, Any] = {"leave_out": ids, "classes": names, "learn_classes": learn, **chosen}
-    others["fill"] = "own" if options.impute_public else None
-    public = load(options.public, labelled=False, **others)
+    fill, test = None, None
+    own = replace(chosen, fill="own" if options.impute_public else None)
+    public = load(options.public, labelled=False, leave_out=ids, classes=names, columns=own)
     if options.impute_public:
         assert public.columns is not None  # sources without names refuse to be filled
         fill = dict(zip(public.columns, public.features.astype(float).mean(axis=0).tolist(), strict=True))
-    private = load(options.private, ids=ids, classes=names, learn_classes=learn, fill=fill, **chosen)
+    chosen = replace(chosen, fill=fill)
+    private = load(options.private, ids=ids, classes=names, columns=chosen)
     if options.test:
-        test = load(options.test, **{**others, "fill": fill})
+        test = load(options.test, leave_out=ids, classes=names, columns=chosen)
     known = None if private.class_names is None else private.class_names
     public = _number_as(known, match_columns(private, public))
     test = None if test is None else _number_as(known, match_columns(private, test))

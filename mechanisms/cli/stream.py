@@ -35,6 +35,7 @@ def serve_stream(options: argparse.Namespace) -> int:
         Options do not go together, or a line cannot be used; nothing is charged for this line.
     """
     from mechanisms.budgets.store import open_store
+    from mechanisms.datasets import Dataset
     from mechanisms.experiment.prediction import PredictionSetting, complete_setting, make_model
 
     _check(options)
@@ -48,7 +49,10 @@ def serve_stream(options: argparse.Namespace) -> int:
         if not settled and lacking:
             accepted = "--queries N, --threshold T and --vote-sigma S, or a store that a run over a file has settled"
             raise OptionError(f"--public - with a new store and without {', '.join(lacking)}; accepted: {accepted}")
-        chosen = complete_setting(setting, options.queries or 1, nominal, private.take(np.arange(0)), settled or None)
+        unknown = Dataset(
+            "standard input", np.zeros((1, private.features.shape[1]), np.float32), None
+        )  # no public points yet
+        chosen = complete_setting(setting, options.queries or 1, nominal, unknown, settled or None)
         model = make_model(setting, chosen, settled or None, n_classes, store)
         guarantee = model.guarantee(setting.delta, setting.conversion)
         model.fit(private.features, private.labels, "digest" if options.ids == "digest" else private.ids)

@@ -3,13 +3,14 @@
 Every reader is strict: input that is damaged, incomplete or not finite is refused in one line. Nothing is unpickled.
 """
 
-from mechanisms.datasets.columns import match_columns
+from mechanisms.datasets.columns import Columns, match_columns
 from mechanisms.datasets.dataset import DataError, Dataset, Split, private_public_test_split
 from mechanisms.datasets.formats import cifar10_binary, digits, idx, svhn
 from mechanisms.datasets.sources import load
 from mechanisms.datasets.tables import arrow, csv, frame, npy, npz, openml, parquet, read_column
 
 __all__ = [
+    "Columns",
     "DataError",
     "Dataset",
     "Split",

@@ -61,7 +61,7 @@ class Columns:
 
 
 def check_columns(names: Sequence[str], columns: Columns) -> list[str]:
-    """Names of possible features, in order; a column that was asked for and is not there, or is there twice, is refused.
+    """Names of possible features, in order; a column that is asked for and not there, or there twice, is refused.
 
     Raises
     ------
@@ -71,13 +71,13 @@ def check_columns(names: Sequence[str], columns: Columns) -> list[str]:
         if names.count(name) > 1:
             raise ValueError(f"{names.count(name)} columns {name!r}")
     others = (columns.label, columns.ids, *columns.exclude)
+    both = [name for name in columns.features or () if name in others]
+    if both:
+        raise ValueError(f"column {both[0]!r} is a feature and is label, identifier or excluded, too")
     for name in (*(columns.features or ()), *(() if columns.ids is None else (columns.ids,))):
         if name not in names:
             raise ValueError(f"no column {name!r} among {ac.shorten(list(names))}")
     if columns.features is not None:
-        both = [name for name in columns.features if name in others]
-        if both:
-            raise ValueError(f"column {both[0]!r} is a feature and is label, identifier or excluded, too")
         return list(columns.features)
     return [name for name in names if name not in others]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from mechanisms.datasets.columns import LABEL, Columns
+from mechanisms.datasets.columns import Columns
 from mechanisms.datasets.dataset import DataError, Dataset, name_errors, number_labels
 from mechanisms.datasets.formats import CIFAR_NAMES, IDX_NAMES, SVHN_NAMES, cifar10_binary, digits, files_of, idx, svhn
 from mechanisms.datasets.tables import arrow, csv, npy, npz, openml, parquet
@@ -44,11 +44,7 @@ def load(
     ids: str | None = None,
     leave_out: str | None = None,
     classes: Sequence[str] | None = None,
-    label: str = LABEL,
-    features: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
-    learn_classes: bool = False,
-    fill: Mapping[str, float] | Literal["own"] | None = None,
+    columns: Columns | None = None,
 ) -> Dataset:
     """Load a data set by name, by the extension of a file, or by the files of a directory.
 
@@ -66,29 +62,22 @@ def load(
         Column that is not used as a feature, if it exists.
     classes : sequence of str, optional
         Names of the classes in their order: labels are compared as text and become 0, 1, ...
-    label : str
-        Column or array of labels.
-    features : sequence of str, optional
-        Columns of a table that are features, in this order; without it, all others that hold numbers.
-    exclude : sequence of str
-        Columns that are not used, if they exist.
-    learn_classes : bool
-        Labels that are no whole numbers are numbered by their own names, which `Dataset.class_names` then holds.
-    fill : mapping or "own", optional
-        What stands for a missing feature: a number for each column, or the mean of the values that are there, which
-        private records must not be given. Without it missing values are refused.
+    columns : Columns, optional
+        What the columns of a table are for: label, features, and what stands for missing ones.
 
     Raises
     ------
     DataError
         The source is unknown, damaged, incomplete or not finite; one line says where, and what is accepted.
     """
-    exclude = tuple(exclude) + (() if leave_out is None else (leave_out,))
-    columns = Columns(label, ids, features, exclude, classes, learn_classes, fill)
+    given = columns or Columns()
+    exclude = (*given.exclude, *(() if leave_out is None else (leave_out,)))
+    ids, classes = ids or given.ids, classes or given.classes
+    columns = replace(given, ids=ids, classes=classes, exclude=exclude)
     path, dataset = Path(source), _load_table(source, columns)
     table = dataset is not None
     if dataset is None:
-        if features is not None or fill is not None:
+        if columns.features is not None or columns.fill is not None:
             raise DataError(f"{source}: has no named columns; accepted: a table to choose or to fill columns of")
         if str(source).startswith("openml:"):
             dataset = openml(str(source).removeprefix("openml:"), classes=classes)
@@ -96,7 +85,7 @@ def load(
             dataset = digits() if source == "digits" else _format_of(source)(path)
             dataset = dataset if classes is None else _with_classes(dataset, classes)
     if labelled and dataset.labels is None:
-        wanted = "an array labels" if path.suffix in (".npz", ".npy") else f"a column {label}"
+        wanted = "an array labels" if path.suffix in (".npz", ".npy") else f"a column {columns.label}"
         raise DataError(f"{source}: has no labels; accepted: {wanted} beside the features")
     if ids is not None and not table:
         accepted = "identifiers in .npz, .parquet, .arrow, .csv or .tsv files"

@@ -42,7 +42,7 @@ def npz(
     Images of bytes are scaled to [0, 1]; other numbers are not changed. Parameters as for `load`; `ids` and the label
     name other arrays.
     """
-    columns = columns or Columns(ids=ids, classes=classes, exclude=_listed(leave_out))  # other arrays are no features
+    columns = columns or Columns(ids=ids, classes=classes, exclude=_as_tuple(leave_out))  # other arrays are no features
     with (
         name_errors(path, "a .npz file, nothing pickled, of the array features, and labels"),
         open(path, "rb") as stream,
@@ -105,7 +105,7 @@ def parquet(
     as label means several labels. Labels of any kind, also categories, are numbered by `classes`. Parameters as for
     `load`.
     """
-    columns = columns or Columns(ids=ids, classes=classes, exclude=_listed(leave_out))
+    columns = columns or Columns(ids=ids, classes=classes, exclude=_as_tuple(leave_out))
     require("pyarrow.parquet")
     _refuse_old_pyarrow()
     with name_errors(path, "a .parquet file with a column label, and features"):
@@ -120,16 +120,7 @@ def arrow(path: str | Path, *, columns: Columns | None = None) -> Dataset:
         return _of_table(path, _read_arrow(path), columns or Columns())
 
 
-def frame(
-    table: Any,
-    name: str = "frame",
-    *,
-    label: str = LABEL,
-    ids: str | None = None,
-    features: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
-    classes: Sequence[str] | None = None,
-) -> Dataset:
+def frame(table: Any, name: str = "frame", *, columns: Columns | None = None) -> Dataset:
     """A data frame of pandas or polars, a table of pyarrow, or any other that gives an Arrow stream.
 
     Parameters
@@ -138,14 +129,19 @@ def frame(
         With a method ``__arrow_c_stream__`` (the Arrow PyCapsule interface), or a pandas frame.
     name : str
         For messages.
-    label, ids, features, exclude, classes
+    columns : Columns, optional
+        What the columns are for.
+
+    Raises
+    ------
+    DataError
         As for `load`.
     """
     pyarrow = require("pyarrow")
     with name_errors(name, "a frame with columns of numbers, and a column of labels"):
         given = hasattr(table, "__arrow_c_stream__")
         found = pyarrow.table(table) if given else pyarrow.Table.from_pandas(table)
-        return _of_table(name, found, Columns(label, ids, features, exclude, classes))
+        return _of_table(name, found, columns or Columns())
 
 
 def read_column(path: str | Path, name: str) -> _Array | None:
@@ -182,7 +178,7 @@ def _of_table(source: str | Path, table: Any, columns: Columns) -> Dataset:
     return to_dataset(source, table, columns, [name for name in index if isinstance(name, str)])
 
 
-def _listed(name: str | None) -> tuple[str, ...]:
+def _as_tuple(name: str | None) -> tuple[str, ...]:
     return () if name is None else (name,)
 
 
@@ -204,7 +200,7 @@ def csv(
     If labelled, it has a column ``label``; every other column is a feature and holds numbers. Anything else is refused
     with its name: no column and no row is left out silently. Parameters as for `load`.
     """
-    columns = columns or Columns(ids=ids, classes=classes, exclude=_listed(leave_out))
+    columns = columns or Columns(ids=ids, classes=classes, exclude=_as_tuple(leave_out))
     reader = require("pyarrow.csv")
     separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
     with name_errors(path, "a table with a header, of a column label and columns of numbers"):

@@ -52,7 +52,7 @@ def test_diagnostics_are_for_the_terminal(capsys, tmp_path):
     assert status == 0
     assert "not private: do not publish\naccuracy: " in err
     with np.load(tmp_path / "a.npz") as results:
-        assert sorted(results) == ["label", "summary"]
+        assert sorted(results) == ["answered", "id", "label", "summary"]
         assert json.loads(str(results["summary"])) == json.loads(out)
     found = json.loads(out)
     assert not {"accuracy", "spent", "diagnostics"} & set(found)
