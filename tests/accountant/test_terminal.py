@@ -84,7 +84,7 @@ def test_a_page_that_takes_long_says_so_and_may_be_interrupted(screen, monkeypat
     from accountant.report import html
 
     def make_page(*_, **__):
-        assert wait_for("pricing the page", screen)
+        assert wait_for("dp-sgd: pricing", screen)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(html, "report", make_page)
