@@ -100,7 +100,7 @@ def test_metadata(release):
     assert metadata["License-Expression"] == "Apache-2.0"
     assert "Typing :: Typed" in metadata.get_all("Classifier")
     needed = {re.split(r"[^\w-]", each)[0] for each in metadata.get_all("Requires-Dist") if "extra ==" not in each}
-    assert needed == {"numpy", "scipy", "numba", "platformdirs", "rich"}
+    assert needed == {"numpy", "scipy", "numba", "platformdirs", "rich", "tomli-w"}
     assert metadata.get_payload().startswith("# "), "README"
     assert archive.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
