@@ -11,6 +11,7 @@ from accountant.cli.calibrate import add_calibrate
 from accountant.cli.compare import add_compare
 from accountant.cli.completion import add_completion
 from accountant.cli.doctor import add_doctor
+from accountant.cli.interop import add_interop
 from accountant.cli.laws import add_laws
 from accountant.cli.listings import add_listings
 from accountant.cli.one_shot import add_one_shot
@@ -34,6 +35,7 @@ COMMANDS = (
     add_sweep,
     add_risk,
     add_report,
+    add_interop,
     add_listings,
     add_laws,
     add_doctor,

@@ -1,0 +1,116 @@
+"""``accountant import`` and ``registry``: states of other accountants as plans, plans as records of the registry."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from accountant.cli.arguments import add_route, change_plan, read_source, route
+from accountant.errors import DataDependentError, PlanError
+from accountant.files import check_output, write_text
+from accountant.guarantee import format_up
+from accountant.price import epsilon
+from accountant.tables import Column, Table, add_forms, write_table
+from accountant.terminal import delta_of, number, show_work
+
+__all__ = ["add_interop"]
+
+STATED = ("name", "curator", "use", "description", "region", "unit", "model", "date")
+MODELS = ("Central", "Local", "Shuffle", "Federated")
+
+
+def add_interop(commands: Any) -> None:
+    """Add the subcommands to a parser's commands."""
+    text = "Write the plan that the saved state of an Opacus or Flower accountant has spent."
+    parser = commands.add_parser("import", help=text, description=text)
+    parser.set_defaults(run=_run_import)
+    parser.add_argument(
+        "state", metavar="STATE", help="state.json, or a checkpoint of torch.save; nothing in it is run"
+    )
+    parser.add_argument("--delta", type=number, help="delta of the plan")
+    _add_file(parser, "PLAN.toml")
+    text = "Write a plan as a draft record of the registry of deployments; or price the rho of a record."
+    parser = commands.add_parser("registry", help=text, description=text)
+    parser.set_defaults(run=_run_registry)
+    parser.add_argument("plan", metavar="PLAN", help="a plan, built in or in TOML; or a record in YAML, to price it")
+    parser.add_argument("--delta", type=number, help="instead of the plan's or the record's delta")
+    for name in STATED:
+        choices = MODELS if name == "model" else None
+        parser.add_argument(f"--{name}", choices=choices, help=f"{name} in the record")
+    _add_file(parser, "RECORD.yaml")
+    add_route(parser)
+    parser.set_defaults(method="auto", changes=[])
+    add_forms(parser)
+
+
+def _add_file(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument("-o", "--output", metavar=name, help="a file to write; without it, standard output")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
+
+
+def _run_import(options: argparse.Namespace) -> int:
+    from accountant.interop.histories import import_state
+
+    _check_file(options, ".toml")
+    _write(import_state(options.state, options.delta).to_toml(), options)
+    return 0
+
+
+def _run_registry(options: argparse.Namespace) -> int:
+    from accountant.interop.deployments import import_yaml, make_record
+
+    yaml = import_yaml()
+    if Path(options.plan).suffix in (".yaml", ".yml"):
+        return _reprice(yaml, options)
+    _check_file(options, ".yaml", ".yml")
+    plan = change_plan(read_source(options.plan), options.changes)
+    if plan.composition.data_dependent:
+        raise DataDependentError(
+            "this plan's cost depends on private data, a record is published; accepted: other plans"
+        )
+    known = {name: getattr(options, name) for name in STATED if getattr(options, name) is not None}
+    with show_work("pricing"):
+        price = epsilon(plan.composition, delta_of(plan, options.delta), **route(options))
+    record = make_record(plan, price, known)
+    _write(yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=110), options)
+    return 0
+
+
+def _reprice(yaml: Any, options: argparse.Namespace) -> int:
+    from accountant.interop.deployments import reprice
+
+    try:
+        record = yaml.safe_load(Path(options.plan).read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise PlanError(f"cannot read {options.plan}: {' '.join(str(error).split())}; accepted: YAML") from None
+    found = reprice(record, options.delta)
+    if not found:
+        raise PlanError(f"{options.plan} states no rho; accepted: a record with privacy_parameters.rho")
+    (one,) = found
+    table = Table(
+        title=one.name,
+        columns=[Column("rho", "number"), Column("delta", "up"), Column("stated", "number"), Column("epsilon", "up")],
+        rows=[[one.rho, one.delta, one.stated, one.price.epsilon]],
+        heading=f"epsilon = {format_up(one.price.epsilon)} at delta = {format_up(one.delta)}",
+        notes=["Of all that is rho-zCDP; the mechanism itself may cost less."],
+    )
+    record = {**one.price.as_dict(), "name": one.name, "rho": one.rho, "stated": one.stated}
+    write_table(table, options.form, record if options.form == "json" else None)
+    return 0
+
+
+def _check_file(options: argparse.Namespace, *endings: str) -> None:
+    if options.output is None:
+        return
+    check_output(options.output, endings, name="--output", refuse=PlanError)
+    if Path(options.output).exists() and not options.force:
+        raise PlanError(f"--output {options.output}: exists; accepted: another file, or --force to replace it")
+
+
+def _write(text: str, options: argparse.Namespace) -> None:
+    if options.output is None:
+        print(text, end="")
+    else:
+        write_text(options.output, text, name="--output", refuse=PlanError)
+        print(f"wrote {options.output}")

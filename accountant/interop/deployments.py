@@ -1,0 +1,176 @@
+"""The registry of deployments (github.com/opendp/deployments-registry-data): records from plans, and their prices.
+
+A record is a file in YAML that follows the registry's `deployments-schema.yaml`: who released what, under which variant
+of differential privacy, at which privacy loss, and how it was accounted for.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from accountant.adjacency import Adjacency
+from accountant.errors import MissingExtra, PlanError, real, shorten
+from accountant.events.composition import Composition
+from accountant.events.gaussian import ZeroConcentratedDP
+from accountant.guarantee import Guarantee, format_down, format_up
+from accountant.plan import Plan
+from accountant.summary import parameters_in_words
+
+__all__ = ["Repriced", "import_yaml", "make_record", "reprice"]
+
+OPEN = "to be stated by the curator"
+"""What stands where only the curator knows."""
+
+NEIGHBOURS = {
+    Adjacency.ADD_REMOVE: "Adjacent data sets differ by one {unit} that is in one of them only.",
+    Adjacency.REPLACE: "Adjacent data sets have the same size and differ in one {unit}.",
+}
+
+
+class Repriced(NamedTuple):
+    """What a record states, and epsilon at the same delta for its rho.
+
+    `stated` is None where the record has no epsilon.
+    """
+
+    name: str
+    rho: float
+    delta: float
+    stated: float | None
+    price: Guarantee
+
+
+def import_yaml() -> Any:
+    """The package that reads and writes YAML.
+
+    Raises
+    ------
+    MissingExtra
+        It is not installed.
+    """
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtra("PyYAML is not installed; accepted: pip install 'knn-accountant[registry]'") from None
+    return yaml
+
+
+def make_record(plan: Plan, price: Guarantee, known: Mapping[str, str]) -> dict[str, Any]:
+    """A draft of a record, complete in what the plan says.
+
+    Parameters
+    ----------
+    plan : Plan
+    price : Guarantee
+        Of the plan.
+    known : mapping
+        What the curator states: any of "name", "curator", "use", "description", "region", "unit", "model", "date".
+
+    Returns
+    -------
+    dict
+        Plain values, in the order of the schema. What only the curator knows says so.
+    """
+    unit = known.get("unit", "record")
+    rho = find_rho(plan.composition)
+    parameters = {"epsilon": _up(price.epsilon), "delta": _up(price.delta)}
+    if rho is not None:
+        parameters["rho"] = _up(rho)
+    releases = "\n".join(
+        f"- {release.name}: {line['event']} ({parameters_in_words(line)}), {release.count} times"
+        + (f", each on a Poisson sample at rate {release.event.sampling_rate:g}" if is_sampled(release.event) else "")
+        for release, line in zip(plan.releases, plan.tables["release"], strict=True)
+    )
+    name = known.get("name", plan.name)
+    variant = "Pure DP" if price.delta == 0.0 else "Zero-concentrated DP" if rho is not None else "Approximate DP"
+    certified = f" It is certified to be at least {format_down(price.lower)}." if price.lower else ""
+    deployment = {
+        "basic": {
+            "name": name,
+            "data_curators": [{"data_curator_name": known.get("curator", OPEN), "data_curator_type": OPEN}],
+            "intended_use": known.get("use", OPEN),
+            "data_product_type": "Summary statistics",
+            "data_product_region": known.get("region", OPEN),
+            "description": known.get("description", plan.description or OPEN),
+            "publication_date": known.get("date", datetime.date.today().isoformat()),
+        },
+        "dp_variant": {"variant_name": variant, "data_domain": OPEN, "unprotected_quantities": OPEN},
+        "privacy_loss": {
+            "privacy_unit": f"{unit[:1].upper()}{unit[1:]}-level",
+            "privacy_unit_details": NEIGHBOURS[plan.composition.adjacency or Adjacency.ADD_REMOVE].format(unit=unit),
+            "privacy_parameters": parameters,
+            "privacy_parameters_details": f"{price}.{certified}",
+        },
+        "deployment_model": {"model_name": known.get("model", "Central")},
+        "accounting": {
+            "post_processing": OPEN,
+            "composition": f"All {plan.composition.releases} releases are composed, adaptively: {price}.",
+        },
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": OPEN,
+            "mechanisms": releases,
+            "justification": OPEN,
+        },
+        "administrative": {"sources": OPEN, "registry_authors": [known.get("curator", OPEN)]},
+    }
+    slug = "-".join("".join(each if each.isalnum() else " " for each in name.lower()).split())
+    return {"url_slug": slug or "deployment", "status": "Draft", "tier": 2, "deployment": deployment}
+
+
+def find_rho(run: Composition) -> float | None:
+    """The rho of a run whose Rényi curve is a straight line through 0; None of any other."""
+    rows = [(event._row(), count) for event, count in run]
+    if not rows or any(row is None or row.kind != 0.0 for row, _ in rows):
+        return None
+    return math.fsum(count * row.slope for row, count in rows if row is not None) * (1 + 4e-16)
+
+
+def reprice(record: Mapping[str, Any], delta: float | None = None) -> list[Repriced]:
+    """Epsilon for the rho that a record states, at the delta that it states, or another.
+
+    Parameters
+    ----------
+    record : mapping
+        A record of any version of the schema.
+    delta : float, optional
+        In (0, 1); without it the record's own.
+
+    Returns
+    -------
+    list of Repriced
+        One, or none where no rho is stated.
+
+    Raises
+    ------
+    PlanError
+        It is no record, or states no delta and none is given.
+    """
+    try:
+        deployment = record["deployment"]
+        loss = deployment.get("privacy_loss", {}).get("privacy_parameters", {})
+        basic = deployment.get("basic", deployment.get("product", deployment))
+        name = str(basic.get("name", basic.get("short_name", "deployment")))
+    except (KeyError, TypeError, AttributeError):
+        raise PlanError(f"{shorten(record)} is not a record; accepted: a mapping with the key deployment") from None
+    if loss.get("rho") is None:
+        return []
+    at = loss.get("delta") if delta is None else delta
+    if at is None:
+        raise PlanError(f"{name}: states a rho and no delta; accepted: --delta, such as 1e-10")
+    rho, point = real("rho", loss["rho"], 0.0, 1e100), real("delta", at, 0.0, 1.0, open_low=True, open_high=True)
+    from accountant.price import epsilon
+
+    price = epsilon(ZeroConcentratedDP(rho), point, conversion="optimal")
+    stated = None if loss.get("epsilon") is None else real("epsilon", loss["epsilon"], 0.0, 1e300)
+    return [Repriced(name, rho, point, stated, price)]
+
+
+def is_sampled(event: Any) -> bool:
+    return event.unsampled is not event
+
+
+def _up(value: float) -> float:
+    return float(format_up(value))

@@ -1,0 +1,202 @@
+"""DpEvents of dp_accounting as runs of this accountant.
+
+A run stands for the pairs of distributions that a `DpEvent` has under a neighbouring relation. ADD_OR_REMOVE_ONE is
+`Adjacency.ADD_REMOVE`, REPLACE_ONE is `Adjacency.REPLACE`. Under REPLACE_SPECIAL one record is exchanged for a special
+one that adds nothing (Kairouz et al. 2021, Def. 1.1): for sums with noise, sampled or not, that is the pair of
+ADD_REMOVE, which such runs have for their adjacency.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from accountant.adjacency import Adjacency
+from accountant.errors import ParameterError, integer, real, shorten
+from accountant.events import (
+    ClippedSum,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    PureDP,
+    RandomizedResponse,
+    ZeroConcentratedDP,
+)
+from accountant.events.composition import Composition
+from accountant.events.event import Event, can_be_sampled
+from accountant.events.subsampled import PoissonSubsampled
+
+__all__ = ["Found", "Refused", "adjacency_of", "translate"]
+
+ADDS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")
+REPLACES = ("REPLACE_ONE", "REPLACE_SPECIAL")
+
+
+class Found(NamedTuple):
+    """What an event costs: a run, or, if `exposed`, more than any run of finite cost."""
+
+    run: Composition
+    exposed: bool = False
+
+
+class Refused(Exception):
+    """An event that has no price here: which one, and why."""
+
+    def __init__(self, event: Any, message: str) -> None:
+        super().__init__(message)
+        self.event, self.message = event, message
+
+
+NOTHING = Found(Composition())
+EXPOSED = Found(Composition(), exposed=True)
+
+
+def adjacency_of(relation: Any) -> Adjacency:
+    """The adjacency of the runs that stand for events under a `NeighboringRelation`."""
+    return Adjacency.REPLACE if relation.name == "REPLACE_ONE" else Adjacency.ADD_REMOVE
+
+
+def translate(event: Any, relation: Any) -> Found:
+    """What a `DpEvent` costs under a `NeighboringRelation`.
+
+    Raises
+    ------
+    Refused
+        The event, or an event inside it, has no price here.
+    ParameterError
+        A number in it is out of range.
+    """
+    kind = type(event).__name__
+    if kind not in TRANSLATIONS:
+        raise Refused(event, "Unsupported event.")
+    return TRANSLATIONS[kind](event, relation)
+
+
+def _repeat(event: Any, relation: Any) -> Found:
+    found = translate(event.event, relation)
+    count = integer("count", event.count, 0, 10**30)
+    return Found(count * found.run, found.exposed and count > 0)
+
+
+def _compose(event: Any, relation: Any) -> Found:
+    parts = [translate(each, relation) for each in event.events]
+    return Found(Composition(pair for part in parts for pair in part.run), any(part.exposed for part in parts))
+
+
+def _gaussian(event: Any, relation: Any) -> Found:
+    # of values of norm 1 at most: without one record the sum moves by 1, with another in its place by 2
+    sigma = real("Noise multiplier", event.noise_multiplier, 0.0, 1e50)
+    if sigma == 0.0:
+        return EXPOSED
+    replaces = relation.name == "REPLACE_ONE"
+    return Found(1 * (ClippedSum(sigma, adjacency=Adjacency.REPLACE) if replaces else Gaussian(sigma)))
+
+
+def _laplace(event: Any, relation: Any) -> Found:
+    _require(event, relation, ADDS)
+    scale = real("Noise multiplier", event.noise_multiplier, 0.0, 1e50)
+    return EXPOSED if scale == 0.0 else Found(1 * Laplace(scale))
+
+
+def _discrete_laplace(event: Any, relation: Any) -> Found:
+    # one integer that moves by the L1 distance costs the most: several have its losses with less probability
+    _require(event, relation, ADDS)
+    rate = real("Noise parameter", event.noise_parameter, 0.0, 1e50)
+    return EXPOSED if rate == 0.0 else Found(1 * DiscreteLaplace(1 / rate, sensitivity=event.sensitivity))
+
+
+def _randomized_response(event: Any, relation: Any) -> Found:
+    _require(event, relation, REPLACES)
+    noise = real("Noise parameter", event.noise_parameter, 0.0, 1.0)
+    buckets = integer("Number of buckets", event.num_buckets, 1, 10**9)
+    if buckets == 1 or noise == 1.0:
+        return NOTHING
+    if noise == 0.0:
+        return EXPOSED
+    if buckets == 2 and relation.name == "REPLACE_ONE":
+        return Found(1 * RandomizedResponse(math.log((2 - noise) / noise), adjacency=Adjacency.REPLACE))
+    raise Refused(event, f"Randomized response of {buckets} buckets under {relation.name} has no price here.")
+
+
+def _zero_concentrated(event: Any, relation: Any) -> Found:
+    if real("xi", event.xi, 0.0, 1e100) > 0.0:
+        raise Refused(event, "zCDP with xi above 0 has no price here.")
+    return Found(1 * ZeroConcentratedDP(event.rho, adjacency=adjacency_of(relation)))
+
+
+def _epsilon_delta(event: Any, relation: Any) -> Found:
+    if real("delta", event.delta, 0.0, 1.0) > 0.0:
+        raise Refused(event, "(epsilon, delta)-DP with delta above 0 has no price here.")
+    return Found(1 * PureDP(event.epsilon, adjacency=adjacency_of(relation)))
+
+
+def _tree(event: Any, relation: Any) -> Found:
+    """Kairouz et al. 2021, App. D: a record is part of one leaf, and of the nodes above it, of one of the trees."""
+    _require(event, relation, ("REPLACE_SPECIAL",))
+    sigma = real("noise_multiplier must be non-negative:", event.noise_multiplier, 0.0, 1e50)
+    counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
+    steps = [integer("steps must be non-negative:", count, 0, 10**18) for count in counts]
+    if max(steps, default=0) == 0:
+        raise ParameterError(f"step_counts = {shorten(event.step_counts)}; accepted: a number of steps, or several")
+    return EXPOSED if sigma == 0.0 else Found(1 * Gaussian(sigma, math.sqrt(max(steps).bit_length())))
+
+
+def _poisson(event: Any, relation: Any) -> Found:
+    rate = real("Sampling rate", event.sampling_probability, 0.0, 1.0)
+    inner = translate(event.event, relation)
+    if rate == 0.0 or (inner.run.releases == 0 and not inner.exposed):
+        return NOTHING
+    if inner.exposed:
+        return EXPOSED
+    if rate == 1.0:
+        return inner
+    together = _joint(inner.run)
+    if together is None or not can_be_sampled(together):
+        raise Refused(event, f"Subevent of `PoissonSampledDpEvent` has no price when sampled: {event.event}.")
+    if relation.name == "REPLACE_SPECIAL" and together.unsampled.additive_noise is None:
+        raise Refused(event, "Under `REPLACE_SPECIAL` only sums with noise have a price when sampled.")
+    return Found(1 * PoissonSubsampled(together, rate))
+
+
+def _joint(run: Composition) -> Event | None:
+    """One event that releases on one sample all that the run releases; None where there is none."""
+    events = list(run)
+    if run.releases == 1:
+        return events[0][0]
+    summands = [event._summand() for event, _ in events]
+    squares = [each.size for each in summands if each is not None and each.key == "Gaussian"]
+    if len(squares) == len(events):
+        mu = math.sqrt(math.fsum(count * square for (_, count), square in zip(events, squares, strict=True)))
+        if run.adjacency is Adjacency.ADD_REMOVE:
+            return Gaussian(1 / mu)
+        clipped = all(can_be_sampled(event) for event, _ in events)
+        return ClippedSum(2 / mu, adjacency=Adjacency.REPLACE) if clipped else None
+    event, count = events[0]
+    if len(events) == 1 and event._coordinate_field is not None:
+        return event._with_coordinates(count * event._coordinates)
+    return None
+
+
+def _require(event: Any, relation: Any, accepted: tuple[str, ...]) -> None:
+    if relation.name not in accepted:
+        names = " or ".join(f"`{name}`" for name in accepted)
+        kind = type(event).__name__
+        raise Refused(event, f"neighboring_relation must be {names} for `{kind}`. Found {relation}.")
+
+
+TRANSLATIONS: dict[str, Callable[[Any, Any], Found]] = {
+    "NoOpDpEvent": lambda event, relation: NOTHING,
+    "NonPrivateDpEvent": lambda event, relation: EXPOSED,
+    "SelfComposedDpEvent": _repeat,
+    "ComposedDpEvent": _compose,
+    "GaussianDpEvent": _gaussian,
+    "LaplaceDpEvent": _laplace,
+    "DiscreteLaplaceDpEvent": _discrete_laplace,
+    "RandomizedResponseDpEvent": _randomized_response,
+    "ZCDpEvent": _zero_concentrated,
+    "EpsilonDeltaDpEvent": _epsilon_delta,
+    "SingleEpochTreeAggregationDpEvent": _tree,
+    "PoissonSampledDpEvent": _poisson,
+}
+"""By the name of the class, so that events of other versions of dp_accounting are known or refused, never mistaken."""

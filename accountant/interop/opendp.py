@@ -1,0 +1,106 @@
+"""OpenDP: its measurements and privacy profiles as events, and runs as profiles and maps for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from accountant.adjacency import Adjacency, as_adjacency
+from accountant.errors import ParameterError, real, shorten
+from accountant.events import PureDP, ZeroConcentratedDP
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.interop.loss_distributions import profile_above
+from accountant.interop.peers import import_peer, price_epsilon
+
+dp = import_peer("opendp.prelude", "opendp")
+
+__all__ = ["to_event", "to_map", "to_privacy_profile"]
+
+
+def to_event(measurement: Any, d_in: Any = 1, *, adjacency: Adjacency | str = Adjacency.ADD_REMOVE) -> Event:
+    """An event that costs what a measurement's map says of inputs at a distance.
+
+    Parameters
+    ----------
+    measurement : opendp Measurement
+        Its output measure is max-divergence, zero-concentrated divergence, or one of both, approximate, with delta 0.
+    d_in : object
+        Distance of neighbouring inputs, in the measurement's input metric.
+    adjacency : Adjacency or str
+        The neighbouring relation for which inputs are at most that far apart.
+
+    Returns
+    -------
+    PureDP or ZeroConcentratedDP
+        At what the map returns, which OpenDP has rounded up.
+
+    Raises
+    ------
+    ParameterError
+        Its output measure is another one.
+    """
+    relation = as_adjacency(adjacency)
+    if not isinstance(measurement, dp.Measurement):
+        raise ParameterError(f"measurement = {shorten(measurement)}; accepted: a Measurement of OpenDP")
+    cost, measure = measurement.map(d_in), str(measurement.output_measure)
+    if measure.startswith("Approximate("):
+        cost, delta = cost
+        if delta > 0.0:
+            raise ParameterError(f"delta = {delta:g} of {measure}; accepted: 0")
+        measure = measure.removeprefix("Approximate(").removesuffix(")")
+    if measure == "MaxDivergence":
+        return PureDP(cost, adjacency=relation)
+    if measure == "ZeroConcentratedDivergence":
+        return ZeroConcentratedDP(cost, adjacency=relation)
+    raise ParameterError(
+        f"output measure {measure}; accepted: MaxDivergence, ZeroConcentratedDivergence, or Approximate of one of them"
+    )
+
+
+def to_privacy_profile(run: Event | Composition, *, tolerance: float = 1e-4) -> Any:
+    """A run as an OpenDP `PrivacyProfile`: its `delta(epsilon)` is a certified upper bound, in both directions.
+
+    OpenDP wants its features to be accepted first: ``dp.enable_features("contrib", "honest-but-curious")``.
+
+    Parameters
+    ----------
+    run : Event or Composition
+    tolerance : float
+        As for `accountant.interop.dp_accounting.to_privacy_loss_distribution`, whose bounds these are.
+
+    Raises
+    ------
+    ParameterError
+        Losses of the run exceed 690.
+    """
+    delta = profile_above(1 * run if isinstance(run, Event) else run, real("tolerance", tolerance, 1e-6, 1.0))
+    return dp.new_privacy_profile(lambda epsilon: delta(max(float(epsilon), 0.0)))
+
+
+def to_map(
+    run: Event | Composition, delta: float, d_in: Any = 1, *, tolerance: float | None = None
+) -> Callable[[Any], tuple[float, float]]:
+    """The privacy map of `make_user_measurement` for a mechanism that makes the run's releases.
+
+    Its output measure is ``dp.approximate(dp.max_divergence())``.
+
+    Parameters
+    ----------
+    run : Event or Composition
+    delta : float
+        In [0, 1).
+    d_in : object
+        Distance up to which inputs count as neighbours in the run; the map refuses larger ones.
+    tolerance : float, optional
+        As of `accountant.interop.dp_accounting.Accountant`.
+    """
+    whole = 1 * run if isinstance(run, Event) else run
+    epsilon = price_epsilon(whole, real("delta", delta, 0.0, 1.0, open_high=True), tolerance)
+
+    def price(distance: Any) -> tuple[float, float]:
+        if not distance <= d_in:
+            raise ParameterError(f"d_in = {shorten(distance)}; accepted: at most {d_in}, for which the run was priced")
+        return (epsilon, delta) if distance > 0 else (0.0, 0.0)
+
+    return price

@@ -1,0 +1,107 @@
+"""What the modules of all peers share: how a peer is imported, and how a run is priced for it."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from accountant.errors import MissingExtra, NoGuarantee, ProfileUnavailable, ToleranceUnreachable, real
+from accountant.events.composition import Composition
+from accountant.guarantee import Guarantee
+from accountant.price import delta, epsilon
+
+__all__ = ["import_peer", "narrow_delta", "narrow_epsilon", "price_delta", "price_epsilon"]
+
+WIDTHS = ((20_000, 1e-5), (100_000, 1e-4), (math.inf, 1e-3))
+"""Relative width of epsilon that is asked of a run of at most so many releases: what takes about a second."""
+
+WIDEST = 0.1
+"""Width beyond which the certified interval is given up for the Rényi bound."""
+
+
+def import_peer(module: str, extra: str) -> Any:
+    """A module of a peer's package.
+
+    Raises
+    ------
+    MissingExtra
+        The package, or something that it needs, is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra(
+            f"{module} cannot be imported ({error}); accepted: pip install 'knn-accountant[{extra}]'"
+        ) from None
+
+
+def narrow_epsilon(run: Composition, delta: float, tolerance: float | None = None) -> Guarantee:
+    """Epsilon in the narrowest certified interval that can be had, else the best Rényi bound.
+
+    Parameters
+    ----------
+    run : Composition
+    delta : float
+        In [0, 1).
+    tolerance : float, optional
+        Relative width to begin with, [1e-6, 1]; without it one that suits the number of releases. Where it cannot be
+        reached, ten times as much, and so on.
+
+    Raises
+    ------
+    NoGuarantee
+        No epsilon is enough.
+    """
+    for width in _widths(run, tolerance):
+        try:
+            return epsilon(run, delta, method="tight", tolerance=width)
+        except ToleranceUnreachable:
+            continue
+        except ProfileUnavailable:
+            break
+    return epsilon(run, delta, method="renyi", conversion="optimal")
+
+
+def narrow_delta(run: Composition, point: float, tolerance: float | None = None) -> Guarantee:
+    """Delta at an epsilon >= 0, as `narrow_epsilon`; its width is a hundred times as large, relative to delta."""
+    for width in _widths(run, tolerance):
+        try:
+            return delta(run, point, method="tight", tolerance=min(100 * width, 1.0))
+        except ToleranceUnreachable:
+            continue
+        except ProfileUnavailable:
+            break
+    return delta(run, point, method="renyi", conversion="optimal")
+
+
+def price_epsilon(run: Composition, target: float, tolerance: float | None = None) -> float:
+    """The upper end of `narrow_epsilon` at a delta in [0, 1]; inf where no epsilon is enough."""
+    point = real("delta", target, 0.0, 1.0)
+    if point == 1.0 or run.releases == 0:
+        return 0.0
+    with suppress(NoGuarantee):
+        return narrow_epsilon(run, point, tolerance).epsilon
+    return math.inf
+
+
+def price_delta(run: Composition, target: float, tolerance: float | None = None) -> float:
+    """The upper end of `narrow_delta` at an epsilon in [0, inf]."""
+    point = real("epsilon", target, 0.0, math.inf)
+    if run.releases == 0 or float(run.renyi(math.inf)) <= point < math.inf:
+        return 0.0
+    # delta falls: what holds at 1e300 holds beyond
+    return narrow_delta(run, min(point, 1e300), tolerance).delta
+
+
+def _widths(run: Composition, tolerance: float | None) -> list[float]:
+    """The given width, or the one that suits the run, and wider ones."""
+    if tolerance is None:
+        first = next(width for most, width in WIDTHS if run.releases <= most)
+    else:
+        first = real("tolerance", tolerance, 1e-6, 1.0)
+    widths = [first]
+    while widths[-1] < WIDEST:
+        widths.append(10 * widths[-1])
+    return widths

@@ -1,0 +1,242 @@
+import functools
+import math
+
+import numpy as np
+import pytest
+
+import accountant as ac
+
+pytest.importorskip("dp_accounting")
+
+import dp_accounting as dpa
+from dp_accounting.pld import privacy_loss_distribution
+from scipy.stats import norm
+
+from accountant.interop.dp_accounting import (
+    Accountant,
+    UnsupportedDpEvent,
+    from_dp_event,
+    to_dp_event,
+    to_privacy_loss_distribution,
+)
+
+ADD, REPLACE, SPECIAL = dpa.NeighboringRelation
+
+
+def gaussian_delta(mu, epsilon):
+    """Balle & Wang 2018, Thm 8, written down again."""
+    return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+
+
+def test_events_become_runs():
+    step = dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(1.5))
+    tree = dpa.ComposedDpEvent(
+        [
+            dpa.SelfComposedDpEvent(step, 1000),
+            dpa.NoOpDpEvent(),
+            dpa.LaplaceDpEvent(2.0),
+            dpa.SelfComposedDpEvent(dpa.ComposedDpEvent([step, dpa.ZCDpEvent(0.1)]), 3),
+        ]
+    )
+    sampled = ac.PoissonSubsampled(ac.Gaussian(1.5), 0.01)
+    assert from_dp_event(tree) == 1003 * sampled + ac.Laplace(2.0) + 3 * ac.ZeroConcentratedDP(0.1)
+
+
+def test_replacement_moves_a_sum_by_two():
+    """Of values of norm 1: dp_accounting's Rényi route says 1 (its issue 378), its other route 2."""
+    run = from_dp_event(dpa.GaussianDpEvent(1.0), REPLACE)
+    assert ac.delta(run, 1.0, method="tight").delta == pytest.approx(gaussian_delta(2.0, 1.0), rel=1e-9)
+    sampled = from_dp_event(dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(1.0)), REPLACE)
+    assert sampled == 1 * ac.PoissonSubsampled(ac.ClippedSum(1.0, adjacency="replace"), 0.1)
+
+
+def test_releases_on_one_sample_are_one_event():
+    """Their noises add up as precisions; two samples of their own would cost another amount."""
+    inner = dpa.ComposedDpEvent([dpa.GaussianDpEvent(2.0), dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(3.0), 4)])
+    ((event, count),) = from_dp_event(dpa.PoissonSampledDpEvent(0.2, inner))
+    assert count == 1 and event.rate == 0.2
+    assert event.event.sigma == pytest.approx((1 / 4 + 4 / 9) ** -0.5, rel=1e-14)
+    ((replaced, _),) = from_dp_event(dpa.PoissonSampledDpEvent(0.2, inner), REPLACE)
+    assert replaced.event.sigma == pytest.approx((1 / 4 + 4 / 9) ** -0.5, rel=1e-14)
+    laplace = dpa.PoissonSampledDpEvent(0.2, dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(2.0), 3))
+    assert from_dp_event(laplace) == 1 * ac.PoissonSubsampled(ac.Laplace(2.0, coordinates=3), 0.2)
+
+
+def test_tree_is_gaussian_noise_on_every_level():
+    """Kairouz et al. 2021, App. D: of 1600 steps 11 nodes see a record."""
+    event = dpa.SingleEpochTreeAggregationDpEvent(8.83, [1600, 100])
+    run = from_dp_event(event, SPECIAL)
+    assert ac.epsilon(run, 1e-6, method="tight").epsilon < 2.04
+    assert float(run.renyi(2.0)) == pytest.approx(11 * 2 / (2 * 8.83**2), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "event, relation",
+    [
+        (dpa.PoissonSampledDpEvent(0.1, dpa.ComposedDpEvent([dpa.GaussianDpEvent(1), dpa.LaplaceDpEvent(1)])), ADD),
+        (dpa.PoissonSampledDpEvent(0.1, dpa.SelfComposedDpEvent(dpa.ZCDpEvent(0.1), 2)), ADD),
+        (dpa.PoissonSampledDpEvent(0.1, dpa.ZCDpEvent(0.1)), SPECIAL),
+        (dpa.SampledWithReplacementDpEvent(100, 10, dpa.GaussianDpEvent(1.0)), ADD),
+        (dpa.RandomizedResponseDpEvent(0.5, 2), ADD),
+        (dpa.LaplaceDpEvent(1.0), REPLACE),
+        (dpa.UnsupportedDpEvent(), ADD),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_has_no_price_is_refused(event, relation):
+    with pytest.raises(UnsupportedDpEvent):
+        from_dp_event(event, relation)
+    accountant = Accountant(relation)
+    assert not accountant.supports(event)
+    with pytest.raises(dpa.UnsupportedEventError):
+        accountant.compose(event)
+    assert accountant.run.releases == 0 and isinstance(accountant.ledger, dpa.NoOpDpEvent)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dpa.GaussianDpEvent(-1.0),
+        dpa.GaussianDpEvent(math.nan),
+        dpa.PoissonSampledDpEvent(1.1, dpa.GaussianDpEvent(1.0)),
+        dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(math.nan)),
+        dpa.ZCDpEvent(math.nan),
+        dpa.SingleEpochTreeAggregationDpEvent(1.0, -3),
+        dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(1.0), -1),
+    ],
+    ids=str,
+)
+def test_bad_numbers_are_refused_before_anything_is_recorded(event):
+    accountant = Accountant(SPECIAL)
+    with pytest.raises(ValueError, match="accepted"):
+        accountant.compose(event)
+    assert accountant.run.releases == 0 and isinstance(accountant.ledger, dpa.NoOpDpEvent)
+
+
+@pytest.mark.parametrize("event", [dpa.NonPrivateDpEvent(), dpa.GaussianDpEvent(0.0)], ids=str)
+def test_what_is_not_private_is_no_run(event):
+    with pytest.raises(ac.NoGuarantee):
+        from_dp_event(event)
+    with pytest.raises(ac.NoGuarantee):
+        Accountant().compose(event).guarantee(1e-5)
+    assert Accountant().compose(event).get_epsilon(0.5) == math.inf
+
+
+ROUND_TRIPS = [
+    100 * ac.PoissonSubsampled(ac.Gaussian(1.3), 0.02) + 2 * ac.Gaussian(5.0, 2.0),
+    ac.PoissonSubsampled(ac.Laplace(2.0, coordinates=3), 0.2) + 4 * ac.Laplace(3.0) + ac.GaussianDP(0.2),
+    ac.DiscreteLaplace(4.0, 2) + 2 * ac.ZeroConcentratedDP(0.02),
+    3 * ac.PoissonSubsampled(ac.ClippedSum(1.5, 2.0, "replace"), 0.1) + ac.Gaussian(3.0, adjacency="replace"),
+    2 * ac.RandomizedResponse(0.7, bits=2, adjacency="replace") + ac.PureDP(0.1, adjacency="replace"),
+    ac.Composition(),
+]
+
+
+@pytest.mark.parametrize("run", ROUND_TRIPS, ids=str)
+def test_runs_become_events_of_the_same_price(run):
+    relation = REPLACE if run.adjacency is ac.Adjacency.REPLACE else ADD
+    event = to_dp_event(run)
+    again = from_dp_event(dpa.DpEvent.from_named_tuple(event.to_named_tuple()), relation)
+    orders = [1.0, 1.5, 4.0, 60.0]
+    assert np.allclose(again.renyi(orders), run.renyi(orders), rtol=1e-12)
+    assert again.releases >= run.releases
+
+
+@pytest.mark.parametrize("event", [ac.NoisyScreening(85, 210, 300), ac.PureDP(1.0), ac.Laplace(1.0, adjacency="replace")])
+def test_runs_that_no_event_describes_are_refused(event):
+    with pytest.raises(UnsupportedDpEvent, match="accepted"):
+        to_dp_event(3 * event)
+
+
+def test_calibration_of_dp_accounting_takes_the_accountant():
+    """As jax_privacy calls it: a callable that makes a fresh accountant."""
+    sigma = dpa.calibrate_dp_mechanism(
+        functools.partial(Accountant, tolerance=1e-3),
+        lambda value: dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(value)), 1000),
+        1.0,
+        1e-5,
+        dpa.ExplicitBracketInterval(0.7, 3.0),
+        tol=1e-3,
+    )
+    assert ac.epsilon(1000 * ac.PoissonSubsampled(ac.Gaussian(sigma), 0.01), 1e-5, method="tight").lower <= 1.0
+    ours = ac.calibrate(
+        lambda value: 1000 * ac.PoissonSubsampled(ac.Gaussian(value), 0.01), 1.0, 1e-5, method="tight", tolerance=1e-3
+    )
+    assert sigma == pytest.approx(ours, abs=2e-3)
+
+
+def test_ten_thousand_steps_cost_less_than_by_either_accountant_of_theirs():
+    event = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(1.0)), 10_000)
+    ours = Accountant().compose(event)
+    peers = [dpa.pld.PLDAccountant(), dpa.rdp.RdpAccountant()]
+    bounds = [peer.compose(event).get_epsilon(1e-5) for peer in peers]
+    guarantee = ours.guarantee(1e-5)
+    assert guarantee.lower <= 6.187712 <= ours.get_epsilon(1e-5) <= min(bounds)
+
+
+def test_tail_where_theirs_reports_too_little():
+    """Pure DP of 0.1, a thousand times, at delta 1e-14: 28.447532 (a binomial sum); theirs says 28.19."""
+    event = dpa.SelfComposedDpEvent(dpa.RandomizedResponseDpEvent(2 / (1 + math.exp(0.1)), 2), 1000)
+    assert Accountant(REPLACE).compose(event).get_epsilon(1e-14) == pytest.approx(28.447532, abs=1e-6)
+
+
+# --- loss distributions ---------------------------------------------------------------------------------
+
+EXPORTED = [
+    1 * ac.Gaussian(1.0),
+    1 * ac.Laplace(1.0),
+    300 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.02),
+    10 * ac.Laplace(2.0) + 3 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.2),
+    20 * ac.PoissonSubsampled(ac.ClippedSum(1.0, adjacency="replace"), 0.1),
+]
+
+
+@pytest.mark.parametrize("run", EXPORTED, ids=str)
+def test_loss_distributions_bracket_the_run(run):
+    above, below = (to_privacy_loss_distribution(run, pessimistic=side, tolerance=1e-3) for side in (True, False))
+    for delta in (1e-2, 1e-6, 1e-12):
+        found = ac.epsilon(run, delta, method="tight", tolerance=1e-4)
+        assert below.get_epsilon_for_delta(delta) <= found.epsilon
+        # their sums round by a few 1e-16
+        assert above.get_epsilon_for_delta(delta) >= found.lower * (1 - 1e-10)
+        width = above.get_epsilon_for_delta(delta) - below.get_epsilon_for_delta(delta)
+        assert width <= 2e-3 * found.epsilon + 3e-4
+    found = ac.delta(run, 0.5, method="tight", tolerance=1e-3)
+    assert below.get_delta_for_epsilon(0.5) <= found.delta
+    assert above.get_delta_for_epsilon(0.5) >= found.lower
+
+
+def test_directions_of_loss_distributions_are_theirs():
+    """One sampled Gaussian: removing and adding a record have other profiles, which theirs knows too."""
+    run = 1 * ac.PoissonSubsampled(ac.Gaussian(0.8), 0.3)
+    ours = to_privacy_loss_distribution(run, tolerance=1e-3)
+    theirs = privacy_loss_distribution.from_gaussian_mechanism(0.8, sampling_prob=0.3)
+    for mine, other in ((ours._pmf_remove, theirs._pmf_remove), (ours._pmf_add, theirs._pmf_add)):
+        for epsilon in (-0.2, 0.0, 0.1, 0.3):
+            assert mine.get_delta_for_epsilon(epsilon) == pytest.approx(other.get_delta_for_epsilon(epsilon), rel=1e-6)
+
+
+def test_exported_distributions_compose():
+    run = 30 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.1)
+    half = to_privacy_loss_distribution(15 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.1))
+    whole = ac.epsilon(run, 1e-5, method="tight", tolerance=1e-4)
+    both = half.compose(half).get_epsilon_for_delta(1e-5)
+    assert whole.lower <= both <= whole.epsilon * 1.002
+
+
+def test_rényi_bounds_export_from_above_only():
+    run = 10 * ac.ZeroConcentratedDP(0.05)
+    above = to_privacy_loss_distribution(run)
+    assert above.get_epsilon_for_delta(1e-6) == pytest.approx(ac.epsilon(run, 1e-6).epsilon, rel=2e-3)
+    assert above.get_epsilon_for_delta(1e-6) >= ac.epsilon(run, 1e-6, conversion="optimal").epsilon
+    with pytest.raises(ac.ProfileUnavailable):
+        to_privacy_loss_distribution(run, pessimistic=False)
+
+
+def test_grids_that_are_too_large_are_refused():
+    with pytest.raises(ac.ParameterError, match="accepted"):
+        to_privacy_loss_distribution(ac.Gaussian(1.0), value_discretization_interval=1e-8)
+    with pytest.raises(ac.ParameterError, match="at most 690"):
+        to_privacy_loss_distribution(10_000 * ac.Laplace(0.5))
+    nothing = to_privacy_loss_distribution(ac.Composition())
+    assert nothing.get_epsilon_for_delta(1e-9) == 0.0
