@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,24 @@ from accountant.terminal import delta_of, number, show_work
 
 __all__ = ["add_interop"]
 
-STATED = ("name", "curator", "use", "description", "region", "unit", "model", "date")
-MODELS = ("Central", "Local", "Shuffle", "Federated")
+STATED = {
+    "name": "of what is released (default: the plan's)",
+    "curator": "who releases it",
+    "sector": "what the curator is: Government, Industry (default) or Nonprofit",
+    "use": "what it is meant for",
+    "description": "of what is released",
+    "region": "that the data describe",
+    "unit": "what one record stands for, such as person (default record)",
+    "model": "who holds the data: Central (default), Local, Shuffle or Federated",
+    "date": "of its publication, YYYY-MM-DD (default today)",
+}
+CHOICES = {
+    "sector": ("Government", "Industry", "Nonprofit"),
+    "model": ("Central", "Local", "Shuffle", "Federated"),
+}
+HEADER = (
+    "# A draft: state what is 'to be stated by the curator', and check what a plan does not say: types and sectors.\n"
+)
 
 
 def add_interop(commands: Any) -> None:
@@ -35,9 +52,9 @@ def add_interop(commands: Any) -> None:
     parser.set_defaults(run=_run_registry)
     parser.add_argument("plan", metavar="PLAN", help="a plan, built in or in TOML; or a record in YAML, to price it")
     parser.add_argument("--delta", type=number, help="instead of the plan's or the record's delta")
-    for name in STATED:
-        choices = MODELS if name == "model" else None
-        parser.add_argument(f"--{name}", choices=choices, help=f"{name} in the record")
+    for name, meaning in STATED.items():
+        choices = CHOICES.get(name)
+        parser.add_argument(f"--{name}", choices=choices, metavar=None if choices else "TEXT", help=meaning)
     _add_file(parser, "RECORD.yaml")
     add_route(parser)
     parser.set_defaults(method="auto", changes=[])
@@ -69,12 +86,21 @@ def _run_registry(options: argparse.Namespace) -> int:
         raise DataDependentError(
             "this plan's cost depends on private data, a record is published; accepted: other plans"
         )
+    if options.date is not None:
+        _check_date(options.date)
     known = {name: getattr(options, name) for name in STATED if getattr(options, name) is not None}
     with show_work("pricing"):
         price = epsilon(plan.composition, delta_of(plan, options.delta), **route(options))
     record = make_record(plan, price, known)
-    _write(yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=110), options)
+    _write(HEADER + yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=110), options)
     return 0
+
+
+def _check_date(text: str) -> None:
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        raise PlanError(f"--date {text}: accepted: YYYY-MM-DD") from None
 
 
 def _reprice(yaml: Any, options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import MissingExtra, PlanError, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.gaussian import ZeroConcentratedDP
-from accountant.guarantee import Guarantee, format_down, format_up
+from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan
 from accountant.summary import parameters_in_words
 
@@ -67,57 +67,80 @@ def make_record(plan: Plan, price: Guarantee, known: Mapping[str, str]) -> dict[
     price : Guarantee
         Of the plan.
     known : mapping
-        What the curator states: any of "name", "curator", "use", "description", "region", "unit", "model", "date".
+        What the curator states: any of "name", "curator", "sector", "use", "description", "region", "unit", "model"
+        and "date".
 
     Returns
     -------
     dict
         Plain values, in the order of the schema. What only the curator knows says so.
     """
-    unit = known.get("unit", "record")
-    rho = find_rho(plan.composition)
-    parameters = {"epsilon": _up(price.epsilon), "delta": _up(price.delta)}
-    if rho is not None:
-        parameters["rho"] = _up(rho)
-    releases = "\n".join(
-        f"- {release.name}: {line['event']} ({parameters_in_words(line)}), {release.count} times"
-        + (f", each on a Poisson sample at rate {release.event.sampling_rate:g}" if is_sampled(release.event) else "")
-        for release, line in zip(plan.releases, plan.tables["release"], strict=True)
-    )
     name = known.get("name", plan.name)
-    variant = "Pure DP" if price.delta == 0.0 else "Zero-concentrated DP" if rho is not None else "Approximate DP"
-    certified = f" It is certified to be at least {format_down(price.lower)}." if price.lower else ""
     deployment = {
-        "basic": {
-            "name": name,
-            "data_curators": [{"data_curator_name": known.get("curator", OPEN), "data_curator_type": OPEN}],
-            "intended_use": known.get("use", OPEN),
-            "data_product_type": "Summary statistics",
-            "data_product_region": known.get("region", OPEN),
-            "description": known.get("description", plan.description or OPEN),
-            "publication_date": known.get("date", datetime.date.today().isoformat()),
+        "basic": _basic(plan, known, name),
+        **_loss(plan, price, known.get("unit", "record")),
+        "deployment_model": {
+            "model_name": known.get("model", "Central"),
+            "actors": OPEN,
+            "release_type": "One release",
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
         },
-        "dp_variant": {"variant_name": variant, "data_domain": OPEN, "unprotected_quantities": OPEN},
-        "privacy_loss": {
-            "privacy_unit": f"{unit[:1].upper()}{unit[1:]}-level",
-            "privacy_unit_details": NEIGHBOURS[plan.composition.adjacency or Adjacency.ADD_REMOVE].format(unit=unit),
-            "privacy_parameters": parameters,
-            "privacy_parameters_details": f"{price}.{certified}",
-        },
-        "deployment_model": {"model_name": known.get("model", "Central")},
         "accounting": {
             "post_processing": OPEN,
             "composition": f"All {plan.composition.releases} releases are composed, adaptively: {price}.",
         },
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": OPEN,
-            "mechanisms": releases,
+            "mechanisms": _releases(plan),
             "justification": OPEN,
         },
         "administrative": {"sources": OPEN, "registry_authors": [known.get("curator", OPEN)]},
     }
     slug = "-".join("".join(each if each.isalnum() else " " for each in name.lower()).split())
     return {"url_slug": slug or "deployment", "status": "Draft", "tier": 2, "deployment": deployment}
+
+
+def _basic(plan: Plan, known: Mapping[str, str], name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "data_curators": [
+            {"data_curator_name": known.get("curator", OPEN), "data_curator_type": known.get("sector", "Industry")}
+        ],
+        "intended_use": known.get("use", OPEN),
+        "data_product_type": "Summary statistics",
+        "data_product_region": known.get("region", OPEN),
+        "description": known.get("description", plan.description or OPEN),
+        "publication_date": known.get("date", datetime.date.today().isoformat()),
+        "data_product_sector": "Technology",
+    }
+
+
+def _loss(plan: Plan, price: Guarantee, unit: str) -> dict[str, Any]:
+    """Variant and privacy loss; what is rounded is rounded up."""
+    rho = find_rho(plan.composition)
+    parameters = {"epsilon": price.epsilon, "delta": price.delta, **({} if rho is None else {"rho": rho})}
+    variant = "Pure DP" if price.delta == 0.0 else "Zero-concentrated DP" if rho is not None else "Approximate DP"
+    return {
+        "dp_variant": {"variant_name": variant, "data_domain": OPEN, "unprotected_quantities": OPEN},
+        "privacy_loss": {
+            "privacy_unit": f"{unit[:1].upper()}{unit[1:]}-level",
+            "privacy_unit_details": NEIGHBOURS[plan.composition.adjacency or Adjacency.ADD_REMOVE].format(unit=unit),
+            "privacy_parameters": {key: float(format_up(value)) for key, value in parameters.items()},
+            "privacy_parameters_details": f"{price}.",
+        },
+    }
+
+
+def _releases(plan: Plan) -> str:
+    """A line for each release of the plan."""
+    lines = []
+    for release, line in zip(plan.releases, plan.tables["release"], strict=True):
+        sampled = release.event.unsampled is not release.event
+        sample = f", each on a Poisson sample at rate {release.event.sampling_rate:g}" if sampled else ""
+        words = parameters_in_words(line)
+        lines.append(f"- {release.name}: {line['event']} ({words}), {release.count} times{sample}")
+    return "\n".join(lines)
 
 
 def find_rho(run: Composition) -> float | None:
@@ -166,11 +189,3 @@ def reprice(record: Mapping[str, Any], delta: float | None = None) -> list[Repri
     price = epsilon(ZeroConcentratedDP(rho), point, conversion="optimal")
     stated = None if loss.get("epsilon") is None else real("epsilon", loss["epsilon"], 0.0, 1e300)
     return [Repriced(name, rho, point, stated, price)]
-
-
-def is_sampled(event: Any) -> bool:
-    return event.unsampled is not event
-
-
-def _up(value: float) -> float:
-    return float(format_up(value))

@@ -54,7 +54,8 @@ def test_releases_on_one_sample_are_one_event():
     """Their noises add up as precisions; two samples of their own would cost another amount."""
     inner = dpa.ComposedDpEvent([dpa.GaussianDpEvent(2.0), dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(3.0), 4)])
     ((event, count),) = from_dp_event(dpa.PoissonSampledDpEvent(0.2, inner))
-    assert count == 1 and event.rate == 0.2
+    assert count == 1
+    assert event.rate == 0.2
     assert event.event.sigma == pytest.approx((1 / 4 + 4 / 9) ** -0.5, rel=1e-14)
     ((replaced, _),) = from_dp_event(dpa.PoissonSampledDpEvent(0.2, inner), REPLACE)
     assert replaced.event.sigma == pytest.approx((1 / 4 + 4 / 9) ** -0.5, rel=1e-14)
@@ -71,7 +72,7 @@ def test_tree_is_gaussian_noise_on_every_level():
 
 
 @pytest.mark.parametrize(
-    "event, relation",
+    ("event", "relation"),
     [
         (dpa.PoissonSampledDpEvent(0.1, dpa.ComposedDpEvent([dpa.GaussianDpEvent(1), dpa.LaplaceDpEvent(1)])), ADD),
         (dpa.PoissonSampledDpEvent(0.1, dpa.SelfComposedDpEvent(dpa.ZCDpEvent(0.1), 2)), ADD),
@@ -90,7 +91,8 @@ def test_what_has_no_price_is_refused(event, relation):
     assert not accountant.supports(event)
     with pytest.raises(dpa.UnsupportedEventError):
         accountant.compose(event)
-    assert accountant.run.releases == 0 and isinstance(accountant.ledger, dpa.NoOpDpEvent)
+    assert accountant.run.releases == 0
+    assert isinstance(accountant.ledger, dpa.NoOpDpEvent)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,8 @@ def test_bad_numbers_are_refused_before_anything_is_recorded(event):
     accountant = Accountant(SPECIAL)
     with pytest.raises(ValueError, match="accepted"):
         accountant.compose(event)
-    assert accountant.run.releases == 0 and isinstance(accountant.ledger, dpa.NoOpDpEvent)
+    assert accountant.run.releases == 0
+    assert isinstance(accountant.ledger, dpa.NoOpDpEvent)
 
 
 @pytest.mark.parametrize("event", [dpa.NonPrivateDpEvent(), dpa.GaussianDpEvent(0.0)], ids=str)
@@ -142,7 +145,9 @@ def test_runs_become_events_of_the_same_price(run):
     assert again.releases >= run.releases
 
 
-@pytest.mark.parametrize("event", [ac.NoisyScreening(85, 210, 300), ac.PureDP(1.0), ac.Laplace(1.0, adjacency="replace")])
+@pytest.mark.parametrize(
+    "event", [ac.NoisyScreening(85, 210, 300), ac.PureDP(1.0), ac.Laplace(1.0, adjacency="replace")]
+)
 def test_runs_that_no_event_describes_are_refused(event):
     with pytest.raises(UnsupportedDpEvent, match="accepted"):
         to_dp_event(3 * event)

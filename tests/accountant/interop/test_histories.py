@@ -1,0 +1,153 @@
+import io
+import json
+import pickle
+import zipfile
+from collections import OrderedDict
+
+import pytest
+
+import accountant as ac
+from accountant.cli import main
+from accountant.interop.histories import import_state, run_of_history
+
+HISTORY = [(1.0, 0.01, 10_000), (1.2, 0.02, 5)]
+RUN = 10_000 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01) + 5 * ac.PoissonSubsampled(ac.Gaussian(1.2), 0.02)
+STATE = {"history": HISTORY, "mechanism": "rdp"}
+
+
+class Rebuilt:
+    """Pickles as a call of a function of PyTorch, as tensors do, with its storage beside the pickle."""
+
+    def __init__(self, name="torch._utils _rebuild_tensor_v2"):
+        self.name = name
+
+    def __reduce__(self):
+        return Named(self.name), (1, (2, 3), OrderedDict())
+
+
+class Named:
+    """Stands for a function of a module that need not be installed."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self):
+        raise AssertionError("pickled by name alone")
+
+
+class Storage:
+    """Is kept beside the pickle."""
+
+
+class TorchLike(pickle._Pickler):
+    """Writes classes by any name, also of modules that are not installed."""
+
+    def save(self, value, save_persistent_id=True):
+        if isinstance(value, Named):
+            module, name = value.name.split()
+            self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
+            return None
+        return super().save(value, save_persistent_id)
+
+    def persistent_id(self, value):
+        return ("storage", "float", "0", "cpu", 6) if isinstance(value, Storage) else None
+
+
+def checkpoint(path, value, *, pickle_bytes=None):
+    """A file as torch.save writes it."""
+    stream = io.BytesIO()
+    if pickle_bytes is None:
+        pickler = TorchLike(stream, protocol=2)
+        pickler.dispatch_table = {}
+        pickler.dump(value)
+        pickle_bytes = stream.getvalue()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("checkpoint/data.pkl", pickle_bytes)
+        archive.writestr("checkpoint/byteorder", "little")
+        archive.writestr("checkpoint/data/0", b"\0" * 24)
+    return path
+
+
+ENGINE = OrderedDict(
+    module_state_dict=OrderedDict(weight=(Storage(), 1)),
+    privacy_accountant_state_dict=OrderedDict(STATE),
+    optimizer_state_dict={"state": {0: {"step": 3}}, "param_groups": [{"lr": 0.1}]},
+)
+
+
+def test_states_in_json_become_plans(tmp_path):
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(STATE))
+    assert import_state(path).run == RUN
+    assert import_state(path, 1e-6).delta == 1e-6
+
+
+def test_checkpoints_become_plans_with_tensors_beside(tmp_path):
+    state = {**ENGINE, "model": {"weight": Rebuilt(), "epoch": Rebuilt("numpy.core.multiarray scalar")}}
+    assert import_state(checkpoint(tmp_path / "checkpoint.pt", state)).run == RUN
+    assert import_state(checkpoint(tmp_path / "accountant.pt", OrderedDict(STATE))).run == RUN
+
+
+def test_checkpoints_of_torch_itself(tmp_path):
+    torch = pytest.importorskip("torch")
+    state = {**ENGINE, "module_state_dict": torch.nn.Linear(2, 3).state_dict()}
+    torch.save(state, tmp_path / "checkpoint.pt")
+    assert import_state(tmp_path / "checkpoint.pt").run == RUN
+
+
+@pytest.mark.parametrize("name", ["posix system", "builtins exec", "os _exit", "subprocess Popen"])
+def test_nothing_in_a_checkpoint_is_executed(name, tmp_path):
+    """The file would write another one if what it names were called."""
+    victim = tmp_path / "written"
+    module, function = name.split()
+    argument = f"touch {victim}" if module in ("posix", "subprocess") else f"open({str(victim)!r}, 'w')"
+    program = b"(dp0\nS'x'\n" + f"c{module}\n{function}\n".encode() + f"(S{argument!r}\ntR".encode()
+    program += b"sS'history'\n(lp1\n(F1.0\nF0.01\nI10\ntasS'mechanism'\nS'rdp'\ns."
+    path = checkpoint(tmp_path / "checkpoint.pt", None, pickle_bytes=program)
+    assert import_state(path).run == 10 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01)
+    assert not victim.exists()
+
+
+BROKEN = {
+    "no pickle": lambda path: zipfile.ZipFile(path, "w").close(),
+    "cut off": lambda path: checkpoint(path, None, pickle_bytes=b"\x80\x02}q\x00("),
+    "not a state": lambda path: checkpoint(path, {"history": 3}),
+    "two states": lambda path: checkpoint(path, {"a": STATE, "b": STATE}),
+    "text": lambda path: path.write_text("history"),
+    "bytes": lambda path: path.write_bytes(b"\x80\x02}q\x00."),
+    "a tensor of steps": lambda path: checkpoint(path, {**STATE, "history": [(1.0, 0.1, Rebuilt())]}),
+    "no noise": lambda path: path.write_text(json.dumps({**STATE, "history": [[0.0, 0.1, 3]]})),
+    "not a number": lambda path: path.write_text('{"history": [[NaN, 0.1, 3]], "mechanism": "rdp"}'),
+    "rate above 1": lambda path: path.write_text(json.dumps({**STATE, "history": [[1.0, 1.5, 3]]})),
+    "pair": lambda path: path.write_text(json.dumps({**STATE, "history": [[1.0, 1.5]]})),
+    "empty": lambda path: path.write_text(json.dumps({**STATE, "history": []})),
+    "missing": lambda path: None,
+    "other version": lambda path: path.write_text(json.dumps({"schema_version": 2, "compositions": []})),
+    "half a Flower state": lambda path: path.write_text(json.dumps({"schema_version": 1, "compositions": []})),
+}
+
+
+@pytest.mark.parametrize("write", BROKEN.values(), ids=BROKEN)
+def test_what_is_no_state_is_refused_in_one_line(write, tmp_path, capsys):
+    path = tmp_path / "state"
+    write(path)
+    assert main(["import", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert "accepted" in error
+    assert error.count("\n") == 1
+
+
+def test_command_writes_a_plan(tmp_path, capsys):
+    state, plan = tmp_path / "state.json", tmp_path / "plan.toml"
+    state.write_text(json.dumps(STATE))
+    assert main(["import", str(state), "--delta", "1e-5", "-o", str(plan)]) == 0
+    assert ac.load_plan(plan).run == RUN
+    assert main(["import", str(state), "-o", str(plan)]) == 2  # it exists
+    assert main(["import", str(state), "-o", str(tmp_path / "plan.txt")]) == 2
+    capsys.readouterr()
+    assert main(["import", str(state)]) == 0
+    assert "sampling_rate = 0.01" in capsys.readouterr().out
+
+
+def test_steps_without_noise_are_no_part_of_the_run():
+    assert run_of_history([(0.0, 0.1, 3), *HISTORY]) == RUN

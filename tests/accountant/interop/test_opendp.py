@@ -1,0 +1,76 @@
+import pytest
+
+import accountant as ac
+
+pytest.importorskip("opendp")
+
+import opendp.prelude as dp
+
+from accountant.interop.opendp import to_event, to_map, to_privacy_profile
+
+NUMBERS = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+RUN = 300 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.02)
+
+
+@pytest.fixture(autouse=True)
+def features():
+    dp.enable_features("contrib", "honest-but-curious")
+
+
+def test_measurements_become_events():
+    gaussian, laplace = dp.m.make_gaussian(*NUMBERS, scale=2.0), dp.m.make_laplace(*NUMBERS, scale=2.0)
+    assert to_event(gaussian, 1.0) == ac.ZeroConcentratedDP(gaussian.map(1.0))
+    assert to_event(laplace, 3.0) == ac.PureDP(laplace.map(3.0))
+    assert laplace.map(3.0) == pytest.approx(1.5)
+    both = dp.c.make_composition([gaussian, gaussian])
+    assert to_event(both, 1.0, adjacency="replace") == ac.ZeroConcentratedDP(0.25, adjacency="replace")
+    assert to_event(dp.c.make_approximate(gaussian), 1.0) == ac.ZeroConcentratedDP(0.125)
+
+
+def test_other_measurements_are_refused():
+    profile = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*NUMBERS, scale=2.0))
+    for measurement in (profile, "a measurement"):
+        with pytest.raises(ac.ParameterError, match="accepted"):
+            to_event(measurement, 1.0)
+
+
+def test_measurements_compose_tighter_than_theirs():
+    """Of 60 Laplace releases theirs says 30; that is 60 times as much as one, which is the price at delta = 0."""
+    laplace = dp.m.make_laplace(*NUMBERS, scale=2.0)
+    together = dp.c.make_composition([laplace] * 60)
+    ours = ac.epsilon(60 * to_event(laplace, 1.0), 1e-6, method="tight").epsilon
+    assert ours < 0.9 * together.map(1.0)
+    assert ac.epsilon(60 * to_event(laplace, 1.0), 0.0, method="tight").epsilon == pytest.approx(together.map(1.0))
+
+
+@pytest.mark.parametrize("run", [RUN, ac.Gaussian(2.0), 5 * ac.ZeroConcentratedDP(0.1), ac.Composition()], ids=str)
+def test_runs_become_profiles_that_bound_them(run):
+    profile = to_privacy_profile(run)
+    whole = 1 * run if isinstance(run, ac.Event) else run
+    for epsilon in (0.0, 0.3, 0.70005, 2.0, 30.0):
+        found = ac.delta(whole, epsilon, method="auto", tolerance=1e-3, conversion="optimal")
+        assert profile.delta(epsilon) >= (found.lower if found.lower is not None else found.delta) * (1 - 1e-9)
+        if found.lower is not None:
+            assert profile.delta(epsilon) <= found.delta * 1.02 + 1e-19
+    if whole.releases and run is not RUN:
+        truth = ac.epsilon(whole, 1e-6, method="auto", conversion="optimal").epsilon
+        assert profile.epsilon(1e-6) == pytest.approx(truth, rel=2e-3)
+
+
+def test_maps_make_measurements_that_compose():
+    price = to_map(RUN, 1e-6)
+    mechanism = dp.m.make_user_measurement(
+        dp.vector_domain(dp.atom_domain(T=float, nan=False)),
+        dp.symmetric_distance(),
+        dp.approximate(dp.max_divergence()),
+        lambda records: 0.0,
+        price,
+    )
+    epsilon, delta = mechanism.map(1)
+    assert delta == 1e-6
+    certified = ac.epsilon(RUN, 1e-6, method="tight", tolerance=1e-5)
+    assert certified.lower <= epsilon <= certified.epsilon * (1 + 1e-9)
+    assert dp.c.make_composition([mechanism, mechanism]).map(1)[0] == pytest.approx(2 * epsilon)
+    assert mechanism.map(0) == (0.0, 0.0)
+    with pytest.raises(dp.OpenDPException):
+        mechanism.map(2)
