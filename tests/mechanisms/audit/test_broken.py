@@ -13,6 +13,8 @@ from tests.mechanisms.audit.broken import NINE, kinds
 from tests.mechanisms.audit.broken_lines import exchanged, replaced, with_lines
 from tests.mechanisms.audit.broken_more import MORE
 
+pytestmark = pytest.mark.audit
+
 SEEDS = range(int(os.environ.get("AUDIT_SEEDS", "1")))
 INTACT_SHARE = 5 if len(SEEDS) == 1 else 1
 CASES = [*NINE, *MORE]

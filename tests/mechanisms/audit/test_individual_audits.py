@@ -5,6 +5,8 @@ import pytest
 
 import mechanisms as mx
 
+pytestmark = pytest.mark.audit
+
 RUNS = 3_000
 NEAR, FAR = [1.0, 0.0], [0.0, 1.0]
 

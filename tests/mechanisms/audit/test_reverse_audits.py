@@ -15,6 +15,8 @@ from mechanisms.federation.server import Server
 from mechanisms.federation.targets import Target
 from mechanisms.federation.trust_models import ReleaseRequest, TrustModel, calibrate_release
 
+pytestmark = pytest.mark.audit
+
 RUNS = 12_000
 QUERIES = np.float32([[0.0], [1.0]])
 # one record changes its query and its label: two counts move, one down, one up
