@@ -9,15 +9,19 @@ from accountant.events.laplace import Laplace
 from accountant.events.discrete_gaussian import DiscreteGaussian
 from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.randomized_response import PureDP, RandomizedResponse
+from accountant.events.approximate_dp import ApproximateDP
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.collision import Collision
 from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
+from accountant.events.exponential_mechanism import ExponentialMechanism, PermuteAndFlip
+from accountant.events.mixture_of_gaussians import MixtureOfGaussians
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.shuffled import Shuffled
 from accountant.events.shuffled_counts import ShuffledCounts
 # isort: on
 
 __all__ = [
+    "ApproximateDP",
     "ClippedSum",
     "Collision",
     "DataDependentGNMax",
@@ -25,12 +29,15 @@ __all__ = [
     "DataDependentScreening",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "ExponentialMechanism",
     "GNMax",
     "Gaussian",
     "GaussianDP",
     "LNMax",
     "Laplace",
+    "MixtureOfGaussians",
     "NoisyScreening",
+    "PermuteAndFlip",
     "PureDP",
     "RandomizedResponse",
     "Shuffled",

@@ -67,12 +67,14 @@ class Summand(NamedTuple):
 class GivenFinite(NamedTuple):
     """A release whose loss may be infinite, given that it is not: each of `parts`, `times` times.
 
-    `log_probability` is that of one of each with a finite loss.
+    `log_probability` is that of one of each with a finite loss; `log_reverse` the same in direction "add", where it is
+    another.
     """
 
     parts: tuple[Event, ...]
     times: int
     log_probability: float
+    log_reverse: float | None = None
 
 
 class Row(NamedTuple):

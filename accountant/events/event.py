@@ -234,6 +234,10 @@ class Event(ABC):
         """The release given that its loss is finite, if that has probability below 1."""
         return None
 
+    def _subsampled_given_finite(self, rate: float) -> GivenFinite | None:
+        """The same of a Poisson sample at a rate in (0, 1)."""
+        return None
+
     def _ceiling(self) -> Event | None:
         """An event whose curve is nowhere below, sampled at the same rate or not: a law compares the two."""
         return None

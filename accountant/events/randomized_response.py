@@ -37,7 +37,7 @@ QUICK_BITS = 4096
 """Bits up to which it is computed in a moment."""
 
 
-class _BernoulliLike(BatchedEvent):
+class BernoulliLike(BatchedEvent):
     """Events whose dominating pair is m bits, true with odds e^eps, against m false ones."""
 
     epsilon: float
@@ -78,7 +78,7 @@ class _BernoulliLike(BatchedEvent):
 
 @register("randomized-response")
 @dataclass(frozen=True)
-class RandomizedResponse(_BernoulliLike):
+class RandomizedResponse(BernoulliLike):
     """Randomized response: every bit is told truly with probability ``exp(epsilon)/(1 + exp(epsilon))``.
 
     Rényi curve: `bits` times the divergence of that Bernoulli distribution from its complement (Mironov 2017,
@@ -117,7 +117,7 @@ class RandomizedResponse(_BernoulliLike):
 
 @register("pure-dp")
 @dataclass(frozen=True)
-class PureDP(_BernoulliLike):
+class PureDP(BernoulliLike):
     """Any epsilon-DP release: priced as randomized response, which dominates all of them.
 
     Kairouz, Oh & Viswanath 2015, Thm 3.4 (every epsilon-DP pair is a post-processing of randomized

@@ -11,7 +11,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
-from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, Row, linear_row
+from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, GivenFinite, Row, linear_row
 from accountant.events.event import Event, refuse_subsampling
 from accountant.events.gaussian import subsampled_gaussian_curves
 from accountant.numerics.kernel import FloatArray
@@ -76,6 +76,9 @@ class PoissonSubsampled(Event):
 
     def _row(self, rate: float = 1.0) -> Row | None:
         return self.event._row(rate * self.rate) if self.rate > 0.0 else linear_row(0.0)
+
+    def _given_finite(self) -> GivenFinite | None:
+        return self.event._subsampled_given_finite(self.rate) if 0.0 < self.rate < 1.0 else None
 
     def caveats(self) -> tuple[str, ...]:
         return self.event.caveats()

@@ -10,7 +10,7 @@ import numpy as np
 
 from accountant.numerics.kernel import FloatArray, Kernel
 
-__all__ = ["WIDEST_STRIP", "gauss_legendre", "log_integral", "trapezoid_step"]
+__all__ = ["WIDEST_STRIP", "gauss_legendre", "log_integral", "log_integral_where_large", "trapezoid_step"]
 
 WIDEST_STRIP = 8.976
 """Half-width D beyond which a wider strip gains next to nothing: D / (44 + D^2/2) is largest at 9.38."""
@@ -74,3 +74,14 @@ def log_integral(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray, t
         )
         coarse = fine[keep]
     return total
+
+
+def log_integral_where_large(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray) -> float:
+    """The same over the panels that are not negligible at their edges and middles, to within 80 nats of the largest."""
+    seen = log_f(np.concatenate([edges, (edges[:-1] + edges[1:]) / 2]))
+    ends, middles = seen[: edges.size], seen[edges.size :]
+    kept = np.flatnonzero(np.maximum(np.maximum(ends[:-1], ends[1:]), middles) > np.max(seen) - 80.0)
+    if kept.size == 0:
+        return -math.inf
+    parts = np.split(kept, np.flatnonzero(np.diff(kept) > 1) + 1)
+    return float(np.logaddexp.reduce([log_integral(log_f, edges[part[0] : part[-1] + 2]) for part in parts]))

@@ -78,14 +78,14 @@ def by_coordinate(run: Composition) -> Composition:
     return Composition(entries)
 
 
-def given_finite(run: Composition) -> tuple[Composition, float]:
-    """The run given that no loss of a shuffled count is infinite, and the log-probability 1 - d of that.
+def given_finite(run: Composition) -> tuple[Composition, tuple[float, float]]:
+    """The run given that no loss is infinite, and the log-probabilities 1 - d of that under P and under Q.
 
-    With as many rising as falling counts both of its distributions have d where the other has nothing, and the rest
-    of their ratio is that of the conditional distributions: H(u) = d + (1 - d) H'(u).
+    Where P has d and Q has d' where the other has nothing, the rest of their ratio is that of the conditional
+    distributions times (1 - d)/(1 - d'): H(u) = d + (1 - d) H'(u (1 - d')/(1 - d)).
     """
     entries: list[tuple[Event, int]] = []
-    log_finite = 0.0
+    log_finite, log_reverse = 0.0, 0.0
     for event, count in run:
         known = _plain(event)._given_finite()
         if known is None:
@@ -94,7 +94,8 @@ def given_finite(run: Composition) -> tuple[Composition, float]:
         each = count * known.times
         entries += [(part, each) for part in known.parts]
         log_finite += each * known.log_probability
-    return Composition(entries), log_finite
+        log_reverse += each * (known.log_probability if known.log_reverse is None else known.log_reverse)
+    return Composition(entries), (log_finite, log_reverse)
 
 
 def _plain(event: Event) -> Event:

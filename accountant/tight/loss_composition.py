@@ -161,7 +161,13 @@ def unreachable(what: str, points: float, step: float) -> ToleranceUnreachable:
     return ToleranceUnreachable(f"{what} takes a grid of {size}, hence a larger tolerance or fewer releases")
 
 
-def bound_epsilon(entries: Entries, delta: float, tolerance: float, remainders: Remainders | None = None) -> Interval:
+def bound_epsilon(
+    entries: Entries,
+    delta: float,
+    tolerance: float,
+    remainders: Remainders | None = None,
+    directions: Sequence[Direction] = DIRECTIONS,
+) -> Interval:
     """An interval that holds epsilon(delta) of a composition, rounding included; its upper end is a guarantee.
 
     Parameters
@@ -174,6 +180,8 @@ def bound_epsilon(entries: Entries, delta: float, tolerance: float, remainders: 
         Largest width, relative to epsilon (or to a hundredth of the loss's standard deviation, if that is more).
     remainders : mapping from direction to Remainder, optional
         What remains of delta after these events, if others come last.
+    directions : sequence of Direction
+        Those that count.
 
     Raises
     ------
@@ -185,15 +193,23 @@ def bound_epsilon(entries: Entries, delta: float, tolerance: float, remainders: 
         The width takes too large a grid.
     """
     question = Question(real("delta", delta, 0.0, 1.0, open_low=True, open_high=True), 0.0, tolerance)
-    return settle(entries, question, remainders)
+    return settle(entries, question, remainders, directions)
 
 
-def bound_delta(entries: Entries, epsilon: float, tolerance: float, remainders: Remainders | None = None) -> Interval:
+def bound_delta(
+    entries: Entries,
+    epsilon: float,
+    tolerance: float,
+    remainders: Remainders | None = None,
+    directions: Sequence[Direction] = DIRECTIONS,
+) -> Interval:
     """Certified bounds on delta(epsilon) of a composition; as `bound_epsilon`, the width relative to delta."""
-    return settle(entries, Question(None, real("epsilon", epsilon, 0.0, 1e300), tolerance), remainders)
+    return settle(entries, Question(None, real("epsilon", epsilon, 0.0, 1e300), tolerance), remainders, directions)
 
 
-def settle(entries: Entries, question: Question, remainders: Remainders | None) -> Interval:
+def settle(
+    entries: Entries, question: Question, remainders: Remainders | None, directions: Sequence[Direction]
+) -> Interval:
     """Choose directions, tilts and steps, and solve."""
     real("tolerance", question.tolerance, 1e-6, 1.0)
     whole = Composition((event, count) for event, count in Composition(entries) if float(event.renyi(math.inf)) > 0)
@@ -203,15 +219,14 @@ def settle(entries: Entries, question: Question, remainders: Remainders | None) 
     pure = whole.total(lambda event: float(event._curve(np.array([math.inf]))[0]))
     if remainders is None and pure <= question.epsilon:
         return Interval(0.0, 0.0)
-    directions = list(DIRECTIONS)
     if remainders is None:
-        remainders = dict.fromkeys(directions, HockeyStick())
+        remainders = dict.fromkeys(DIRECTIONS, HockeyStick())
         profiles = {event: event._log_profile(np.zeros(1)) for event in whole.entries}
         distance = whole.total(lambda event: math.exp(max(*profiles[event])[0]))
         if question.delta is not None and distance * (1 + 1e-9) <= question.delta:
             return Interval(0.0, 0.0)  # total variation is subadditive
         if all(remove is add for remove, add in profiles.values()):
-            del directions[1]  # the same pairs, with P and Q exchanged
+            directions = directions[:1]  # the same pairs, with P and Q exchanged
     kinds = list(whole)
     runs = [plan(kinds, representative(kinds), question, d, remainders[d]) for d in directions]
     for run in runs:

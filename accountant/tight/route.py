@@ -27,6 +27,7 @@ from accountant.tight.closed_forms import (
     given_finite,
     inverse_profile,
 )
+from accountant.tight.infinite_losses import OneSided, bounds_on_lost, left_of
 from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_epsilon
 from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
 from accountant.tight.screening_families import GameValue, is_screening, solve_game
@@ -34,9 +35,6 @@ from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import ProfileTradeOff, SureTradeOff, TradeOff, both_signs
 
 __all__ = ["TightRun", "single_release_epsilon"]
-
-INFINITE_ERROR = 1e-11
-"""Bound on the relative error of the probability of an infinite loss, and of what it leaves."""
 
 AIM = 1e-8
 """The delta for which games of screenings are solved whose true-positive rates are asked; others are near as well."""
@@ -82,12 +80,29 @@ class TightRun:
 
     def __init__(self, run: Composition, tolerance: float) -> None:
         run = by_coordinate(run)
-        known, self._log_finite = closed_form(run), 0.0
+        known, log_finite = closed_form(run), (0.0, 0.0)
         if known is None:
-            run, self._log_finite = given_finite(run)
+            run, log_finite = given_finite(run)
+            known = closed_form(run) if log_finite[0] == log_finite[1] < 0.0 else None
         _refuse_without_profile(run)
         self.run, self.tolerance, self._end = run, tolerance, float(run.renyi(math.inf))
-        self._answers = _answers_of(run, self._end, tolerance) if known is None else _from_closed_form(known, run)
+        self._log_finite = log_finite[0]
+        self._answers = self._choose(known, log_finite)
+
+    def _choose(self, known: ClosedForm | None, log_finite: tuple[float, float]) -> Answers:
+        """How to answer; where infinite losses differ by direction the answers count them themselves."""
+        if known is not None:
+            return _from_closed_form(known, self.run)
+        if log_finite[0] == log_finite[1]:
+            return _answers_of(self.run, self._end, self.tolerance)
+        families, singles = _sort(self.run)
+        if families:
+            raise ProfileUnavailable(
+                f"{families[0][0]!r} beside releases whose loss is infinite in one direction only; accepted: method = "
+                "'renyi' or 'auto', or the two in runs of their own"
+            )
+        self._log_finite, self._end = 0.0, math.inf
+        return OneSided(singles, log_finite, self.tolerance)
 
     def epsilon(self, delta: float) -> Guarantee:
         """Certified bounds on the smallest epsilon at a delta in [0, 1).
@@ -99,8 +114,8 @@ class TightRun:
         NoGuarantee
             No epsilon is enough at that delta.
         """
-        left = _left(delta, self._log_finite)
-        if left == 0.0:
+        left = left_of(delta, self._log_finite)
+        if left == 0.0 and not isinstance(self._answers, OneSided):
             found, source = _pure(self.run), "pure-DP limit"
         else:
             found, source = self._answers.epsilon(left), self._answers.source
@@ -131,8 +146,7 @@ class TightRun:
             Interval(0.0, 0.0) if epsilon >= self._end else one for epsilon, one in zip(epsilons, found, strict=True)
         ]
         if self._log_finite < 0.0:
-            lost, kept = -math.expm1(self._log_finite), math.exp(self._log_finite)
-            below, above = lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)
+            (below, above), kept = bounds_on_lost(self._log_finite), math.exp(self._log_finite)
             found = [Interval(below + kept * one.lower, min(above + kept * one.upper, 1.0)) for one in found]
         return found
 
@@ -151,8 +165,7 @@ class TightRun:
         found = self._answers.trade_off(direction)
         if self._log_finite == 0.0:
             return found
-        lost = -math.expm1(self._log_finite)
-        return SureTradeOff(found, (lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)))
+        return SureTradeOff(found, bounds_on_lost(self._log_finite))
 
     def _guarantee(self, epsilon: float, delta: float, lower: float, source: str) -> Guarantee:
         return Guarantee(
@@ -299,23 +312,6 @@ def _from_closed_form(known: ClosedForm, run: Composition) -> Answers:
 def _worse(directions: Sequence[Interval]) -> Interval:
     """Bounds on the larger of two prices."""
     return Interval(max(each.lower for each in directions), max(each.upper for each in directions))
-
-
-def _left(delta: float, log_finite: float) -> float:
-    """The delta that is left to finite losses: d' where delta = d + (1 - d) d', d the probability of an infinite one.
-
-    Raises
-    ------
-    NoGuarantee
-        There is none.
-    """
-    if log_finite == 0.0:
-        return delta
-    left = math.log1p(-delta) - log_finite * (1 + INFINITE_ERROR)
-    if not left < 0.0:
-        lost = -math.expm1(log_finite)
-        raise NoGuarantee(f"delta = {delta:g}; accepted: above {lost:.6g}, the probability of an infinite loss")
-    return -math.expm1(left) * (1 - INFINITE_ERROR)
 
 
 def _never_zero(delta: float) -> float:

@@ -28,12 +28,19 @@ CENTRAL = [
     ac.DiscreteLaplace(0.05),
     ac.DiscreteLaplace(1e4, 7),
     ac.DiscreteLaplace(1.5, coordinates=9),
+    ac.ApproximateDP(2.0, 0.1),
+    ac.ApproximateDP(0.5, 0.0),
+    ac.ExponentialMechanism(0.01),
+    ac.ExponentialMechanism(9.0),
+    ac.PermuteAndFlip(0.3),
+    ac.MixtureOfGaussians(0.5, (0.0, 1.0, 2.0), (0.9, 0.09, 0.01)),
+    ac.MixtureOfGaussians(4.0, (1.0, 3.0), (0.5, 0.5)),
 ]
 
 EVENTS = [
     *example_events(),
     *CENTRAL,
-    *(ac.PoissonSubsampled(event, rate) for event, rate in zip(CENTRAL, [1e-6, 0.9, 1e-3, 0.5] * 6, strict=False)),
+    *(ac.PoissonSubsampled(event, rate) for event, rate in zip(CENTRAL, [1e-6, 0.9, 1e-3, 0.5] * 8, strict=False)),
     ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01),
     ac.PoissonSubsampled(ac.Gaussian(0.6), 0.256),
     ac.PoissonSubsampled(ac.NoisyScreening(85, 210, 300), 0.25),

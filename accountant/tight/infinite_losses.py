@@ -1,0 +1,147 @@
+"""Losses that are infinite with some probability, in each direction with one of its own.
+
+Where P has d and Q has d' where the other has nothing, and H' is the profile of what is left of both, conditional,
+
+    H(u) = d + (1 - d) H'(u (1 - d')/(1 - d)),   T(a) = d + (1 - d) T'(a/(1 - d')),
+
+as a test gains nothing where Q alone has mass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import NoGuarantee
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
+from accountant.tight.loss_composition import Entries, bound_delta, bound_epsilon
+from accountant.tight.loss_trade_off import LossTradeOff
+from accountant.tight.trade_off import ROUNDING, Rates, TradeOff
+
+__all__ = ["INFINITE_ERROR", "OneSided", "bounds_on_lost", "left_of"]
+
+INFINITE_ERROR = 1e-11
+"""Bound on the relative error of the probability of an infinite loss, and of what it leaves."""
+
+
+def left_of(delta: float, log_finite: float) -> float:
+    """The delta that is left to finite losses: d' where delta = d + (1 - d) d', d the probability of an infinite one.
+
+    Raises
+    ------
+    NoGuarantee
+        There is none.
+    """
+    if log_finite == 0.0:
+        return delta
+    left = math.log1p(-delta) - log_finite * (1 + INFINITE_ERROR)
+    if not left < 0.0:
+        lost = -math.expm1(log_finite)
+        raise NoGuarantee(f"delta = {delta:g}; accepted: above {lost:.6g}, the probability of an infinite loss")
+    return -math.expm1(left) * (1 - INFINITE_ERROR)
+
+
+def bounds_on_lost(log_finite: float) -> tuple[float, float]:
+    """Bounds on the probability of an infinite loss."""
+    lost = -math.expm1(log_finite)
+    return lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)
+
+
+@dataclass(frozen=True)
+class OneSided:
+    """Prices of a run by those of its losses that are finite; `log_finite` has their log-probability by direction."""
+
+    finite: Entries
+    log_finite: tuple[float, float]
+    tolerance: float
+    source: str = "privacy-loss distribution of the finite losses"
+
+    def epsilon(self, delta: float) -> Interval:
+        left = [left_of(delta, log) for log in self.log_finite]
+        found = [self._epsilon(*each) for each in zip(DIRECTIONS, left, strict=True)]
+        return Interval(max(each.lower for each in found), max(each.upper for each in found))
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        both = [[self.delta(direction, epsilon) for direction in DIRECTIONS] for epsilon in epsilons]
+        return [Interval(max(a.lower, b.lower), max(a.upper, b.upper)) for a, b in both]
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        own, other = self._logs(direction)
+        inner = LossTradeOff(self.finite, direction, self.tolerance)
+        return OneSidedTradeOff(
+            inner, bounds_on_lost(own), bounds_on_lost(other), lambda epsilon: self.delta(direction, epsilon)
+        )
+
+    def delta(self, direction: Direction, epsilon: float) -> Interval:
+        """Bounds on delta of one direction."""
+        own, other = self._logs(direction)
+        slack = self._slack()
+        low, high = (self._finite(direction, epsilon + other - own + sign * slack) for sign in (1, -1))
+        (lost, more), kept = bounds_on_lost(own), math.exp(own)
+        return Interval(
+            (lost + kept * low.lower) * (1 - ROUNDING), min((more + kept * high.upper) * (1 + ROUNDING), 1.0)
+        )
+
+    def _logs(self, direction: Direction) -> tuple[float, float]:
+        forward, backward = self.log_finite
+        return (forward, backward) if direction == DIRECTIONS[0] else (backward, forward)
+
+    def _slack(self) -> float:
+        """What rounding may do to the difference of the two logarithms."""
+        return INFINITE_ERROR * -sum(self.log_finite)
+
+    def _finite(self, direction: Direction, epsilon: float) -> Interval:
+        """Bounds on the profile of the finite losses at any real epsilon: 1 - e^x + e^x H_{-x}(Q||P) where x < 0."""
+        if epsilon >= 0.0:
+            return bound_delta(self.finite, epsilon, self.tolerance, directions=(direction,))
+        (other,) = (each for each in DIRECTIONS if each != direction)
+        found = bound_delta(self.finite, -epsilon, self.tolerance, directions=(other,))
+        floor, scale = -math.expm1(epsilon), math.exp(epsilon)
+        return Interval(floor + scale * found.lower, min(floor + scale * found.upper, 1.0))
+
+    def _epsilon(self, direction: Direction, left: float) -> Interval:
+        own, other = self._logs(direction)
+        slack = self._slack()
+        found = bound_epsilon(self.finite, left, self.tolerance, directions=(direction,))
+        lower = max(found.lower - (other - own) - slack, 0.0) if found.lower > 0.0 else 0.0
+        return Interval(lower, max(found.upper - (other - own) + slack, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class OneSidedTradeOff(TradeOff):
+    """T(a) = d + (1 - d) T'(a/(1 - d')); `lost` are bounds on d, `other` on d', `delta` bounds the profile."""
+
+    finite: TradeOff
+    lost: tuple[float, float]
+    other: tuple[float, float]
+    delta: Callable[[float], Interval]
+
+    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
+        low, high = self.lost
+        some = fprs < 1 - self.other[1]
+        lower, upper = np.minimum(np.maximum(fprs, low), 1.0), np.ones_like(fprs)
+        if some.any():
+            least, most = (self.finite.rates(fprs[some] / (1 - end))[i] for i, end in enumerate(self.other))
+            lower[some] = np.maximum(lower[some], (low + (1 - low) * least) * (1 - ROUNDING))
+            upper[some] = np.minimum((high + (1 - high) * most) * (1 + ROUNDING), 1.0)
+        return lower, upper
+
+    def segments(self, floor: float, ceiling: float) -> Rates:
+        high, kept = self.lost[1], 1 - self.other[1]
+        if ceiling >= kept:
+            return np.array([floor, ceiling]), np.ones(2)
+        places, rates = self.finite.segments(floor / kept, ceiling / kept)
+        return places * kept, np.minimum((high + (1 - high) * rates) * (1 + ROUNDING), 1.0)
+
+    def profile(self, epsilon: float) -> Interval:
+        return self.delta(epsilon)
+
+    def at_zero(self) -> Interval:
+        low, high = self.lost
+        found = self.finite.at_zero()
+        return Interval((low + (1 - low) * found.lower) * (1 - ROUNDING), min(high + (1 - high) * found.upper, 1.0))

@@ -1,0 +1,122 @@
+"""(epsilon, delta)-DP against sums over all outcomes of compositions, sampled or not."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import accountant as ac
+
+EVENT = ac.ApproximateDP(0.5, 1e-3)
+
+
+def pair(event, rate=1.0):
+    """P and Q from the definition: delta tells, the rest is randomized response; Poisson sampling mixes."""
+    odds, told, rate = mp.exp(mpf(event.epsilon)), mpf(event.delta), mpf(rate)
+    p = [told, (1 - told) * odds / (1 + odds), (1 - told) / (1 + odds), mpf(0)]
+    q = p[::-1]
+    return [rate * a + (1 - rate) * b for a, b in zip(p, q, strict=True)], q
+
+
+def powers(law, count):
+    return [mp.fprod(each) for each in product(law, repeat=count)]
+
+
+def hockey_stick(p, q, epsilon):
+    return mp.fsum(max(a - mp.exp(mpf(epsilon)) * b, mpf(0)) for a, b in zip(p, q, strict=True))
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.1, 0.7])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_compositions_are_sums_over_all_outcomes(count, rate):
+    event = EVENT if rate == 1.0 else ac.PoissonSubsampled(EVENT, rate)
+    p, q = (powers(law, count) for law in pair(EVENT, rate))
+    # 1e-5 is below what the infinite losses shift the others by
+    for epsilon in (0.0, 1e-5, 0.1, 0.4, 3.0):
+        exact = float(max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)))
+        found = ac.delta(count * event, epsilon, method="tight", tolerance=1e-4)
+        assert found.lower * (1 - 1e-9) <= exact <= found.delta * (1 + 1e-9)
+        assert found.delta - found.lower <= 1e-4 * found.delta
+        if 0.05 < epsilon < 1.0 and exact > (1 - (1 - rate * EVENT.delta) ** count) * 1.001:
+            back = ac.epsilon(count * event, exact, method="tight", tolerance=1e-4)
+            assert back.lower - 1e-6 <= epsilon <= back.epsilon + 1e-6
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.2])
+def test_true_positive_rates_of_a_composition(rate):
+    event = EVENT if rate == 1.0 else ac.PoissonSubsampled(EVENT, rate)
+    p, q = (powers(law, 3) for law in pair(EVENT, rate))
+    for direction, first, second in (("remove", p, q), ("add", q, p)):
+        ranked = sorted(zip(first, second, strict=True), key=lambda each: each[1] / each[0] if each[0] else mp.inf)
+        fprs = [1e-6, 1e-3, 0.05, 0.6, 0.9995]
+        found = ac.true_positive_rate(3 * event, [0.0, *fprs], direction=direction, tolerance=1e-4)
+        assert found.upper[0] == pytest.approx(float(sum(a for a, b in ranked if b == 0)), abs=1e-13)
+        for fpr, lower, upper in zip(fprs, found.lower[1:], found.upper[1:], strict=True):
+            left, reached = mpf(fpr), mpf(0)
+            for a, b in ranked:
+                share = min(left / b, 1) if b else mpf(1)
+                reached, left = reached + share * a, left - share * b
+            assert lower * (1 - 1e-9) <= float(reached) <= upper * (1 + 1e-9)
+
+
+def test_many_releases_are_a_binomial():
+    count, event = 500, ac.ApproximateDP(0.1, 1e-8)
+    with mp.workdps(40):
+        keep, odds = (1 - mpf(1e-8)) ** count, mp.exp(mpf(0.1))
+        exact = 1 - keep
+        for k in range(count + 1):
+            mass = mp.binomial(count, k) * odds**k / (1 + odds) ** count
+            exact += keep * mass * max(1 - mp.exp(3 - (2 * k - count) * mpf(0.1)), mpf(0))
+    found = ac.delta(count * event, 3.0, method="tight")
+    assert found.source == "binomial of 500 bits"
+    assert found.delta == pytest.approx(float(exact), rel=1e-10)
+    assert found.lower == pytest.approx(float(exact), rel=1e-10)
+
+
+def test_it_composes_with_other_releases_and_falls_with_the_rate():
+    others = 20 * ac.PoissonSubsampled(ac.Gaussian(2.0), 0.05)
+    prices = [
+        ac.epsilon(others + 5 * ac.PoissonSubsampled(ac.ApproximateDP(0.5, 1e-7), rate), 1e-5, method="tight").epsilon
+        for rate in (0.01, 0.1, 0.99, 1.0)
+    ]
+    assert prices == sorted(prices)
+    assert ac.epsilon(others, 1e-5, method="tight").lower < prices[0]
+    assert prices[2] == pytest.approx(prices[3], rel=0.05)
+
+
+def test_infinite_losses_have_no_price():
+    run = 10 * ac.PoissonSubsampled(EVENT, 0.1)
+    lost = 1 - (1 - 1e-4) ** 10
+    assert np.isinf(run.renyi([1.0, 2.0, math.inf])).all()
+    for delta in (0.0, lost * (1 - 1e-6)):
+        with pytest.raises(ac.NoGuarantee, match=r"accepted: above 0\.00099955"):
+            ac.epsilon(run, delta, method="tight")
+    assert ac.epsilon(run, lost * (1 + 1e-6), method="auto").epsilon < 10 * 0.5
+    assert ac.delta(run, 1e300, method="tight").delta == pytest.approx(lost, rel=1e-9)
+    with pytest.raises(ac.NoGuarantee, match="infinite"):
+        ac.epsilon(run, 1e-2, method="renyi")
+
+
+def test_a_screening_beside_infinite_losses_of_one_direction_is_refused():
+    with pytest.raises(ac.ProfileUnavailable, match="infinite in one direction only"):
+        ac.epsilon(ac.PoissonSubsampled(EVENT, 0.1) + 2 * ac.NoisyScreening(20, 40, 80), 1e-2, method="tight")
+
+
+def test_without_a_delta_it_is_pure_dp_and_without_an_epsilon_a_coin():
+    orders, epsilons = [1.0, 3.0, math.inf], [0.0, 0.3, 2.0]
+    plain = ac.ApproximateDP(0.5, 0.0)
+    assert plain.renyi(orders) == pytest.approx(ac.PureDP(0.5).renyi(orders), rel=1e-15)
+    sampled = [ac.PoissonSubsampled(event, 0.3).renyi(orders) for event in (plain, ac.PureDP(0.5))]
+    assert sampled[0] == pytest.approx(sampled[1], rel=1e-15)
+    coin = ac.ApproximateDP(0.0, 0.01)
+    assert coin.profile(epsilons).worst == pytest.approx([0.01] * 3, rel=1e-15)
+    assert ac.delta(3 * coin, 0.0, method="tight").delta == pytest.approx(1 - 0.99**3, rel=1e-10)
+    assert ac.epsilon(3 * coin, 0.03, method="tight").epsilon == 0.0
+
+
+@pytest.mark.parametrize("parameters", [(-1.0, 1e-5), (1.0, 1.0), (1.0, -1e-9), (1.0, 1e-320), (float("nan"), 0.1)])
+def test_bad_parameters(parameters):
+    with pytest.raises(ac.ParameterError, match="accepted: "):
+        ac.ApproximateDP(*parameters)

@@ -1,0 +1,136 @@
+"""Private selection: against the mechanisms themselves and the largest of all pairs, in high precision."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import accountant as ac
+
+
+def worst(epsilon, value):
+    """The largest of a quantity over pairs with losses t and t - epsilon: it has one peak, found by golden section."""
+    epsilon = mpf(epsilon)
+    low, high, golden = mpf(0), epsilon, (mp.sqrt(5) - 1) / 2
+
+    def at(t):
+        share = (mp.exp(-t) - mp.exp(-epsilon)) / (1 - mp.exp(-epsilon))
+        return value([share * mp.exp(t), (1 - share) * mp.exp(t - epsilon)], [share, 1 - share])
+
+    for _ in range(120):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        low, high = (low, right) if at(left) > at(right) else (left, high)
+    return at(low)
+
+
+def renyi(p, q, order):
+    if order == 1:
+        return mp.fsum(a * mp.log(a / b) for a, b in zip(p, q, strict=True))
+    return mp.log(mp.fsum(a ** mpf(order) * b ** (1 - mpf(order)) for a, b in zip(p, q, strict=True))) / (order - 1)
+
+
+def hockey_stick(p, q, epsilon):
+    return mp.fsum(max(a - mp.exp(mpf(epsilon)) * b, mpf(0)) for a, b in zip(p, q, strict=True))
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 4.0, 40.0])
+def test_curve_and_profile_are_those_of_the_worst_pair(epsilon):
+    event = ac.ExponentialMechanism(epsilon)
+    with mp.workdps(50):
+        for order in (1, 1.01, 2, 30, 1e4):
+            exact = worst(epsilon, lambda p, q, order=order: renyi(p, q, order))
+            assert float(event.renyi(order)) == pytest.approx(float(exact), rel=1e-12)
+        for share in (0.0, 0.2, 0.7, 0.99):
+            exact = worst(epsilon, lambda p, q, share=share: hockey_stick(p, q, share * epsilon))
+            assert float(event.profile(share * epsilon).worst) == pytest.approx(float(exact), rel=1e-11)
+
+
+def exponential(scores, c):
+    weights = [mp.exp(mpf(c) * mpf(score)) for score in scores]
+    return [weight / mp.fsum(weights) for weight in weights]
+
+
+def flip(scores, c):
+    """Permute-and-flip from its definition: all orders in which the candidates may come."""
+    taken = [mp.exp(mpf(c) * (mpf(score) - max(scores))) for score in scores]
+    chances = [mpf(0)] * len(scores)
+    for order in itertools.permutations(range(len(scores))):
+        left = 1 / mpf(math.factorial(len(scores)))
+        for candidate in order:
+            chances[candidate] += left * taken[candidate]
+            left *= 1 - taken[candidate]
+    return chances
+
+
+@pytest.mark.parametrize(("kind", "mechanism"), [(ac.ExponentialMechanism, exponential), (ac.PermuteAndFlip, flip)])
+def test_no_mechanism_costs_more(kind, mechanism):
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        c, scores = 10 ** rng.uniform(-1.5, 0.7), rng.choice([0.0, 0.3, 1.0, 2.0, 5.0], 4)
+        moved = scores + rng.choice([-1.0, 0.0, 1.0], 4)
+        event = kind(2 * c)
+        p, q = mechanism(scores.tolist(), c), mechanism(moved.tolist(), c)
+        for order in (1, 1.5, 6.0):
+            assert renyi(p, q, order) <= float(event.renyi(order)) * (1 + 1e-12)
+        for epsilon in (0.0, 0.4 * c, 1.5 * c):
+            assert hockey_stick(p, q, epsilon) <= float(event.profile(epsilon).worst) * (1 + 1e-12) + 1e-300
+
+
+def test_the_exponential_mechanism_reaches_its_price():
+    # two candidates whose scores move against each other, at the worst t
+    epsilon, order, c = 1.0, 3.0, 0.5
+    best = max(renyi(exponential([x, 0], c), exponential([x - 1, 1], c), order) for x in np.linspace(-6, 6, 4001))
+    assert float(best) == pytest.approx(float(ac.ExponentialMechanism(epsilon).renyi(order)), rel=1e-6)
+
+
+def test_permute_and_flip_is_no_bounded_range_mechanism():
+    """The curve of the exponential mechanism is below what two candidates whose order turns cost."""
+    for epsilon in (0.1, 1.0, 3.0):
+        p, q = flip([1, 0], epsilon / 2), flip([0, 1], epsilon / 2)
+        lost = float(hockey_stick(p, q, 0))
+        assert lost == pytest.approx(-math.expm1(-epsilon / 2), rel=1e-12)
+        assert lost > 1.2 * float(ac.ExponentialMechanism(epsilon).profile(0.0).worst)
+        assert 0.7 * math.tanh(epsilon / 2) < lost < math.tanh(epsilon / 2)
+        assert renyi(p, q, 2.0) > float(ac.ExponentialMechanism(epsilon).renyi(2.0)) * 1.2
+
+
+def test_cheaper_than_pure_dp_and_within_zcdp():
+    orders = np.array([1.0, 2.0, 7.0, 100.0])
+    for epsilon in (0.01, 1.0, 9.0):
+        curve = ac.ExponentialMechanism(epsilon).renyi(orders)
+        assert (curve < ac.PureDP(epsilon).renyi(orders)).all()
+        assert (curve <= orders * epsilon**2 / 8 * (1 + 1e-12)).all()
+    small = ac.ExponentialMechanism(1e-4).renyi([1.0, 3.0])
+    assert small == pytest.approx(np.array([1.0, 3.0]) * 1e-8 / 8, rel=1e-6)
+    assert float(ac.ExponentialMechanism(2.0).renyi(math.inf)) == 2.0
+    assert (ac.ExponentialMechanism(0.0).renyi([1.0, math.inf]) == 0.0).all()
+
+
+def test_poisson_samples_cost_no_less_than_any_of_their_pairs():
+    event, rate = ac.ExponentialMechanism(2.0), 0.2
+    sampled = ac.PoissonSubsampled(event, rate)
+    for order in (1.5, 4.0, 25.0):
+
+        def both(p, q, order=order):
+            mixed = [rate * a + (1 - rate) * b for a, b in zip(p, q, strict=True)]
+            return max(renyi(mixed, q, order), renyi(q, mixed, order))
+
+        exact = float(worst(2.0, both))
+        assert exact <= float(sampled.renyi(order)) * (1 + 1e-12)
+        assert float(sampled.renyi(order)) < min(1.4 * exact, float(event.renyi(order)))
+
+
+def test_prices_of_compositions():
+    for run in (ac.ExponentialMechanism(0.5), 200 * ac.ExponentialMechanism(0.05)):
+        ours, pure = (ac.epsilon(each, 1e-6, method="auto").epsilon for each in (run, _pure(run)))
+        assert ours < 0.999 * pure
+    with pytest.raises(ac.ProfileUnavailable, match="family of pairs"):
+        ac.epsilon(200 * ac.ExponentialMechanism(0.05), 1e-6, method="tight")
+    flips = ac.epsilon(30 * ac.PermuteAndFlip(0.1), 1e-6, method="tight")
+    assert flips.epsilon == ac.epsilon(30 * ac.PureDP(0.1), 1e-6, method="tight").epsilon
+
+
+def _pure(run):
+    return ac.PureDP(0.5) if isinstance(run, ac.Event) else 200 * ac.PureDP(0.05)
