@@ -49,6 +49,7 @@ from accountant.events.answers import AdditiveNoise
 from accountant.events.composition import Composition
 from accountant.events.curve import Profile
 from accountant.events.event import Event
+from accountant.events.group import Group
 from accountant.events.parameters import Range
 from accountant.events.registry import register as register_event
 from accountant.events.subsampled import PoissonSubsampled
@@ -102,6 +103,7 @@ __all__ = [
     "GNMax",
     "Gaussian",
     "GaussianDP",
+    "Group",
     "Guarantee",
     "IndividualFilter",
     "LNMax",

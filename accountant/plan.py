@@ -263,7 +263,7 @@ def composition_from_tables(tables: Iterable[Mapping[str, Any]]) -> Composition:
         line = {key: value for key, value in table.items() if key not in ("adjacency", "count")}
         # tables may come from elsewhere: nothing is imported for them
         stated = adjacency_of(where, table.get("adjacency"))
-        event = event_of(where, line, stated, ("event", "sampling_rate"), own=False)
+        event = event_of(where, line, stated, ("event", "sampling_rate", "group_size"), own=False)
         entries.append((event, table.get("count", 1)))
     return locate_errors("tables", lambda: Composition(entries))
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import AccountantError, ParameterError, PlanError, integer, real, shorten
 from accountant.events.event import Event
+from accountant.events.group import Group
 from accountant.events.parameters import Parameter, parameters_of
 from accountant.events.registry import event_kinds
 from accountant.events.subsampled import PoissonSubsampled
@@ -43,7 +44,7 @@ EVENTS = event_kinds()
 T = TypeVar("T")
 
 PLAN_KEYS = ("description", "delta", "adjacency", "release")
-RELEASE_KEYS = ("name", "event", "count", "sampling_rate")
+RELEASE_KEYS = ("name", "event", "count", "sampling_rate", "group_size")
 TRAINING_KEYS = ("records", "batch", "epochs")
 """Keys that stand for a sampling rate and a count; `plain_line` replaces them."""
 NOISE_MULTIPLIER = "noise_multiplier"
@@ -124,6 +125,8 @@ def event_of(
         event: Event = kind(**arguments)
         if "sampling_rate" in line:
             event = PoissonSubsampled(event, real("sampling_rate", line["sampling_rate"], 0.0, 1.0))
+        if "group_size" in line:
+            event = Group(event, line["group_size"])
         if adjacency and event.adjacency is not adjacency:
             raise PlanError(f"{name} is defined under {event.adjacency} adjacency, the plan says {adjacency}")
         return event

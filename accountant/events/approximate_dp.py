@@ -73,6 +73,13 @@ class ApproximateDP(Event):
     def _profile_knots(self) -> Sequence[float]:
         return (self.epsilon,)
 
+    def _group(self, size: int) -> Event:
+        from accountant.events.sampled_groups import ChainOfApproximateDP
+
+        if self.delta == 0.0:
+            return PureDP(self.epsilon, self.adjacency)._group(size)
+        return ChainOfApproximateDP(self.epsilon, self.delta, size, self.adjacency)
+
     def _given_finite(self) -> GivenFinite | None:
         if self.delta == 0.0:
             return None

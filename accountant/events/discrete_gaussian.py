@@ -13,7 +13,7 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
 from accountant.events.answers import AdditiveNoise, ClosedForm, Summand
-from accountant.events.event import BatchedEvent
+from accountant.events.event import BatchedEvent, Event
 from accountant.events.gaussian import gaussian_log_profile
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.randomized_response import finite_curve
@@ -69,6 +69,9 @@ class DiscreteGaussian(BatchedEvent):
     @property
     def additive_noise(self) -> AdditiveNoise:
         return AdditiveNoise("gaussian", self.sigma, discrete=True)
+
+    def _group(self, size: int) -> Event:
+        return DiscreteGaussian(self.sigma, size * self.sensitivity, self.coordinates, self.adjacency)
 
     def _summand(self) -> Summand:
         def closed_form(size: float) -> ClosedForm | None:

@@ -12,7 +12,7 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
 from accountant.events.answers import AdditiveNoise, Summand
-from accountant.events.event import BatchedEvent
+from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.randomized_response import (
     PROFILE_BITS,
@@ -70,6 +70,16 @@ class DiscreteLaplace(BatchedEvent):
     @property
     def additive_noise(self) -> AdditiveNoise:
         return AdditiveNoise("laplace", self.scale, discrete=True)
+
+    def _group(self, size: int) -> Event:
+        return DiscreteLaplace(self.scale, size * self.sensitivity, self.coordinates, self.adjacency)
+
+    def _sampled_group(self, rate: float, size: int) -> Event:
+        from accountant.events.sampled_groups import SampledGeometricGroup
+
+        if self.coordinates > 1 or self.adjacency is not Adjacency.ADD_REMOVE:
+            return super()._sampled_group(rate, size)
+        return SampledGeometricGroup(self._rate(), self.sensitivity, rate, size)
 
     def _summand(self) -> Summand | None:
         # moved by 1 it has the losses of randomized response at 1/b

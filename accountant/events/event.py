@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchedEvent", "Event", "can_be_sampled", "refuse_subsampling"]
 
-SHORTCUTS = {"_row", "_summand", "_coordinate_field", "_standard_form"}
+SHORTCUTS = {"_row", "_summand", "_coordinate_field", "_standard_form", "_group", "_sampled_group"}
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
 
 
@@ -45,10 +45,11 @@ class Event(ABC):
     * for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`,
       `_coordinate_field` with `_block`, `_screening`, `_given_finite`;
+    * for `Group`: `_group`, `_sampled_group`;
     * for the page of a report: `_standard_form`; for the laws: `_ceiling`.
 
-    `_row`, `_summand`, `_coordinate_field` and `_standard_form` repeat what the curve says. They are inherited from
-    abstract classes alone: a subclass of an event may have another curve.
+    `_row`, `_summand`, `_coordinate_field`, `_standard_form`, `_group` and `_sampled_group` repeat what the curve says.
+    They are inherited from abstract classes alone: a subclass of an event may have another curve.
 
     Attributes
     ----------
@@ -163,6 +164,11 @@ class Event(ABC):
         return 1.0
 
     @property
+    def group_size(self) -> int:
+        """Records of one individual that the price covers: 1 unless the event is a group."""
+        return 1
+
+    @property
     def unsampled(self) -> Event:
         """The event that a Poisson-subsampled one runs on its sample; any other event itself."""
         return self
@@ -237,6 +243,24 @@ class Event(ABC):
     def _subsampled_given_finite(self, rate: float) -> GivenFinite | None:
         """The same of a Poisson sample at a rate in (0, 1)."""
         return None
+
+    def _group(self, size: int) -> Event:
+        """An event whose price is that of `size` > 1 records of one individual.
+
+        Raises
+        ------
+        ParameterError
+            Nothing is proven for it.
+        """
+        raise ParameterError(
+            f"{shorten(self)} has no proven price for a group; accepted: Gaussian, Laplace and discrete noise, "
+            "randomized response, exponential mechanism, pure and approximate DP, zCDP, and Poisson-sampled Gaussian "
+            "noise, discrete Laplace noise or pure DP under add-remove adjacency"
+        )
+
+    def _sampled_group(self, rate: float, size: int) -> Event:
+        """The same where each of the records takes part with probability 0 < `rate` < 1."""
+        return Event._group(self, size)
 
     def _ceiling(self) -> Event | None:
         """An event whose curve is nowhere below, sampled at the same rate or not: a law compares the two."""
@@ -358,6 +382,10 @@ def can_be_sampled(event: Event) -> bool:
 
 def refuse_subsampling(event: Event) -> None:
     """Raise SubsamplingError where Poisson subsampling does not amplify."""
+    if event.group_size > 1:
+        raise SubsamplingError(
+            f"{event!r} comes after sampling; accepted: ac.Group(ac.PoissonSubsampled(event, rate), size)"
+        )
     if not event._amplified:
         raise SubsamplingError(
             f"Poisson subsampling of {event!r} has no price: a distance between neighbours does not bound what one "

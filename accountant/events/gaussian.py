@@ -55,6 +55,17 @@ class GaussianLike(BatchedEvent):
         # Dong, Roth & Su 2022, Cor. 3.3: mu-GDP composes to the root of the sum of squares
         return Summand("Gaussian", self._mu() ** 2, gaussian_closed_form)
 
+    def _group(self, size: int) -> Event:
+        # Dong, Roth & Su 2022, Thm 2.14: mu-GDP for one is k mu-GDP for k
+        return GaussianDP(size * self._mu(), self.adjacency)
+
+    def _sampled_group(self, rate: float, size: int) -> Event:
+        from accountant.events.sampled_groups import SampledGaussianGroup
+
+        if self.adjacency is not Adjacency.ADD_REMOVE:
+            return super()._sampled_group(rate, size)
+        return SampledGaussianGroup(self._mu(), rate, size) if self._mu() > 0.0 else self
+
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:
         return np.array([event._mu() ** 2 / 2 for event in events])
@@ -176,6 +187,10 @@ class ZeroConcentratedDP(Event):
     @classmethod
     def examples(cls) -> tuple[ZeroConcentratedDP, ...]:
         return (cls(0.1),)
+
+    def _group(self, size: int) -> Event:
+        # Bun & Steinke 2016, Prop. 1.9
+        return ZeroConcentratedDP(size * size * self.rho, self.adjacency)
 
     def _row(self, rate: float = 1.0) -> Row | None:
         return linear_row(self.rho) if rate == 1.0 else None

@@ -14,7 +14,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
 from accountant.events.answers import AdditiveNoise
 from accountant.events.curve import StandardForm
-from accountant.events.event import BatchedEvent
+from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
 from accountant.events.subsampling import generic_subsampled_curve
@@ -72,6 +72,9 @@ class Laplace(BatchedEvent):
     @property
     def additive_noise(self) -> AdditiveNoise:
         return AdditiveNoise("laplace", self.scale)
+
+    def _group(self, size: int) -> Event:
+        return Laplace(self.scale, size * self.sensitivity, self.coordinates, self.adjacency)
 
     @property
     def shift(self) -> float:

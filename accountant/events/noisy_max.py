@@ -110,6 +110,10 @@ class LNMax(Event):
     def additive_noise(self) -> AdditiveNoise:
         return AdditiveNoise("laplace", self.scale)
 
+    def _group(self, size: int) -> Event:
+        # what is added to counts, and what is taken from them, costs most if it is all one count's
+        return Laplace(self.scale, size, 2, self.adjacency)
+
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self._counts._curve(orders)
 

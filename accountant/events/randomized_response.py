@@ -15,7 +15,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
 from accountant.events.answers import ClosedForm, Summand
 from accountant.events.curve import StandardForm
-from accountant.events.event import BatchedEvent
+from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import EpsilonOfNoise, Range
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
@@ -76,6 +76,28 @@ class BernoulliLike(BatchedEvent):
         return np.minimum(sampled_bits_curve(self.epsilon, self._bits(), rate, orders), self._curve(orders))
 
 
+class PureLike(BernoulliLike):
+    """Events of which nothing but their pure-DP parameter is known: one bit."""
+
+    def _group(self, size: int) -> Event:
+        """The largest trade-off function of a chain of epsilon-DP neighbours, which noise on a count reaches.
+
+        It is that of randomized response composed with itself (Dong, Roth & Su 2022, Thm 2.14).
+        """
+        from accountant.events.discrete_laplace import DiscreteLaplace
+
+        if self.epsilon < 1e-50:
+            return PureDP(size * self.epsilon, self.adjacency)
+        return DiscreteLaplace(1 / self.epsilon, size, adjacency=self.adjacency)
+
+    def _sampled_group(self, rate: float, size: int) -> Event:
+        from accountant.events.sampled_groups import SampledGeometricGroup
+
+        if self.adjacency is not Adjacency.ADD_REMOVE:
+            return super()._sampled_group(rate, size)
+        return SampledGeometricGroup(self.epsilon, 1, rate, size) if self.epsilon > 0.0 else self
+
+
 @register("randomized-response")
 @dataclass(frozen=True)
 class RandomizedResponse(BernoulliLike):
@@ -114,10 +136,13 @@ class RandomizedResponse(BernoulliLike):
     def _bits(self) -> int:
         return self.bits
 
+    def _group(self, size: int) -> Event:
+        return RandomizedResponse(self.epsilon, size * self.bits, self.adjacency)
+
 
 @register("pure-dp")
 @dataclass(frozen=True)
-class PureDP(BernoulliLike):
+class PureDP(PureLike):
     """Any epsilon-DP release: priced as randomized response, which dominates all of them.
 
     Kairouz, Oh & Viswanath 2015, Thm 3.4 (every epsilon-DP pair is a post-processing of randomized

@@ -1,0 +1,118 @@
+"""Groups: what a release costs an individual who holds several of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from accountant.adjacency import Adjacency
+from accountant.errors import ParameterError, shorten
+from accountant.events.answers import AdditiveNoise, GivenFinite, Row, Summand
+from accountant.events.event import Event
+from accountant.events.parameters import Range
+from accountant.numerics.kernel import FloatArray
+
+__all__ = ["Group"]
+
+
+@dataclass(frozen=True)
+class Group(Event):
+    """A release as an individual meets it who holds up to `size` of its records: user-level privacy.
+
+    All of these records are added or removed together (ADD_REMOVE), or all replaced (REPLACE). The price is exact for
+    what is known of the event:
+
+    * Gaussian noise in any form: mu becomes size * mu (Dong, Roth & Su 2022, Thm 2.14). Laplace and discrete noise:
+      every entry moves size times as far (all records move the same entries).
+    * Poisson-sampled Gaussian noise: each record is drawn by itself, so the sensitivity is that of a binomial number of
+      records, a `MixtureOfGaussians` (Schuchardt et al. 2024; proof: notebooks/mathematics.md, Groups).
+    * Randomized response: size times as many bits. Exponential mechanism: size times the range of losses.
+    * Pure and approximate DP: the trade-off function of the dominating pair composed with itself (Dong, Roth & Su 2022,
+      Thm 2.14). For epsilon-DP that is discrete Laplace noise of scale 1/epsilon that moves by `size`, also Poisson-
+      sampled: cheaper than (size * epsilon)-DP, whose pair no chain of epsilon-DP neighbours reaches.
+    * zCDP: size^2 rho (Bun & Steinke 2016, Prop. 1.9).
+
+    Any other event is refused: nothing is proven. Groups of sampled records come after sampling:
+    ``ac.Group(ac.PoissonSubsampled(event, rate), size)``.
+
+    Parameters
+    ----------
+    event : Event
+    size : int
+        Records of one individual; [1, 1e6], for Poisson samples of Gaussian noise at most 1000.
+
+    Raises
+    ------
+    ParameterError
+        `event` is not an event, has no proven price for a group, or `size` is out of range.
+    """
+
+    event: Event
+    size: Annotated[int, Range(1, 1e6)]
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+    _priced: Event = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.event, Event):
+            raise ParameterError(f"event = {shorten(self.event)}; accepted: an event such as Gaussian(sigma)")
+        if self.event.group_size > 1:
+            raise ParameterError(f"event = {shorten(self.event)}; accepted: one Group, of the product of the sizes")
+        object.__setattr__(self, "adjacency", self.event.adjacency)
+        object.__setattr__(self, "_priced", self.event if self.size == 1 else self.event._group(self.size))
+
+    @property
+    def group_size(self) -> int:
+        return self.size
+
+    @property
+    def data_dependent(self) -> bool:  # type: ignore[override]  # as the event underneath
+        return self._priced.data_dependent
+
+    @property
+    def family(self) -> bool:  # type: ignore[override]  # as the event underneath
+        return self._priced.family
+
+    @property
+    def additive_noise(self) -> AdditiveNoise | None:
+        return self.event.additive_noise
+
+    def caveats(self) -> tuple[str, ...]:
+        return (*self.event.caveats(), f"nobody holds more than {self.size} records")
+
+    def to_table(self, *, own: bool = False) -> dict[str, Any]:
+        return {**self.event.to_table(own=own), "group_size": self.size}
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self._priced._curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._priced._log_profile(epsilons)
+
+    def _profile_knots(self) -> Sequence[float]:
+        return self._priced._profile_knots()
+
+    @property
+    def _amplified(self) -> bool:
+        return False
+
+    def _row(self, rate: float = 1.0) -> Row | None:
+        return self._priced._row(rate)
+
+    def _summand(self) -> Summand | None:
+        return self._priced._summand()
+
+    def _given_finite(self) -> GivenFinite | None:
+        return self._priced._given_finite()
+
+    @property
+    def _coordinates(self) -> int:
+        return self._priced._coordinates
+
+    def _with_coordinates(self, count: int) -> Event:
+        return self._priced._with_coordinates(count)
+
+    @property
+    def _block(self) -> int:
+        return self._priced._block
