@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accountant.errors import AccountantError, ParameterError, integer, real, shorten
-from accountant.events.gaussian import GaussianDP, ZeroConcentratedDP
+from accountant.events.gaussian import GaussianDP
+from accountant.events.zero_concentrated import ZeroConcentratedDP
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
 from accountant.price import calibrate, epsilon

@@ -56,7 +56,7 @@ def _run_list(options: argparse.Namespace) -> int:
         (name, ", ".join(map(str, keys)), (EVENTS[name].__doc__ or "").split("\n")[0]) for name, keys in events.items()
     ]
     kept = Column("event", wrap=False)
-    title = "Events (every release also takes name, count, sampling_rate)"
+    title = "Events (every release also takes name, count, sampling_rate, group_size)"
     write_table(Table(title, [kept, Column("parameters"), Column("what it is")], about), options.form)
     if options.form in ("csv", "latex") or options.event is not None:
         return 0  # one table

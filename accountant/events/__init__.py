@@ -4,7 +4,8 @@ Importing this package registers all built-in events, in the order in which list
 """
 
 # isort: off
-from accountant.events.gaussian import Gaussian, GaussianDP, ZeroConcentratedDP
+from accountant.events.gaussian import Gaussian, GaussianDP
+from accountant.events.zero_concentrated import ZeroConcentratedDP
 from accountant.events.laplace import Laplace
 from accountant.events.discrete_gaussian import DiscreteGaussian
 from accountant.events.discrete_laplace import DiscreteLaplace
@@ -15,6 +16,9 @@ from accountant.events.collision import Collision
 from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
 from accountant.events.exponential_mechanism import ExponentialMechanism, PermuteAndFlip
 from accountant.events.mixture_of_gaussians import MixtureOfGaussians
+from accountant.events.kary_response import KaryRandomizedResponse
+from accountant.events.noisy_selection import ReportNoisyMax, SparseVector
+from accountant.events.tree_aggregation import TreeAggregation
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.shuffled import Shuffled
 from accountant.events.shuffled_counts import ShuffledCounts
@@ -33,6 +37,7 @@ __all__ = [
     "GNMax",
     "Gaussian",
     "GaussianDP",
+    "KaryRandomizedResponse",
     "LNMax",
     "Laplace",
     "MixtureOfGaussians",
@@ -40,7 +45,10 @@ __all__ = [
     "PermuteAndFlip",
     "PureDP",
     "RandomizedResponse",
+    "ReportNoisyMax",
     "Shuffled",
     "ShuffledCounts",
+    "SparseVector",
+    "TreeAggregation",
     "ZeroConcentratedDP",
 ]

@@ -15,6 +15,7 @@ __all__ = [
     "AdditiveNoise",
     "ClosedForm",
     "GivenFinite",
+    "GroupLine",
     "Row",
     "Summand",
     "linear_row",
@@ -62,6 +63,18 @@ class Summand(NamedTuple):
     key: Hashable
     size: float
     closed_form: Callable[[float], ClosedForm | None]
+
+
+class GroupLine(NamedTuple):
+    """Noise along one line, on which every record of an individual moves the release by the same step.
+
+    `family` "gaussian": N(0, 1) moved by `step`. "geometric": integers whose log-probability falls by `fall` each,
+    moved by a whole `step`; moved by j it is the worst that j records do to any `fall`-DP release.
+    """
+
+    family: Literal["gaussian", "geometric"]
+    step: float
+    fall: float = 0.0
 
 
 class GivenFinite(NamedTuple):

@@ -10,12 +10,13 @@ from typing import Annotated
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.events.answers import GivenFinite
+from accountant.events.answers import GivenFinite, GroupLine
 from accountant.events.event import Event
 from accountant.events.finite_pairs import FinitePair
 from accountant.events.parameters import EpsilonOfNoise, Range
 from accountant.events.randomized_response import PureDP, bernoulli_log_profile
 from accountant.events.registry import register
+from accountant.events.sampled_groups import ChainOfApproximateDP
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
@@ -74,11 +75,10 @@ class ApproximateDP(Event):
         return (self.epsilon,)
 
     def _group(self, size: int) -> Event:
-        from accountant.events.sampled_groups import ChainOfApproximateDP
-
-        if self.delta == 0.0:
-            return PureDP(self.epsilon, self.adjacency)._group(size)
         return ChainOfApproximateDP(self.epsilon, self.delta, size, self.adjacency)
+
+    def _line(self) -> GroupLine | None:
+        return GroupLine("geometric", 1, self.epsilon) if self.delta == 0.0 else None
 
     def _given_finite(self) -> GivenFinite | None:
         if self.delta == 0.0:

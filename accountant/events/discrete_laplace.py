@@ -11,7 +11,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
-from accountant.events.answers import AdditiveNoise, Summand
+from accountant.events.answers import AdditiveNoise, GroupLine, Summand
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.randomized_response import (
@@ -74,12 +74,8 @@ class DiscreteLaplace(BatchedEvent):
     def _group(self, size: int) -> Event:
         return DiscreteLaplace(self.scale, size * self.sensitivity, self.coordinates, self.adjacency)
 
-    def _sampled_group(self, rate: float, size: int) -> Event:
-        from accountant.events.sampled_groups import SampledGeometricGroup
-
-        if self.coordinates > 1 or self.adjacency is not Adjacency.ADD_REMOVE:
-            return super()._sampled_group(rate, size)
-        return SampledGeometricGroup(self._rate(), self.sensitivity, rate, size)
+    def _line(self) -> GroupLine | None:
+        return GroupLine("geometric", self.sensitivity, self._rate()) if self.coordinates == 1 else None
 
     def _summand(self) -> Summand | None:
         # moved by 1 it has the losses of randomized response at 1/b

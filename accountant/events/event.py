@@ -21,13 +21,13 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
 if TYPE_CHECKING:
-    from accountant.events.answers import AdditiveNoise, GivenFinite, Row, Summand
+    from accountant.events.answers import AdditiveNoise, GivenFinite, GroupLine, Row, Summand
     from accountant.events.composition import Composition
     from accountant.events.screening_pairs import Screening
 
 __all__ = ["BatchedEvent", "Event", "can_be_sampled", "refuse_subsampling"]
 
-SHORTCUTS = {"_row", "_summand", "_coordinate_field", "_standard_form", "_group", "_sampled_group"}
+SHORTCUTS = {"_row", "_summand", "_coordinate_field", "_standard_form", "_group", "_line"}
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
 
 
@@ -45,10 +45,10 @@ class Event(ABC):
     * for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`,
       `_coordinate_field` with `_block`, `_screening`, `_given_finite`;
-    * for `Group`: `_group`, `_sampled_group`;
+    * for `Group`: `_group`, `_line`;
     * for the page of a report: `_standard_form`; for the laws: `_ceiling`.
 
-    `_row`, `_summand`, `_coordinate_field`, `_standard_form`, `_group` and `_sampled_group` repeat what the curve says.
+    `_row`, `_summand`, `_coordinate_field`, `_standard_form`, `_group` and `_line` repeat what the curve says.
     They are inherited from abstract classes alone: a subclass of an event may have another curve.
 
     Attributes
@@ -258,9 +258,9 @@ class Event(ABC):
             "noise, discrete Laplace noise or pure DP under add-remove adjacency"
         )
 
-    def _sampled_group(self, rate: float, size: int) -> Event:
-        """The same where each of the records takes part with probability 0 < `rate` < 1."""
-        return Event._group(self, size)
+    def _line(self) -> GroupLine | None:
+        """Along which line several records move the release, if along one; then samples of it have a price too."""
+        return None
 
     def _ceiling(self) -> Event | None:
         """An event whose curve is nowhere below, sampled at the same rate or not: a law compares the two."""

@@ -61,7 +61,7 @@ class ExponentialMechanism(BoundedRangeLike):
     """Exponential mechanism: one of many candidates, each with probability proportional to ``exp(c * score)``.
 
     `epsilon` is 2 c times the sensitivity of the scores; if no score falls when others rise (as counts of records), c
-    times it. It bounds the range of losses: the largest less the smallest (Dong, Durfee & Rogers 2020, Def. 3.1), which
+    times it. It bounds the range of losses: the largest less the smallest (Dong, Durfee & Rogers 2020), which
     says more than pure DP. The worst of such pairs have two losses, t and t - epsilon, with 0 <= t <= epsilon; curve
     and profile are the largest over t, both attained by a mechanism:
 
@@ -106,7 +106,7 @@ class PermuteAndFlip(PureLike):
 
     The same as the noisy maximum with exponential noise of scale 1/c (Ding et al. 2021). `epsilon` is 2 c times the
     sensitivity of the scores (c times it if none falls when others rise); the release is epsilon-DP (McKenna & Sheldon
-    2020, Thm 1). Its losses may range over more than epsilon, so the curve of the exponential mechanism does not hold;
+    2020). Its losses may range over more than epsilon, so the curve of the exponential mechanism does not hold;
     it is priced as any epsilon-DP release. Two candidates whose order turns have the total variation
     ``1 - e^(-epsilon/2)``, nearly that of the price, ``tanh(epsilon/2)``.
 

@@ -1,4 +1,4 @@
-"""Gaussian noise, the two abstract budgets that behave like it, and Poisson subsampling of both."""
+"""Gaussian noise, the abstract budget that is as good as it, and Poisson subsampling of both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
-from accountant.events.answers import AdditiveNoise, ClosedForm, Row, Summand, linear_row, sampled_gaussian_row
+from accountant.events.answers import (
+    AdditiveNoise,
+    ClosedForm,
+    GroupLine,
+    Row,
+    Summand,
+    linear_row,
+    sampled_gaussian_row,
+)
 from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range, Scale
@@ -33,7 +41,6 @@ __all__ = [
     "Gaussian",
     "GaussianDP",
     "GaussianLike",
-    "ZeroConcentratedDP",
     "gaussian_log_profile",
     "log_mills_gap",
     "subsampled_gaussian_curve",
@@ -59,12 +66,8 @@ class GaussianLike(BatchedEvent):
         # Dong, Roth & Su 2022, Thm 2.14: mu-GDP for one is k mu-GDP for k
         return GaussianDP(size * self._mu(), self.adjacency)
 
-    def _sampled_group(self, rate: float, size: int) -> Event:
-        from accountant.events.sampled_groups import SampledGaussianGroup
-
-        if self.adjacency is not Adjacency.ADD_REMOVE:
-            return super()._sampled_group(rate, size)
-        return SampledGaussianGroup(self._mu(), rate, size) if self._mu() > 0.0 else self
+    def _line(self) -> GroupLine:
+        return GroupLine("gaussian", self._mu())
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:
@@ -159,44 +162,6 @@ class GaussianDP(GaussianLike):
 
     def _mu(self) -> float:
         return self.mu
-
-
-@register("zero-concentrated-dp")
-@dataclass(frozen=True)
-class ZeroConcentratedDP(Event):
-    """rho-zCDP: Rényi curve ``rho * a`` (Bun & Steinke 2016, Def. 1.1). It has no privacy profile.
-
-    Parameters
-    ----------
-    rho : float
-        Privacy parameter in nats; [0, 1e100].
-    adjacency : Adjacency
-
-    Raises
-    ------
-    ParameterError
-        `rho` is not a number or out of range.
-    """
-
-    rho: Annotated[float, Range(0.0, 1e100, noise=True, usual=(1e-8, 10.0))]
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def _standard_form(self) -> StandardForm:
-        return StandardForm("concentrated", 1.0, inverse=False)
-
-    @classmethod
-    def examples(cls) -> tuple[ZeroConcentratedDP, ...]:
-        return (cls(0.1),)
-
-    def _group(self, size: int) -> Event:
-        # Bun & Steinke 2016, Prop. 1.9
-        return ZeroConcentratedDP(size * size * self.rho, self.adjacency)
-
-    def _row(self, rate: float = 1.0) -> Row | None:
-        return linear_row(self.rho) if rate == 1.0 else None
-
-    def _curve(self, orders: FloatArray) -> FloatArray:
-        return self.rho * orders if self.rho > 0 else np.zeros_like(orders)
 
 
 def gaussian_closed_form(square: float) -> ClosedForm:

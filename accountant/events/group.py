@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+import numpy as np
+
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
-from accountant.events.answers import AdditiveNoise, GivenFinite, Row, Summand
+from accountant.events.answers import AdditiveNoise
+from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.event import Event
 from accountant.events.parameters import Range
-from accountant.numerics.kernel import FloatArray
+from accountant.events.priced import PricedAsAnother
+from accountant.events.sampled_groups import SampledGaussianGroup, SampledGeometricGroup
 
 __all__ = ["Group"]
 
 
 @dataclass(frozen=True)
-class Group(Event):
+class Group(PricedAsAnother):
     """A release as an individual meets it who holds up to `size` of its records: user-level privacy.
 
     All of these records are added or removed together (ADD_REMOVE), or all replaced (REPLACE). The price is exact for
@@ -60,7 +64,7 @@ class Group(Event):
         if self.event.group_size > 1:
             raise ParameterError(f"event = {shorten(self.event)}; accepted: one Group, of the product of the sizes")
         object.__setattr__(self, "adjacency", self.event.adjacency)
-        object.__setattr__(self, "_priced", self.event if self.size == 1 else self.event._group(self.size))
+        object.__setattr__(self, "_priced", self.event if self.size == 1 else price_of_group(self.event, self.size))
 
     @property
     def group_size(self) -> int:
@@ -69,10 +73,6 @@ class Group(Event):
     @property
     def data_dependent(self) -> bool:  # type: ignore[override]  # as the event underneath
         return self._priced.data_dependent
-
-    @property
-    def family(self) -> bool:  # type: ignore[override]  # as the event underneath
-        return self._priced.family
 
     @property
     def additive_noise(self) -> AdditiveNoise | None:
@@ -84,35 +84,25 @@ class Group(Event):
     def to_table(self, *, own: bool = False) -> dict[str, Any]:
         return {**self.event.to_table(own=own), "group_size": self.size}
 
-    def _curve(self, orders: FloatArray) -> FloatArray:
-        return self._priced._curve(orders)
-
-    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self._priced._log_profile(epsilons)
-
-    def _profile_knots(self) -> Sequence[float]:
-        return self._priced._profile_knots()
+    def _price(self) -> Event:
+        return self._priced
 
     @property
     def _amplified(self) -> bool:
         return False
 
-    def _row(self, rate: float = 1.0) -> Row | None:
-        return self._priced._row(rate)
 
-    def _summand(self) -> Summand | None:
-        return self._priced._summand()
-
-    def _given_finite(self) -> GivenFinite | None:
-        return self._priced._given_finite()
-
-    @property
-    def _coordinates(self) -> int:
-        return self._priced._coordinates
-
-    def _with_coordinates(self, count: int) -> Event:
-        return self._priced._with_coordinates(count)
-
-    @property
-    def _block(self) -> int:
-        return self._priced._block
+def price_of_group(event: Event, size: int) -> Event:
+    """The event that prices `size` > 1 records; ParameterError where nothing is proven."""
+    plain, rate, line = event.unsampled, event.sampling_rate, event.unsampled._line()
+    if rate == 0.0 or float(plain._curve(np.array([math.inf]))[0]) == 0.0:
+        return event
+    if rate < 1.0:
+        if line is None or event.adjacency is not Adjacency.ADD_REMOVE:
+            return Event._group(event, size)  # refuses
+        if line.family == "gaussian":
+            return SampledGaussianGroup(line.step, rate, size)
+        return SampledGeometricGroup(line.fall, int(line.step), rate, size)
+    if line is not None and line.family == "geometric":
+        return DiscreteLaplace(1 / line.fall, size * int(line.step), adjacency=event.adjacency)
+    return plain._group(size)

@@ -13,7 +13,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
-from accountant.events.answers import ClosedForm, Summand
+from accountant.events.answers import ClosedForm, GroupLine, Summand
 from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import EpsilonOfNoise, Range
@@ -79,23 +79,8 @@ class BernoulliLike(BatchedEvent):
 class PureLike(BernoulliLike):
     """Events of which nothing but their pure-DP parameter is known: one bit."""
 
-    def _group(self, size: int) -> Event:
-        """The largest trade-off function of a chain of epsilon-DP neighbours, which noise on a count reaches.
-
-        It is that of randomized response composed with itself (Dong, Roth & Su 2022, Thm 2.14).
-        """
-        from accountant.events.discrete_laplace import DiscreteLaplace
-
-        if self.epsilon < 1e-50:
-            return PureDP(size * self.epsilon, self.adjacency)
-        return DiscreteLaplace(1 / self.epsilon, size, adjacency=self.adjacency)
-
-    def _sampled_group(self, rate: float, size: int) -> Event:
-        from accountant.events.sampled_groups import SampledGeometricGroup
-
-        if self.adjacency is not Adjacency.ADD_REMOVE:
-            return super()._sampled_group(rate, size)
-        return SampledGeometricGroup(self.epsilon, 1, rate, size) if self.epsilon > 0.0 else self
+    def _line(self) -> GroupLine:
+        return GroupLine("geometric", 1, self.epsilon)
 
 
 @register("randomized-response")

@@ -80,11 +80,6 @@ class PoissonSubsampled(Event):
     def _given_finite(self) -> GivenFinite | None:
         return self.event._subsampled_given_finite(self.rate) if 0.0 < self.rate < 1.0 else None
 
-    def _group(self, size: int) -> Event:
-        if self.rate in (0.0, 1.0):
-            return self if self.rate == 0.0 else self.event._group(size)
-        return self.event._sampled_group(self.rate, size)
-
     def caveats(self) -> tuple[str, ...]:
         return self.event.caveats()
 

@@ -105,7 +105,16 @@ def test_adjacency_is_stated_once_for_all(plan_file):
 
 @pytest.mark.parametrize("name", [name for name in EVENTS if name != "collision"])
 def test_every_event_has_a_plan_of_its_own(plan_file, name):
-    values = {"votes": "[200, 40, 10]", "threshold": "50", "max_votes": "100", "plurality": "40", "ratio": "0.5"}
+    values = {
+        "delta": "0.01",
+        "sensitivities": "[1, 2]",
+        "probabilities": "[0.5, 0.5]",
+        "votes": "[200, 40, 10]",
+        "threshold": "50",
+        "max_votes": "100",
+        "plurality": "40",
+        "ratio": "0.5",
+    }
     lines = [f"{p.name} = {values.get(p.name, '2')}" for p in parameters_of(EVENTS[name]) if p.default is None]
     plan = load_plan(plan_file("\n".join(["[[release]]", f'event = "{name}"', *lines])))
     assert isinstance(plan.releases[0].event, EVENTS[name])

@@ -35,6 +35,9 @@ CENTRAL = [
     ac.PermuteAndFlip(0.3),
     ac.MixtureOfGaussians(0.5, (0.0, 1.0, 2.0), (0.9, 0.09, 0.01)),
     ac.MixtureOfGaussians(4.0, (1.0, 3.0), (0.5, 0.5)),
+    ac.ReportNoisyMax(0.5, "gumbel", monotone=True),
+    ac.SparseVector(3.0, 5.0, tops=4, threshold_noise="gaussian"),
+    ac.TreeAggregation(3.0, 1000),
 ]
 
 EVENTS = [
@@ -58,6 +61,15 @@ EVENTS = [
     ac.ShuffledCounts(0.05, 0.5, 0.2),
     ac.ShuffledCounts(2.0, 0.0, 0.5),
     ac.ShuffledCounts(100.0, 8.0, 0.99, 20),
+    ac.KaryRandomizedResponse(1e-6, 100),
+    ac.KaryRandomizedResponse(5.0, 7, "add-remove"),
+    ac.ZeroConcentratedDP(0.0, xi=0.4),
+    ac.Group(ac.Gaussian(2.0), 5),
+    ac.Group(ac.PureDP(0.3), 7),
+    ac.Group(ac.ApproximateDP(0.3, 1e-3), 4),
+    ac.Group(ac.PoissonSubsampled(ac.Gaussian(0.8), 0.05), 6),
+    ac.Group(ac.PoissonSubsampled(ac.PureDP(2.0), 0.3), 3),
+    ac.Group(ac.ExponentialMechanism(0.5), 2),
     ac.DataDependentScreening(85, 210, 0),
     ac.DataDependentGNMax(100.0, [990, 5, 5]),
     ac.DataDependentGNMax(40.0, [1, 1]),

@@ -1,0 +1,72 @@
+"""Events whose price is that of another event."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from accountant.events.answers import GivenFinite, GroupLine, Row, Summand
+from accountant.events.event import Event
+from accountant.numerics.kernel import FloatArray
+
+__all__ = ["PricedAsAnother"]
+
+
+class PricedAsAnother(Event):
+    """Events that answer what another event, `_price`, does, to everything that prices ask."""
+
+    @abstractmethod
+    def _price(self) -> Event:
+        """The other event, under the same adjacency."""
+
+    @property
+    def family(self) -> bool:  # type: ignore[override]  # as the other event
+        return self._price().family
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self._price()._curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._price()._log_profile(epsilons)
+
+    def _profile_knots(self) -> Sequence[float]:
+        return self._price()._profile_knots()
+
+    def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
+        return self._price()._subsampled_curve(rate, orders)
+
+    def _subsampled_log_profile(self, rate: float, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._price()._subsampled_log_profile(rate, epsilons)
+
+    def _subsampled_given_finite(self, rate: float) -> GivenFinite | None:
+        return self._price()._subsampled_given_finite(rate)
+
+    @property
+    def _amplified(self) -> bool:
+        return self._price()._amplified
+
+    def _row(self, rate: float = 1.0) -> Row | None:
+        return self._price()._row(rate)
+
+    def _summand(self) -> Summand | None:
+        return self._price()._summand()
+
+    def _given_finite(self) -> GivenFinite | None:
+        return self._price()._given_finite()
+
+    def _group(self, size: int) -> Event:
+        return self._price()._group(size)
+
+    def _line(self) -> GroupLine | None:
+        return self._price()._line()
+
+    @property
+    def _coordinates(self) -> int:
+        return self._price()._coordinates
+
+    def _with_coordinates(self, count: int) -> Event:
+        return self._price()._with_coordinates(count)
+
+    @property
+    def _block(self) -> int:
+        return self._price()._block

@@ -1,0 +1,220 @@
+"""Noisy comparisons against the distributions of their outputs, integrated over the noise; k-ary answers; trees."""
+
+import math
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+from scipy.stats import expon, gumbel_r, laplace, norm
+
+import accountant as ac
+from tests.accountant.events.test_exponential_mechanism import flip
+
+REPLACE = ac.Adjacency.REPLACE
+
+
+def renyi(p, q, order):
+    return math.log(float(np.sum(p**order * q ** (1 - order)))) / (order - 1)
+
+
+# --- report-noisy-max ----------------------------------------------------------------------------------
+
+NOISES = {"laplace": laplace, "gumbel": gumbel_r, "exponential": expon}
+
+
+def winners(scores, noise, scale):
+    """Probability that each score wins: an integral over the noise of the winner, cut where its density jumps."""
+    chances = []
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    cuts = np.unique([*scores, *(scores + scale * np.linspace(-40, 60, 401)[:, None]).ravel()])
+    middle, half = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts) / 2
+    x = (middle[:, None] + half[:, None] * nodes).ravel()
+    w = (half[:, None] * weights).ravel()
+    for i, score in enumerate(scores):
+        others = np.prod([noise.cdf((x - other) / scale) for j, other in enumerate(scores) if j != i], axis=0)
+        chances.append(np.sum(w * noise.pdf((x - score) / scale) / scale * others))
+    return np.array(chances)
+
+
+@pytest.mark.parametrize("name", list(NOISES))
+@pytest.mark.parametrize("monotone", [False, True])
+def test_no_noisy_maximum_costs_more(name, monotone):
+    rng, scale = np.random.default_rng(5), 1.3
+    event = ac.ReportNoisyMax(scale, name, monotone=monotone)
+    largest = 0.0
+    for _ in range(12):
+        scores = rng.choice([0.0, 0.5, 2.0, 3.0], 3)
+        moved = scores + (rng.choice([0.0, 1.0], 3) if monotone else rng.choice([-1.0, 0.0, 1.0], 3))
+        p, q = (winners(each, NOISES[name], scale) for each in (scores, moved))
+        assert np.sum(p) == pytest.approx(1, abs=1e-9)
+        for first, second in ((p, q), (q, p)):
+            largest = max(largest, renyi(first, second, 3.0) / float(event.renyi(3.0)))
+            assert renyi(first, second, 3.0) <= float(event.renyi(3.0)) * (1 + 1e-9)
+            assert np.maximum(first - math.exp(0.3) * second, 0).sum() <= float(event.profile(0.3).worst) + 1e-9
+    assert largest > 0.05
+
+
+def test_gumbel_noise_is_the_exponential_mechanism_and_exponential_noise_permute_and_flip():
+    scores, scale = np.array([0.0, 0.7, 2.0]), 1.7
+    weights = np.exp(scores / scale)
+    assert winners(scores, gumbel_r, scale) == pytest.approx(weights / weights.sum(), abs=1e-9)
+    assert winners(scores, expon, scale) == pytest.approx(
+        [float(x) for x in flip(scores.tolist(), 1 / scale)], abs=1e-9
+    )
+    orders = [1.0, 4.0, math.inf]
+    for name, kind in (("gumbel", ac.ExponentialMechanism), ("exponential", ac.PermuteAndFlip), ("laplace", ac.PureDP)):
+        for monotone, factor in ((False, 2.0), (True, 1.0)):
+            event = ac.ReportNoisyMax(scale, name, 3.0, monotone)
+            assert event.renyi(orders).tolist() == kind(factor * 3.0 / scale).renyi(orders).tolist()
+            assert event.family is kind(1.0).family
+
+
+# --- sparse vector -------------------------------------------------------------------------------------
+
+
+def stops(queries, threshold, threshold_noise, query_scale):
+    """Probability that each query is the first above, and that none is, integrated over the threshold."""
+    z = np.linspace(-45, 45, 36_001)
+    density = threshold_noise.pdf(z) * (z[1] - z[0])
+    density /= density.sum()
+    below, found = np.ones_like(z), []
+    for query in queries:
+        above = laplace.sf((threshold + z - query) / query_scale)
+        found.append(np.sum(density * below * above))
+        below = below * (1 - above)
+    return np.array([*found, np.sum(density * below)])
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("monotone", [False, True])
+def test_no_sparse_vector_costs_more(kind, monotone):
+    rng = np.random.default_rng(2)
+    noise = (laplace if kind == "laplace" else norm)(scale=2.0)
+    event = ac.SparseVector(2.0, 4.0, monotone=monotone, threshold_noise=kind)
+    largest = 0.0
+    for trial in range(25):
+        queries = rng.choice([-3.0, 0.0, 2.0], 6) if trial else np.array([-1.0] * 5 + [30.0])
+        signs = [1.0] if monotone else [-1.0, 0.0, 1.0]
+        moved = queries + (rng.choice(signs, 6) if trial else np.array([1.0] * 5 + [-1.0]) * (1 if not monotone else 0))
+        p, q = (stops(each, 0.5, noise, 4.0) for each in (queries, moved))
+        for first, second in ((p, q), (q, p)):
+            kept = first > 1e-250
+            for order in (1.5, 4.0):
+                cost = renyi(first[kept], second[kept], order)
+                largest = max(largest, cost / float(event.renyi(order)))
+                assert cost <= float(event.renyi(order)) * (1 + 1e-6)
+    assert largest > 0.02
+
+
+def test_sparse_vector_prices():
+    # Lyu, Su & Li 2017: half of epsilon 1 for the threshold, half for three tops
+    assert float(ac.SparseVector(2.0, 12.0, tops=3).renyi(math.inf)) == pytest.approx(1.0)
+    assert float(ac.SparseVector(2.0, 6.0, tops=3, monotone=True).renyi(math.inf)) == pytest.approx(1.0)
+    gaussian = ac.SparseVector(5.0, 20.0, tops=2, sensitivity=2.0, threshold_noise="gaussian")
+    assert gaussian.renyi([1.0, 6.0]) == pytest.approx([0.08 + 0.4, 0.48 + 0.4])
+    with pytest.raises(ac.ProfileUnavailable):
+        gaussian.profile(1.0)
+    # noise on the threshold that says nothing leaves the queries
+    assert ac.SparseVector(1e12, 4.0).renyi([2.0]) == pytest.approx(ac.PureDP(0.5).renyi([2.0]), rel=1e-9)
+    assert ac.epsilon(ac.PoissonSubsampled(gaussian, 0.01), 1e-6).epsilon < ac.epsilon(gaussian, 1e-6).epsilon
+
+
+def test_zcdp_with_xi():
+    event = ac.ZeroConcentratedDP(0.2, xi=0.5)
+    assert event.renyi([1.0, 3.0]) == pytest.approx([0.7, 1.1])
+    assert (10 * event).renyi(2.0) == pytest.approx(10 * 0.9)
+    assert float(ac.ZeroConcentratedDP(0.0, xi=0.5).renyi(math.inf)) == 0.5
+    assert ac.Group(event, 3).renyi(2.0) == pytest.approx(0.5 * 3 * (1 + 1 / 2 + 1 / 3) + 9 * 0.4)
+    # improved conversion of a line: least over orders, found by ternary search in high precision
+    with mp.workdps(30):
+
+        def cost(a):
+            return mpf("0.5") + mpf("0.2") * a + mp.log((a - 1) / a) - (mp.log(mpf("1e-6")) + mp.log(a)) / (a - 1)
+
+        low, high = mpf("1.01"), mpf(100)
+        for _ in range(200):
+            left, right = low + (high - low) / 3, high - (high - low) / 3
+            low, high = (low, right) if cost(left) < cost(right) else (left, high)
+        assert ac.epsilon(event, 1e-6).epsilon == pytest.approx(float(cost(low)), rel=1e-9)
+
+
+# --- k-ary randomized response -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "k"), [(1e-6, 3), (0.5, 2), (2.0, 10), (30.0, 1000)])
+def test_kary_answers_are_sums_over_all_answers(epsilon, k):
+    event = ac.KaryRandomizedResponse(epsilon, k)
+    with mp.workdps(60):
+        other = 1 / (mp.exp(mpf(epsilon)) + k - 1)
+        p = [other] * k
+        p[0] *= mp.exp(mpf(epsilon))
+        q = [p[1], p[0], *p[2:]]
+        for order in (1.001, 2.0, 50.0):
+            exact = mp.log(mp.fsum(a ** mpf(order) * b ** (1 - mpf(order)) for a, b in zip(p, q, strict=True)))
+            assert float(event.renyi(order)) == pytest.approx(float(exact / (mpf(order) - 1)), rel=1e-11)
+        for share in (0.0, 0.4, 0.95):
+            u = mp.exp(mpf(share * epsilon))
+            exact = mp.fsum(max(a - u * b, mpf(0)) for a, b in zip(p, q, strict=True))
+            assert float(event.profile(share * epsilon).worst) == pytest.approx(float(exact), rel=1e-10)
+    assert float(event.renyi(math.inf)) == epsilon
+    assert event.adjacency is REPLACE
+
+
+def test_two_answers_are_a_bit_and_many_cost_less():
+    orders = [1.0, 3.0, math.inf]
+    bit = ac.RandomizedResponse(0.7, adjacency=REPLACE)
+    assert ac.KaryRandomizedResponse(0.7, 2).renyi(orders) == pytest.approx(bit.renyi(orders), rel=1e-12)
+    prices = [ac.epsilon(20 * ac.KaryRandomizedResponse(0.7, k), 1e-5, method="tight").epsilon for k in (2, 5, 50)]
+    assert prices == sorted(prices, reverse=True)
+    sampled = ac.PoissonSubsampled(ac.KaryRandomizedResponse(0.7, 5, "add-remove"), 0.1)
+    assert ac.epsilon(20 * sampled, 1e-5, method="tight").epsilon < 0.3 * prices[1]
+    with pytest.raises(ac.SubsamplingError):
+        ac.PoissonSubsampled(ac.KaryRandomizedResponse(0.7, 5), 0.1)
+
+
+# --- trees ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 7, 8, 100, 1023, 1024])
+def test_levels_are_the_most_intervals_that_contain_a_step(steps):
+    counts = np.zeros(steps, dtype=int)
+    size = 1
+    while size <= steps:
+        for start in range(0, steps - size + 1, size):
+            counts[start : start + size] += 1
+        size *= 2
+    tree = ac.TreeAggregation(5.0, steps)
+    assert tree.levels == counts.max()
+    run = tree.levels * ac.Gaussian(5.0)
+    assert ac.epsilon(tree, 1e-6, method="tight").epsilon == pytest.approx(
+        ac.epsilon(run, 1e-6, method="tight").epsilon, rel=1e-9
+    )
+    assert tree.renyi(7.0) == pytest.approx(run.renyi(7.0), rel=1e-12)
+    numbers = ac.TreeAggregation(5.0, steps, "laplace", 2.0)
+    assert numbers.renyi(7.0) == pytest.approx((tree.levels * ac.Laplace(5.0, 2.0)).renyi(7.0), rel=1e-12)
+
+
+def test_a_group_of_records_in_a_tree():
+    for noise in ("gaussian", "laplace"):
+        group = ac.Group(ac.TreeAggregation(9.0, 30, noise), 3)
+        assert group.renyi(4.0) == pytest.approx(ac.TreeAggregation(9.0, 30, noise, 3.0).renyi(4.0), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ac.ReportNoisyMax(1.0, "cauchy"), "noise = 'cauchy'; accepted: 'laplace', 'gumbel', 'exponential'"),
+        (lambda: ac.ReportNoisyMax(1.0, monotone="yes"), "monotone = 'yes'; accepted: true or false"),
+        (lambda: ac.ReportNoisyMax(1e-9), "epsilon = 1999999999"),
+        (lambda: ac.SparseVector(1.0, 1.0, threshold_noise="gumbel"), "accepted: 'laplace', 'gaussian'"),
+        (lambda: ac.SparseVector(1.0, 0.0), "query_scale = 0"),
+        (lambda: ac.SparseVector(1.0, 1.0, tops=0), "tops = 0"),
+        (lambda: ac.TreeAggregation(1.0, 0), "steps = 0"),
+        (lambda: ac.TreeAggregation(1.0, 8, "gumbel"), "accepted: 'gaussian', 'laplace'"),
+        (lambda: ac.KaryRandomizedResponse(1.0, 1), "categories = 1"),
+        (lambda: ac.ZeroConcentratedDP(1.0, xi=-1.0), "xi = -1"),
+    ],
+)
+def test_bad_parameters(make, message):
+    with pytest.raises(ac.ParameterError, match=message):
+        make()
