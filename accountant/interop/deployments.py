@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from accountant.adjacency import Adjacency
 from accountant.errors import MissingExtra, PlanError, real, shorten
 from accountant.events.composition import Composition
-from accountant.events.gaussian import ZeroConcentratedDP
+from accountant.events.zero_concentrated import ZeroConcentratedDP
 from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan
 from accountant.summary import parameters_in_words
