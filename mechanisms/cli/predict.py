@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.cli.data import CommandData, add_data, load_data, parse_seed, warn_of_seed
+from mechanisms.cli.data import CommandData, add_data, parse_seed, warn_of_seed
+from mechanisms.cli.preparation import plan_run, read_data
 from mechanisms.cli.results_file import (
     OptionError,
     add_output,
+    count_answers,
     refuse_finished,
+    refuse_no_output,
     refuse_seeded_repeat,
-    show_progress,
     write_results,
 )
 from mechanisms.cli.stream import serve_stream
@@ -66,7 +68,8 @@ def add_predict(commands: Any) -> None:
     add("--ids", metavar="NAME|digest", help="column that identifies records, or a keyed digest; needed with --store")
     add("--seed", type=parse_seed, help="reproducible; without it exact noise from the system, as a real service needs")
     add("--diagnostics", action="store_true", help="print accuracy and spent budgets, too: not to be published")
-    add_output(parser, "labels as .npz, .parquet or .csv; with --store an interrupted run goes on when started again")
+    out = "labels as .npz, .parquet or .csv; with --store an interrupted run goes on when started again"
+    add_output(parser, out, dry_run=True)
 
 
 def _parse_hashing(text: str) -> tuple[int, int]:
@@ -78,38 +81,50 @@ def _parse_hashing(text: str) -> tuple[int, int]:
 
 
 def _run_predict(options: argparse.Namespace) -> int:
-    from mechanisms.experiment.prediction import PredictionSetting, Serving, predict
+    from mechanisms.experiment.prediction import PredictionSetting, Serving, plan_prediction, predict, rehearse
 
     _check(options)
     if options.public == "-":
         return serve_stream(options)
     earlier = _read_earlier(options)
-    data = load_data(options)
+    refuse_no_output(options)
+    data = read_data(options)
     named = vars(options)
     setting = PredictionSetting(**{field.name: named[field.name] for field in fields(PredictionSetting)})
-    total = len(data.public) if options.queries is None else options.queries
-    warn_of_seed(options)
-    with _open_store(options.store) as store, show_progress("predicting", total, options.json) as progress:
-        ids = "digest" if options.ids == "digest" else data.private.ids
-        run = None if store is None else _name_run(options, len(earlier), data.public.features[:total])
-        serving = Serving(store, ids, run, progress)
-        public = {"n_classes": data.n_classes, "nominal": data.nominal}
-        found = predict(setting, data.private, data.public, **public, serving=serving)
+    public = {"n_classes": data.n_classes, "nominal": data.nominal}
+    with _open_store(options) as store:
         identity = None if store is None else hmac.digest(store.key(), b"identity", "sha256").hex()[:16]
-    if found.kept:
-        print(f"mechanisms: going on with an interrupted run, {found.kept} answers are kept", file=sys.stderr)
+        if options.dry_run:
+            with plan_run():
+                found = plan_prediction(setting, data.private, data.public, **public, store=store)
+                rehearse(found, data.private)
+            summary = _summarise(options, data, found, identity, earlier)
+            _show(options, data, found, summary)
+            return 0
+        warn_of_seed(options)
+        ids = "digest" if options.ids == "digest" else data.private.ids
+        run = None if store is None else _name_run(options, len(earlier), data.public.features[: options.queries])
+        serving = Serving(store, ids, run, announce=_announce)
+        found = predict(setting, data.private, data.public, **public, serving=serving)
     summary = _summarise(options, data, found, identity, earlier)
-    if options.out:
-        count = len(found.labels)
-        columns = {"id": data.query_ids[:count], "label": data.name_labels(found.labels), "answered": found.labels >= 0}
-        write_results(Path(options.out), columns, summary)
-    if options.json:
-        ac.terminal.print_json(summary)
-    else:
-        _print(found, summary, data.private.name)
+    count = len(found.labels)
+    columns = {"id": data.query_ids[:count], "label": data.name_labels(found.labels), "answered": found.labels >= 0}
+    write_results(Path(options.out), columns, summary)
+    _show(options, data, found, summary)
     if options.diagnostics:
         _print_budgets(found, options.json)
     return 0
+
+
+def _announce(kept: int) -> None:
+    print(f"mechanisms: going on with an interrupted run, {count_answers(kept)} kept", file=sys.stderr)
+
+
+def _show(options: argparse.Namespace, data: CommandData, found: Prediction, summary: dict[str, Any]) -> None:
+    if options.json:
+        ac.terminal.print_json(summary)
+    else:
+        _print(found, summary, data.private.name, bool(options.store))
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -144,12 +159,16 @@ def _name_run(options: argparse.Namespace, earlier: int, queries: Any) -> str | 
     return f"{Path(options.out).resolve()} {asked[:16]} {earlier}"
 
 
-def _open_store(where: str | None) -> Any:
-    if where is None:
+def _open_store(options: argparse.Namespace) -> Any:
+    """The store, if one is named; a dry run reads it where it is, and creates none."""
+    if options.store is None:
         return nullcontext()
     from mechanisms.budgets.store import open_store
 
-    return open_store(where)
+    path = options.store.removeprefix("sqlite:///")
+    if options.dry_run and "://" not in path and not Path(path).exists():
+        return nullcontext()
+    return open_store(options.store)
 
 
 # --- results -------------------------------------------------------------------------------------------
@@ -168,7 +187,7 @@ def _summarise(
         "delta": price.delta,
         "adjacency": str(price.adjacency),
         "conversion": found.setting.conversion,
-        "queries": len(found.labels),
+        "queries": found.setting.queries,
         "answered": len(found.labels),
         "budget": model.budget,
         "threshold": model.threshold,
@@ -183,6 +202,7 @@ def _summarise(
         "total": _price_total(found, store, earlier),
         "setting": setting,
         "seeded": seeded,
+        "dry_run": options.dry_run,
         "out": options.out,
     }
 
@@ -198,13 +218,15 @@ def _price_total(found: Prediction, store: str | None, earlier: list[dict[str, A
     return {"epsilon": price.epsilon, "delta": price.delta}
 
 
-def _print(found: Prediction, summary: dict[str, Any], name: str) -> None:
+def _print(found: Prediction, summary: dict[str, Any], name: str, stored: bool) -> None:
     table = make_table(f"ind-knn on {name}")
-    whole = "everything that the store ever pays for" if summary["store"] else "this run; others add to it"
+    dry = summary["dry_run"]
+    whole = "everything that the store ever pays for" if stored else "this run; others add to it"
     for what, value in (
         ("records", ", ".join(f"{count} {part}" for part, count in summary["records"].items())),
         ("also public", "; ".join(summary["also_public"])),
-        ("answered", f"{summary['answered']} of {summary['queries']} queries"),
+        ("would ask", f"{summary['queries']} queries" if dry else ""),
+        ("answered", "" if dry else f"{summary['answered']} of {summary['queries']} queries"),
         ("budget of a record", f"{summary['budget']:.6g} ({summary['conversion']})"),
         ("threshold", f"{summary['threshold']:.4g}"),
         ("noise", f"{summary['count_sigma']:.4g} on counts, {summary['vote_sigma']:.4g} sqrt(K) on votes"),
@@ -212,7 +234,9 @@ def _print(found: Prediction, summary: dict[str, Any], name: str) -> None:
     ):
         if value:
             table.add_row(what, value)
-    show_prices(table, summary)
+    show_prices(table, summary | {"out": None} if dry else summary)
+    if dry:
+        table.add_row("released", "nothing: this was a dry run")
     ac.terminal.console().print(table)
 
 

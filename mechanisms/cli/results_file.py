@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.phases import Tick, phase
 from mechanisms.validation import require
 
 if TYPE_CHECKING:
@@ -30,11 +29,11 @@ __all__ = [
     "RunFiles",
     "add_output",
     "check_results_path",
+    "count_answers",
     "find_results",
     "refuse_finished",
     "refuse_no_output",
     "refuse_seeded_repeat",
-    "show_progress",
     "write_results",
 ]
 
@@ -241,7 +240,7 @@ class RunFiles:
         It can be given as the `progress` of a run, which begins after that.
         """
         if self._answers is not None:
-            kept = _count_answers(self._answers)
+            kept = count_answers(self._answers)
             text = f"going on with the interrupted run in {self.journal.path}, {kept} kept"
             print(f"mechanisms: {text}", file=sys.stderr)
             self._answers = None
@@ -253,11 +252,12 @@ class RunFiles:
         charges, answers = self.journal.held()
         if not charges:
             return "nothing was released, and nothing is to be paid for"
-        kept = _count_answers(answers)
+        kept = count_answers(answers)
         return f"{kept} kept in {self.journal.path}; the same command goes on, for the same price"
 
 
-def _count_answers(answers: int) -> str:
+def count_answers(answers: int) -> str:
+    """How many answers there are, as the subject of a sentence."""
     return "1 answer is" if answers == 1 else f"{answers} answers are"
 
 
@@ -349,13 +349,3 @@ def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) 
 
             table = pyarrow.table(columns).replace_schema_metadata({"summary": about})
             pyarrow.parquet.write_table(table, stream)
-
-
-@contextmanager
-def show_progress(what: str, total: int, quiet: bool) -> Iterator[Tick | None]:
-    """A phase of `total` queries; yields a function that takes the number of queries done, None if there are none."""
-    if quiet or total == 0:
-        yield None
-        return
-    with phase(what, total) as tick:
-        yield tick

@@ -78,7 +78,12 @@ def _check(options: argparse.Namespace) -> None:
     if not options.store:
         reason = "answers that are paid for must outlast the process"
         raise OptionError(f"--public - without --store: {reason}; accepted: --store WHERE and --ids NAME or digest")
-    for name, given in (("--out", options.out), ("--diagnostics", options.diagnostics), ("--again", options.again)):
+    for name, given in (
+        ("--out", options.out),
+        ("--diagnostics", options.diagnostics),
+        ("--again", options.again),
+        ("--dry-run", options.dry_run),
+    ):
         if given:
             raise OptionError(f"{name} was given with --public -; accepted: answers on standard output alone")
     if options.reuse:

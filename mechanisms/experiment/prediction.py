@@ -14,10 +14,19 @@ import accountant as ac
 from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.datasets import Dataset
 from mechanisms.individual_knn import IndividualKNN
-from mechanisms.phases import phase
+from mechanisms.phases import Tick, phase
 from mechanisms.validation import check_count, check_real, nominal_count
 
-__all__ = ["Prediction", "PredictionSetting", "Serving", "complete_setting", "make_model", "predict"]
+__all__ = [
+    "Prediction",
+    "PredictionSetting",
+    "Serving",
+    "complete_setting",
+    "make_model",
+    "plan_prediction",
+    "predict",
+    "rehearse",
+]
 
 DEFAULTS: dict[str, Any] = {"selectivity": 0.05, "count_share": 3.0, "kernel": "cosine", "bandwidth": math.exp(1.5)}
 
@@ -116,12 +125,42 @@ class Serving:
         As for `IndividualKNN.fit`; needed with a store.
     run, progress
         As for `IndividualKNN.predict`.
+    announce : callable, optional
+        Called with the number of answers that an interrupted run of the same name left, if it left any; before anything
+        is drawn, and after everything was checked.
     """
 
     store: BudgetStore | None = None
     ids: Sequence[str] | str | None = None
     run: str | None = None
     progress: Callable[[int], object] | None = None
+    announce: Callable[[int], object] | None = None
+
+
+def plan_prediction(
+    setting: PredictionSetting,
+    private: Dataset,
+    public: Dataset,
+    *,
+    n_classes: int | None = None,
+    nominal: int | None = None,
+    store: BudgetStore | None = None,
+) -> Prediction:
+    """What `predict` would do and what it would cost: its result before the first query.
+
+    Parameters and errors as for `predict`; what is in a store is read, and not changed. `IndividualKNN.fit` checks the
+    rest: `rehearse` does it without the store.
+    """
+    if private.labels is None or private.labels.ndim != 1:
+        raise ac.ParameterError(f"{private.name}: accepted: one label for each record")
+    count = len(public) if setting.queries is None else check_count("queries", setting.queries, 1, len(public))
+    settled = None if store is None or not hasattr(store, "settings") else store.settings()
+    records = nominal_count(len(private)) if nominal is None else check_count("nominal", nominal, 1)
+    with phase("choosing threshold and noise by public points"):
+        chosen = complete_setting(setting, count, records, public, settled)
+    model = make_model(setting, chosen, settled, n_classes, store)
+    guarantee = model.guarantee(setting.delta, setting.conversion)
+    return Prediction(np.empty(0, np.int64), 0, None, np.empty(0), guarantee, chosen, model)
 
 
 def predict(
@@ -151,26 +190,40 @@ def predict(
     accountant.AccountantError
         Data and setting do not go together, or no budget meets the target; nothing has been spent.
     """
-    if private.labels is None or private.labels.ndim != 1:
-        raise ac.ParameterError(f"{private.name}: accepted: one label for each record")
     serving = Serving() if serving is None else serving
-    store = serving.store
-    count = len(public) if setting.queries is None else check_count("queries", setting.queries, 1, len(public))
-    settled = None if store is None or not hasattr(store, "settings") else store.settings()
-    records = nominal_count(len(private)) if nominal is None else check_count("nominal", nominal, 1)
-    with phase("choosing threshold and noise by public points"):
-        chosen = complete_setting(setting, count, records, public, settled)
-    model = make_model(setting, chosen, settled, n_classes, store)
-    guarantee = model.guarantee(setting.delta, setting.conversion)
+    plan = plan_prediction(setting, private, public, n_classes=n_classes, nominal=nominal, store=serving.store)
+    model, count = plan.model, plan.setting.queries
     with phase("reading what records have spent"):
         model.fit(private.features, private.labels, serving.ids)
     try:
-        labels = model.predict(public.features[:count], serving.progress, serving.run)
+        with phase("predicting", count) as tick:
+            labels = model.predict(public.features[:count], _follow(model, serving, tick), serving.run)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_describe_interruption(model, serving)) from None
     accuracy = None if public.labels is None else float(np.mean(labels == public.labels[:count]))
     spent = 1 - model.budgets_ / model.budget
-    return Prediction(labels, model.kept_, accuracy, spent, guarantee, chosen, model)
+    return replace(plan, labels=labels, kept=model.kept_, accuracy=accuracy, spent=spent)
+
+
+def rehearse(plan: Prediction, private: Dataset) -> None:
+    """Check what `predict` would check before it spends anything, and keep nothing; errors as for `predict`."""
+    IndividualKNN(**{**plan.model.get_params(), "store": None}).fit(private.features, private.labels)
+
+
+def _follow(model: IndividualKNN, serving: Serving, tick: Tick) -> Callable[[int], object]:
+    """The progress of a run; kept answers come first, so that they are announced before the first draw."""
+    announced = False
+
+    def progress(done: int) -> None:
+        nonlocal announced
+        if not announced and model.kept_ and serving.announce is not None:
+            serving.announce(model.kept_)
+        announced = True
+        tick(done)
+        if serving.progress is not None:
+            serving.progress(done)
+
+    return progress
 
 
 def _describe_interruption(model: IndividualKNN, serving: Serving) -> str:

@@ -1,7 +1,8 @@
 """`mechanisms predict ind-knn`: answers, a histogram of spent budgets, durable stores, one line for every mistake."""
 
 import json
-from contextlib import nullcontext
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ import pytest
 import accountant as ac
 from mechanisms.budgets.store import open_store
 from mechanisms.cli import main
-from mechanisms.cli import predict as predict_cli
 from mechanisms.datasets import Dataset, digits, private_public_test_split
+from mechanisms.experiment import prediction
 from mechanisms.experiment.prediction import PredictionSetting, complete_setting, predict
 
 pytest.importorskip("opendp.prelude")
@@ -19,6 +20,10 @@ IND = ["predict", "ind-knn", "--data", "digits", "--epsilon", "2", "--delta", "1
 
 
 def run(capsys, *arguments):
+    if not {"--out", "--dry-run"} & set(arguments):  # answers that nobody keeps are refused
+        with TemporaryDirectory() as folder:
+            status, out, err = run(capsys, *arguments, "--out", f"{folder}/out.npz")
+            return status, out.replace(f"{folder}/out.npz", "out.npz"), err
     status = main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return status, out, err
@@ -148,15 +153,16 @@ def test_an_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
     """Answers are in the store and cost nothing the second time; a finished file is not overwritten."""
     arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest", "--out", tmp_path / "out.npz"]
 
-    def stopped(what, total, quiet):
-        def tick(done):
-            if done == 140:
-                raise KeyboardInterrupt
+    def tick(done):
+        if done == 140:
+            raise KeyboardInterrupt
 
-        return nullcontext(tick)
+    @contextmanager
+    def stopped(name, total=None):
+        yield tick
 
     with monkeypatch.context() as patched:
-        patched.setattr(predict_cli, "show_progress", stopped)
+        patched.setattr(prediction, "phase", stopped)
         assert run(capsys, *arguments)[0] == 130
     assert not (tmp_path / "out.npz").exists()
     status, _, err = run(capsys, *arguments)
@@ -207,6 +213,25 @@ def test_named_classes(capsys, tmp_path):
         assert len(set(results["label"])) > 3
 
 
+def test_answers_that_nothing_keeps_are_not_drawn(capsys, tmp_path):
+    arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest"]
+    before = sorted(tmp_path.iterdir())
+    status = main([str(each) for each in arguments])
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert err.startswith("mechanisms: without --out the labels would be paid for and lost; accepted: --out FILE, or")
+    status, out, _ = run(capsys, *arguments, "--dry-run")
+    assert status == 0
+    for words in ("would ask", "for everything that the store ever pays for", "nothing: this was a dry run"):
+        assert words in out
+    assert sorted(tmp_path.iterdir()) == before
+    planned = json.loads(run(capsys, *arguments, "--dry-run", "--json")[1])
+    found = json.loads(run(capsys, *arguments, "--json")[1])
+    same = ("epsilon", "delta", "budget", "threshold", "count_sigma", "vote_sigma", "queries", "records", "total")
+    assert [planned[name] for name in same] == [found[name] for name in same]
+    assert (planned["dry_run"], planned["answered"], found["dry_run"], found["answered"]) == (True, 0, False, 200)
+
+
 # --- mistakes -------------------------------------------------------------------------------------------
 
 
@@ -230,7 +255,7 @@ def test_named_classes(capsys, tmp_path):
 )
 def test_mistakes(capsys, monkeypatch, tmp_path, arguments, message):
     monkeypatch.chdir(tmp_path)
-    status, out, err = run(capsys, *IND, *arguments)
+    status, out, err = run(capsys, *IND, *arguments, *([] if "--out" in arguments else ["--dry-run"]))
     assert (status, out) == (2, "")
     assert err.startswith("mechanisms: ")
     assert err.count("\n") == 1
