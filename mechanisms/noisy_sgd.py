@@ -12,6 +12,7 @@ import accountant as ac
 from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
+from mechanisms.labelling_plan import PlanExceeded
 from mechanisms.noise.sampling import poisson_sample
 from mechanisms.noise.source import as_randomness, noise_of
 from mechanisms.phases import phase
@@ -73,6 +74,8 @@ class LinearNoisySGD(Parameters, Exclusive):
         Number of classes; None takes it from the labels, which reveals the largest label that occurs.
     rng : Generator, int or None
         None draws from the operating system's cryptographic source.
+    n_trainings : int or None
+        Most calls of `fit`; more are refused (`PlanExceeded`). None sets no limit: every training adds its own price.
 
     Attributes
     ----------
@@ -91,6 +94,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         learning_rate: float = 0.02,
         n_classes: int | None = None,
         rng: Any = None,
+        n_trainings: int | None = None,
     ) -> None:
         self.noise_multiplier = noise_multiplier
         self.sampling_rate = sampling_rate
@@ -99,6 +103,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         self.learning_rate = learning_rate
         self.n_classes = n_classes
         self.rng = rng
+        self.n_trainings = n_trainings
 
     @classmethod
     def for_budget(
@@ -109,7 +114,9 @@ class LinearNoisySGD(Parameters, Exclusive):
         steps: int = 500,
         **parameters: Any,
     ) -> Self:
-        """The estimator with the least noise that keeps its steps within (epsilon, delta).
+        """The estimator with the least noise that keeps one training within (epsilon, delta), and refuses a second.
+
+        With ``n_trainings=m`` among the parameters, m trainings together.
 
         Raises
         ------
@@ -117,10 +124,13 @@ class LinearNoisySGD(Parameters, Exclusive):
             No noise is enough.
         """
 
-        def at(noise: float):  # type: ignore[no-untyped-def]  # -> Self, which an inner function cannot say
-            return cls(noise_multiplier=noise, sampling_rate=sampling_rate, steps=steps, **parameters)
+        planned = {"sampling_rate": sampling_rate, "steps": steps, "n_trainings": 1, **parameters}
+        count = check_count("n_trainings", planned["n_trainings"], 1)
 
-        calibrated: Self = at(ac.calibrate(lambda noise: at(noise).planned, epsilon, delta, bounds=(1e-2, 1e9)))
+        def at(noise: float):  # type: ignore[no-untyped-def]  # -> Self, which an inner function cannot say
+            return cls(noise_multiplier=noise, **planned)
+
+        calibrated: Self = at(ac.calibrate(lambda noise: count * at(noise).planned, epsilon, delta, bounds=(1e-2, 1e9)))
         return calibrated
 
     @property
@@ -149,8 +159,15 @@ class LinearNoisySGD(Parameters, Exclusive):
         Raises
         ------
         accountant.ParameterError
-            An array or a parameter is not as described; nothing has been spent.
+            An array or a parameter is not as described, or all `n_trainings` were made (`PlanExceeded`); nothing has
+            been spent.
         """
+        begun = getattr(self, "_begun", 0)
+        if self.n_trainings is not None and begun >= check_count("n_trainings", self.n_trainings, 1):
+            raise PlanExceeded(
+                f"training {begun + 1}; accepted: at most n_trainings = {self.n_trainings}, for which the guarantee "
+                "was fixed"
+            )
         records = check_features(X)
         if len(records) > 2**23:
             raise ac.ParameterError(f"X has {len(records)} records; accepted: at most {2**23}")
@@ -159,7 +176,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         plan, source = self._plan(), as_randomness(self.rng)
         if not hasattr(self, "spent_"):
             self.spent_, self._promised = ac.Composition(), ac.Composition()
-        self._promised = self._promised + plan.composition
+        self._promised, self._begun = self._promised + plan.composition, begun + 1
         self.weights_ = np.zeros((records.shape[1] + 1, classes))
         with phase("training by noisy gradients", plan.steps) as tick:
             for step in range(plan.steps):

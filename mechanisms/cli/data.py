@@ -210,6 +210,7 @@ def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Datas
         if options.impute_public:
             raise OptionError("--impute-public was given with --data; accepted: with --private and --public")
         data = load(options.data, ids=ids, classes=names, columns=chosen)
+        _check_excluded(options.exclude, [data])
         rows = data if ids else replace(data, ids=tuple(map(str, range(len(data)))))
         # the cut is public; it must be the same when an interrupted run goes on
         cut = private_public_test_split(rows, _parse_split(options.split, len(data)), options.seed or 0)
@@ -272,10 +273,20 @@ def _load_tables(
     known = None if private.class_names is None else private.class_names
     public = _number_as(known, match_columns(private, public))
     test = None if test is None else _number_as(known, match_columns(private, test))
+    _check_excluded(options.exclude, [each for each in (private, public, test) if each is not None])
     widths = [each.features.shape[1] for each in (private, public, test) if each is not None]
     if len(set(widths)) > 1:
         raise OptionError(f"{options.private}: records of {widths} columns; accepted: as many in all sources")
     return private, public, test, _read_query_ids(options.public, ids, len(public))
+
+
+def _check_excluded(exclude: Sequence[str], tables: Sequence[Dataset]) -> None:
+    """Refuse a name that no table has: with a letter wrong, the column that was meant would be a feature."""
+    known = {name for each in tables for name in each.ignored}
+    lost = [name for name in exclude if name not in known]
+    if lost and any(each.columns is not None for each in tables):
+        has = ac.shorten(sorted({*known, *(name for each in tables for name in each.columns or ())}))
+        raise OptionError(f"--exclude {lost[0]}: no table has that column; accepted: names among {has}")
 
 
 def _number_as(names: tuple[str, ...] | None, other: Dataset) -> Dataset:

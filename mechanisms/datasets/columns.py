@@ -23,6 +23,8 @@ LABEL = "label"
 
 CLASSES_HINT = " (labels by name need a list of the classes)"
 
+FILL_HINT = " (public means can stand for it: --impute-public, or Columns(fill=))"
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -155,7 +157,7 @@ def _fill(table: Any, name: str, columns: Columns) -> _Array:
         return values
     row = int(np.argmax(missing))
     if columns.fill is None:
-        raise ValueError(f"record {row} has no value in column {name!r}")
+        raise ValueError(f"record {row} has no value in column {name!r}{FILL_HINT}")
     if columns.fill == "own":
         if missing.all():
             raise ValueError(f"column {name!r} holds no value at all")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.datasets.columns import CLASSES_HINT, LABEL, Columns, check_columns, read_words, to_dataset
+from mechanisms.datasets.columns import CLASSES_HINT, FILL_HINT, LABEL, Columns, check_columns, read_words, to_dataset
 from mechanisms.datasets.dataset import DataError, Dataset, learn_names, name_errors, number_labels
 from mechanisms.datasets.formats import of_images, pick
 from mechanisms.validation import INSTALL, require
@@ -224,7 +224,7 @@ def csv(
             raise ValueError(_reword(str(error), names, columns.label)) from None
         found = replace(columns, features=chosen)
         if columns.fill is None:
-            _refuse_missing(table)
+            _refuse_missing(table, chosen)
         return to_dataset(path, table, found)
 
 
@@ -256,15 +256,16 @@ def _reword(text: str, names: list[str], label: str) -> str:
         return text
     column, row, value = found.groups()
     where = "" if row is None else f"record {int(row) - 2}: "
-    hint = CLASSES_HINT if names[int(column)] == label else " (exclude it, if it is no feature)"
+    other = " (if it is no feature, exclude it, or name it as label or identifiers)"
+    hint = CLASSES_HINT if names[int(column)] == label else other
     return f"{where}column {names[int(column)]!r} holds {ac.shorten(value)}, not a number{hint}"
 
 
-def _refuse_missing(table: Any) -> None:
+def _refuse_missing(table: Any, features: list[str]) -> None:
     for name in table.column_names:
         if table.column(name).null_count:
             row = int(np.argmax(table.column(name).is_null().to_numpy()))
-            raise ValueError(f"record {row} has no value in column {name!r}")
+            raise ValueError(f"record {row} has no value in column {name!r}{FILL_HINT if name in features else ''}")
 
 
 def openml(name: str, *, classes: Sequence[str] | None = None) -> Dataset:

@@ -7,6 +7,7 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms.labelling_plan import PlanExceeded
 from mechanisms.noisy_sgd import GRADIENT_GRAIN, _clipped_gradient
 
 RNG = np.random.default_rng(0)
@@ -76,6 +77,21 @@ def test_an_empty_batch_is_a_step_of_noise_alone():
 def test_for_budget():
     found = mx.LinearNoisySGD.for_budget(2.0, 1e-5, sampling_rate=0.1, steps=100)
     assert 2 - 1e-4 < found.guarantee(1e-5).epsilon <= 2.0
+    found.fit(X[:50], Y[:50])
+    spent = found.spent_
+    with pytest.raises(PlanExceeded, match="training 2; accepted: at most n_trainings = 1, for"):
+        found.fit(X[:50], Y[:50])
+    assert found.spent_ == spent
+    assert found.guarantee(1e-5).epsilon <= 2.0
+
+
+def test_several_trainings_share_a_budget():
+    found = mx.LinearNoisySGD.for_budget(2.0, 1e-5, sampling_rate=0.1, steps=5, n_trainings=3)
+    for _ in range(3):
+        found.fit(X[:50], Y[:50])
+    assert 2 - 1e-4 < found.guarantee(1e-5).epsilon <= 2.0
+    with pytest.raises(PlanExceeded, match="training 4; accepted: at most n_trainings = 3"):
+        found.fit(X[:50], Y[:50])
 
 
 @pytest.mark.parametrize(

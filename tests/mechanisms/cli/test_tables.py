@@ -114,6 +114,9 @@ def test_columns_on_one_side_are_refused_by_name(run, tables, tmp_path):
     assert (status, err.count("\n")) == (2, 1)
     assert "private.parquet: column 'id' is not a feature of public.parquet; accepted: " in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["private.parquet", "public.parquet"]
+    status, _, err = run(*command, "--exclude", "Id,id")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--exclude Id: no table has that column; accepted: names among [" in err
     for extra in (["--exclude", "id"], ["--features", "tail,weight,height"]):
         status, _, err = run(*command, *extra, "--out", f"{extra[0][2:]}.npz")
         assert status == 0, err
