@@ -14,7 +14,7 @@ from accountant.plan import Plan
 from accountant.risk import Risk, assess
 from accountant.summary import assumptions
 from accountant.tables import Column, Table, add_forms, write_table
-from accountant.terminal import number
+from accountant.terminal import number, show_work
 
 __all__ = ["add_risk"]
 
@@ -47,26 +47,34 @@ def _run(options: argparse.Namespace) -> int:
 
         need_matplotlib()
         target = check_output(options.out, FORMATS)
-    plan = read_plan(options)
-    risk = assess(
-        plan.composition,
-        _read_rates(options.fpr),
-        base_rate=options.base_rate,
-        prior=options.prior,
-        fpr_floor=options.fpr_floor,
-        direction=options.direction,
-        method=options.method,
-        tolerance=options.tolerance,
-    )
-    write_table(_table_of(plan, risk), options.form, _record_of(plan, risk))
+    plan, rates = read_plan(options), _read_rates(options.fpr)
+    with show_work("what an attacker can do" + _why_slow(plan)):
+        risk = assess(
+            plan.composition,
+            rates,
+            base_rate=options.base_rate,
+            prior=options.prior,
+            fpr_floor=options.fpr_floor,
+            direction=options.direction,
+            method=options.method,
+            tolerance=options.tolerance,
+        )
     if target is not None:
         from accountant.plots import attack_risk, save
 
-        axes = attack_risk(
-            plan.composition, direction=options.direction, method=options.method, tolerance=options.tolerance
-        )
-        save(axes, target)
+        with show_work("drawing what an attacker can do" + _why_slow(plan)):
+            way = {"direction": options.direction, "method": options.method, "tolerance": options.tolerance}
+            save(attack_risk(plan.composition, **way), target)
+    write_table(_table_of(plan, risk), options.form, _record_of(plan, risk))
     return 0
+
+
+def _why_slow(plan: Plan) -> str:
+    """What a waiting person should know: a game of screenings is solved in minutes, not in seconds."""
+    screened = plan.composition.total(lambda event: float(event.family))
+    if not screened:
+        return ""
+    return f": a game of {screened:,.0f} screenings, which can take minutes (--method renyi is fast, and looser)"
 
 
 def _read_rates(text: str) -> list[float]:
