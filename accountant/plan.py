@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from accountant.plan_lines import (
     NOISE_MULTIPLIER,
     PLAN_KEYS,
     RELEASE_KEYS,
+    SYNONYMS,
+    TRAINING_KEYS,
     adjacency_of,
     event_of,
     kind_of,
@@ -72,6 +74,8 @@ class Plan:
     releases : tuple of Release
     tables : mapping
         The plan as parsed TOML, with the numbers that `plain_line` makes of a line's keys.
+    written : mapping
+        The plan as parsed TOML, with the keys that its author chose.
     """
 
     name: str
@@ -79,6 +83,7 @@ class Plan:
     delta: float | None
     releases: tuple[Release, ...]
     tables: Mapping[str, Any]
+    written: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @property
     def composition(self) -> Composition:
@@ -117,6 +122,7 @@ class Plan:
             raise PlanError(f"{name}: no releases; accepted: one or more [[release]] tables")
         adjacency = adjacency_of(name, tables.get("adjacency"))
         releases: list[Release] = []
+        written = tables
         lines = [plain_line(_place(name, number, line), line, adjacency) for number, line in enumerate(lines, 1)]
         tables = {**tables, "release": lines}
         for number, line in enumerate(lines, 1):
@@ -130,7 +136,7 @@ class Plan:
         description = tables.get("description", "")
         if not isinstance(description, str):
             raise PlanError(f"{name}: description = {shorten(description)}; accepted: text")
-        return cls(name, description.strip(), delta, tuple(releases), tables)
+        return cls(name, description.strip(), delta, tuple(releases), tables, written)
 
     def with_value(self, targets: str, value: float) -> Plan:
         """The same plan with ``release.key`` (or several, separated by commas) set to `value`.
@@ -145,6 +151,21 @@ class Plan:
             lines[index][key] = int(value) if self.whole(index, key) else value
         return Plan.from_tables(self.name, {**self.tables, "release": lines})
 
+    def with_text(self, targets: str, value: object) -> Plan:
+        """The same plan with ``release.key`` set to a value as a plan may state it, also of keys that stand for others.
+
+        Where the plan states records, batch and epochs, these may be set, and what was not touched stays as written;
+        setting `sampling_rate` or `count` there replaces them. Errors as for `with_value`.
+        """
+        lines = [dict(line) for line in self.written["release"]]
+        for index, key in self.targets(targets, as_written=True):
+            line, plain = lines[index], self.tables["release"][index]
+            replaced = [other for other in SYNONYMS.get(key, ()) if line.pop(other, None) is not None]
+            if "epochs" in replaced:
+                line["count"] = plain["count"]
+            line[key] = value
+        return Plan.from_tables(self.name, {**self.written, "release": lines})
+
     def value(self, targets: str) -> float | None:
         """The first target's present value, if the plan states one."""
         index, key = self.targets(targets)[0]
@@ -156,8 +177,11 @@ class Plan:
         kind = kind_of(self.name, self.tables["release"][index]["event"])
         return key == "count" or any(p.name == key and p.whole for p in parameters_of(kind))
 
-    def targets(self, targets: str) -> list[tuple[int, str]]:
-        """Positions and keys meant by ``release.key[,release.key...]``; a sole release need not be named."""
+    def targets(self, targets: str, *, as_written: bool = False) -> list[tuple[int, str]]:
+        """Positions and keys meant by ``release.key[,release.key...]``; a sole release need not be named.
+
+        Keys are those of `tables`, or also those of `written` that stand for others.
+        """
         found = []
         names = [release.name for release in self.releases]
         for target in (part.strip() for part in targets.split(",")):
@@ -172,11 +196,17 @@ class Plan:
                 raise PlanError(f"{self.name}: no release {release or target!r}{hint}; accepted: NAME.KEY")
             index = names.index(release)
             line = self.tables["release"][index]
+            written = self.written["release"][index] if as_written else {}
+            own = [key for key in (*TRAINING_KEYS, NOISE_MULTIPLIER) if key in written]
+            if key in own:
+                found.append((index, key))
+                continue
             kind = kind_of(self.name, line["event"])
             unit = unit_of_noise(self.name, line) if key == NOISE_MULTIPLIER else None
             if unit is not None and line.get(unit, 1.0) == 1.0:
                 key = "sigma"
             keys = [
+                *own,
                 "count",
                 "sampling_rate",
                 *(parameter.name for parameter in parameters_of(kind) if parameter.number),

@@ -26,6 +26,8 @@ __all__ = [
     "EVENTS",
     "PLAN_KEYS",
     "RELEASE_KEYS",
+    "SYNONYMS",
+    "TRAINING_KEYS",
     "adjacency_of",
     "event_of",
     "kind_of",
@@ -48,6 +50,8 @@ RELEASE_KEYS = ("name", "event", "count", "sampling_rate", "group_size")
 TRAINING_KEYS = ("records", "batch", "epochs")
 """Keys that stand for a sampling rate and a count; `plain_line` replaces them."""
 NOISE_MULTIPLIER = "noise_multiplier"
+SYNONYMS = {"count": ("epochs",), "sampling_rate": TRAINING_KEYS, "sigma": (NOISE_MULTIPLIER,)}
+"""Numbers of a release, with the keys that state the same and cannot stand beside them."""
 UNITS = ("clip", "sensitivity")
 """Parameters in whose units a noise multiplier states sigma."""
 

@@ -84,15 +84,11 @@ def change_plan(plan: Plan, changes: list[str]) -> Plan:
         if not equals or not name or not written:
             raise PlanError(f"--set {change}: accepted: NAME.KEY=VALUE, such as votes.sigma=30")
         value = _read_value(written)
-        if name in PLAN_KEYS and name != "release":
-            tables = {**plan.tables, name: value}
-        else:
-            lines = [dict(line) for line in plan.tables["release"]]
-            for index, key in plan.targets(name):
-                lines[index][key] = value
-            tables = {**plan.tables, "release": lines}
         try:
-            plan = Plan.from_tables(plan.name, tables)
+            if name in PLAN_KEYS and name != "release":
+                plan = Plan.from_tables(plan.name, {**plan.written, name: value})
+            else:
+                plan = plan.with_text(name, value)
         except PlanError as error:
             raise PlanError(f"--set {change}: {error}") from None
     return plan

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import sys
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import pytest
 import accountant as ac
 from accountant.cli import main
 from accountant.cli.arguments import change_plan
-from accountant.plan import load_plan
+from accountant.plan import load_plan, parse_plan
 
 PLAN = 'delta = 1e-5\n[[release]]\nname = "votes"\nevent = "gaussian"\nsigma = 20\ncount = 10\n'
 
@@ -59,6 +60,47 @@ def test_values_can_be_set(changes, expected, tmp_path, run):
     options = [part for change in changes for part in ("--set", change)]
     found = price(run("epsilon", str(file), "--json", *options))
     assert found == ac.epsilon(expected, 1e-5).epsilon
+
+
+TRAINING = """delta = 1e-5
+[[release]]
+event = "clipped-sum"
+noise_multiplier = 1.5
+records = 60_000
+batch = 256
+epochs = 20
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "sigma", "clip", "rate", "count"),
+    [
+        (["epochs=2"], 1.5, 1.0, 256 / 60_000, 469),
+        (["clipped-sum.batch=600", "records=30000"], 1.5, 1.0, 0.02, 1000),
+        (["batch=600", "count=7"], 1.5, 1.0, 0.01, 7),
+        (["sampling_rate=512/60000"], 1.5, 1.0, 512 / 60_000, 4688),
+        (["noise_multiplier=2", "clip=3"], 6.0, 3.0, 256 / 60_000, 4688),
+        (["sigma=2", "clip=3"], 2.0, 3.0, 256 / 60_000, 4688),
+    ],
+)
+def test_keys_that_stand_for_others_are_set_as_they_were_written(changes, sigma, clip, rate, count):
+    """And what is not named keeps its meaning: the steps follow the batch, the noise the clipping norm."""
+    found = change_plan(parse_plan("training", TRAINING), changes).composition
+    assert found == count * ac.PoissonSubsampled(ac.ClippedSum(sigma, clip), rate)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (["records=100"], "batch = 256"),
+        (["epochs=0"], "epochs = 0"),
+        (["count=7", "epochs=2"], "no number 'epochs' to vary"),
+        (["epoch=2"], "did you mean 'epochs'?"),
+    ],
+)
+def test_keys_that_stand_for_others_are_refused_by_name(changes, words):
+    with pytest.raises(ac.PlanError, match=re.escape(words)):
+        change_plan(parse_plan("training", TRAINING), changes)
 
 
 def test_delta_can_be_set(run):
