@@ -35,10 +35,10 @@ from accountant.plots.style import (
     style,
     write_legend,
 )
-from accountant.plots.trade_off import envelope, supporting_lines
 from accountant.plots.worst_pairs import worst_pairs
 from accountant.price import curve, epsilon
 from accountant.renyi.conversion import check_conversion
+from accountant.tight.trade_off import envelope, supporting_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from accountant.adjacency import Adjacency
+from accountant.attack import Attack, ask
 from accountant.errors import AccountantError
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee, format_up
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
 from accountant.plan import Plan
-from accountant.risk import advantage, true_positive_rate
 
 __all__ = ["AttackFigures", "attack_figures", "floor_percent", "statement"]
 
@@ -44,13 +48,12 @@ def statement(plan: Plan, price: Guarantee) -> str:
 def attack_figures(run: Composition, tolerance: float) -> AttackFigures:
     """Upper ends on what any attacker reaches who asks whether a record took part; tight where it can be."""
     try:
-        rates = true_positive_rate(run, list(FALSE_ALARMS), tolerance=tolerance)
-        guess = advantage(run, tolerance=tolerance).upper
+        ((_, rates), guess), how = ask(run, _answer, "worst", "auto", tolerance)
     except AccountantError as error:
         return AttackFigures([("an attacker", f"no figures: {error}")], False)
     found = ", ".join(
         f"{ceil_percent(rate)} at {100 * alarms:g} % false alarms"
-        for alarms, rate in zip(FALSE_ALARMS, rates.upper.tolist(), strict=True)
+        for alarms, rate in zip(FALSE_ALARMS, rates.tolist(), strict=True)
     )
     what = "one content of a record" if run.adjacency is Adjacency.REPLACE else "a record that took part"
     return AttackFigures(
@@ -58,11 +61,16 @@ def attack_figures(run: Composition, tolerance: float) -> AttackFigures:
             (f"an attacker detects {what}, at most", found),
             (
                 "a guess between two equally likely cases is right, at most",
-                f"{ceil_percent((1 + guess) / 2)} of the time",
+                f"{ceil_percent((1 + guess.upper) / 2)} of the time",
             ),
         ],
-        rates.method == "tight",
+        how.method == "tight",
     )
+
+
+def _answer(attack: Attack) -> tuple[tuple[FloatArray, FloatArray], Interval]:
+    """Rates at all false alarms, and the advantage, of one computation."""
+    return attack.rates(np.array(FALSE_ALARMS)), attack.profile(0.0)
 
 
 def ceil_percent(share: float) -> str:

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 import accountant as ac
 from accountant import plots
-from accountant.plots.trade_off import envelope, supporting_lines
+from accountant.tight.trade_off import envelope, supporting_lines
 
 ALPHAS = np.linspace(0.0, 1.0, 1001)
 
