@@ -30,6 +30,7 @@ from accountant.plots.style import (
 )
 from accountant.plots.worst_pairs import has_pairs
 from accountant.renyi.conversion import Conversion
+from accountant.report.headline import attack_tolerance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,7 +156,7 @@ def _trade_off(plan: Plan, pricing: Pricing) -> Draft:
             plan.composition,
             method="tight" if pricing.tight_attack else "renyi",
             conversion=pricing.conversion,
-            tolerance=pricing.tolerance,
+            tolerance=attack_tolerance(plan.composition, pricing.tolerance),
             ax=ax,
         )
 

@@ -16,10 +16,13 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.plan import Plan
 
-__all__ = ["AttackFigures", "attack_figures", "floor_percent", "statement"]
+__all__ = ["AttackFigures", "attack_figures", "attack_tolerance", "floor_percent", "statement"]
 
 FALSE_ALARMS = (0.001, 0.01, 0.1)
 """False-positive rates at which the page says what an attacker detects."""
+
+FAMILIES_TOLERANCE = 0.05
+"""Of attacker's figures where families of pairs are played: the page rounds them to a tenth of a percent."""
 
 
 class AttackFigures(NamedTuple):
@@ -48,7 +51,7 @@ def statement(plan: Plan, price: Guarantee) -> str:
 def attack_figures(run: Composition, tolerance: float) -> AttackFigures:
     """Upper ends on what any attacker reaches who asks whether a record took part; tight where it can be."""
     try:
-        ((_, rates), guess), how = ask(run, _answer, "worst", "auto", tolerance)
+        ((_, rates), guess), how = ask(run, _answer, "worst", "auto", attack_tolerance(run, tolerance))
     except AccountantError as error:
         return AttackFigures([("an attacker", f"no figures: {error}")], False)
     found = ", ".join(
@@ -66,6 +69,11 @@ def attack_figures(run: Composition, tolerance: float) -> AttackFigures:
         ],
         how.method == "tight",
     )
+
+
+def attack_tolerance(run: Composition, tolerance: float) -> float:
+    """Width of the intervals of an attacker on the page: with screenings a coarse one, for which games are short."""
+    return max(tolerance, FAMILIES_TOLERANCE) if any(event.family for event, _ in run) else tolerance
 
 
 def _answer(attack: Attack) -> tuple[tuple[FloatArray, FloatArray], Interval]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import ParameterError, real, shorten
+from accountant.errors import ParameterError, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -69,7 +69,9 @@ def solve_game(
     Raises
     ------
     ParameterError
-        An event is no screening, a value is out of range, or the tolerance takes too fine a grid.
+        An event is no screening, or a value is out of range.
+    ToleranceUnreachable
+        The tolerance takes too fine a grid.
     """
     run = entries if isinstance(entries, Composition) else Composition(entries)
     if direction not in DIRECTIONS:
@@ -278,4 +280,7 @@ def _solve(run: Composition, delta: float, tolerance: float) -> _Game:
             return game
         step /= 2
     known = f"; {width:.2g} can be had" if width < math.inf else ""
-    raise ParameterError(f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings{known}")
+    raise ToleranceUnreachable(
+        f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings{known}; "
+        "accepted: a larger tolerance, fewer screenings, or method = 'renyi' or 'auto'"
+    )

@@ -228,12 +228,16 @@ def test_extreme_parameters(event):
         ([(screening(), 1)], "up", {}, "remove, add"),
         ([(screening(), 1)], "add", {"delta": 0.0}, "delta = 0"),
         ([(screening(), 1)], "add", {"tolerance": 2.0}, "tolerance = 2"),
-        ([(screening(), 10**9)], "add", {}, "too fine a grid for 1000000000"),
     ],
 )
 def test_refusals(entries, direction, options, message):
     with pytest.raises(ac.ParameterError, match=message):
         solve_game(entries, direction, **options)
+
+
+def test_too_fine_a_grid_is_refused():
+    with pytest.raises(ac.ToleranceUnreachable, match="too fine a grid for 1000000000"):
+        solve_game([(screening(), 10**9)], "add")
 
 
 def test_nan_is_refused():
