@@ -19,6 +19,9 @@ from accountant.terminal import delta_of, number, show_work
 
 __all__ = ["add_calibrate"]
 
+UNITS = ("sensitivity", "clip")
+"""Numbers that the noise is measured by."""
+
 
 def add_calibrate(commands: Any) -> None:
     """Add the subcommand to a parser's commands."""
@@ -130,11 +133,14 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
 
 
 def _candidates(plan: Plan) -> Iterator[str]:
-    """Numbers that stand in the plan: first one value for the same number of all releases, then each alone."""
+    """Numbers that stand in the plan: first one value for the same number of all releases, then each alone.
+
+    What the noise is measured by is left out: it costs what its ratio to the noise costs.
+    """
     stated: dict[str, list[str]] = {}
     for release, line in zip(plan.releases, plan.tables["release"], strict=True):
-        for key in dict.fromkeys(("count", *line)):
-            if key != "sensitivity" and _can_vary(plan, f"{release.name}.{key}"):
+        for key in dict.fromkeys((*line, "count")):
+            if key not in UNITS and _can_vary(plan, f"{release.name}.{key}"):
                 stated.setdefault(key, []).append(f"{release.name}.{key}")
     for key, names in stated.items():
         if len(names) > 1 and key != "count":

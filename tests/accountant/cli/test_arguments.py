@@ -176,6 +176,11 @@ def test_calibrate_proposes_what_could_be_varied(run):
     assert all(line["epsilon"] <= 0.5 for line in found.values())
     one = json.loads(run("calibrate", "private-knn-mnist", "--vary", "votes.sigma", "--epsilon", "0.5", "--json")[1])
     assert found["votes.sigma"]["value"] == one["value"]
+    step = '[[release]]\nevent = "clipped-sum"\nsigma = 1\nclip = 1\nsampling_rate = 0.01\ncount = 10\n'
+    status, out, _ = run("calibrate", "-", "--epsilon", "2", "--json", given=f"delta = 1e-5\n{step}".encode())
+    assert status == 0  # the noise before the count; not what it is measured by
+    names = ["clipped-sum.sigma", "clipped-sum.sampling_rate", "clipped-sum.count"]
+    assert [line["vary"] for line in json.loads(out)["proposals"]] == names
     more = PLAN + '[[release]]\nevent = "laplace"\nscale = 5\n'
     status, _, err = run("calibrate", "-", "--epsilon", "0.01", given=more.encode())
     assert status == 2
