@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
+from accountant.errors import NoGuarantee
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.plan import RELEASE_KEYS, Plan
@@ -30,15 +32,18 @@ def shares(plan: Plan, price: Guarantee) -> list[float]:
 def shares_of(parts: Sequence[Composition], price: Guarantee) -> list[float]:
     """Each part's share of the Rényi curve at the order that set the price; they add up to 1, or to 0 if all is free.
 
-    Where that curve is infinite, the shares at order 2 are taken.
+    Where that curve is infinite, the shares at order 2 are taken; parts with curves infinite there too share alike.
     """
     order = price.order
     if order is None and 0 < price.delta < 1:  # the tight route uses no order
-        order = renyi_epsilon(sum(parts, Composition()), price.delta, "improved").order
+        with suppress(NoGuarantee):  # the curve is infinite at every order
+            order = renyi_epsilon(sum(parts, Composition()), price.delta, "improved").order
     order = math.inf if order is None else order
     costs = np.array([float(part.renyi(order)) for part in parts])
     if not np.isfinite(costs).all():
         costs = np.array([float(part.renyi(2.0)) for part in parts])
+    if not np.isfinite(costs).all():
+        costs = np.isinf(costs).astype(float)  # beside them all others are nothing
     total = math.fsum(costs)
     return [cost / total if total > 0 else 0.0 for cost in costs.tolist()]
 

@@ -53,7 +53,7 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
     ac.DiscreteLaplace: {"scale": 2.0, "sensitivity": 2, "coordinates": 3},
     ac.DiscreteGaussian: {"sigma": 2.0, "sensitivity": 2, "coordinates": 3},
     ac.PureDP: {"epsilon": 0.5},
-    ac.ZeroConcentratedDP: {"rho": 0.1},
+    ac.ZeroConcentratedDP: {"rho": 0.1, "xi": 0.2},
     ac.GaussianDP: {"mu": 0.5},
     ac.NoisyScreening: {"sigma": 8.0, "threshold": 20.0, "max_votes": 30, "min_votes": 0},
     ac.DataDependentScreening: {"sigma": 8.0, "threshold": 20.0, "plurality": 17},
@@ -64,11 +64,30 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
     ac.DataDependentLNMax: {"scale": 4.0, "votes": (30.0, 2.0)},
     ac.Shuffled: {"local": 2.0, "n": 100},
     ac.ShuffledCounts: {"scale": 2.0, "shape": 5.0, "ratio": 0.8, "nonzeros": 3},
+    ac.ClippedSum: {"sigma": 2.0, "clip": 1.0},
+    ac.ApproximateDP: {"epsilon": 0.5, "delta": 1e-6},
+    ac.ExponentialMechanism: {"epsilon": 0.5},
+    ac.PermuteAndFlip: {"epsilon": 0.5},
+    ac.ReportNoisyMax: {"scale": 4.0, "noise": "gumbel", "sensitivity": 1.0, "monotone": True},
+    ac.SparseVector: {
+        "threshold_scale": 4.0,
+        "query_scale": 8.0,
+        "tops": 2,
+        "sensitivity": 1.0,
+        "monotone": True,
+        "threshold_noise": "gaussian",
+    },
+    ac.TreeAggregation: {"scale": 4.0, "steps": 100, "noise": "laplace", "sensitivity": 1.0},
+    ac.KaryRandomizedResponse: {"epsilon": 0.5, "categories": 4},
+    ac.MixtureOfGaussians: {"sigma": 2.0, "sensitivities": (0.0, 1.0), "probabilities": (0.5, 0.5)},
+    ac.Group: {"event": ac.Gaussian(2.0), "size": 3},
     sampled: {"event": ac.Gaussian(2.0), "rate": 0.1},
 }
 ZERO_ACCEPTED = {"epsilon", "rho", "mu", "threshold", "min_votes", "plurality", "rate", "votes", "shape", "local"}
+ZERO_ACCEPTED |= {"delta", "xi"}
+NO_NUMBERS = {"votes", "event", "noise", "threshold_noise", "monotone", "sensitivities", "probabilities"}
 NEGATIVE_ACCEPTED = {"threshold"}
-NUMBERS = [(kind, name) for kind, values in VALID.items() for name in values if name not in ("votes", "event")]
+NUMBERS = [(kind, name) for kind, values in VALID.items() for name in values if name not in NO_NUMBERS]
 ids = [f"{kind.__name__}-{name}" for kind, name in NUMBERS]
 
 

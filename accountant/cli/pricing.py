@@ -123,8 +123,7 @@ def table_of(plan: Plan, price: Guarantee, parts: list[float], *, whole: bool) -
     rows: list[list[Any]] = []
     for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True):
         event = f"{line['event']}: {parameters_in_words(line)}"
-        sampled = release.event.unsampled is not release.event
-        rows.append([release.name, event, release.event.sampling_rate if sampled else "all", release.count, share])
+        rows.append([release.name, event, line.get("sampling_rate", "all"), release.count, share])
     if whole:
         columns += [Column("epsilon", "up"), Column("delta", "up")]
         total = ["whole plan", "", None, plan.composition.releases, sum(parts), price.epsilon, price.delta]

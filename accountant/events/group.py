@@ -79,7 +79,9 @@ class Group(PricedAsAnother):
         return self.event.additive_noise
 
     def caveats(self) -> tuple[str, ...]:
-        return (*self.event.caveats(), f"nobody holds more than {self.size} records")
+        rate = self.event.sampling_rate
+        drawn = (f"every record joins at rate {rate:g} by itself, and who joined stays secret",) if rate < 1.0 else ()
+        return (*self.event.caveats(), f"nobody holds more than {self.size} records", *drawn)
 
     def to_table(self, *, own: bool = False) -> dict[str, Any]:
         return {**self.event.to_table(own=own), "group_size": self.size}

@@ -142,5 +142,5 @@ class SparseVector(PricedAsAnother):
         shift = self.sensitivity / self.threshold_scale
         kappa = (1.0 if self.monotone else 2.0) * self.tops * self.sensitivity / self.query_scale
         if self.threshold_noise == "gaussian":
-            return ZeroConcentratedDP(shift * shift / 2, self.adjacency, kappa)
+            return ZeroConcentratedDP(shift * shift / 2, kappa, self.adjacency)
         return PureDP(shift + kappa, self.adjacency)

@@ -28,9 +28,9 @@ class ZeroConcentratedDP(Event):
     ----------
     rho : float
         Privacy parameter in nats; [0, 1e100].
-    adjacency : Adjacency
     xi : float
         What is added at every order, in nats; [0, 1e100]. With 0 it is rho-zCDP.
+    adjacency : Adjacency
 
     Raises
     ------
@@ -39,8 +39,8 @@ class ZeroConcentratedDP(Event):
     """
 
     rho: Annotated[float, Range(0.0, 1e100, noise=True, usual=(1e-8, 10.0))]
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
     xi: Annotated[float, Range(0.0, 1e100)] = 0.0
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
 
     def _standard_form(self) -> StandardForm | None:
         return StandardForm("concentrated", 1.0, inverse=False) if self.xi == 0.0 else None
@@ -52,7 +52,7 @@ class ZeroConcentratedDP(Event):
     def _group(self, size: int) -> Event:
         # Bun & Steinke 2016, Prop. 1.9
         harmonic = math.fsum(1 / i for i in range(1, size + 1)) if self.xi > 0.0 else 0.0
-        return ZeroConcentratedDP(size * size * self.rho, self.adjacency, size * harmonic * self.xi)
+        return ZeroConcentratedDP(size * size * self.rho, size * harmonic * self.xi, self.adjacency)
 
     def _row(self, rate: float = 1.0) -> Row | None:
         return linear_row(self.rho) if rate == 1.0 and self.xi == 0.0 else None

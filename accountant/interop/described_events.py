@@ -43,7 +43,7 @@ def _describe_plain(dp_event: Any, event: Event) -> Any:
         mu = math.sqrt(summand.size)
         return dp_event.GaussianDpEvent((2.0 if replaces else 1.0) / mu) if mu > 0.0 else dp_event.NoOpDpEvent()
     if isinstance(event, ZeroConcentratedDP):
-        return dp_event.ZCDpEvent(event.rho)
+        return dp_event.ZCDpEvent(event.rho, event.xi)
     if isinstance(event, Laplace) and not replaces:
         return _repeat(dp_event, dp_event.LaplaceDpEvent(1 / event.shift), event.coordinates)
     if isinstance(event, DiscreteLaplace) and not replaces:

@@ -120,9 +120,7 @@ def _randomized_response(event: Any, relation: Any) -> Found:
 
 
 def _zero_concentrated(event: Any, relation: Any) -> Found:
-    if real("xi", event.xi, 0.0, 1e100) > 0.0:
-        raise Refused(event, "zCDP with xi above 0 has no price here.")
-    return Found(1 * ZeroConcentratedDP(event.rho, adjacency=adjacency_of(relation)))
+    return Found(1 * ZeroConcentratedDP(event.rho, event.xi, adjacency_of(relation)))
 
 
 def _epsilon_delta(event: Any, relation: Any) -> Found:

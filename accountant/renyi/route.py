@@ -49,7 +49,7 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
     if pure <= best and pure < math.inf:
         return _guarantee(run, pure, delta, conversion, math.inf, False)
     if best == math.inf:
-        raise NoGuarantee(f"the Rényi curve is infinite at every order in [{ORDERS[0]}, {ORDERS[1]:g}]")
+        raise NoGuarantee("the Rényi curve is infinite at every order; accepted: method = 'tight' or 'auto'")
     return _guarantee(run, best, delta, conversion, order, at_edge)
 
 

@@ -42,21 +42,39 @@ REFERENCES = {
     "lower bounds. TCC 2016.",
     "Canonne, Kamath & Steinke 2020": "C. Canonne, G. Kamath, T. Steinke. The discrete Gaussian for differential "
     "privacy. NeurIPS 2020.",
+    "Chan, Shi & Song 2011": "T.-H. H. Chan, E. Shi, D. Song. Private and continual release of statistics. "
+    "ACM TISSEC 14, 2011.",
+    "Choquette-Choo et al. 2024": "C. Choquette-Choo, A. Ganesh, T. Steinke, A. Thakurta. Privacy amplification for "
+    "matrix mechanisms. ICLR 2024.",
+    "Ding et al. 2021": "Z. Ding, D. Kifer, T. Steinke, Y. Wang, Y. Xiao, D. Zhang. The permute-and-flip mechanism is "
+    "identical to report-noisy-max with exponential noise. arXiv:2105.07260, 2021.",
     "Dong, Roth & Su 2022": "J. Dong, A. Roth, W. Su. Gaussian differential privacy. JRSS B 84, 2022.",
+    "Dong, Durfee & Rogers 2020": "J. Dong, D. Durfee, R. Rogers. Optimal differential privacy composition for "
+    "exponential mechanisms. ICML 2020.",
     "Doroshenko et al. 2022": "V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi. Connect the dots: tighter "
     "discrete approximations of privacy loss distributions. PoPETs 2022.",
+    "Dwork & Roth 2014": "C. Dwork, A. Roth. The algorithmic foundations of differential privacy. Foundations and "
+    "Trends in Theoretical Computer Science 9, 2014.",
     "Ghazi et al. 2020": "B. Ghazi, R. Kumar, P. Manurangsi, R. Pagh. Private counting from anonymous messages: "
     "near-optimal accuracy with vanishing communication overhead. ICML 2020.",
     "Ghosh, Roughgarden & Sundararajan 2012": "A. Ghosh, T. Roughgarden, M. Sundararajan. Universally "
     "utility-maximizing privacy mechanisms. SIAM J. Comput. 41, 2012.",
     "Kairouz, Oh & Viswanath 2015": "P. Kairouz, S. Oh, P. Viswanath. The composition theorem for differential "
     "privacy. ICML 2015.",
+    "Kairouz, Bonawitz & Ramage 2016": "P. Kairouz, K. Bonawitz, D. Ramage. Discrete distribution estimation under "
+    "local privacy. ICML 2016.",
+    "Lyu, Su & Li 2017": "M. Lyu, D. Su, N. Li. Understanding the sparse vector technique for differential privacy. "
+    "PVLDB 10, 2017.",
+    "McKenna & Sheldon 2020": "R. McKenna, D. Sheldon. Permute-and-flip: a new mechanism for differentially private "
+    "selection. NeurIPS 2020.",
     "Mironov 2017": "I. Mironov. Rényi differential privacy. CSF 2017.",
     "Mironov, Talwar & Zhang 2019": "I. Mironov, K. Talwar, L. Zhang. Rényi differential privacy of the sampled "
     "Gaussian mechanism. arXiv:1908.10530, 2019.",
     "Papernot et al. 2017": "N. Papernot et al. Semi-supervised knowledge transfer for deep learning from private "
     "training data. ICLR 2017.",
     "Papernot et al. 2018": "N. Papernot et al. Scalable private learning with PATE. ICLR 2018.",
+    "Schuchardt et al. 2024": "J. Schuchardt, M. Stoian, A. Kosmala, S. Günnemann. Unified mechanism-specific "
+    "amplification by subsampling and group privacy amplification. NeurIPS 2024.",
     "Steinke 2022": "T. Steinke. Composition of differential privacy & privacy amplification by subsampling. "
     "arXiv:2210.00597, 2022.",
     "Wang et al. 2021": "S. Wang, J. Li, Y. Qian, J. Du, W. Lin, W. Yang. Hiding numerical vectors in local private "
@@ -69,6 +87,8 @@ REFERENCES = {
     "characteristic function. AISTATS 2022.",
     "Zhu et al. 2020": "Y. Zhu, X. Yu, M. Chandraker, Y.-X. Wang. Private-kNN: practical differential privacy for "
     "computer vision. CVPR 2020.",
+    "Zhu & Wang 2020": "Y. Zhu, Y.-X. Wang. Improving sparse vector technique with Rényi differential privacy. "
+    "NeurIPS 2020.",
 }
 """Works that pages cite, by authors and year; notebooks/references.bib has all that the package cites."""
 

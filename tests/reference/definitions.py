@@ -59,6 +59,36 @@ def randomized_response(epsilon: mpf, bits: int) -> Pair:
     return distribution, distribution[::-1]
 
 
+def kary_response(epsilon: mpf, categories: int) -> Pair:
+    """The truth with e^epsilon times the probability of any other answer, for two different truths."""
+    other = 1 / (mp.exp(epsilon) + categories - 1)
+    first, second = mp.exp(epsilon) * other, other
+    rest = [other] * (categories - 2)
+    return [first, second, *rest], [second, first, *rest]
+
+
+def approximate_dp(epsilon: mpf, told: mpf, rate: mpf = ONE) -> Pair:
+    """With probability `told` the input itself, else randomized response; Poisson-sampled."""
+    kept, flipped = randomized_response(epsilon, 1)
+    without = [mpf(0), *((1 - told) * each for each in flipped), told]
+    return mixture([told, *((1 - told) * each for each in kept), mpf(0)], without, rate), without
+
+
+def bounded_range(epsilon: mpf, rate: mpf, value: Callable[[Law, Law], mpf]) -> mpf:
+    """The largest of a quantity over pairs with losses t and t - epsilon, which has one peak in 0 < t < epsilon."""
+    golden, low, high = (mp.sqrt(5) - 1) / 2, mpf(0), epsilon
+
+    def at(t: mpf) -> mpf:
+        share = (mp.exp(-t) - mp.exp(-epsilon)) / (1 - mp.exp(-epsilon))
+        without = [share, 1 - share]
+        return value(mixture([share * mp.exp(t), (1 - share) * mp.exp(t - epsilon)], without, rate), without)
+
+    for _ in range(160):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        low, high = (low, right) if at(left) > at(right) else (left, high)
+    return at(low)
+
+
 def screening_distribution(sigma: mpf, threshold: mpf, count: int) -> Law:
     """[P(pass), P(fail)] of count + N(0, sigma^2) >= threshold (Zhu et al. 2020, section 3)."""
     distance = (threshold - count) / (sigma * mp.sqrt(2))

@@ -33,7 +33,11 @@ def _laplace(entry: dict[str, Any]) -> ac.Event:
 
 def _response(entry: dict[str, Any]) -> ac.Event:
     # where "epsilon" is the argument of a profile, the parameter is called "local_epsilon"
-    return ac.RandomizedResponse(float(entry.get("local_epsilon", entry["epsilon"])), entry.get("bits", 1))
+    return ac.RandomizedResponse(_local(entry), entry.get("bits", 1))
+
+
+def _local(entry: dict[str, Any]) -> float:
+    return float(entry.get("local_epsilon", entry["epsilon"]))
 
 
 def _sampled(make: Callable[[dict[str, Any]], ac.Event]) -> Callable[[dict[str, Any]], ac.Event]:
@@ -55,6 +59,12 @@ MAKE: dict[str, Callable[[dict[str, Any]], ac.Event]] = {
     "poisson_laplace_exact": _sampled(_laplace),
     "poisson_laplace_generic_bound": _sampled(_laplace),
     "poisson_randomized_response": _sampled(_response),
+    "kary_response": lambda entry: ac.KaryRandomizedResponse(_local(entry), entry["categories"], "add-remove"),
+    "approximate_dp": lambda entry: ac.ApproximateDP(_local(entry), float(entry["told"])),
+    "poisson_approximate_dp": _sampled(lambda entry: ac.ApproximateDP(_local(entry), float(entry["told"]))),
+    "exponential_mechanism": lambda entry: ac.ExponentialMechanism(_local(entry)),
+    "poisson_exponential_mechanism": _sampled(lambda entry: ac.ExponentialMechanism(_local(entry))),
+    "poisson_gaussian_group": lambda entry: ac.Group(_sampled(_gaussian)(entry), entry["size"]),
     "poisson_zcdp_generic": _sampled(lambda entry: ac.ZeroConcentratedDP(float(entry["rho"]))),
     "gnmax_data_dependent": lambda entry: ac.DataDependentGNMax(float(entry["sigma"]), entry["votes"]),
     "lnmax_data_dependent": lambda entry: ac.DataDependentLNMax(float(entry["scale"]), entry["votes"]),

@@ -202,3 +202,45 @@ def _irwin_hall(r: int, t: mpf, gap: mpf) -> mpf:
             plain, tilted = (antiderivative(a, high) - antiderivative(a, low) for a in (half, -half))
             total += (-1) ** k * mp.binomial(r, k) * (mp.exp(knot / 2) * plain - mp.exp(gap - knot / 2) * tilted)
     return total / mp.factorial(r - 1)
+
+
+# Several records of one individual in a Poisson sample ----------------------------------------------------------
+
+
+def _group_ratio(sigma: mpf, rate: mpf, size: int) -> Callable[[mpf], mpf]:
+    """The density with a binomial number of records over that without any, in standard deviations."""
+    shares = [mp.binomial(size, j) * rate**j * (1 - rate) ** (size - j) for j in range(size + 1)]
+    return lambda y: mp.fsum(p * mp.exp(j / sigma * (y - j / sigma / 2)) for j, p in enumerate(shares))
+
+
+def sampled_group(sigma: mpf, rate: mpf, size: int, order: mpf) -> mpf:
+    """The larger of both directions' Rényi divergences, integrated panel by panel."""
+    ratio, far = _group_ratio(sigma, rate, size), 30 + order * size / sigma
+    with mp.workdps(40):
+        panels = mp.linspace(-far, far, int(2 * far) + 1)
+        if order == 1:
+            return max(
+                mp.quad(lambda y: mp.npdf(y) * ratio(y) * mp.log(ratio(y)), panels),
+                mp.quad(lambda y: -mp.npdf(y) * mp.log(ratio(y)), panels),
+            )
+        means = [mp.quad(lambda y, a=a: mp.npdf(y) * ratio(y) ** a, panels) for a in (order, 1 - order)]
+        return mp.log(max(means)) / (order - 1)
+
+
+def sampled_group_profile(sigma: mpf, rate: mpf, size: int, epsilon: mpf) -> tuple[mpf, mpf]:
+    """(remove, add): tails of normal distributions beyond the place where the ratio is e^epsilon or e^-epsilon."""
+    ratio = _group_ratio(sigma, rate, size)
+    shares = [mp.binomial(size, j) * rate**j * (1 - rate) ** (size - j) for j in range(size + 1)]
+    halves = []
+    for target, sign in ((mp.exp(epsilon), 1), (mp.exp(-epsilon), -1)):
+        if ratio(mpf(-2000)) > target:
+            halves.append(mpf(0))
+            continue
+        low, high = mpf(-2000), mpf(2000)
+        for _ in range(500):
+            t = (low + high) / 2
+            low, high = (t, high) if ratio(t) < target else (low, t)
+        with_ = mp.fsum(p * mp.ncdf(sign * (j / sigma - t)) for j, p in enumerate(shares))
+        without = mp.ncdf(-sign * t)
+        halves.append(with_ - mp.exp(epsilon) * without if sign > 0 else without - mp.exp(epsilon) * with_)
+    return halves[0], halves[1]

@@ -45,6 +45,10 @@ def pairs(e: Entry) -> Iterator[d.Pair]:
             yield from d.screening_pairs(of("sigma"), of("threshold"), e["lowest"], e["highest"], of("rate"))
         case "screening_data_dependent":
             yield from d.screening_data_dependent_pairs(of("sigma"), of("threshold"), e["count"])
+        case "kary_response":
+            yield d.kary_response(local, e["categories"])
+        case "approximate_dp" | "poisson_approximate_dp":
+            yield d.approximate_dp(local, of("told"), mpf(e.get("rate", 1)))
         case "collision":
             yield from d.collision_pairs(local, e["nonzeros"], e["buckets"])
 
@@ -59,6 +63,10 @@ def renyi(e: Entry) -> mpf:
         case "laplace" | "poisson_laplace_exact":
             assert "rate" not in e or e.get("coordinates", 1) == 1
             return e.get("coordinates", 1) * i.sampled_laplace(of("scale"), of("sensitivity"), of("rate"), order)
+        case "exponential_mechanism" | "poisson_exponential_mechanism":
+            return d.bounded_range(of("epsilon"), of("rate"), lambda p, q: d.worst_renyi([(p, q)], order))
+        case "poisson_gaussian_group":
+            return i.sampled_group(of("sigma"), of("rate"), e["size"], order)
         case "poisson_zcdp_generic":
             return d.poisson_zcdp_generic(of("rho"), of("rate"), int(order))
         case "poisson_laplace_generic_bound":
@@ -78,6 +86,11 @@ def profile(e: Entry) -> tuple[mpf, mpf]:
     match e["event"]:
         case "gaussian" | "poisson_gaussian":
             return i.sampled_gaussian_profile(of("sigma"), of("sensitivity"), of("rate"), epsilon)
+        case "exponential_mechanism":
+            local = mpf(e["local_epsilon"])
+            return (d.bounded_range(local, mpf(1), lambda p, q: d.hockey_stick(p, q, epsilon)),) * 2
+        case "poisson_gaussian_group":
+            return i.sampled_group_profile(of("sigma"), of("rate"), e["size"], epsilon)
         case "poisson_laplace":
             return i.sampled_laplace_profile(of("scale"), of("sensitivity"), of("rate"), epsilon)
         case "laplace":
@@ -88,6 +101,7 @@ def profile(e: Entry) -> tuple[mpf, mpf]:
 def expand(table: str) -> Iterator[Entry]:
     """Entries of lines `event name=value ...`; commas list alternatives, semicolons make a list of integers."""
     counts = {"bits", "coordinates", "threshold", "lowest", "highest", "count", "nonzeros", "buckets"}
+    counts |= {"size", "categories"}
     for line in filter(None, map(str.strip, table.splitlines())):
         event, *settings = line.split()
         names = [s.split("=")[0] for s in settings]

@@ -98,6 +98,16 @@ screening_data_dependent sigma=85 threshold=210 count=290 order=1.000001,24
 screening_data_dependent sigma=5 threshold=60 count=20 order=1,1.5,1e4
 screening_data_dependent sigma=5 threshold=60 count=1 order=300.5
 screening_data_dependent sigma=1e4 threshold=180 count=180 order=2.5,1e6
+
+exponential_mechanism epsilon=1e-9 order=1.5,1e6,inf
+exponential_mechanism epsilon=0.3 order=1.000001,2,24,1e5
+exponential_mechanism epsilon=40 order=1.001,7.3,300.5
+poisson_exponential_mechanism epsilon=1 rate=0.01 order=1.5,24,1e4
+poisson_exponential_mechanism epsilon=12 rate=0.9 order=1.001,2,300.5
+kary_response epsilon=1e-6 categories=5 order=1,2.5,1e6
+kary_response epsilon=3 categories=100 order=1,1.000001,24,inf
+poisson_gaussian_group sigma=1 rate=0.01 size=3 order=1,1.5,7.3
+poisson_gaussian_group sigma=4 rate=0.2 size=10 order=1,2.5,12
 """
 
 PROFILE = """
@@ -141,6 +151,16 @@ poisson_laplace scale=20 rate=0.999 epsilon=-0.04,0,0.0499
 poisson_laplace scale=200 rate=1e-3 epsilon=0,4e-6
 
 collision local_epsilon=1 nonzeros=2 buckets=8 epsilon=-0.5,0,0.5
+
+exponential_mechanism local_epsilon=1e-6 epsilon=-5e-7,0,9e-7
+exponential_mechanism local_epsilon=2 epsilon=-1,0,0.7,1.999
+exponential_mechanism local_epsilon=50 epsilon=0,20,49
+kary_response local_epsilon=2 categories=10 epsilon=-1,0,1.5
+approximate_dp local_epsilon=0.5 told=1e-6 epsilon=-0.2,0,0.4,3
+approximate_dp local_epsilon=5 told=1e-30 epsilon=-1,4.9,8
+poisson_approximate_dp local_epsilon=0.5 told=0.001 rate=0.01 epsilon=-0.1,0,0.003,0.1
+poisson_gaussian_group sigma=1 rate=0.01 size=3 epsilon=-0.01,0,0.02,5,30
+poisson_gaussian_group sigma=4 rate=0.2 size=10 epsilon=-0.5,0,0.1,3
 """
 
 CONVERSION = """

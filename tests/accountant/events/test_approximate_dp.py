@@ -8,6 +8,7 @@ import pytest
 from mpmath import mp, mpf
 
 import accountant as ac
+from accountant.cli import main
 
 EVENT = ac.ApproximateDP(0.5, 1e-3)
 
@@ -120,3 +121,19 @@ def test_without_a_delta_it_is_pure_dp_and_without_an_epsilon_a_coin():
 def test_bad_parameters(parameters):
     with pytest.raises(ac.ParameterError, match="accepted: "):
         ac.ApproximateDP(*parameters)
+
+
+def test_plans_price_it_on_the_tight_route_and_say_so_on_the_other(tmp_path, capsys):
+    path = tmp_path / "plan.toml"
+    lines = [
+        "delta = 1e-3",
+        *('[[release]]\nevent = "approximate-dp"\nepsilon = 0.2\ndelta = 1e-6\ncount = 10',) * 2,
+        "sampling_rate = 0.1",
+        '[[release]]\nevent = "gaussian"\nsigma = 20',
+    ]
+    path.write_text("\n".join(lines))
+    assert main(["epsilon", str(path), "--method", "tight"]) == 0
+    found = capsys.readouterr().out
+    assert "50.0%" in found  # beside infinite curves the others are nothing
+    assert main(["epsilon", str(path), "--method", "renyi"]) == 2
+    assert "infinite at every order; accepted: method = 'tight'" in " ".join(capsys.readouterr().err.split())

@@ -8,6 +8,7 @@ import pytest
 from mpmath import mp, mpf
 
 import accountant as ac
+from accountant.cli import main
 
 EPSILONS = [-1.0, 0.0, 0.2, 1.1]
 PLAIN = [
@@ -212,3 +213,21 @@ def test_plans_have_a_group_size(tmp_path):
     assert "group_size = 3" in path.read_text()
     assert ac.composition_from_tables(ac.composition_to_tables(plan.run)) == plan.run
     assert "nobody holds more than 3 records" in group.caveats()
+
+
+def test_what_commands_and_peers_say_of_a_sampled_group(tmp_path, capsys):
+    path = tmp_path / "plan.toml"
+    line = 'event = "gaussian"\nsigma = 2.0\nsampling_rate = 0.05\ngroup_size = 3\ncount = 100\n'
+    path.write_text(f"delta = 1e-5\n[[release]]\n{line}")
+    assert main(["epsilon", str(path)]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "nobody holds more than 3 records" in words
+    assert "every record joins at rate 0.05 by itself" in words
+    peer = pytest.importorskip("accountant.interop.dp_accounting", exc_type=ImportError)
+    pytest.importorskip("dp_accounting")
+    # each record is drawn by itself: a Poisson sample of one sum of sensitivity 3 would be another event
+    with pytest.raises(ac.ParameterError, match="no DpEvent"):
+        peer.to_dp_event(1 * ac.Group(ac.PoissonSubsampled(ac.Gaussian(2.0), 0.1), 3))
+    described = peer.to_dp_event(1 * ac.ZeroConcentratedDP(0.1, xi=0.2))
+    assert (described.rho, described.xi) == (0.1, 0.2)
+    assert peer.from_dp_event(described) == 1 * ac.ZeroConcentratedDP(0.1, xi=0.2)
