@@ -12,6 +12,7 @@ __all__ = [
     "AdjacencyMismatch",
     "CalibrationError",
     "DataDependentError",
+    "EventError",
     "MissingExtra",
     "NoGuarantee",
     "ParameterError",
@@ -44,6 +45,10 @@ class SubsamplingError(AccountantError, ValueError):
 
 class DataDependentError(AccountantError):
     """A cost that depends on private data was about to be used as a public guarantee."""
+
+
+class EventError(ArithmeticError):
+    """The code of an event returned what is no curve or no profile: a mistake in its class, not in its parameters."""
 
 
 class ToleranceUnreachable(AccountantError, ValueError):

@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AccountantError, PlanError
+from accountant.errors import AccountantError, EventError, PlanError
 from accountant.events.event import Event
 from accountant.plan import Plan, parse_float
 from accountant.tables import Column, Table, add_forms, console, print_json, write_table
@@ -62,6 +62,9 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, i
         return status
     except AccountantError as error:
         print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except EventError as error:
+        print(f"{name}: {' '.join(str(error).split())}; see 'accountant verify MODULE:NAME'", file=sys.stderr)
         return 2
     except BrokenPipeError:
         sys.stderr.close()

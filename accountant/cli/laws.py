@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from accountant.errors import PlanError
@@ -20,7 +21,8 @@ def add_laws(commands: Any) -> None:
     text = "Check events against the laws of privacy accounting."
     parser = commands.add_parser("verify", help=text, description=text)
     parser.set_defaults(run=_run)
-    parser.add_argument("--event", action="append", metavar="MODULE:NAME", help="an event of your own (repeatable)")
+    parser.add_argument("events", nargs="*", metavar="MODULE:NAME", help="events of your own; default: all built in")
+    parser.add_argument("--event", action="append", metavar="MODULE:NAME", help="the same (repeatable)")
     parser.add_argument("--examples", type=whole, default=50, help="random inputs per law (default 50)")
     add_forms(parser)
 
@@ -30,7 +32,8 @@ def _run(options: argparse.Namespace) -> int:
 
     from accountant.testing import broken_laws, example_events, laws_for
 
-    events = [_import_event(name) for name in options.event] if options.event else example_events()
+    named = [*options.events, *(options.event or ())]
+    events = [event for name in named for event in _import_events(name)] if named else example_events()
     results = []
     errors = console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
@@ -55,17 +58,24 @@ def _run(options: argparse.Namespace) -> int:
     return int(any(failures for _, _, failures in results))
 
 
-def _import_event(target: str) -> Event:
-    """The event MODULE:NAME, where NAME is an event, or a function or class that makes one without arguments."""
+def _import_events(target: str) -> Sequence[Event]:
+    """What MODULE:NAME names: an event, examples of a class, or what a class or function makes without arguments."""
     module, colon, name = target.partition(":")
     if not colon:
         raise PlanError(f"--event {target}: accepted: MODULE:NAME")
     sys.path.insert(0, "")
     try:
         found = getattr(importlib.import_module(module), name)
-        event = found if isinstance(found, Event) else found()
+        if isinstance(found, Event):
+            return (found,)
+        examples = tuple(found.examples()) if isinstance(found, type) and issubclass(found, Event) else ()
+        found = examples or (found(),)
     except Exception as error:  # the user's own module may fail in any way
-        raise PlanError(f"--event {target}: {type(error).__name__}: {error}") from None
-    if not isinstance(event, Event):
-        raise PlanError(f"--event {target}: is {event!r}; accepted: an event, or a function that makes one")
-    return event
+        hint = "; accepted: an event, a class with `examples`, or a function that makes an event"
+        raise PlanError(
+            f"--event {target}: {type(error).__name__}: {error}{hint if isinstance(error, TypeError) else ''}"
+        ) from None
+    for event in found:
+        if not isinstance(event, Event):
+            raise PlanError(f"--event {target}: is {event!r}; accepted: an event, or a function that makes one")
+    return found

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.errors import ParameterError, shorten
+from accountant.errors import EventError, ParameterError, shorten
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["Profile", "StandardForm", "as_reals", "check_orders", "evaluate_curve"]
@@ -85,8 +85,8 @@ def evaluate_curve(thing: Any, orders: ArrayLike) -> FloatArray:
     points = check_orders(orders)
     curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float)
     if curve.shape != (points.size,):
-        raise ArithmeticError(f"the Rényi curve of {thing!r} has shape {curve.shape} for {points.size} orders")
+        raise EventError(f"the Rényi curve of {thing!r} has shape {curve.shape} for {points.size} orders")
     if np.isnan(curve).any():
         order = float(points.ravel()[np.isnan(curve)][0])
-        raise ArithmeticError(f"the Rényi curve of {thing!r} is not a number at order {order!r}")
+        raise EventError(f"the Rényi curve of {thing!r} is not a number at order {order!r}")
     return curve.reshape(points.shape)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency, as_adjacency
-from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
+from accountant.errors import EventError, ParameterError, ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve
 from accountant.events.parameters import check_parameters, parameters_of
 from accountant.events.subsampling import generic_subsampled_curve, renyi_from_profile
@@ -318,7 +318,7 @@ class Event(ABC):
         with np.errstate(under="ignore", divide="ignore", over="ignore"):
             logs = self._log_profile(np.abs(flat))
             if not isinstance(logs, tuple | list) or len(logs) != 2:
-                raise ArithmeticError(f"the profile of {self!r} is no pair; accepted: two arrays, (remove, add)")
+                raise EventError(f"the profile of {self!r} is no pair; accepted: two arrays, (remove, add)")
             remove, add = np.exp(logs[0]), np.exp(logs[1])
             # H_{-e}(P||Q) = 1 - e^-e + e^-e H_e(Q||P): a sum of non-negative terms
             floor, scale = -np.expm1(-np.abs(flat)), np.exp(-np.abs(flat))

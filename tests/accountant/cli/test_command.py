@@ -16,6 +16,7 @@ import pytest
 import accountant as ac
 from accountant.cli import main
 from accountant.plan import EVENTS, builtin_plans, load_plan
+from accountant.terminal import short
 
 GAUSSIAN = 'delta = 1e-5\n\n[[release]]\nevent = "gaussian"\nsigma = 20\ncount = 10\n'
 PURE = 'delta = 0\n\n[[release]]\nname = "bits"\nevent = "randomized-response"\nepsilon = 0.5\nbits = 3\n'
@@ -379,6 +380,20 @@ def test_verify_an_event_of_ones_own(run, name):
     assert "none" in out
 
 
+def test_verify_takes_a_class_by_its_examples(run):
+    status, out, _ = run("verify", "accountant:PureDP", "--event", f"{__name__}:kept", "--examples", "5")
+    assert status == 0
+    for event in ac.PureDP.examples():
+        assert short(event) in out
+    assert short(kept) in out
+
+
+def test_verify_says_what_it_takes(run):
+    status, out, err = run("verify", "accountant:PoissonSubsampled")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "accepted: an event, a class with `examples`" in err
+
+
 def test_verify_names_the_law_that_broke(run):
     status, out, _ = run("verify", "--event", f"{__name__}:Falls", "--event", f"{__name__}:kept", "--examples", "10")
     assert status == 1
@@ -400,6 +415,14 @@ def test_verify_survives_an_event_that_raises(run, name):
     status, out, _ = run("verify", "--event", f"{__name__}:{name}", "--examples", "10")
     assert status == 1
     assert name in out
+
+
+def test_a_plan_with_an_event_that_returns_no_curve_is_one_line(run, plan_file):
+    own = plan_file(f'delta = 1e-5\n[[release]]\nevent = "{__name__}:Undefined"\nrho = 0.1\n')
+    status, out, err = run("epsilon", own)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "is not a number at order" in err
+    assert "see 'accountant verify MODULE:NAME'" in err
 
 
 # --- mistakes ------------------------------------------------------------------------------------------
