@@ -252,6 +252,7 @@ NAMED = {
     "accountant/dp_sgd.py": "steps of DP-SGD are these events",
     "accountant/filters.py": "the two filters are the guarantees zCDP and GDP",
     "accountant/plots/papers.py": "a figure of Zhu et al. 2020 compares two mechanisms",
+    "accountant/interop": "events of other programs are translated into these",
     "accountant/testing/laws.py": "an event of the other adjacency that nothing composes with",
 }
 """Files that may name classes of events, or their names in plans, and why."""
