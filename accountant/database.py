@@ -73,6 +73,8 @@ class FileKind:
     refuse_older : bool
         Keep a generation file, and refuse a file that was replaced by an older copy. Files that remember what was spent
         need it.
+    version : int
+        Of the tables, kept in the file as SQLite's user_version; a file of a later version is refused, and not changed.
     """
 
     name: str
@@ -80,6 +82,7 @@ class FileKind:
     tables: tuple[str, ...]
     error: type[Exception]
     refuse_older: bool = True
+    version: int = 1
 
 
 class Database:
@@ -124,7 +127,8 @@ class Database:
                 self._connection.execute("PRAGMA synchronous = EXTRA")
             with self.transaction() as run:
                 self._refuse_others()
-                for statement in (f"PRAGMA application_id = {kind.mark}", *kind.tables):
+                marks = f"PRAGMA application_id = {kind.mark}", f"PRAGMA user_version = {kind.version}"
+                for statement in (*marks, *kind.tables):
                     run(statement)
                 if kind.refuse_older:
                     run(GENERATION)
@@ -175,6 +179,10 @@ class Database:
         ((tables,),) = self._connection.execute("SELECT count(*) FROM sqlite_master")
         if tables and found != self._kind.mark:
             raise self.refuse(f"a database of something else; accepted: {self._kind.name}, or a new file")
+        ((version,),) = self._connection.execute("PRAGMA user_version")
+        if tables and version > self._kind.version:
+            found = f"{self._kind.name} of version {version}, of a later program"
+            raise self.refuse(f"{found}; accepted: version {self._kind.version}, or this file by that program")
 
     def _leave_write_ahead(self) -> None:
         """Switch from a write-ahead log (files of earlier versions) to a rollback journal, for good.

@@ -234,3 +234,18 @@ def test_a_file_of_two_names_is_refused(tmp_path):
             opened(tmp_path / name)
     (tmp_path / "b.db").unlink()
     opened(tmp_path / "a.db").close()
+
+
+def test_a_file_of_a_later_version_is_refused_and_left_as_it_is(tmp_path):
+    path = tmp_path / "a.db"
+    later = Database(path, FileKind("a test", 7, TABLES, Refused, version=3))
+    charge(later, 1)
+    later.close()
+    before = path.read_bytes()
+    with pytest.raises(Refused, match="a test of version 3, of a later program; accepted: version 1, or") as error:
+        opened(path)
+    assert "\n" not in str(error.value)
+    assert path.read_bytes() == before
+    earlier = tmp_path / "b.db"
+    opened(earlier).close()
+    Database(earlier, FileKind("a test", 7, TABLES, Refused, version=3)).close()  # converting is the caller's part
