@@ -23,7 +23,7 @@ __all__ = ["MixtureOfGaussians", "mixture_curve", "mixture_log_profile", "thin"]
 COMPONENTS = 1000
 """Most components of a mixture."""
 
-WIDEST_SEARCH = 2.0**17
+WIDEST_SEARCH = 2.0**13
 """Largest half-width, in panels, of the range that a curve is integrated over."""
 
 
@@ -290,8 +290,8 @@ def _log_of_mean(shares: FloatArray, log_p: FloatArray, exponents: FloatArray) -
 def _one_direction(b: float, log_p: FloatArray, s: FloatArray, forward: bool, most: float) -> float:
     """D_a of one direction, or `most` where the integral goes too far."""
     half = (b + 3.0) * float(np.max(s)) + 23.0
-    # towards P peaks are no narrower than the normal density; the other way they fall by at most `half` per unit
-    width = 1.0 if forward else min(1.0, 60.0 / half)
+    # towards P peaks are about as wide as the normal density; the other way they fall by at most `half` per unit
+    width = 8.0 if forward else min(8.0, 60.0 / half)
     if half > WIDEST_SEARCH * width:
         return most
 
