@@ -239,8 +239,10 @@ def _choose_target(
     needed, allowed = TARGETS[target], (*TARGETS[target], *(["fpr_floor"] if target == "mu" else []))
     for name, number in given.items():
         if (number is None and name in needed) or (number is not None and name not in allowed):
-            wrong = "is missing" if number is None else f"= {shorten(number)} has no meaning here"
-            raise ParameterError(f"{name} {wrong}; accepted with target = {target!r}: {', '.join(allowed)}")
+            wrong = "" if number is None else " has no meaning here"
+            raise ParameterError(
+                f"{name} = {shorten(number)}{wrong}; accepted with target = {target!r}: {', '.join(allowed)}"
+            )
     width = real("tolerance", tolerance, 1e-6, 1.0)
     if target == "epsilon":
         goal, route = real("epsilon", given["epsilon"], 0.0, 1e300), method or "renyi"

@@ -227,8 +227,9 @@ def test_adjacencies_do_not_mix():
     for mix in mixes:
         with pytest.raises(ac.AdjacencyMismatch, match=r"add-remove.*replace|replace.*add-remove"):
             mix()
-    with pytest.raises(ac.ParameterError, match=r"adjacency = 'replace'; accepted"):
-        ac.Gaussian(1, adjacency="replace")  # type: ignore[arg-type]
+    assert ac.Gaussian(1, adjacency="replace") == other  # type: ignore[arg-type]
+    with pytest.raises(ac.ParameterError, match=r"adjacency = 'both'; accepted"):
+        ac.Gaussian(1, adjacency="both")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def commands(text):
     """Calls of the two commands in the shell blocks of a page, comments and continuations resolved."""
     for block in re.findall(r"```(?:sh|bash)\n(.*?)```", text, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line.split(" > ")[0].split(" | ")[0], comments=True)
+            words = shlex.split(re.split(r" [<>|] ", line)[0], comments=True)
             if words[:1] in (["accountant"], ["mechanisms"]):
                 yield words
 

@@ -138,7 +138,7 @@ def _parse_classes(text: str) -> int | tuple[str, ...]:
     if len(names) == 1 and text.strip().isdigit() and int(text) >= 2:
         return int(text)
     if len(names) <= 1 or "" in names or len(set(names)) < len(names):
-        accepted = "a number such as 10, at least 2, or two or more different names such as cat,dog"
+        accepted = "a number such as 10, or two or more different names such as cat,dog; at least 2 classes"
         raise argparse.ArgumentTypeError(f"{text!r}; accepted: {accepted}")
     return names
 

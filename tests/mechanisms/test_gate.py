@@ -42,7 +42,20 @@ Y = RNG.integers(0, CLASSES, N)
 PUBLIC = RNG.normal(size=(14, WIDTH)).astype(np.float32)
 
 CONSTRUCTED = {"rng", "get_params", "set_params", "unused", "for_budget"}
-VERBS = {"fit", "label", "predict", "add", "remove", "answer", "open", "receive", "close", "setup", "course"}
+VERBS = {
+    "warn_if_thin",
+    "fit",
+    "label",
+    "predict",
+    "add",
+    "remove",
+    "answer",
+    "open",
+    "receive",
+    "close",
+    "setup",
+    "course",
+}
 """Methods whose results are checked separately."""
 
 

@@ -72,7 +72,7 @@ def test_diagnostics_are_for_the_terminal_alone(capsys, tmp_path):
     assert 0.6 < right["student accuracy"] < right["non-private accuracy"]
     with np.load(tmp_path / "a.npz") as results:
         assert "accuracy" not in str(results["summary"])
-        assert sorted(results) == ["answered", "label", "prediction", "summary"]
+        assert sorted(results) == ["answered", "id", "label", "prediction", "summary"]
 
 
 def test_diagnostics_stay_out_of_json(capsys):
@@ -293,7 +293,7 @@ def test_a_column_of_identifiers_is_no_feature(capsys, tmp_path):
         ([*SEEDED, "--again", "--out", "a.npz"], "--again was given with --seed: its noise could repeat"),
         (["label", "reverse-knn", *KNN[2:], "--records", "900"], "--records 900 was given with --adjacency replace"),
         ([*KNN, "--seed", "-1"], "'-1' is not an integer >= 0"),
-        ([*KNN, "--out", "labels.csv"], "--out 'labels.csv'; accepted: a file ending in .npz, .parquet"),
+        ([*KNN, "--out", "labels.txt"], "--out 'labels.txt'; accepted: a file ending in .npz, .parquet, .csv"),
         ([*KNN, "--out", "nowhere/labels.npz"], "accepted: a file in an existing directory"),
         (["label", "gnmax", *KNN[2:], "--teachers", "991"], "teachers = 991; accepted: an integer in [1, 990]"),
         (["label", "gnmax", *KNN[2:], "--neighbors", "3"], "unrecognized arguments: --neighbors 3"),

@@ -75,7 +75,12 @@ def test_the_command(tmp_path, capsys):
         assert found["answered"].all()
         assert len(found["label"]) == summary["records"]["public"]
         assert json.loads(str(found["summary"])) == summary
-    assert main(["label", "reverse-knn", *options, "--model", "local", "--queries", "10"]) == 0
+    assert (
+        main(
+            ["label", "reverse-knn", *options, "--model", "local", "--queries", "10", "--out", str(tmp_path / "b.npz")]
+        )
+        == 0
+    )
     assert "epsilon of a report" in capsys.readouterr().out
 
 
@@ -101,7 +106,7 @@ def test_nominal_is_for_add_remove_adjacency():
     ],
 )
 def test_mistakes_are_named_before_anything_is_spent(options, said, capsys):
-    assert main(["label", "reverse-knn", "--data", "digits", "--epsilon", "1", *options]) == 2
+    assert main(["label", "reverse-knn", "--data", "digits", "--epsilon", "1", "--dry-run", *options]) == 2
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
