@@ -23,7 +23,7 @@ __all__ = ["ExponentialMechanism", "PermuteAndFlip"]
 LARGEST_SAMPLED = 600.0
 """Range up to which sampling is priced; beyond, the event's own curve stands."""
 
-SHARE = 1e-11
+SHARE = 1e-13
 """How much of the worst pair's value its search may add."""
 
 CELLS = 20_000
