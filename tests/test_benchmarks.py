@@ -92,3 +92,28 @@ def test_reverse_knn_labelling_time(tmp_path):
     assert rows["local, randomized response"]["bytes_per_record"] > 600 / 8
     assert all(row["seconds"] > 0 and row["peak_mb"] > 20 for row in rows.values())
     assert rows["central"]["accuracy"] > 0.3, "one in ten by chance"
+
+
+def test_budgets_of_peers(tmp_path):
+    """Two random runs in the objects of two peers; one that costs more, or less than the truth, would show."""
+    pytest.importorskip("dp_accounting")
+    pytest.importorskip("mpmath")
+    target = tmp_path / "figures.json"
+    peers = ["dp_accounting, Rényi", "OpenDP"]
+    options = ["--runs", "2", "--checks", "2", "--peers", *peers, "--json", str(target)]
+    result = subprocess.run(
+        [sys.executable, "benchmarks/budgets_of_peers.py", *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(target.read_text())["results"]
+    assert list(figures) == peers
+    for name, row in figures.items():
+        assert name in result.stdout
+        assert row["runs"] == 2
+        assert row["ours above theirs"] == row["ours below it"] == 0
+        assert row["median theirs over ours"] >= 1 - 1e-5
+        assert row["ours ms"] > 0

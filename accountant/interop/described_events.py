@@ -7,7 +7,15 @@ from typing import Any
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
-from accountant.events import DiscreteLaplace, Laplace, PureDP, RandomizedResponse, ZeroConcentratedDP
+from accountant.events import (
+    DiscreteLaplace,
+    KaryRandomizedResponse,
+    Laplace,
+    MixtureOfGaussians,
+    PureDP,
+    RandomizedResponse,
+    ZeroConcentratedDP,
+)
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.interop.peers import import_peer
@@ -44,6 +52,11 @@ def _describe_plain(dp_event: Any, event: Event) -> Any:
         return dp_event.GaussianDpEvent((2.0 if replaces else 1.0) / mu) if mu > 0.0 else dp_event.NoOpDpEvent()
     if isinstance(event, ZeroConcentratedDP):
         return dp_event.ZCDpEvent(event.rho, event.xi)
+    if isinstance(event, MixtureOfGaussians):
+        return dp_event.MixtureOfGaussiansDpEvent(event.sigma, event.sensitivities, event.probabilities)
+    if isinstance(event, KaryRandomizedResponse) and replaces and event.epsilon < 690.0:
+        noise = event.categories / (math.expm1(event.epsilon) + event.categories)
+        return dp_event.RandomizedResponseDpEvent(noise, event.categories)
     if isinstance(event, Laplace) and not replaces:
         return _repeat(dp_event, dp_event.LaplaceDpEvent(1 / event.shift), event.coordinates)
     if isinstance(event, DiscreteLaplace) and not replaces:
@@ -53,8 +66,9 @@ def _describe_plain(dp_event: Any, event: Event) -> Any:
         single = dp_event.RandomizedResponseDpEvent(2 / (1 + math.exp(event.epsilon)), 2)
         return _repeat(dp_event, single, event._coordinates)
     raise ParameterError(
-        f"no DpEvent has the pair of distributions of {shorten(event)}; accepted: Gaussian noise, Laplace noise of "
-        "either kind under add-remove adjacency, zCDP, and randomized response under replace adjacency"
+        f"no DpEvent has the pair of distributions of {shorten(event)}; accepted: Gaussian noise and zCDP, "
+        "Laplace noise of either kind and mixtures of Gaussians under add-remove adjacency, randomized response under "
+        "replace adjacency"
     )
 
 

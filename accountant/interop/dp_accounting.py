@@ -88,8 +88,9 @@ class Accountant(privacy_accountant.PrivacyAccountant):  # type: ignore[misc, na
     neighboring_relation : dp_accounting.NeighboringRelation, optional
         ADD_OR_REMOVE_ONE by default.
     tolerance : float, optional
-        Relative width of the certified interval of epsilon, [1e-6, 1]; of delta a hundred times as much. By default
-        1e-5 for up to 20000 releases, 1e-4 for up to 100000, 1e-3 beyond; wider where it cannot be reached.
+        Relative width of the certified interval of epsilon, [1e-6, 1]; of delta a hundred times as much for more than
+        100 releases. By default 2e-6 for up to 2000 releases of one kind, 1e-5 for up to 20000, 1e-4 for up to 100000,
+        1e-3 beyond; wider where it cannot be reached.
 
     Attributes
     ----------

@@ -15,17 +15,22 @@ from typing import Any, NamedTuple
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, integer, real, shorten
 from accountant.events import (
+    ApproximateDP,
     ClippedSum,
     DiscreteLaplace,
+    ExponentialMechanism,
     Gaussian,
+    KaryRandomizedResponse,
     Laplace,
-    PureDP,
+    MixtureOfGaussians,
+    PermuteAndFlip,
     RandomizedResponse,
     ZeroConcentratedDP,
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event, can_be_sampled
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.interop.special_response import ResponseOrNoise
 
 __all__ = ["Found", "Refused", "adjacency_of", "translate"]
 
@@ -114,19 +119,43 @@ def _randomized_response(event: Any, relation: Any) -> Found:
         return NOTHING
     if noise == 0.0:
         return EXPOSED
-    if buckets == 2 and relation.name == "REPLACE_ONE":
-        return Found(1 * RandomizedResponse(math.log((2 - noise) / noise), adjacency=Adjacency.REPLACE))
-    raise Refused(event, f"Randomized response of {buckets} buckets under {relation.name} has no price here.")
+    if relation.name == "REPLACE_SPECIAL":
+        return Found(1 * ResponseOrNoise(noise, buckets))
+    # the truth has 1 - p + p/k, every other bucket p/k
+    epsilon = math.log1p(buckets * (1 - noise) / noise)
+    if buckets == 2:
+        return Found(1 * RandomizedResponse(epsilon, adjacency=Adjacency.REPLACE))
+    return Found(1 * KaryRandomizedResponse(epsilon, buckets))
 
 
 def _zero_concentrated(event: Any, relation: Any) -> Found:
-    return Found(1 * ZeroConcentratedDP(event.rho, event.xi, adjacency_of(relation)))
+    return Found(1 * ZeroConcentratedDP(event.rho, xi=event.xi, adjacency=adjacency_of(relation)))
 
 
 def _epsilon_delta(event: Any, relation: Any) -> Found:
-    if real("delta", event.delta, 0.0, 1.0) > 0.0:
-        raise Refused(event, "(epsilon, delta)-DP with delta above 0 has no price here.")
-    return Found(1 * PureDP(event.epsilon, adjacency=adjacency_of(relation)))
+    if real("delta", event.delta, 0.0, 1.0) == 1.0:
+        return EXPOSED
+    return Found(1 * ApproximateDP(event.epsilon, event.delta, adjacency_of(relation)))
+
+
+def _exponential_mechanism(event: Any, relation: Any) -> Found:
+    return Found(1 * ExponentialMechanism(event.epsilon, adjacency_of(relation)))
+
+
+def _permute_and_flip(event: Any, relation: Any) -> Found:
+    return Found(1 * PermuteAndFlip(event.epsilon, adjacency_of(relation)))
+
+
+def _mixture_of_gaussians(event: Any, relation: Any) -> Found:
+    _require(event, relation, ADDS)
+    sigma = real("Standard deviation", event.standard_deviation, 0.0, 1e50)
+    pairs = list(zip(event.sensitivities, event.sampling_probs, strict=True))
+    if all(length == 0.0 for length, _ in pairs):
+        return NOTHING
+    if sigma == 0.0:
+        return EXPOSED
+    lengths, shares = zip(*(pair for pair in pairs if pair[1] != 0.0), strict=True)
+    return Found(1 * MixtureOfGaussians(sigma, lengths, shares))
 
 
 def _tree(event: Any, relation: Any) -> Found:
@@ -194,6 +223,9 @@ TRANSLATIONS: dict[str, Callable[[Any, Any], Found]] = {
     "RandomizedResponseDpEvent": _randomized_response,
     "ZCDpEvent": _zero_concentrated,
     "EpsilonDeltaDpEvent": _epsilon_delta,
+    "ExponentialMechanismDpEvent": _exponential_mechanism,
+    "PermuteAndFlipDpEvent": _permute_and_flip,
+    "MixtureOfGaussiansDpEvent": _mixture_of_gaussians,
     "SingleEpochTreeAggregationDpEvent": _tree,
     "PoissonSampledDpEvent": _poisson,
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import ParameterError, real, shorten
-from accountant.events import PureDP, ZeroConcentratedDP
+from accountant.events import ApproximateDP, PureDP, ZeroConcentratedDP
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.interop.loss_distributions import profile_above
@@ -18,44 +18,64 @@ dp = import_peer("opendp.prelude", "opendp")
 __all__ = ["to_event", "to_map", "to_privacy_profile"]
 
 
-def to_event(measurement: Any, d_in: Any = 1, *, adjacency: Adjacency | str = Adjacency.ADD_REMOVE) -> Event:
-    """An event that costs what a measurement's map says of inputs at a distance.
+def to_event(
+    source: Any,
+    d_in: Any = 1,
+    *,
+    delta: float | None = None,
+    adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+) -> Event:
+    """An event that costs what a measurement's map says of inputs at a distance, or what a privacy profile says.
 
     Parameters
     ----------
-    measurement : opendp Measurement
-        Its output measure is max-divergence, zero-concentrated divergence, or one of both, approximate, with delta 0.
+    source : opendp Measurement or PrivacyProfile
+        Of a measurement the output measure is max-divergence, zero-concentrated divergence, either of them approximate,
+        or smoothed max-divergence.
     d_in : object
-        Distance of neighbouring inputs, in the measurement's input metric.
+        Distance of neighbouring inputs, in the measurement's input metric; of no use to a profile.
+    delta : float, optional
+        In (0, 1): where a profile (that of smoothed max-divergence, too) is read. The event knows this point alone.
     adjacency : Adjacency or str
         The neighbouring relation for which inputs are at most that far apart.
 
     Returns
     -------
-    PureDP or ZeroConcentratedDP
+    PureDP, ApproximateDP or ZeroConcentratedDP
         At what the map returns, which OpenDP has rounded up.
 
     Raises
     ------
     ParameterError
-        Its output measure is another one.
+        It is neither, its output measure is another one, or a profile comes without delta.
     """
     relation = as_adjacency(adjacency)
-    if not isinstance(measurement, dp.Measurement):
-        raise ParameterError(f"measurement = {shorten(measurement)}; accepted: a Measurement of OpenDP")
-    cost, measure = measurement.map(d_in), str(measurement.output_measure)
+    if not isinstance(source, dp.Measurement):
+        return _read_profile(source, delta, relation)
+    cost, measure = source.map(d_in), str(source.output_measure)
+    lost = 0.0
     if measure.startswith("Approximate("):
-        cost, delta = cost
-        if delta > 0.0:
-            raise ParameterError(f"delta = {delta:g} of {measure}; accepted: 0")
+        cost, lost = cost
         measure = measure.removeprefix("Approximate(").removesuffix(")")
+    if measure == "SmoothedMaxDivergence":
+        return _read_profile(cost, delta, relation)
     if measure == "MaxDivergence":
-        return PureDP(cost, adjacency=relation)
-    if measure == "ZeroConcentratedDivergence":
+        return ApproximateDP(cost, lost, relation) if lost > 0.0 else PureDP(cost, relation)
+    if measure == "ZeroConcentratedDivergence" and lost == 0.0:
         return ZeroConcentratedDP(cost, adjacency=relation)
     raise ParameterError(
-        f"output measure {measure}; accepted: MaxDivergence, ZeroConcentratedDivergence, or Approximate of one of them"
+        f"output measure {source.output_measure} with delta = {lost:g}; accepted: MaxDivergence, approximate or not, "
+        "ZeroConcentratedDivergence, approximate with delta 0, and SmoothedMaxDivergence"
     )
+
+
+def _read_profile(profile: Any, delta: float | None, relation: Adjacency) -> Event:
+    if not isinstance(profile, dp.PrivacyProfile):
+        raise ParameterError(f"source = {shorten(profile)}; accepted: a Measurement or PrivacyProfile of OpenDP")
+    if delta is None:
+        raise ParameterError("a privacy profile without delta; accepted: delta in (0, 1), where it is read")
+    point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
+    return ApproximateDP(profile.epsilon(point), point, relation)
 
 
 def to_privacy_profile(run: Event | Composition, *, tolerance: float = 1e-4) -> Any:

@@ -14,8 +14,14 @@ from accountant.price import delta, epsilon
 
 __all__ = ["import_peer", "narrow_delta", "narrow_epsilon", "price_delta", "price_epsilon"]
 
-WIDTHS = ((20_000, 1e-5), (100_000, 1e-4), (math.inf, 1e-3))
+WIDTHS = ((2_000, 2e-6), (20_000, 1e-5), (100_000, 1e-4), (math.inf, 1e-3))
 """Relative width of epsilon that is asked of a run of at most so many releases: what takes about a second."""
+
+NARROWEST = 2e-6
+"""Width that is asked of a run of one kind of release alone."""
+
+FEW = 100
+"""Releases up to which delta is as exact as epsilon."""
 
 WIDEST = 0.1
 """Width beyond which the certified interval is given up for the Rényi bound."""
@@ -47,7 +53,7 @@ def narrow_epsilon(run: Composition, delta: float, tolerance: float | None = Non
         In [0, 1).
     tolerance : float, optional
         Relative width to begin with, [1e-6, 1]; without it one that suits the number of releases. Where it cannot be
-        reached, ten times as much, and so on.
+        reached, five times as much, and so on.
 
     Raises
     ------
@@ -65,10 +71,16 @@ def narrow_epsilon(run: Composition, delta: float, tolerance: float | None = Non
 
 
 def narrow_delta(run: Composition, point: float, tolerance: float | None = None) -> Guarantee:
-    """Delta at an epsilon >= 0, as `narrow_epsilon`; its width is a hundred times as large, relative to delta."""
+    """Delta at an epsilon >= 0, as `narrow_epsilon`.
+
+    Of more than 100 releases its width is a hundred times as large, relative to delta; close to the largest loss, where
+    delta vanishes, at least 1e-3.
+    """
+    factor = 1.0 if run.releases <= FEW else 100.0
+    least = 1e-3 if point > 0.99 * float(run.renyi(math.inf)) else 0.0
     for width in _widths(run, tolerance):
         try:
-            return delta(run, point, method="tight", tolerance=min(100 * width, 1.0))
+            return delta(run, point, method="tight", tolerance=min(max(factor * width, least), 1.0))
         except ToleranceUnreachable:
             continue
         except ProfileUnavailable:
@@ -98,10 +110,11 @@ def price_delta(run: Composition, target: float, tolerance: float | None = None)
 def _widths(run: Composition, tolerance: float | None) -> list[float]:
     """The given width, or the one that suits the run, and wider ones."""
     if tolerance is None:
-        first = next(width for most, width in WIDTHS if run.releases <= most)
+        # of several kinds no grid fits all: the narrowest intervals may be out of reach, which is found out slowly
+        first = next(width for most, width in WIDTHS if run.releases <= most and (len(run) == 1 or width > NARROWEST))
     else:
         first = real("tolerance", tolerance, 1e-6, 1.0)
     widths = [first]
     while widths[-1] < WIDEST:
-        widths.append(10 * widths[-1])
+        widths.append(5 * widths[-1])
     return widths

@@ -92,7 +92,7 @@ SCHEMA = mapping(
         ),
     }
 )
-"""The keys and values of the registry's records of September 2026, every one that a record may leave out included."""
+"""The keys and values of the registry's records of autumn 2026, every one that a record may leave out included."""
 
 PLAN = """
 delta = 1e-10

@@ -131,6 +131,8 @@ ROUND_TRIPS = [
     ac.DiscreteLaplace(4.0, 2) + 2 * ac.ZeroConcentratedDP(0.02),
     3 * ac.PoissonSubsampled(ac.ClippedSum(1.5, 2.0, "replace"), 0.1) + ac.Gaussian(3.0, adjacency="replace"),
     2 * ac.RandomizedResponse(0.7, bits=2, adjacency="replace") + ac.PureDP(0.1, adjacency="replace"),
+    ac.MixtureOfGaussians(2.0, (0.0, 1.0), (0.5, 0.5)) + ac.ZeroConcentratedDP(0.1, xi=0.2),
+    2 * ac.KaryRandomizedResponse(0.8, 7),
     ac.Composition(),
 ]
 
@@ -190,7 +192,6 @@ def test_tail_where_theirs_reports_too_little():
 EXPORTED = [
     1 * ac.Gaussian(1.0),
     1 * ac.Laplace(1.0),
-    300 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.02),
     10 * ac.Laplace(2.0) + 3 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.2),
     20 * ac.PoissonSubsampled(ac.ClippedSum(1.0, adjacency="replace"), 0.1),
 ]
@@ -245,3 +246,72 @@ def test_grids_that_are_too_large_are_refused():
         to_privacy_loss_distribution(10_000 * ac.Laplace(0.5))
     nothing = to_privacy_loss_distribution(ac.Composition())
     assert nothing.get_epsilon_for_delta(1e-9) == 0.0
+
+
+# --- events against their definitions --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("noise", "buckets", "relation"), [(0.3, 5, REPLACE), (0.3, 5, SPECIAL), (0.2, 2, SPECIAL)])
+def test_responses_have_the_pairs_of_their_definition(noise, buckets, relation):
+    """Sums over all answers of (P - e^eps Q)_+ and of P^a Q^(1-a), in 40 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    run = from_dp_event(dpa.RandomizedResponseDpEvent(noise, buckets), relation)
+    with mpmath.workdps(40):
+        low = mpmath.mpf(noise) / buckets
+        first = [1 - mpmath.mpf(noise) + low] + [low] * (buckets - 1)
+        second = [mpmath.mpf(1) / buckets] * buckets if relation is SPECIAL else [low, first[0], *first[2:]]
+        pairs = [(first, second), (second, first)]
+        for epsilon in (0.0, 0.4, 1.3):
+            both = [sum(max(p - mpmath.exp(epsilon) * q, 0) for p, q in zip(*pair, strict=True)) for pair in pairs]
+            found = run.profile(epsilon)
+            assert max(found.remove, found.add) == pytest.approx(float(max(both)), rel=1e-12)
+        for order in (1.5, 7.0):
+            sums = [sum(p**order * q ** (1 - order) for p, q in zip(*pair, strict=True)) for pair in pairs]
+            exact = mpmath.log(max(sums)) / (order - 1)
+            assert float(run.renyi(order)) == pytest.approx(float(exact), rel=1e-12)
+
+
+def test_one_integer_costs_more_than_several_that_move_as_far():
+    """Why a discrete Laplace event of an L1 sensitivity is one integer that moves by all of it."""
+    for epsilon in (0.0, 0.3, 0.8, 1.3):
+        one, three = ac.DiscreteLaplace(2.0, 3), ac.DiscreteLaplace(2.0, coordinates=3)
+        assert one.profile(epsilon).remove >= ac.delta(three, epsilon, method="tight").delta
+
+
+@pytest.mark.parametrize(
+    ("event", "run"),
+    [
+        (dpa.ZCDpEvent(0.1, 0.2), ac.ZeroConcentratedDP(0.1, xi=0.2)),
+        (
+            dpa.dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0, 3.0], [0.5, 0.5, 0.0]),
+            ac.MixtureOfGaussians(2.0, (0.0, 1.0), (0.5, 0.5)),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_further_events_become_runs(event, run):
+    assert from_dp_event(event) == 1 * run
+
+
+def test_events_of_later_versions_are_known_by_name():
+    """Which the installed version need not have."""
+    import attr
+
+    kinds = {
+        "EpsilonDeltaDpEvent": (("epsilon", "delta"), (1.0, 0.1), ac.ApproximateDP(1.0, 0.1)),
+        "ExponentialMechanismDpEvent": (("epsilon",), (0.7,), ac.ExponentialMechanism(0.7)),
+        "PermuteAndFlipDpEvent": (("epsilon",), (0.7,), ac.PermuteAndFlip(0.7)),
+    }
+    for name, (fields, values, event) in kinds.items():
+        kind = attr.make_class(name, list(fields), bases=(dpa.DpEvent,), frozen=True)
+        assert from_dp_event(kind(*values)) == 1 * event
+        assert Accountant().compose(kind(*values), 2).run == 2 * event
+
+
+def test_approximate_events_compose_as_their_suite_says():
+    """(1, 0.1) and (2, 0.2): a loss of up to 3, but with probability 1 - 0.9 * 0.8."""
+    run = ac.ApproximateDP(1.0, 0.1) + ac.ApproximateDP(2.0, 0.2)
+    accountant = Accountant()
+    accountant.run = run
+    assert accountant.get_delta(3.0) == pytest.approx(0.28, rel=1e-9)
+    assert accountant.get_epsilon(0.28 + 1e-9) == pytest.approx(3.0, rel=1e-6)

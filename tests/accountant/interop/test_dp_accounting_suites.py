@@ -1,33 +1,34 @@
 """The peer's own tests of accountants, run from its installed package on ours."""
 
+import re
 import unittest
 
+import numpy as np
 import pytest
 
 pytest.importorskip("dp_accounting")
 
-from dp_accounting import privacy_accountant, privacy_accountant_test
+from dp_accounting import dp_event, privacy_accountant, privacy_accountant_test
 from dp_accounting.pld import pld_privacy_accountant, pld_privacy_accountant_test
+from dp_accounting.rdp import rdp_privacy_accountant, rdp_privacy_accountant_test
 
-from accountant.interop.dp_accounting import Accountant
+from accountant.interop.dp_accounting import Accountant, from_dp_event
 
-WITHOUT_PRICE = (
-    "test_additive_noise_mechanisms_with_zero_noise_multiplier5",
-    "test_composition_errors_for_neighboring_relation4",
-    "test_mixture_of_gaussians_basic",
-    "test_poisson_subsampling_with_zero_probability4",
-    "test_poisson_subsampling_with_zero_probability5",
-    "test_randomized_response0",
-    "test_randomized_response1",
-    "test_randomized_response2",
-    "test_supports_randomized_response_replace_one",
-    "test_supports_randomized_response_replace_special",
-    "test_supports_subsampled_gaussian_and_rr_composition0",
-    "test_supports_subsampled_gaussian_and_rr_composition1",
-    "test_truncated_subsampled_gaussian_basic",
-)
-WRONG = dict.fromkeys(WITHOUT_PRICE, "needs an event that has no price here, and is refused")
+WRONG = {
+    "test_mixture_of_gaussians_basic": "wants epsilon within a share 6e-8; certified intervals have 1e-6",
+    "test_truncated_subsampled_gaussian_basic": "needs truncated Poisson samples, which have no price here: refused",
+}
 """Tests of theirs that are not run, and why."""
+
+OF_THEIR_ROUTE = {
+    "test_compute_rdp_poisson_sampled_gaussian$": "wrong at order 1.5: 3 % too much, as the test below shows",
+    "test_laplace_repetition$": "wants the pure-DP limit 100 of the one order 1e10; (81.6, 1e-10)-DP is certified",
+    "test_supports$": "wants Poisson samples refused under replacement; their exact pair is priced",
+    "test_log_a_frac_early_termination$": "looks for a warning of their own series",
+    "test_zero_fixed_batch_sample$": "needs samples without replacement, which have no price here, and are refused",
+    "test_repeat": "needs repeated selection, which has no price here, and is refused",
+}
+"""Tests of their Rényi accountant that ask for something else than the curve of an event, and why they are not run."""
 
 
 def names(suite):
@@ -52,6 +53,55 @@ def test_pld_accountant(name, monkeypatch):
         pytest.skip(WRONG[name])
     monkeypatch.setattr(pld_privacy_accountant, "PLDAccountant", Accountant)
     run(pld_privacy_accountant_test.PldPrivacyAccountantTest, name)
+
+
+class Curves(Accountant):
+    """Ours with what the tests of their Rényi accountant look at: the curve at orders that they choose."""
+
+    def __init__(self, orders=None, neighboring_relation=None):
+        super().__init__(neighboring_relation)
+        chosen = rdp_privacy_accountant.DEFAULT_RDP_ORDERS if orders is None else orders
+        self._orders = np.array(chosen, dtype=float)
+
+    @property
+    def _rdp(self):
+        return np.full_like(self._orders, np.inf) if self._exposed else self.run.renyi(self._orders)
+
+
+@pytest.mark.parametrize("name", names(rdp_privacy_accountant_test.RdpPrivacyAccountantTest))
+def test_rdp_accountant(name, monkeypatch):
+    for pattern, reason in OF_THEIR_ROUTE.items():
+        if re.match(pattern, name):
+            pytest.skip(reason)
+    monkeypatch.setattr(rdp_privacy_accountant, "RdpAccountant", Curves)
+    run(rdp_privacy_accountant_test.RdpPrivacyAccountantTest, name)
+
+
+def test_fractional_orders_that_their_suite_states_are_too_large():
+    """The integral of the definition, at order 1.5, of 50 steps at rate 0.01 with noise 2.5: theirs says 6.7058e-4."""
+    mpmath = pytest.importorskip("mpmath")
+    order, rate, sigma = mpmath.mpf("1.5"), mpmath.mpf("0.01"), mpmath.mpf("2.5")
+
+    def integrand(y):
+        return mpmath.npdf(y, 0, sigma) * (1 - rate + rate * mpmath.exp((2 * y - 1) / (2 * sigma**2))) ** order
+
+    with mpmath.workdps(30):
+        exact = 50 * mpmath.log(mpmath.quad(integrand, mpmath.linspace(-60, 60, 25))) / (order - 1)
+    event = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(2.5))
+    assert float(50 * from_dp_event(event).renyi(1.5)) == pytest.approx(float(exact), rel=1e-9)
+    assert float(exact) < 6.7e-4 < 6.70579741e-4
+
+
+def test_mixtures_that_their_suite_prices():
+    """Its epsilon, 17.193115 in 8 digits, lies in the certified interval; delta there is theirs to its tolerance."""
+    events = [
+        dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.2, 0.6, 0.2]),
+        dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 2.0, 3.0], [0.33, 0.34, 0.33]),
+    ]
+    accountant = Accountant().compose(events[0], 3).compose(events[1], 2)
+    found = accountant.guarantee(1e-6)
+    assert found.lower <= 17.193115 <= found.epsilon <= 17.193115 * (1 + 2e-6)
+    assert accountant.get_delta(17.193115) == pytest.approx(1e-6, abs=1e-12)
 
 
 def run(suite, name):

@@ -27,11 +27,22 @@ def test_measurements_become_events():
     assert to_event(dp.c.make_approximate(gaussian), 1.0) == ac.ZeroConcentratedDP(0.125)
 
 
-def test_other_measurements_are_refused():
+def test_profiles_become_events_at_a_point():
+    measurement = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*NUMBERS, scale=2.0))
+    profile = measurement.map(1.0)
+    for source in (measurement, profile, dp.c.make_fix_delta(measurement, 1e-6)):
+        event = to_event(source, 1.0, delta=1e-6, adjacency="replace")
+        assert event == ac.ApproximateDP(profile.epsilon(1e-6), 1e-6, "replace")
+    assert ac.epsilon(1 * event, 1.001e-6, method="tight").epsilon == pytest.approx(event.epsilon, rel=1e-3)
+
+
+def test_other_sources_are_refused():
     profile = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*NUMBERS, scale=2.0))
-    for measurement in (profile, "a measurement"):
+    for source in (profile, profile.map(1.0), "a measurement"):
         with pytest.raises(ac.ParameterError, match="accepted"):
-            to_event(measurement, 1.0)
+            to_event(source, 1.0)
+    with pytest.raises(ac.ParameterError, match="out of range"):
+        to_event(profile, 1.0, delta=1.0)
 
 
 def test_measurements_compose_tighter_than_theirs():
