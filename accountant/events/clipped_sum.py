@@ -18,7 +18,7 @@ from accountant.numerics.special import divergence_from_log_mean, log_mean_exces
 
 __all__ = ["ClippedSum"]
 
-WIDEST_SEARCH = 2**18
+WIDEST_SEARCH = 2**12
 """Largest length of the range that a curve is integrated over; beyond, it is bounded by other curves."""
 
 
