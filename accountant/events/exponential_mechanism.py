@@ -63,11 +63,14 @@ class ExponentialMechanism(BoundedRangeLike):
     `epsilon` is 2 c times the sensitivity of the scores; if no score falls when others rise (as counts of records), c
     times it. It bounds the range of losses: the largest less the smallest (Dong, Durfee & Rogers 2020), which
     says more than pure DP. The worst of such pairs have two losses, t and t - epsilon, with 0 <= t <= epsilon; curve
-    and profile are the largest over t, both attained by a mechanism:
+    and profile are the largest over t, both attained by a mechanism. Curve::
 
-        curve:    t - log(a (1 - e^-epsilon)/(1 - e^(-a epsilon)))/(a - 1),
-                  e^t = (a - 1) (1 - e^(-a epsilon))/(a (e^-epsilon - e^(-a epsilon))),
-        profile:  (1 - e^((e - epsilon)/2))^2/(1 - e^-epsilon)  at  0 <= e <= epsilon
+        t - log(a (1 - e^-epsilon)/(1 - e^(-a epsilon)))/(a - 1)  with
+        e^t = (a - 1) (1 - e^(-a epsilon))/(a (e^-epsilon - e^(-a epsilon)))
+
+    and profile at 0 <= e <= epsilon::
+
+        (1 - e^((e - epsilon)/2))^2/(1 - e^-epsilon)
 
     (proof: notebooks/mathematics.md, Private selection). The curve is below ``a epsilon^2/8``. Compositions are priced
     by the curve: the worst t differs with what is asked. Poisson-sampled the largest over t is searched for between
