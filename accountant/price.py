@@ -221,7 +221,7 @@ def calibrate(
         raise ParameterError(f"bounds = {shorten(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
     begin = real("start", start, 0.0, math.inf, open_low=True, open_high=True)
-    fine = max(FINE, slack / 1000) if slack > 1e-9 else FINE
+    fine = max(FINE, slack / 1000)
     found = solve(lambda x: cost(make(x)) - goal, (low, high), begin, integer=integer, slack=slack, fine=fine)
     return int(found) if integer else found
 
@@ -245,10 +245,12 @@ def _choose_target(
             )
     width = real("tolerance", tolerance, 1e-6, 1.0)
     if target == "epsilon":
-        goal, route = real("epsilon", given["epsilon"], 0.0, 1e300), method or "renyi"
-        price = partial(_epsilon, delta=given["delta"] or 0.0, method=route, conversion=conversion, tolerance=tolerance)
+        goal = real("epsilon", given["epsilon"], 0.0, 1e300)
+        point = real("delta", given["delta"], 0.0, 1.0, open_high=True)
+        route = "renyi" if method is None else method
+        price = partial(_epsilon, delta=point, method=route, conversion=conversion, tolerance=tolerance)
         return lambda run: price(run).epsilon, goal, 1e-9 if route == "renyi" else width
-    how: Any = {"method": method or "auto", "tolerance": tolerance}
+    how: Any = {"method": "auto" if method is None else method, "tolerance": tolerance}
     if target == "mu":
         goal = real("value", given["value"], 0.0, 1e300, open_low=True)
         floor = 1e-9 if given["fpr_floor"] is None else given["fpr_floor"]

@@ -172,12 +172,16 @@ def test_a_count_may_be_any_whole_number(count):
     assert (count * ac.Gaussian(1)).releases == int(count)
 
 
-@pytest.mark.parametrize("delta", [math.nan, 1, 1.0, 1.5, math.inf, -1e-9, -math.inf, "1e-5", None, True, 10**400])
+@pytest.mark.parametrize(
+    "delta", [math.nan, 1, 1.0, 1.5, math.inf, -1e-9, -math.inf, "1e-5", None, True, False, 10**400]
+)
 def test_a_bad_delta_is_refused(delta):
     with pytest.raises(ac.ParameterError, match=r"delta = .*accepted: \[0, 1\)"):
         ac.epsilon(ac.Gaussian(1), delta)
     with pytest.raises(ac.ParameterError, match="delta = "):
         ac.calibrate(ac.Gaussian, 1.0, delta)
+    with pytest.raises(ac.ParameterError, match="method = ''"):
+        ac.calibrate(ac.Gaussian, 1.0, 1e-5, method="")
 
 
 @pytest.mark.parametrize("epsilon", [math.nan, -1e-9, -1, math.inf, "1", None, True, 10**400])
