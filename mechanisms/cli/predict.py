@@ -25,6 +25,7 @@ from mechanisms.cli.results_file import (
     refuse_seeded_repeat,
     write_results,
 )
+from mechanisms.cli.store_option import hold_digests, open_existing, refuse_moving_digests, store_exists
 from mechanisms.cli.stream import serve_stream
 from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, show_prices
 
@@ -81,6 +82,7 @@ def _parse_hashing(text: str) -> tuple[int, int]:
 
 
 def _run_predict(options: argparse.Namespace) -> int:
+    from mechanisms.budgets.store import open_store
     from mechanisms.experiment.prediction import PredictionSetting, Serving, plan_prediction, predict, rehearse
 
     _check(options)
@@ -92,16 +94,18 @@ def _run_predict(options: argparse.Namespace) -> int:
     named = vars(options)
     setting = PredictionSetting(**{field.name: named[field.name] for field in fields(PredictionSetting)})
     public = {"n_classes": data.n_classes, "nominal": data.nominal}
-    with _open_store(options) as store:
-        identity = None if store is None else hmac.digest(store.key(), b"identity", "sha256").hex()[:16]
+    if options.dry_run or (options.store and not store_exists(options.store)):
+        with open_existing(options.store) as store, plan_run():
+            found = plan_prediction(setting, data.private, data.public, **public, store=store)
+            rehearse(found.model, data.private)
+            identity = _identify(store)
         if options.dry_run:
-            with plan_run():
-                found = plan_prediction(setting, data.private, data.public, **public, store=store)
-                rehearse(found, data.private)
-            summary = _summarise(options, data, found, identity, earlier)
-            _show(options, data, found, summary)
+            _show(options, data, found, _summarise(options, data, found, identity, earlier))
             return 0
-        warn_of_seed(options)
+    warn_of_seed(options)
+    with open_store(options.store) if options.store else nullcontext() as store:
+        hold_digests(store, options, data.private, data.class_names)
+        identity = _identify(store)
         ids = "digest" if options.ids == "digest" else data.private.ids
         run = None if store is None else _name_run(options, len(earlier), data.public.features[: options.queries])
         serving = Serving(store, ids, run, announce=_announce)
@@ -133,6 +137,7 @@ def _check(options: argparse.Namespace) -> None:
         raise OptionError("--store keeps what real answers cost; accepted: without --seed")
     if options.store and options.ids is None:
         raise OptionError("--store without --ids; accepted: --ids NAME, a column, or --ids digest")
+    refuse_moving_digests(options)
     refuse_seeded_repeat(options)
 
 
@@ -159,16 +164,9 @@ def _name_run(options: argparse.Namespace, earlier: int, queries: Any) -> str | 
     return f"{Path(options.out).resolve()} {asked[:16]} {earlier}"
 
 
-def _open_store(options: argparse.Namespace) -> Any:
-    """The store, if one is named; a dry run reads it where it is, and creates none."""
-    if options.store is None:
-        return nullcontext()
-    from mechanisms.budgets.store import open_store
-
-    path = options.store.removeprefix("sqlite:///")
-    if options.dry_run and "://" not in path and not Path(path).exists():
-        return nullcontext()
-    return open_store(options.store)
+def _identify(store: Any) -> str | None:
+    """A public name of the store."""
+    return None if store is None else hmac.digest(store.key(), b"identity", "sha256").hex()[:16]
 
 
 # --- results -------------------------------------------------------------------------------------------

@@ -16,9 +16,13 @@ from numpy.typing import NDArray
 
 from mechanisms.cli.data import load_private
 from mechanisms.cli.results_file import OptionError
+from mechanisms.cli.store_option import hold_digests, store_exists
 
 if TYPE_CHECKING:
+    from accountant import Guarantee
+    from mechanisms.budgets.store import Store
     from mechanisms.datasets import Dataset
+    from mechanisms.individual_knn import IndividualKNN
 
 __all__ = ["read_queries", "serve_stream"]
 
@@ -35,26 +39,15 @@ def serve_stream(options: argparse.Namespace) -> int:
         Options do not go together, or a line cannot be used; nothing is charged for this line.
     """
     from mechanisms.budgets.store import open_store
-    from mechanisms.datasets import Dataset
-    from mechanisms.experiment.prediction import PredictionSetting, complete_setting, make_model
+    from mechanisms.experiment.prediction import rehearse
 
     _check(options)
     private, n_classes, names, nominal = load_private(options)
-    named = vars(options)
-    setting = PredictionSetting(**{field.name: named[field.name] for field in fields(PredictionSetting)})
+    if not store_exists(options.store):
+        rehearse(_plan_service(options, private, n_classes, nominal, None)[0], private)
     with open_store(options.store) as store:
-        settled = store.settings()
-        wanted = {"--queries": options.queries, "--threshold": options.threshold, "--vote-sigma": options.vote_sigma}
-        lacking = [name for name, value in wanted.items() if value is None]
-        if not settled and lacking:
-            accepted = "--queries N, --threshold T and --vote-sigma S, or a store that a run over a file has settled"
-            raise OptionError(f"--public - with a new store and without {', '.join(lacking)}; accepted: {accepted}")
-        unknown = Dataset(
-            "standard input", np.zeros((1, private.features.shape[1]), np.float32), None
-        )  # no public points yet
-        chosen = complete_setting(setting, options.queries or 1, nominal, unknown, settled or None)
-        model = make_model(setting, chosen, settled or None, n_classes, store)
-        guarantee = model.guarantee(setting.delta, setting.conversion)
+        model, guarantee = _plan_service(options, private, n_classes, nominal, store)
+        hold_digests(store, options, private, names)
         model.fit(private.features, private.labels, "digest" if options.ids == "digest" else private.ids)
         print(f"mechanisms: {guarantee}, for everything that the store ever pays for", file=sys.stderr)
         writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -72,6 +65,28 @@ def serve_stream(options: argparse.Namespace) -> int:
                 writer.writerow((name, label))
             sys.stdout.flush()
     return 0
+
+
+def _plan_service(
+    options: argparse.Namespace, private: Dataset, n_classes: int, nominal: int, store: Store | None
+) -> tuple[IndividualKNN, Guarantee]:
+    """The mechanism, by the options and by what the store was settled with, and its guarantee."""
+    from mechanisms.datasets import Dataset
+    from mechanisms.experiment.prediction import PredictionSetting, complete_setting, make_model
+
+    named = vars(options)
+    setting = PredictionSetting(**{field.name: named[field.name] for field in fields(PredictionSetting)})
+    settled = None if store is None else store.settings()
+    wanted = {"--queries": options.queries, "--threshold": options.threshold, "--vote-sigma": options.vote_sigma}
+    lacking = [name for name, value in wanted.items() if value is None]
+    if not settled and lacking:
+        accepted = "--queries N, --threshold T and --vote-sigma S, or a store that a run over a file has settled"
+        raise OptionError(f"--public - with a new store and without {', '.join(lacking)}; accepted: {accepted}")
+    # there are no public points yet
+    unknown = Dataset("standard input", np.zeros((1, private.features.shape[1]), np.float32), None)
+    chosen = complete_setting(setting, options.queries or 1, nominal, unknown, settled or None)
+    model = make_model(setting, chosen, settled or None, n_classes, store)
+    return model, model.guarantee(setting.delta, setting.conversion)
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -205,9 +205,9 @@ def predict(
     return replace(plan, labels=labels, kept=model.kept_, accuracy=accuracy, spent=spent)
 
 
-def rehearse(plan: Prediction, private: Dataset) -> None:
+def rehearse(model: IndividualKNN, private: Dataset) -> None:
     """Check what `predict` would check before it spends anything, and keep nothing; errors as for `predict`."""
-    IndividualKNN(**{**plan.model.get_params(), "store": None}).fit(private.features, private.labels)
+    IndividualKNN(**{**model.get_params(), "store": None}).fit(private.features, private.labels)
 
 
 def _follow(model: IndividualKNN, serving: Serving, tick: Tick) -> Callable[[int], object]:

@@ -139,6 +139,45 @@ def test_one_record_more_or_other_queries_leave_a_store_usable(capsys, tmp_path)
         assert f"settled with {name} = " in err
 
 
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--features", "b"], "begun with other features, width"),
+        (["--features", "b,a"], "begun with other features; accepted: the same features, label and classes"),
+        (["--classes", "no,yes"], "begun with other classes"),
+        (["--label", "other"], "begun with other label"),
+        (["--standardize", "public"], "--standardize was given with --ids digest: other public points would change"),
+        (["--impute-public"], "--impute-public was given with --ids digest"),
+    ],
+)
+def test_a_choice_that_changes_digests_gives_nobody_a_new_budget(capsys, tmp_path, extra, message):
+    rows = [f"{np.cos(i)},{np.sin(i)},{('yes', 'no')[i % 2]},{('no', 'yes')[i % 2]}" for i in range(60)]
+    for name in ("private", "public"):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,b,label,other", *rows]) + "\n", "utf-8")
+    arguments = [*tables(tmp_path, np.arange(4)), "--ids", "digest", "--threshold", 0.5, "--vote-sigma", 1]
+    arguments += ["--private", tmp_path / "private.csv", "--public", tmp_path / "public.csv", "--classes", "yes,no"]
+    plain = ["--features", "a,b"]
+    assert run(capsys, *arguments, *plain)[0] == 0
+    spent = spent_in(tmp_path)
+    status, _, err = run(capsys, *arguments, *plain, *extra)
+    assert (status, len(spent)) == (2, 60)
+    assert message in err
+    assert np.array_equal(spent_in(tmp_path), spent)
+    assert run(capsys, *arguments, *plain)[0] == 0
+
+
+def test_a_refused_run_leaves_no_new_store(capsys, tmp_path):
+    arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest"]
+    before = sorted(tmp_path.iterdir())
+    for extra in (["--threshold", 2], ["--delta", 0], ["--vote-sigma", 0], ["--public", "-"]):
+        assert run(capsys, *arguments, *extra)[0] == 2
+        assert main([str(each) for each in (*arguments, *extra)]) == 2
+        assert sorted(tmp_path.iterdir()) == before
+    (tmp_path / "budgets.db").touch()
+    assert run(capsys, *arguments, "--dry-run")[0] == 0
+    assert (tmp_path / "budgets.db").read_bytes() == b""
+
+
 def test_defaults_look_at_a_nominal_number_of_records(capsys, tmp_path):
     sigmas = set()
     for size in (395, 396, 400):

@@ -1,0 +1,67 @@
+"""``--store``: opened without creating it, and what must stay the same while digests identify records."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mechanisms.cli.results_file import OptionError
+
+if TYPE_CHECKING:
+    from mechanisms.datasets import Dataset
+
+__all__ = ["hold_digests", "open_existing", "refuse_moving_digests", "store_exists"]
+
+DIGESTS = "digests of records"
+"""Name of the run without queries whose header says what the digests are made of."""
+
+
+def store_exists(where: str) -> bool:
+    """Whether there is something at a path; of a server it is assumed."""
+    path = where.removeprefix("sqlite:///")
+    return "://" in path or (Path(path).exists() and Path(path).stat().st_size > 0)
+
+
+def open_existing(where: str | None) -> Any:
+    """The store, or a context manager of None where there is none, so that nothing is created before all is checked."""
+    if where is None or not store_exists(where):
+        return nullcontext()
+    from mechanisms.budgets.store import open_store
+
+    return open_store(where)
+
+
+def refuse_moving_digests(options: argparse.Namespace) -> None:
+    """Refuse digests of features that depend on the public points: others would give every record a new budget.
+
+    Raises
+    ------
+    OptionError
+    """
+    for name, given in (("--standardize", options.standardize), ("--impute-public", options.impute_public)):
+        if options.store and options.ids == "digest" and given:
+            reason = "other public points would change the digest of a record, which would then get a new budget"
+            raise OptionError(f"{name} was given with --ids digest: {reason}; accepted: --ids NAME, a column")
+
+
+def hold_digests(store: Any, options: argparse.Namespace, private: Dataset, names: tuple[str, ...] | None) -> None:
+    """Let a store take digests of one choice of columns and of one numbering of labels only; the first call decides.
+
+    Raises
+    ------
+    OptionError
+        Under the present choice the records would get new digests, and new budgets.
+    """
+    if store is None or options.ids != "digest":
+        return
+    from mechanisms.budgets.store import StoreError
+
+    width = private.features.shape[1]
+    header = {"features": private.columns, "width": width, "label": options.label, "classes": names}
+    try:
+        store.begin(DIGESTS, header, 0)
+    except StoreError as error:
+        accepted = "the same features, label and classes, or another store; with --ids NAME they may change"
+        raise OptionError(f"--ids digest: {str(error).partition(';')[0]}; accepted: {accepted}") from None
