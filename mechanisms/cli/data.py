@@ -248,6 +248,7 @@ def load_private(options: argparse.Namespace) -> tuple[Dataset, int, tuple[str, 
         classes=options.classes if isinstance(options.classes, tuple) else None,
         columns=_choose_columns(options),
     )
+    _check_excluded(options.exclude, [private])
     n_classes = _count_classes(options, private)
     _check_labels(private, n_classes)
     names = options.classes if isinstance(options.classes, tuple) else private.class_names

@@ -30,6 +30,7 @@ __all__ = [
     "add_output",
     "check_results_path",
     "count_answers",
+    "csv_writer",
     "find_results",
     "refuse_finished",
     "refuse_no_output",
@@ -317,10 +318,21 @@ def _summary_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
+def csv_writer(stream: Any) -> Any:
+    """A writer of CSV with lines that end in "\\n"; values with any line break are quoted, also with a lone "\\r"."""
+
+    class Lines:
+        def write(self, line: str) -> None:
+            stream.write(line.removesuffix("\r\n") + "\n")
+
+    # before Python 3.13 only characters of the line end are quoted
+    return csv.writer(Lines(), lineterminator="\r\n")
+
+
 def _write_csv(path: Path, columns: dict[str, Any], about: str) -> None:
     """Write a table with a header, then its summary beside it; labels are there first, as they were paid for."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv_writer(text)
     writer.writerow(columns)
     lists = [column.tolist() for column in columns.values()]
     writer.writerows(

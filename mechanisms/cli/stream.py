@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.cli.data import load_private
-from mechanisms.cli.results_file import OptionError
+from mechanisms.cli.results_file import OptionError, csv_writer
 from mechanisms.cli.store_option import hold_digests, store_exists
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def serve_stream(options: argparse.Namespace) -> int:
         hold_digests(store, options, private, names)
         model.fit(private.features, private.labels, "digest" if options.ids == "digest" else private.ids)
         print(f"mechanisms: {guarantee}, for everything that the store ever pays for", file=sys.stderr)
-        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer = csv_writer(sys.stdout)
         if not options.json:
             writer.writerow(("id", "label"))
             sys.stdout.flush()
@@ -167,4 +167,4 @@ def _parse(row: list[str], where: list[int], length: int, line: int) -> NDArray[
             values[place] = np.nan
         if not abs(values[place]) <= 1e15:
             raise OptionError(f"standard input, line {line}: {row[position]!r}; accepted: numbers in [-1e15, 1e15]")
-    return values.astype(np.float32)
+    return values.astype(np.float32) + np.float32(0)  # turns -0 into 0, which is the same number

@@ -11,6 +11,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+from mechanisms.budgets.store import open_store
 from mechanisms.cli import main
 
 NAMES = np.array(["cat", "dog", "été"])
@@ -200,8 +201,6 @@ LINES = ["tail,person,height,weight", "-9,a,9,0", "0,b,-9,9", "9,c,0,-9", "-8.5,
 
 
 def spent(path):
-    from mechanisms.budgets.store import open_store
-
     with open_store(path) as store:
         return store.spent(np.arange(300))
 
@@ -217,6 +216,13 @@ def test_a_stream_is_answered_and_the_same_query_is_not_charged_again(stream, tm
     status, more, _ = stream("\n".join(LINES) + "\n", "--json")
     assert [json.loads(line)["id"] for line in more.splitlines()] == ["a", "b", "c", "d"]
     assert (spent(tmp_path / "budgets.db") > first).any()
+
+
+def test_zero_has_one_sign_and_a_carriage_return_begins_no_line(stream):
+    status, out, _ = stream(LINES[0] + '\n-9,"a\rb,cat",9,0\n-9,"a\rb,cat",9,-0\n-9,"a\rb,cat",9,-1e-60\n')
+    assert (status, out) == (0, "id,label\n" + 3 * '"a\rb,cat",cat\n')
+    with open_store("budgets.db") as store, store._open() as run:
+        assert sum("stream" in name for (name,) in run("SELECT name FROM knn_runs")) == 1
 
 
 def test_a_bad_line_costs_nothing_and_loses_no_answer(stream, tmp_path):
@@ -239,6 +245,7 @@ def test_a_bad_line_costs_nothing_and_loses_no_answer(stream, tmp_path):
         ("", ["--out", "a.csv"], "--out was given with --public -"),
         ("", ["--seed", 1], "without --seed"),
         ("", ["--data", "digits"], "--data was given with --public -"),
+        ("", ["--exclude", "hight"], "--exclude hight: no table has that column"),
     ],
 )
 def test_streams_that_are_refused(stream, text, extra, message):
