@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -32,6 +32,9 @@ WAYS = ("worst", *DIRECTIONS)
 
 SMALLEST = 1e-300
 """Rates below are bounded by what is known at this one."""
+
+UNDERFLOW = 5e-324
+"""Rounding error of a product that underflows."""
 
 TRIED = 16
 """Places at which mu is bounded from below."""
@@ -111,23 +114,33 @@ class Attack:
             if places.size:
                 low, high = side.rates(places, known=lower[inside])
                 # T is concave, and 0 or more at 0
-                lower[inside] = np.maximum(lower[inside], low * (fprs[inside] / places))
+                share = np.where(fprs[inside] < SMALLEST, fprs[inside] / SMALLEST, 1.0)
+                lower[inside] = np.maximum(lower[inside], low * share - UNDERFLOW * (share < 1))
                 upper[inside] = np.maximum(upper[inside], high)
             at_zero = side.at_zero()
             lower[fprs == 0] = np.maximum(lower[fprs == 0], at_zero.lower)
             upper[fprs == 0] = np.maximum(upper[fprs == 0], at_zero.upper)
         return np.minimum(lower, upper), np.minimum(upper, 1.0)
 
-    def profile(self, x: float) -> Interval:
-        """Bounds on H(e^x) = sup_S P(S) - e^x Q(S) at any real x, in the larger of the directions."""
-        ends = []
-        for side in self.sides:
-            if x >= 0:
-                ends.append(side.profile(x))
-                continue
-            other = self.both[0] if side is self.both[1] else self.both[1]
-            found, share = other.profile(-x), math.exp(x)
-            ends.append(Interval(*(min(-math.expm1(x) + share * end, 1.0) for end in found)))
+    def advantage(self) -> Interval:
+        """Bounds on H(1), which is the same in both directions."""
+        return self._profile(self.sides, 0.0)
+
+    def error(self, prior: float) -> Interval:
+        """Bounds on the smallest probability of error of who believes in membership with probability `prior`.
+
+        It is p (1 - H((1 - p) / p)). Who believes in membership with p > 1/2 believes in its absence with 1 - p, and
+        asks about the other direction: 1 - H would lose all digits there.
+        """
+        less = min(prior, 1 - prior)
+        sides = self.sides if prior <= 0.5 or len(self.sides) > 1 else [self.both[self.sides[0] is self.both[0]]]
+        found = self._profile(sides, math.log1p(-less) - math.log(less))
+        return Interval(less * (1 - found.upper), less * (1 - found.lower))
+
+    @staticmethod
+    def _profile(sides: Iterable[TradeOff], x: float) -> Interval:
+        """Bounds on H(e^x) = sup_S P(S) - e^x Q(S), x >= 0, in the larger of the directions."""
+        ends = [side.profile(x) for side in sides]
         return Interval(max(end.lower for end in ends), max(end.upper for end in ends))
 
     def gaussian(self, floor: float) -> Interval:

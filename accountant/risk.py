@@ -6,7 +6,6 @@ data sets one is the truth: Q without the record and P with it (direction "remov
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -120,7 +119,7 @@ def advantage(run: Event | Composition, *, method: str = "auto", tolerance: floa
     Both directions have the same, and no attacker has more.
     Parameters, errors and result as for `true_positive_rate`, of floats.
     """
-    ends, how = ask(run, lambda attack: attack.profile(0.0), "worst", method, tolerance)
+    ends, how = ask(run, lambda attack: attack.advantage(), "worst", method, tolerance)
     return RiskInterval(*ends, *how)
 
 
@@ -147,19 +146,8 @@ def bayes_risk(
         As for `true_positive_rate`; the width is relative to the success probability.
     """
     belief = real("prior", prior, 0.0, 1.0, open_low=True, open_high=True)
-    ends, how = ask(run, lambda attack: attack.profile(_log_odds(belief)), direction, method, tolerance)
-    return RiskInterval(*_least_error(belief, ends), *how)
-
-
-def _log_odds(belief: float) -> float:
-    """Log of the odds against."""
-    return math.log1p(-belief) - math.log(belief)
-
-
-def _least_error(belief: float, ends: Interval) -> Interval:
-    """Bounds on the probability of error from those on the profile at the log of the odds."""
-    trivial = min(belief, 1 - belief)
-    return Interval(*(min(belief * (1 - end), trivial) for end in (ends.upper, ends.lower)))
+    ends, how = ask(run, lambda attack: attack.error(belief), direction, method, tolerance)
+    return RiskInterval(*ends, *how)
 
 
 def precision(
@@ -296,17 +284,16 @@ def assess(
     floor = real("fpr_floor", fpr_floor, 1e-30, 0.5, open_high=True)
 
     def question(attack: Attack) -> tuple[Rates, Interval, Interval, Interval]:
-        profiles = attack.profile(0.0), attack.profile(_log_odds(belief))
-        return attack.rates(points), *profiles, attack.gaussian(floor)
+        return attack.rates(points), attack.advantage(), attack.error(belief), attack.gaussian(floor)
 
-    (found, variation, profile, mu), how = ask(run, question, direction, method, tolerance)
+    (found, variation, error, mu), how = ask(run, question, direction, method, tolerance)
     rates = RiskInterval(*found, *how)
     return Risk(
         fprs=points,
         true_positive_rates=rates,
         precisions=_precision(rates, points, share),
         advantage=RiskInterval(*variation, *how),
-        bayes_risk=RiskInterval(*_least_error(belief, profile), *how),
+        bayes_risk=RiskInterval(*error, *how),
         mu=RiskInterval(*mu, *how),
         direction=direction,
         base_rate=share,

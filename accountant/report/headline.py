@@ -78,7 +78,7 @@ def attack_tolerance(run: Composition, tolerance: float) -> float:
 
 def _answer(attack: Attack) -> tuple[tuple[FloatArray, FloatArray], Interval]:
     """Rates at all false alarms, and the advantage, of one computation."""
-    return attack.rates(np.array(FALSE_ALARMS)), attack.profile(0.0)
+    return attack.rates(np.array(FALSE_ALARMS)), attack.advantage()
 
 
 def ceil_percent(share: float) -> str:

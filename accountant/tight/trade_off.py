@@ -103,7 +103,8 @@ class SureTradeOff(TradeOff):
     def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
         low, high = self.lost
         some = fprs < 1 - high
-        lower, upper = np.minimum(np.maximum(fprs, low), 1.0), np.ones_like(fprs)
+        # who cannot lose where the loss is infinite, and guesses elsewhere
+        lower, upper = np.minimum((low + fprs) * (1 - ROUNDING), 1.0), np.ones_like(fprs)
         if some.any():
             least, most = (self.finite.rates(fprs[some] / (1 - end))[i] for i, end in enumerate(self.lost))
             lower[some] = np.maximum(lower[some], (low + (1 - low) * least) * (1 - ROUNDING))

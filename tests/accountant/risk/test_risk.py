@@ -192,6 +192,24 @@ def test_infinite_losses():
     assert found.upper[-1] == 1.0
 
 
+def test_losses_that_are_infinite_with_a_known_probability():
+    """k releases that give all away with probability d: whoever is not lost is guessed at, T(a) = min(1, lost + a)."""
+    for count, delta in ((100, 1e-5), (3, 0.3)):
+        lost = -math.expm1(count * math.log1p(-delta))
+        rates = np.append(RATES, [0.0, 1 - lost / 2, 1.0])
+        truth = np.minimum(lost + rates, 1.0)
+        assert_certified(ac.true_positive_rate(count * ac.ApproximateDP(0.0, delta), rates), truth, 1e-6)
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-320, 1e-310])
+def test_rates_near_the_smallest_number(rate):
+    """Products that underflow are rounded by more than their digits; the lower end is below the truth for all that."""
+    with mp.workdps(30):
+        for epsilon in (1.0, 0.5):
+            low, high = ac.true_positive_rate(ac.PureDP(epsilon), rate)
+            assert mp.mpf(float(low)) <= mp.mpf(rate) * mp.exp(epsilon) <= mp.mpf(float(high))
+
+
 # --- the certificate itself ------------------------------------------------------------------------------
 
 
@@ -292,6 +310,28 @@ def test_bayes_risk_of_a_gaussian(prior):
     assert low <= truth * (1 + 1e-12)
     assert truth <= high * (1 + 1e-12)
     assert low == pytest.approx(truth, rel=1e-8)
+
+
+@pytest.mark.parametrize("prior", [1e-300, 1e-15, 0.999, 1 - 1e-12, 1 - 2**-53])
+def test_bayes_risk_of_who_is_almost_sure(prior):
+    """The truth between the ends to all digits: of prior (1 - H), 1 - H is as small as the odds against."""
+    with mp.workdps(50):
+        exact = mp.mpf(prior)
+        odds = mp.log(1 - exact) - mp.log(exact)
+        truth = exact * mp.ncdf(odds + 0.5 - 1) + (1 - exact) * mp.ncdf(-odds - 0.5)
+        for direction in ("remove", "add"):
+            low, high = ac.bayes_risk(ac.GaussianDP(1.0), prior, direction=direction)
+            assert low * (1 - 1e-15) <= truth <= high * (1 + 1e-15)
+
+
+def test_bayes_risk_by_direction_of_who_is_almost_sure():
+    """Who believes in membership with p meets what who believes in absence with 1 - p meets in the other direction."""
+    for prior in (0.3, 0.8):
+        remove = ac.bayes_risk(SAMPLED, prior, direction="remove")
+        add = ac.bayes_risk(SAMPLED, 1 - prior, direction="add")
+        assert remove.lower == pytest.approx(add.lower, rel=1e-12)
+        worst = ac.bayes_risk(SAMPLED, prior)
+        assert worst.upper <= remove.upper
 
 
 def test_mu_without_and_with_sampling():
