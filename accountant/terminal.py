@@ -107,11 +107,11 @@ def number_range(option: str, text: str) -> list[float]:
     """N values from A to B, written A:B:N."""
     try:
         low, high, count = text.split(":")
+        if not 1 <= int(count) <= 100_000:
+            raise ValueError
         points: list[float] = np.linspace(float(low), float(high), int(count)).tolist()
     except ValueError:
-        points = []
-    if not points or len(points) > 100_000:
-        raise PlanError(f"{option} {text}: accepted: A:B:N, such as 0:4:41, with N in [1, 100000]")
+        raise PlanError(f"{option} {text}: accepted: A:B:N, such as 0:4:41, with N in [1, 100000]") from None
     return points
 
 

@@ -83,8 +83,8 @@ def change_plan(plan: Plan, changes: list[str]) -> Plan:
         name, equals, written = (part.strip() for part in change.partition("="))
         if not equals or not name or not written:
             raise PlanError(f"--set {change}: accepted: NAME.KEY=VALUE, such as votes.sigma=30")
-        value = _read_value(written)
         try:
+            value = _read_value(written)
             if name in PLAN_KEYS and name != "release":
                 plan = Plan.from_tables(plan.name, {**plan.written, name: value})
             else:
@@ -100,6 +100,8 @@ def _read_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}", parse_float=parse_float)["value"]
     except tomllib.TOMLDecodeError:
         return text
+    except (ValueError, RecursionError) as error:
+        raise PlanError(f"not readable as TOML: {error}") from None
 
 
 def refuse_private(plan: Plan, form: str) -> None:

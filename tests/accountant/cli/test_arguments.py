@@ -103,6 +103,20 @@ def test_keys_that_stand_for_others_are_refused_by_name(changes, words):
         change_plan(parse_plan("training", TRAINING), changes)
 
 
+@pytest.mark.parametrize("value", ["1" * 5000, "[" * 5000, "1e-999"])
+def test_values_that_toml_cannot_hold_are_refused_in_one_line(value, run):
+    status, out, err = run("epsilon", "dp-sgd", "--set", f"count={value}")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "--set count=" in err
+
+
+@pytest.mark.parametrize("points", ["0:1:100000000000", "0:1:0", "0:1:-1", "0:1", "a:1:2"])
+def test_ranges_are_refused_before_they_are_made(points, run):
+    status, out, err = run("curve", "dp-sgd", "--epsilons", points)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "N in [1, 100000]" in err
+
+
 def test_delta_can_be_set(run):
     found = run("epsilon", "dp-sgd", "--set", "delta=1e-7", "--json")
     assert json.loads(found[1])["delta"] == 1e-7
