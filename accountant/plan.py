@@ -9,7 +9,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from accountant.adjacency import Adjacency
 from accountant.errors import PlanError, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -102,8 +101,8 @@ class Plan:
         return plan_text(self.tables)
 
     @classmethod
-    def from_tables(cls, name: str, tables: Mapping[str, Any]) -> Plan:
-        """Build a plan from parsed TOML.
+    def from_tables(cls, name: str, tables: Mapping[str, Any], *, own: bool = True) -> Plan:
+        """Build a plan from parsed TOML; only if `own`, with events of classes of one's own, which are imported.
 
         Raises
         ------
@@ -123,10 +122,13 @@ class Plan:
         adjacency = adjacency_of(name, tables.get("adjacency"))
         releases: list[Release] = []
         written = tables
-        lines = [plain_line(_place(name, number, line), line, adjacency) for number, line in enumerate(lines, 1)]
+        lines = [
+            plain_line(_place(name, number, line), line, adjacency, own=own) for number, line in enumerate(lines, 1)
+        ]
         tables = {**tables, "release": lines}
         for number, line in enumerate(lines, 1):
-            release = _release(name, number, line, adjacency, {done.name for done in releases})
+            event = event_of(_place(name, number, line), line, adjacency, RELEASE_KEYS, own=own)
+            release = _release(name, number, line, event, {done.name for done in releases})
             if releases and release.event.adjacency is not releases[0].event.adjacency:
                 raise PlanError(
                     f"{name}: release {number} ({release.name}) has adjacency {release.event.adjacency}, release 1 "
@@ -220,8 +222,14 @@ class Plan:
         return found
 
 
-def load_plan(source: str | Path) -> Plan:
+def load_plan(source: str | Path, *, own: bool = True) -> Plan:
     """Read a plan from a TOML file, or a built-in one by name.
+
+    Parameters
+    ----------
+    source : str or Path
+    own : bool
+        Whether events may be of classes of one's own, MODULE:NAME. These modules are imported, which runs their code.
 
     Raises
     ------
@@ -242,10 +250,10 @@ def load_plan(source: str | Path) -> Plan:
             ) from None
         except (OSError, ValueError) as error:
             raise PlanError(f"cannot read {str(source)!r}: {error}; accepted: a UTF-8 text file in TOML") from None
-    return parse_plan(str(source), text)
+    return parse_plan(str(source), text, own=own)
 
 
-def parse_plan(name: str, text: str) -> Plan:
+def parse_plan(name: str, text: str, *, own: bool = True) -> Plan:
     """The plan that a TOML text states; errors as for `load_plan`."""
     try:
         tables = tomllib.loads(text, parse_float=parse_float)
@@ -253,7 +261,7 @@ def parse_plan(name: str, text: str) -> Plan:
         raise PlanError(f"{name}: not valid TOML: {error}") from None
     except (ValueError, RecursionError) as error:
         raise PlanError(f"{name}: not readable as TOML: {error}") from None
-    return Plan.from_tables(name, tables)
+    return Plan.from_tables(name, tables, own=own)
 
 
 def builtin_plans() -> tuple[str, ...]:
@@ -304,15 +312,12 @@ def _place(plan: str, number: int, line: Mapping[str, Any]) -> str:
     return f"{plan}: release {number}" + (f" ({given})" if isinstance(given, str) and given.isprintable() else "")
 
 
-def _release(plan: str, number: int, line: Mapping[str, Any], adjacency: Adjacency | None, taken: set[str]) -> Release:
-    where = _place(plan, number, line)
-    event = event_of(where, line, adjacency, RELEASE_KEYS)
-
+def _release(plan: str, number: int, line: Mapping[str, Any], event: Event, taken: set[str]) -> Release:
     def build() -> Release:
         ((_, count),) = (Composition([(event, line.get("count", 1))]).entries or {event: 0}).items()
         return Release(_name(line, line["event"], taken), event, count)
 
-    return locate_errors(where, build)
+    return locate_errors(_place(plan, number, line), build)
 
 
 def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "RELEASE_KEYS",
     "SYNONYMS",
     "TRAINING_KEYS",
+    "UNITS",
     "adjacency_of",
     "event_of",
     "kind_of",
@@ -82,7 +83,7 @@ def _import_kind(where: str, name: str) -> type[Event]:
         sys.path.append(here)  # at the end, and to stay: workers of a sweep import the module too
     try:
         found: Any = reduce(getattr, path.split("."), import_module(module))
-    except Exception as error:  # the user's own module may fail in any way
+    except (Exception, SystemExit) as error:  # the user's own module may fail in any way
         raise PlanError(
             f"{where}: event {name!r}: {type(error).__name__}: {' '.join(str(error).split())}; accepted: MODULE:NAME "
             "of a module that Python finds, installed or in the current directory"
@@ -155,11 +156,11 @@ def adjacency_of(where: str, value: object) -> Adjacency | None:
 # --- keys that stand for others ------------------------------------------------------------------------
 
 
-def plain_line(where: str, line: Mapping[str, Any], adjacency: Adjacency | None) -> dict[str, Any]:
+def plain_line(where: str, line: Mapping[str, Any], adjacency: Adjacency | None, *, own: bool = True) -> dict[str, Any]:
     """A line of a plan in which `sigma`, `sampling_rate` and `count` are numbers, however the plan stated them.
 
     ``sampling_rate = "256/60000"``; ``records``, ``batch`` and, for the count, ``epochs``; ``noise_multiplier``: sigma
-    over the clipping norm, or over the sensitivity.
+    over the clipping norm, or over the sensitivity. `own` as for `event_of`.
 
     Raises
     ------
@@ -173,7 +174,7 @@ def plain_line(where: str, line: Mapping[str, Any], adjacency: Adjacency | None)
         training = {key: plain.pop(key) for key in TRAINING_KEYS if key in line}
         plain.update(locate_errors(where, lambda: _training(line, training)))
     if NOISE_MULTIPLIER in line and "event" in line:
-        multiplier, unit = plain.pop(NOISE_MULTIPLIER), unit_of_noise(where, line)
+        multiplier, unit = plain.pop(NOISE_MULTIPLIER), unit_of_noise(where, line, own=own)
         plain["sigma"] = locate_errors(where, lambda: _sigma(line, multiplier, unit, adjacency))
     return plain
 
@@ -209,9 +210,9 @@ def steps_of(records: int, batch: int, epochs: object) -> int:
     return ceil(Fraction(real("epochs", epochs, 0.0, 1e9, open_low=True)) * records / batch)
 
 
-def unit_of_noise(where: str, line: Mapping[str, Any]) -> str | None:
+def unit_of_noise(where: str, line: Mapping[str, Any], *, own: bool = True) -> str | None:
     """The parameter of a line's event in whose units a noise multiplier states sigma; None if there is none."""
-    names = {parameter.name for parameter in parameters_of(kind_of(where, line.get("event")))}
+    names = {parameter.name for parameter in parameters_of(kind_of(where, line.get("event"), own=own))}
     return next((unit for unit in UNITS if {unit, "sigma"} <= names), None)
 
 

@@ -13,14 +13,12 @@ from accountant.cli.pricing import present
 from accountant.errors import AccountantError, CalibrationError, PlanError, ProfileUnavailable, ToleranceUnreachable
 from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan
+from accountant.plan_lines import UNITS
 from accountant.price import calibrate, epsilon
 from accountant.tables import Column, Table, add_forms, write_table
 from accountant.terminal import delta_of, number, show_work
 
 __all__ = ["add_calibrate"]
-
-UNITS = ("sensitivity", "clip")
-"""Numbers that the noise is measured by."""
 
 
 def add_calibrate(commands: Any) -> None:

@@ -57,9 +57,9 @@ def complete_plan(prefix: str, **_: Any) -> list[str]:
 
 
 def complete_number(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Numbers in the plan that was typed before, as NAME.KEY."""
+    """Numbers in the plan that was typed before, as NAME.KEY; nothing is imported for that."""
     try:
-        plan = load_plan(parsed_args.plan)
+        plan = load_plan(parsed_args.plan, own=False)
     except (AccountantError, AttributeError, TypeError):
         return []
     every = [

@@ -187,9 +187,17 @@ def test_own_event_that_is_none(tmp_path, own, name, words):
     assert words in refusal(tmp_path, "rho = 1", own.replace("module_of_mine:Mine", name))
 
 
+def test_own_module_that_ends_the_program(tmp_path, own):
+    Path("module_of_mine.py").write_text("raise SystemExit(0)")
+    assert "SystemExit: 0; accepted: MODULE:NAME" in refusal(tmp_path, "rho = 1", own)
+
+
 def test_tables_from_elsewhere_import_nothing(own):
     with pytest.raises(ac.PlanError, match="unknown event"):
         ac.composition_from_tables([{"event": "module_of_mine:Mine", "rho": 0.1}])
+    Path("plan.toml").write_text(own)
+    with pytest.raises(ac.PlanError, match="unknown event"):
+        ac.load_plan("plan.toml", own=False)
     assert "module_of_mine" not in sys.modules
 
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import sys
 from argparse import Namespace
 
 import pytest
@@ -82,3 +83,14 @@ def test_without_the_library_the_extra_is_named(monkeypatch, capsys):
     monkeypatch.setitem(__import__("sys").modules, "argcomplete.shell_integration", None)
     assert main(["completion", "bash"]) == 2
     assert "pip install 'knn-accountant[completion]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", ["", "noise_multiplier = 1.0\n"])
+def test_nothing_is_imported_for_what_a_plan_names(more, tmp_path, monkeypatch):
+    """A plan may come from somebody else; TAB after its name must not run what stands beside it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "named_in_a_plan.py").write_text("")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'[[release]]\nevent = "named_in_a_plan:Mine"\n{more}')
+    assert complete_number("", Namespace(plan=str(plan))) == []
+    assert "named_in_a_plan" not in sys.modules
