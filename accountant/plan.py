@@ -14,6 +14,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.parameters import Parameter, parameters_of
 from accountant.plan_lines import (
+    EVENT_KEYS,
     EVENTS,
     NOISE_MULTIPLIER,
     PLAN_KEYS,
@@ -301,7 +302,7 @@ def composition_from_tables(tables: Iterable[Mapping[str, Any]]) -> Composition:
         line = {key: value for key, value in table.items() if key not in ("adjacency", "count")}
         # tables may come from elsewhere: nothing is imported for them
         stated = adjacency_of(where, table.get("adjacency"))
-        event = event_of(where, line, stated, ("event", "sampling_rate", "group_size"), own=False)
+        event = event_of(where, line, stated, EVENT_KEYS, own=False)
         entries.append((event, table.get("count", 1)))
     return locate_errors("tables", lambda: Composition(entries))
 

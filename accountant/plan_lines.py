@@ -18,12 +18,13 @@ from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import AccountantError, ParameterError, PlanError, integer, real, shorten
 from accountant.events.event import Event
 from accountant.events.group import Group
-from accountant.events.parameters import Parameter, parameters_of
+from accountant.events.parameters import TABLE_KEYS, Parameter, parameters_of
 from accountant.events.registry import event_kinds
 from accountant.events.subsampled import PoissonSubsampled
 
 __all__ = [
     "EVENTS",
+    "EVENT_KEYS",
     "PLAN_KEYS",
     "RELEASE_KEYS",
     "SYNONYMS",
@@ -47,7 +48,9 @@ EVENTS = event_kinds()
 T = TypeVar("T")
 
 PLAN_KEYS = ("description", "delta", "adjacency", "release")
-RELEASE_KEYS = ("name", "event", "count", "sampling_rate", "group_size")
+RELEASE_KEYS = TABLE_KEYS
+EVENT_KEYS = tuple(key for key in TABLE_KEYS if key not in ("name", "count"))
+"""What a table of an event has beside its parameters."""
 TRAINING_KEYS = ("records", "batch", "epochs")
 """Keys that stand for a sampling rate and a count; `plain_line` replaces them."""
 NOISE_MULTIPLIER = "noise_multiplier"
@@ -145,7 +148,7 @@ def _argument(where: str, value: Any, own: bool, depth: int) -> Any:
         return value
     inner = {key: each for key, each in value.items() if key != "adjacency"}
     stated = adjacency_of(where, value.get("adjacency"))
-    return event_of(where, inner, stated, ("event",), own=own, depth=depth + 1)
+    return event_of(where, inner, stated, EVENT_KEYS, own=own, depth=depth + 1)
 
 
 def adjacency_of(where: str, value: object) -> Adjacency | None:

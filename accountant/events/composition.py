@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -178,7 +179,7 @@ class Composition:
         if self._gathered is None:
             by_class: dict[type[Event], list[tuple[Event, int]]] = {}
             for event, count in self._grouped().items():
-                by_class.setdefault(type(event), []).append((event, count))
+                by_class.setdefault(_batch_of(type(event)), []).append((event, count))
             self._gathered = [
                 (kind, kind._gathered([event for event, _ in chunk]), np.array([float(count) for _, count in chunk]))
                 for kind, members in by_class.items()
@@ -221,6 +222,13 @@ class Composition:
 
     def __repr__(self) -> str:
         return " + ".join(f"{count} * {event!r}" for event, count in self._grouped().items()) or "Composition()"
+
+
+@lru_cache(maxsize=256)
+def _batch_of(kind: type[Event]) -> type[Event]:
+    """The class that evaluates its curves together: Event, one by one, where `_curve` is newer than `_curves`."""
+    newest = next(base for base in kind.__mro__ if {"_curve", "_curves"} & vars(base).keys())
+    return kind if "_curves" in vars(newest) else Event
 
 
 def _pairs(entries: object) -> Iterator[tuple[object, object]]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import EventError, ParameterError, ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve
-from accountant.events.parameters import check_parameters, parameters_of
+from accountant.events.parameters import check_parameters, parameters_of, refuse_table_keys
 from accountant.events.subsampling import generic_subsampled_curve, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchedEvent", "Event", "can_be_sampled", "refuse_subsampling"]
 
-SHORTCUTS = {"_row", "_summand", "_coordinate_field", "_standard_form", "_group", "_line"}
+SHORTCUTS = {
+    *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening"),
+    *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line"),
+}
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
+
+SAMPLED = {"_curve": "_subsampled_curve", "_curves": "_subsampled_curve", "_log_profile": "_subsampled_log_profile"}
+"""What is not inherited either where a subclass of an event answers something anew."""
 
 
 class Event(ABC):
@@ -48,8 +54,8 @@ class Event(ABC):
     * for `Group`: `_group`, `_line`;
     * for the page of a report: `_standard_form`; for the laws: `_ceiling`.
 
-    `_row`, `_summand`, `_coordinate_field`, `_standard_form`, `_group` and `_line` repeat what the curve says.
-    They are inherited from abstract classes alone: a subclass of an event may have another curve.
+    Those that repeat what the curve says, `SHORTCUTS`, are inherited from abstract classes alone: a subclass of an
+    event may have another curve.
 
     Attributes
     ----------
@@ -85,7 +91,8 @@ class Event(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if any(issubclass(base, Event) and not base.__abstractmethods__ for base in cls.__bases__):
-            for name in SHORTCUTS - vars(cls).keys():
+            anew = {SAMPLED[name] for name in SAMPLED.keys() & vars(cls).keys()}
+            for name in (SHORTCUTS | anew) - vars(cls).keys():
                 setattr(cls, name, vars(Event)[name])
         cls.plan_name = None
 
@@ -195,11 +202,12 @@ class Event(ABC):
         Raises
         ------
         ParameterError
-            Its class has no name.
+            Its class has no name, or a parameter with the name of another key.
         """
         name = self.plan_name or (_importable_name(type(self)) if own else None)
         if name is None:
             raise ParameterError(f"{shorten(self)} has no name in plans; accepted: events of registered classes")
+        refuse_table_keys(type(self))
         values = {each.name: getattr(self, each.name) for each in parameters_of(type(self))}
         for key, value in values.items():
             if isinstance(value, Event):
@@ -244,19 +252,9 @@ class Event(ABC):
         """The same of a Poisson sample at a rate in (0, 1)."""
         return None
 
-    def _group(self, size: int) -> Event:
-        """An event whose price is that of `size` > 1 records of one individual.
-
-        Raises
-        ------
-        ParameterError
-            Nothing is proven for it.
-        """
-        raise ParameterError(
-            f"{shorten(self)} has no proven price for a group; accepted: Gaussian, Laplace and discrete noise, "
-            "randomized response, exponential mechanism, pure and approximate DP, zCDP, and Poisson-sampled Gaussian "
-            "noise, discrete Laplace noise or pure DP under add-remove adjacency"
-        )
+    def _group(self, size: int) -> Event | None:
+        """An event whose price is that of `size` > 1 records of one individual; None where nothing is proven."""
+        return None
 
     def _line(self) -> GroupLine | None:
         """Along which line several records move the release, if along one; then samples of it have a price too."""

@@ -61,7 +61,7 @@ class Group(PricedAsAnother):
         super().__post_init__()
         if not isinstance(self.event, Event):
             raise ParameterError(f"event = {shorten(self.event)}; accepted: an event such as Gaussian(sigma)")
-        if self.event.group_size > 1:
+        if isinstance(self.event, Group):
             raise ParameterError(f"event = {shorten(self.event)}; accepted: one Group, of the product of the sizes")
         object.__setattr__(self, "adjacency", self.event.adjacency)
         object.__setattr__(self, "_priced", self.event if self.size == 1 else price_of_group(self.event, self.size))
@@ -96,15 +96,30 @@ class Group(PricedAsAnother):
 
 def price_of_group(event: Event, size: int) -> Event:
     """The event that prices `size` > 1 records; ParameterError where nothing is proven."""
-    plain, rate, line = event.unsampled, event.sampling_rate, event.unsampled._line()
+    plain, rate = event.unsampled, event.sampling_rate
     if rate == 0.0 or float(plain._curve(np.array([math.inf]))[0]) == 0.0:
         return event
-    if rate < 1.0:
-        if line is None or event.adjacency is not Adjacency.ADD_REMOVE:
-            return Event._group(event, size)  # refuses
-        if line.family == "gaussian":
-            return SampledGaussianGroup(line.step, rate, size)
-        return SampledGeometricGroup(line.fall, int(line.step), rate, size)
+    priced = group_of_all(plain, size) if rate == 1.0 else sampled_group(plain, rate, size)
+    if priced is None:
+        raise ParameterError(
+            f"{shorten(event)} has no proven price for a group; accepted: Gaussian, Laplace and discrete noise, "
+            "randomized response, exponential mechanism, pure and approximate DP, zCDP, and Poisson-sampled Gaussian "
+            "noise, discrete Laplace noise or pure DP under add-remove adjacency"
+        )
+    return priced
+
+
+def group_of_all(event: Event, size: int) -> Event | None:
+    line = event._line()
     if line is not None and line.family == "geometric":
         return DiscreteLaplace(1 / line.fall, size * int(line.step), adjacency=event.adjacency)
-    return plain._group(size)
+    return event._group(size)
+
+
+def sampled_group(event: Event, rate: float, size: int) -> Event | None:
+    line = event._line()
+    if line is None or event.adjacency is not Adjacency.ADD_REMOVE:
+        return None
+    if line.family == "gaussian":
+        return SampledGaussianGroup(line.step, rate, size)
+    return SampledGeometricGroup(line.fall, int(line.step), rate, size)

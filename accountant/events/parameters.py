@@ -12,7 +12,20 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 from accountant.errors import ParameterError, integer, real
 
-__all__ = ["EpsilonOfNoise", "NoiseScale", "Parameter", "Range", "Scale", "check_parameters", "parameters_of"]
+__all__ = [
+    "TABLE_KEYS",
+    "EpsilonOfNoise",
+    "NoiseScale",
+    "Parameter",
+    "Range",
+    "Scale",
+    "check_parameters",
+    "parameters_of",
+    "refuse_table_keys",
+]
+
+TABLE_KEYS = ("name", "event", "count", "sampling_rate", "group_size")
+"""What a plan's table of a release has beside the parameters of its event."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +137,15 @@ def parameters_of(kind: Any) -> tuple[Parameter, ...]:
         )
         for field in arguments
     )
+
+
+def refuse_table_keys(kind: Any) -> None:
+    """Raise ParameterError where a parameter has the name of another key of plans, which would be read as both."""
+    for each in parameters_of(kind):
+        if each.name in TABLE_KEYS:
+            raise ParameterError(
+                f"{kind.__qualname__} has a parameter {each.name!r}; accepted: other names than {', '.join(TABLE_KEYS)}"
+            )
 
 
 def _resolve(owner: type, name: str, written: Any) -> tuple[Any, ...]:

@@ -54,7 +54,7 @@ class PricedAsAnother(Event):
     def _given_finite(self) -> GivenFinite | None:
         return self._price()._given_finite()
 
-    def _group(self, size: int) -> Event:
+    def _group(self, size: int) -> Event | None:
         return self._price()._group(size)
 
     def _line(self) -> GroupLine | None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from accountant.errors import ParameterError, shorten
 from accountant.events.event import Event
+from accountant.events.parameters import refuse_table_keys
 
 __all__ = ["event_kinds", "forget", "register"]
 
@@ -31,7 +32,8 @@ def register(name: str) -> Callable[[E], E]:
     Raises
     ------
     ParameterError
-        The name is of another form, or that of another class, or the class is no dataclass.
+        The name is of another form, or that of another class, or the class is no dataclass, or has a parameter with
+        the name of another key of plans, such as ``count``.
     """
 
     def add(kind: E) -> E:
@@ -42,6 +44,7 @@ def register(name: str) -> Callable[[E], E]:
         taken = _KINDS.get(name)
         if taken is not None and (taken.__module__, taken.__qualname__) != (kind.__module__, kind.__qualname__):
             raise ParameterError(f"the name {name!r} is that of {taken.__module__}.{taken.__qualname__}")
+        refuse_table_keys(kind)
         kind.plan_name = name
         _KINDS[name] = kind
         return kind

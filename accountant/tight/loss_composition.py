@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import ParameterError, ToleranceUnreachable, real
+from accountant.errors import NoGuarantee, ParameterError, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -312,5 +312,10 @@ def representative(kinds: Entries) -> Composition:
     """The 128 costliest kinds of events, counted so often that they stand for all: enough to guess a tilt from."""
     costs = [count * float(event._curve(np.array([2.0]))[0]) for event, count in kinds]
     most = np.argsort(costs)[::-1][:128].tolist()
+    if kinds and costs[most[0]] == math.inf:
+        raise NoGuarantee(
+            f"{shorten(kinds[most[0]][0])} may have an infinite loss, and does not say how often; accepted in a run: "
+            "ApproximateDP, and events with a finite Rényi curve"
+        )
     scale = sum(costs) / max(sum(costs[i] for i in most), 1e-300)
     return Composition((kinds[i][0], round(kinds[i][1] * scale)) for i in most)

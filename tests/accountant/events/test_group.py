@@ -200,6 +200,8 @@ def test_groups_come_after_sampling_and_once():
         ac.PoissonSubsampled(group, 0.1)
     with pytest.raises(ac.ParameterError, match="one Group"):
         ac.Group(group, 2)
+    with pytest.raises(ac.ParameterError, match="one Group"):
+        ac.Group(ac.Group(ac.Gaussian(1.0), 1), 2)  # a plan has one group size
     with pytest.raises(ac.ParameterError, match=r"accepted: \[1, 1000\]"):
         ac.Group(ac.PoissonSubsampled(ac.Gaussian(1.0), 0.1), 1001)
 

@@ -229,6 +229,86 @@ def test_a_subclass_has_no_name_and_no_shortcut():
         Cheaper(2.0).to_table()
 
 
+class Dearer(ac.PureDP):
+    """A subclass that says in a curve and a profile of its own that it costs four times as much."""
+
+    @property
+    def _dear(self):
+        return ac.PureDP(4 * self.epsilon)
+
+    def _curve(self, orders):
+        return self._dear._curve(orders)
+
+    def _log_profile(self, epsilons):
+        return self._dear._log_profile(epsilons)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.1])
+@pytest.mark.parametrize("method", ["renyi", "tight"])
+def test_a_subclass_is_priced_by_its_own_curve(rate, method):
+    """In compositions, which evaluate many curves at once, and in Poisson samples too."""
+    own, parent, same = (
+        9 * ac.PoissonSubsampled(event, rate) for event in (Dearer(0.2), ac.PureDP(0.2), ac.PureDP(0.8))
+    )
+    price, cheap, right = (ac.epsilon(run, 1e-6, method=method).epsilon for run in (own, parent, same))
+    assert price >= right * (1 - 1e-6) > cheap * 2
+    assert own.renyi(3.0) >= same.renyi(3.0) * (1 - 1e-9)
+
+
+class OftenTold(ac.ApproximateDP):
+    def _log_profile(self, epsilons):
+        return ac.ApproximateDP(self.epsilon, 1000 * self.delta)._log_profile(epsilons)
+
+
+def test_what_a_subclass_tells_for_certain_is_not_that_of_its_parent():
+    for event in (OftenTold(0.1, 1e-7), ac.PoissonSubsampled(OftenTold(0.1, 1e-7), 0.5)):
+        for method in ("tight", "auto"):
+            with pytest.raises(ac.NoGuarantee, match=r"may have an infinite loss.*accepted in a run: ApproximateDP"):
+                ac.epsilon(5 * event, 1e-5, method=method)
+    assert ac.epsilon(OftenTold(0.1, 1e-7), 1e-3, method="tight").epsilon < 0.1
+
+
+def test_parameters_do_not_take_the_keys_of_plans():
+    """A plan would read the number of releases as the parameter, or a parameter as a sampling rate."""
+
+    @dataclass(frozen=True)
+    class Counted(ac.Event):
+        count: Annotated[int, Range(1, 9)]
+        adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE
+
+        def _curve(self, orders):
+            return self.count * orders
+
+    with pytest.raises(ac.ParameterError, match=r"'count'.*accepted: other names"):
+        ac.register_event("counted")(Counted)
+    with pytest.raises(ac.ParameterError, match=r"'count'.*accepted: other names"):
+        Counted(3).to_table(own=True)
+
+
+@dataclass(frozen=True)
+class Holds(ac.Event):
+    """Costs what the event that it holds costs."""
+
+    held: ac.Event
+    adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE
+
+    def _curve(self, orders):
+        return self.held._curve(orders)
+
+
+def test_held_events_may_be_samples_and_groups(tmp_path):
+    sampled = ac.PoissonSubsampled(ac.Gaussian(3.0), 0.1)
+    run = 7 * Holds(ac.Group(sampled, 4)) + 2 * Holds(Holds(sampled)) + Holds(ac.Gaussian(2.0, adjacency="replace"))
+    path = tmp_path / "plan.toml"
+    path.write_text(run.to_toml())
+    assert ac.load_plan(path).run == run
+    ac.register_event("holds")(Holds)
+    try:
+        assert ac.composition_from_tables(ac.composition_to_tables(run)) == run
+    finally:
+        registry.forget("holds")
+
+
 def test_every_registered_event_states_its_ranges_and_its_noise():
     for kind in registry.event_kinds().values():
         numbers = [each for each in parameters_of(kind) if each.number]
