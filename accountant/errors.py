@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterator
 from operator import index
 from typing import SupportsIndex, cast
 
@@ -21,6 +22,9 @@ __all__ = [
     "SubsamplingError",
     "ToleranceUnreachable",
 ]
+
+WRITTEN = 200
+"""Characters of a value that are looked at for a message: more than it shows, for white space is joined."""
 
 
 class AccountantError(Exception):
@@ -73,11 +77,36 @@ class MissingExtra(AccountantError, ImportError):
 
 def shorten(value: object) -> str:
     """`value` as it was written, on one line of at most 60 characters."""
+    written = ""
     try:
-        text = " ".join(line.strip() for line in repr(value).splitlines())
+        for piece in _pieces(value):
+            written += piece
+            if len(written) > WRITTEN:
+                break
     except ValueError:  # an int with more digits than Python prints
         return "a very large number"
+    text = " ".join(line.strip() for line in written.splitlines())
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _pieces(value: object) -> Iterator[str]:
+    """The representation piece by piece: a file may hold a list whose whole representation fills the memory."""
+    if isinstance(value, dict) and type(value).__repr__ is dict.__repr__:
+        yield "{"
+        for number, (key, each) in enumerate(value.items()):
+            yield ", " if number else ""
+            yield from _pieces(key)
+            yield ": "
+            yield from _pieces(each)
+        yield "}"
+    elif isinstance(value, list | tuple) and type(value).__repr__ in (list.__repr__, tuple.__repr__):
+        yield "[" if isinstance(value, list) else "("
+        for number, each in enumerate(value):
+            yield ", " if number else ""
+            yield from _pieces(each)
+        yield "]" if isinstance(value, list) else ",)" if len(value) == 1 else ")"
+    else:
+        yield repr(value)
 
 
 def real(

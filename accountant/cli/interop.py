@@ -108,7 +108,7 @@ def _reprice(yaml: Any, options: argparse.Namespace) -> int:
 
     try:
         record = yaml.safe_load(Path(options.plan).read_text("utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise PlanError(f"cannot read {options.plan}: {' '.join(str(error).split())}; accepted: YAML") from None
     found = reprice(record, options.delta)
     if not found:

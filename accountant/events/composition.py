@@ -90,13 +90,19 @@ class Composition:
             waiting = [self]
             while waiting:
                 part = waiting.pop()
-                if part._entries is None:
-                    waiting.extend(reversed(part._parts))
+                # parts first: another thread that groups them writes the entries before it lets the parts go
+                parts, entries = part._parts, part._entries
+                if entries is None:
+                    waiting.extend(reversed(parts))
                 else:
-                    for event, count in part._entries.items():
+                    for event, count in entries.items():
                         grouped[event] = grouped.get(event, 0) + count
             self._entries, self._parts = grouped, ()
         return self._entries
+
+    def __reduce__(self) -> tuple[type[Composition], tuple[list[tuple[Event, int]]]]:
+        """Copies and pickles hold the entries: sums of sums would be copied level by level."""
+        return type(self), (list(self._grouped().items()),)
 
     @property
     def adjacency(self) -> Adjacency | None:

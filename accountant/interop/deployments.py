@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -97,7 +98,7 @@ def make_record(plan: Plan, price: Guarantee, known: Mapping[str, str]) -> dict[
         },
         "administrative": {"sources": OPEN, "registry_authors": [known.get("curator", OPEN)]},
     }
-    slug = "-".join("".join(each if each.isalnum() else " " for each in name.lower()).split())
+    slug = "-".join(re.findall("[a-z0-9]+", name.lower()))
     return {"url_slug": slug or "deployment", "status": "Draft", "tier": 2, "deployment": deployment}
 
 
@@ -176,14 +177,16 @@ def reprice(record: Mapping[str, Any], delta: float | None = None) -> list[Repri
         loss = deployment.get("privacy_loss", {}).get("privacy_parameters", {})
         basic = deployment.get("basic", deployment.get("product", deployment))
         name = str(basic.get("name", basic.get("short_name", "deployment")))
+        name = "".join(each if each.isprintable() else " " for each in name)
+        rho = loss.get("rho")
     except (KeyError, TypeError, AttributeError):
         raise PlanError(f"{shorten(record)} is not a record; accepted: a mapping with the key deployment") from None
-    if loss.get("rho") is None:
+    if rho is None:
         return []
     at = loss.get("delta") if delta is None else delta
     if at is None:
         raise PlanError(f"{name}: states a rho and no delta; accepted: --delta, such as 1e-10")
-    rho, point = real("rho", loss["rho"], 0.0, 1e100), real("delta", at, 0.0, 1.0, open_low=True, open_high=True)
+    rho, point = real("rho", rho, 0.0, 1e100), real("delta", at, 0.0, 1.0, open_low=True, open_high=True)
     from accountant.price import epsilon
 
     price = epsilon(ZeroConcentratedDP(rho), point, conversion="optimal")

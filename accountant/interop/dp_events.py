@@ -9,7 +9,7 @@ ADD_REMOVE, which such runs have for their adjacency.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from accountant.adjacency import Adjacency
@@ -85,7 +85,7 @@ def _repeat(event: Any, relation: Any) -> Found:
 
 
 def _compose(event: Any, relation: Any) -> Found:
-    parts = [translate(each, relation) for each in event.events]
+    parts = [translate(each, relation) for each in _require_list(event, event.events)]
     return Found(Composition(pair for part in parts for pair in part.run), any(part.exposed for part in parts))
 
 
@@ -149,12 +149,15 @@ def _permute_and_flip(event: Any, relation: Any) -> Found:
 def _mixture_of_gaussians(event: Any, relation: Any) -> Found:
     _require(event, relation, ADDS)
     sigma = real("Standard deviation", event.standard_deviation, 0.0, 1e50)
-    pairs = list(zip(event.sensitivities, event.sampling_probs, strict=True))
-    if all(length == 0.0 for length, _ in pairs):
+    pairs = list(
+        zip(_require_list(event, event.sensitivities), _require_list(event, event.sampling_probs), strict=True)
+    )
+    if pairs and all(length == 0.0 for length, _ in pairs):
         return NOTHING
     if sigma == 0.0:
         return EXPOSED
-    lengths, shares = zip(*(pair for pair in pairs if pair[1] != 0.0), strict=True)
+    kept = [pair for pair in pairs if pair[1] != 0.0]
+    lengths, shares = (tuple(pair[part] for pair in kept) for part in (0, 1))
     return Found(1 * MixtureOfGaussians(sigma, lengths, shares))
 
 
@@ -203,6 +206,13 @@ def _joint(run: Composition) -> Event | None:
     if len(events) == 1 and event._coordinate_field is not None:
         return event._with_coordinates(count * event._coordinates)
     return None
+
+
+def _require_list(event: Any, values: Any) -> Any:
+    """The values, which can be read again: an event is looked at before it is composed."""
+    if isinstance(values, Iterator):
+        raise Refused(event, f"Parts of a `{type(event).__name__}` must be a list: an iterator is read only once.")
+    return values
 
 
 def _require(event: Any, relation: Any, accepted: tuple[str, ...]) -> None:

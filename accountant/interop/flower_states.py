@@ -64,12 +64,17 @@ def tables_of_flower(state: Mapping[str, Any]) -> dict[str, Any]:
         delta = real("target_delta", config["target_delta"], 0.0, 1.0, open_high=True)
         parts = [(entry["event"], entry["count"]) for entry in state["compositions"]]
         numbers = [(each["noise_multiplier"], each["sample_size"], each["population_size"]) for each, _ in parts]
+        population = config["population_size"]
     except (KeyError, TypeError) as error:
         raise ParameterError(
             f"state lacks {error}; accepted: what state_dict() of a Flower accountant returns"
         ) from None
     lines = []
     for index, (values, (_, count)) in enumerate(zip(numbers, parts, strict=True), 1):
+        if values[-1] != population:
+            raise ParameterError(
+                f"population_size = {shorten(values[-1])} of an event; accepted: {shorten(population)}, as in config"
+            )
         event = event_of_flower(sampling, relation, *values)
         lines.append({"name": f"rounds-{index}", **event.to_table(), "count": count})
     adjacency = Adjacency.REPLACE if relation == "replace-one" else Adjacency.ADD_REMOVE

@@ -126,8 +126,9 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
                 f"state_dict of mechanism {shorten(state_dict['mechanism'])}; accepted: {self.mechanism()!r} "
                 "(of others, set the history)"
             )
-        run_of_history(state_dict["history"])
-        self.history = [(sigma, rate, steps) for sigma, rate, steps in state_dict["history"]]
+        history = list(state_dict["history"])
+        run_of_history(history)
+        self.history = [(sigma, rate, steps) for sigma, rate, steps in history]
 
 
 def register(force: bool = False) -> None:

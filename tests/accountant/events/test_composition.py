@@ -218,6 +218,11 @@ def test_equality_hash_and_copies():
         assert twin.adjacency is run.adjacency
 
 
+def test_long_sums_can_be_copied():
+    for make in (copy.copy, copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))):
+        assert make(sum([1 * GAUSSIAN] * 5000)) == 5000 * GAUSSIAN
+
+
 def test_repr_shows_counts_and_events():
     assert repr(2 * GAUSSIAN + LAPLACE) == f"2 * {GAUSSIAN!r} + 1 * {LAPLACE!r}"
 

@@ -125,6 +125,7 @@ def test_records_of_plans_are_valid(plan, tmp_path, capsys):
     truth = ac.epsilon(loaded.run, loaded.delta, method="auto")
     assert truth.lower is None or truth.lower <= parameters(record)["epsilon"]
     assert record["url_slug"] == "a-release-2026"
+    jsonschema.validate(make_record(loaded, truth, {"name": "Größe"}), SCHEMA)
     assert record["deployment"]["privacy_loss"]["privacy_unit"] == "Person-level"
 
 
@@ -181,12 +182,33 @@ def test_records_of_all_layouts_are_read(rho, layout, tmp_path, capsys):
     assert priced["epsilon"] == ac.epsilon(ac.ZeroConcentratedDP(rho), 1e-10, conversion="optimal").epsilon
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", "{", "deployment: 3", "deployment: {privacy_loss: {}}"])
+LAUGHS = "a0: &a0 [1]\n" + "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1, 2]",
+        "{",
+        "deployment: 3",
+        "deployment: {privacy_loss: {}}",
+        "deployment: {privacy_loss: {privacy_parameters: [rho]}}",
+        "[" * 5000,
+        LAUGHS,
+    ],
+    ids=["list", "open", "number", "no rho", "list of parameters", "deep", "shared"],
+)
 def test_what_is_no_record_is_refused(text, tmp_path, capsys):
     path = tmp_path / "record.yaml"
     path.write_text(text)
     assert main(["registry", str(path), "--delta", "1e-6"]) == 2
     assert "accepted" in capsys.readouterr().err
+
+
+def test_names_in_records_do_not_steer_the_terminal():
+    loss = {"privacy_parameters": {"rho": 1.0, "delta": 1e-6}}
+    (found,) = reprice({"deployment": {"basic": {"name": "a\x1b[31m\nb"}, "privacy_loss": loss}})
+    assert found.name == "a [31m b"
 
 
 def test_files_are_not_replaced_unasked(tmp_path, capsys):

@@ -1,3 +1,4 @@
+import copy
 import functools
 import math
 
@@ -9,6 +10,7 @@ import accountant as ac
 pytest.importorskip("dp_accounting")
 
 import dp_accounting as dpa
+from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.stats import norm
 
@@ -114,6 +116,34 @@ def test_bad_numbers_are_refused_before_anything_is_recorded(event):
         accountant.compose(event)
     assert accountant.run.releases == 0
     assert isinstance(accountant.ledger, dpa.NoOpDpEvent)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dpa.ComposedDpEvent(dpa.GaussianDpEvent(1.0) for _ in range(3)),
+        dpa.SelfComposedDpEvent(dpa.ComposedDpEvent(iter([dpa.GaussianDpEvent(1.0)])), 3),
+        dp_event.MixtureOfGaussiansDpEvent(1.0, iter([1.0]), [1.0]),
+        dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], iter([1.0])),
+    ],
+    ids=["events", "nested events", "sensitivities", "probabilities"],
+)
+def test_parts_that_can_be_read_once_only_are_refused(event):
+    """dp_accounting looks at an event before it composes it: then nothing would be left to compose."""
+    with pytest.raises(dpa.UnsupportedEventError, match="list"):
+        Accountant().compose(event)
+
+
+def test_a_mixture_of_nothing_is_refused():
+    with pytest.raises(ac.ParameterError, match="accepted"):
+        Accountant().compose(dp_event.MixtureOfGaussiansDpEvent(1.0, [], []))
+
+
+def test_accountants_of_many_steps_can_be_copied():
+    accountant = Accountant()
+    for _ in range(3000):
+        accountant.compose(dpa.GaussianDpEvent(80.0))
+    assert copy.deepcopy(accountant).get_epsilon(1e-5) == accountant.get_epsilon(1e-5) > 0
 
 
 @pytest.mark.parametrize("event", [dpa.NonPrivateDpEvent(), dpa.GaussianDpEvent(0.0)], ids=str)

@@ -1,6 +1,8 @@
 import io
 import json
 import pickle
+import struct
+import tracemalloc
 import zipfile
 from collections import OrderedDict
 
@@ -108,7 +110,47 @@ def test_nothing_in_a_checkpoint_is_executed(name, tmp_path):
     assert not victim.exists()
 
 
+def test_attributes_of_dictionaries_in_checkpoints_are_ignored(tmp_path):
+    program = b"ccollections\nOrderedDict\n)R}S'get'\nI3\nsb"
+    program += b"S'history'\n(lp1\n(F1.0\nF0.01\nI10\ntasS'mechanism'\nS'rdp'\ns."
+    assert import_state(checkpoint(tmp_path / "checkpoint.pt", None, pickle_bytes=program)).run.releases == 10
+
+
+def test_small_checkpoints_take_little_memory(tmp_path):
+    """The file asks for the place of an object that has the number 2**26, in a table of 1 GB."""
+    path = checkpoint(tmp_path / "checkpoint.pt", None, pickle_bytes=b"\x80\x02}r" + struct.pack("<I", 2**26) + b".")
+    tracemalloc.start()
+    with pytest.raises(ac.PlanError, match="0 histories"):
+        import_state(path)
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
+
+
+HISTORY_OF = b"}(S'mechanism'\nS'rdp'\nS'history'\n%bu."
+"""A pickle of a state around that of a history."""
+
+LAUGHS = b"]q\0" + b"".join(b"0]q%c" % i + (b"h%c" % (i - 1) + b"a") * 10 for i in range(1, 40))
+"""Ten times a list of ten times a list, and so on: 10**39 parts."""
+
+
+def compressed(path, kind):
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        archive.writestr("checkpoint/data.pkl", pickle.dumps(STATE))
+
+
+def flower_state(**event):
+    config = {"sampling_method": "poisson", "neighboring_relation": "add-or-remove-one"}
+    config |= {"target_delta": 1e-5, "population_size": 1000}
+    entry = {"event": {"noise_multiplier": 1.0, "sample_size": 10, "population_size": 1000, **event}, "count": 3}
+    return json.dumps({"schema_version": 1, "config": config, "compositions": [entry]})
+
+
 BROKEN = {
+    "deep lists": lambda path: checkpoint(path, None, pickle_bytes=HISTORY_OF % (b"]" * 10**5 + b"a" * (10**5 - 1))),
+    "shared lists": lambda path: checkpoint(path, None, pickle_bytes=HISTORY_OF % LAUGHS),
+    "bzip2": lambda path: compressed(path, zipfile.ZIP_BZIP2),
+    "deflate": lambda path: compressed(path, zipfile.ZIP_DEFLATED),
+    "another population": lambda path: path.write_text(flower_state(population_size=10**9)),
     "no pickle": lambda path: zipfile.ZipFile(path, "w").close(),
     "cut off": lambda path: checkpoint(path, None, pickle_bytes=b"\x80\x02}q\x00("),
     "not a state": lambda path: checkpoint(path, {"history": 3}),
@@ -135,6 +177,11 @@ def test_what_is_no_state_is_refused_in_one_line(write, tmp_path, capsys):
     error = capsys.readouterr().err
     assert "accepted" in error
     assert error.count("\n") == 1
+
+
+def test_states_of_flower_become_plans(tmp_path):
+    (tmp_path / "state.json").write_text(flower_state())
+    assert import_state(tmp_path / "state.json").run == 3 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01)
 
 
 def test_command_writes_a_plan(tmp_path, capsys):

@@ -136,6 +136,8 @@ def test_steps_are_counted_and_states_restored():
     again = module.Accountant()
     again.load_state_dict(state)
     assert again.run == accountant.run
+    again.load_state_dict({**state, "history": iter(state["history"])})
+    assert again.run == accountant.run
     for wrong in ({}, None, {"history": []}, {"history": [], "mechanism": "rdp"}):
         with pytest.raises(ValueError, match="accepted"):
             again.load_state_dict(wrong)
