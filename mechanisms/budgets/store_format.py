@@ -35,7 +35,7 @@ COLUMNS = {
 """Names, settings and headers of runs are JSON. A record's position is its index among all names. Totals are 64-bit
 little-endian integers; that of a record is in row `position // TOTALS_PER_ROW`. `stamp` is the number of the
 transaction that wrote the row, big-endian so that SQL can compare it: it finds the rows that other processes wrote.
-Answers of a run are in the rows from `number << 32` on."""
+Answers of a run are in the rows from `number << 32` on, all of which but the last are full."""
 
 TABLES = tuple(f"CREATE TABLE IF NOT EXISTS {table} ({columns})" for table, columns in COLUMNS.items())
 

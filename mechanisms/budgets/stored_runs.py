@@ -56,10 +56,10 @@ class StoredRuns:
         self._snapshot.mix(check)
         insert = "INSERT INTO knn_runs VALUES (:number, :name, :header, :digest)"
         self._run(insert, number=number, name=texts[0], header=texts[1], digest=check)
-        empty = pack_answers(np.full(ANSWERS_PER_ROW, -1), np.full(ANSWERS_PER_ROW, np.nan))
         insert = "INSERT INTO knn_answers VALUES (:place, :answers, :digest)"
-        for row in range(-(-header["size"] // ANSWERS_PER_ROW)):
-            place = (number << 32) + row
+        for first in range(0, header["size"], ANSWERS_PER_ROW):
+            place, count = (number << 32) + first // ANSWERS_PER_ROW, min(ANSWERS_PER_ROW, header["size"] - first)
+            empty = pack_answers(np.full(count, -1), np.full(count, np.nan))
             check = digest(place, empty)
             self._snapshot.mix(check)
             self._run(insert, place=place, answers=empty, digest=check)
