@@ -268,16 +268,17 @@ def test_what_a_subclass_tells_for_certain_is_not_that_of_its_parent():
     assert ac.epsilon(OftenTold(0.1, 1e-7), 1e-3, method="tight").epsilon < 0.1
 
 
+@dataclass(frozen=True)
+class Counted(ac.Event):
+    count: Annotated[int, Range(1, 9)]
+    adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE
+
+    def _curve(self, orders):
+        return self.count * orders
+
+
 def test_parameters_do_not_take_the_keys_of_plans():
     """A plan would read the number of releases as the parameter, or a parameter as a sampling rate."""
-
-    @dataclass(frozen=True)
-    class Counted(ac.Event):
-        count: Annotated[int, Range(1, 9)]
-        adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE
-
-        def _curve(self, orders):
-            return self.count * orders
 
     with pytest.raises(ac.ParameterError, match=r"'count'.*accepted: other names"):
         ac.register_event("counted")(Counted)
