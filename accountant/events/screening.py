@@ -34,31 +34,39 @@ class _OneBit(Event):
     sigma: float
 
     @abstractmethod
-    def _screening(self) -> Screening: ...
+    def _counts(self) -> Screening:
+        """Noise, threshold, and the least and the largest count: what all formulas here compute from."""
+
+    def _screening(self) -> Screening | None:
+        return self._counts()
 
     def _row(self, rate: float = 1.0) -> Row:
-        return screening_row(self._screening(), rate)
+        return screening_row(self._counts(), rate)
 
     def _ceiling(self) -> Gaussian:
         # the bit is a post-processing of the noisy count
         return Gaussian(self.sigma, adjacency=self.adjacency)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
-        return self._subsampled_curve(1.0, orders)
+        return _evaluate(self._counts(), 1.0, orders)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        both = self._screening().pairs(1.0).log_profile(epsilons)
+        both = self._counts().pairs(1.0).log_profile(epsilons)
         return both, both
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
-        sigma, threshold, low, high = self._screening()
-        curve = np.empty_like(orders)
-        screening_curve(sigma, threshold, float(low), float(high), rate, orders, curve)
-        return curve
+        return _evaluate(self._counts(), rate, orders)
 
     def _subsampled_log_profile(self, rate: float, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        screening = self._screening()
+        screening = self._counts()
         return screening.pairs(rate).log_profile(epsilons), screening.reversed_pairs(rate).log_profile(epsilons)
+
+
+def _evaluate(screening: Screening, rate: float, orders: FloatArray) -> FloatArray:
+    sigma, threshold, low, high = screening
+    curve = np.empty_like(orders)
+    screening_curve(sigma, threshold, float(low), float(high), rate, orders, curve)
+    return curve
 
 
 @register("noisy-screening")
@@ -114,7 +122,7 @@ class NoisyScreening(_OneBit):
         super().__post_init__()
         integer("min_votes", self.min_votes, 0, self.max_votes - 1)
 
-    def _screening(self) -> Screening:
+    def _counts(self) -> Screening:
         return Screening(self.sigma, self.threshold, self.min_votes, self.max_votes)
 
 
@@ -154,5 +162,5 @@ class DataDependentScreening(_OneBit):
     def examples(cls) -> tuple[DataDependentScreening, ...]:
         return (cls(85.0, 210.0, 40),)
 
-    def _screening(self) -> Screening:
+    def _counts(self) -> Screening:
         return Screening(self.sigma, self.threshold, max(self.plurality - 1, 0), self.plurality + 1)

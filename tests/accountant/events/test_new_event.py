@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import csv
 import json
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -253,6 +254,26 @@ def test_a_subclass_is_priced_by_its_own_curve(rate, method):
     price, cheap, right = (ac.epsilon(run, 1e-6, method=method).epsilon for run in (own, parent, same))
     assert price >= right * (1 - 1e-6) > cheap * 2
     assert own.renyi(3.0) >= same.renyi(3.0) * (1 - 1e-9)
+
+
+EXAMPLES = [example for kind in registry.event_kinds().values() for example in kind.examples()]
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=repr)
+def test_a_subclass_may_ask_its_parent_for_curve_and_profile(event):
+    class Twice(type(event)):
+        def _curve(self, orders):
+            return 2 * super()._curve(orders)
+
+        def _log_profile(self, epsilons):
+            return super()._log_profile(epsilons)
+
+    twice = Twice(**{each.name: getattr(event, each.name) for each in fields(event) if each.init})
+    orders = np.array([1.5, 8.0])
+    assert twice._curve(orders) == pytest.approx(2 * event._curve(orders))
+    assert (3 * twice).renyi(8.0) == pytest.approx(6 * event.renyi(8.0))
+    with suppress(ac.ProfileUnavailable):
+        assert np.array_equal(twice._log_profile(orders), event._log_profile(orders), equal_nan=True)
 
 
 class OftenTold(ac.ApproximateDP):
