@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,11 +16,12 @@ from mechanisms.budgets.prediction_run import PredictionRun
 from mechanisms.budgets.record_budgets import KnownRecords, RecordBudgets, check_source
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
+from mechanisms.frames import read_labels, read_records
 from mechanisms.neighbours.hashing import hashing_of
 from mechanisms.neighbours.kernels import similarity_of
 from mechanisms.neighbours.records import Answered, Records, grow
 from mechanisms.noise.source import noise_of
-from mechanisms.validation import check_count, check_features, check_fitted, check_labels, check_positive, check_queries
+from mechanisms.validation import check_count, check_fitted, check_positive
 
 __all__ = ["BudgetStore", "IndividualKNN"]
 
@@ -90,11 +91,13 @@ class IndividualKNN(Exclusive, Parameters):
     rng : Generator, int or None
         None draws from the operating system's cryptographic source: use it for real releases. With a store only None is
         accepted, since noise that is repeated after a restart protects nothing.
+    classes : sequence of str or None
+        Public names of the classes; labels are then given, and given back, by name. None takes labels as numbers.
 
     Attributes
     ----------
-    labels_ : int array
-        Labels of the last `predict`, also after an error; -1 for queries that it did not reach.
+    labels_ : int array, or text if the classes have names
+        Labels of the last `predict`, also after an error; -1, or "", for queries that it did not reach.
     counts_ : float array
         K for each of these queries, or nan; released, like the labels.
     kept_ : int
@@ -119,19 +122,11 @@ class IndividualKNN(Exclusive, Parameters):
         reuse: bool | int = False,
         store: BudgetStore | None = None,
         rng: Any = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
-        self.budget = budget
-        self.threshold = threshold
-        self.count_sigma = count_sigma
-        self.vote_sigma = vote_sigma
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.min_count = min_count
-        self.n_classes = n_classes
-        self.hashing = hashing
-        self.reuse = reuse
-        self.store = store
-        self.rng = rng
+        self.budget, self.threshold, self.count_sigma, self.vote_sigma = budget, threshold, count_sigma, vote_sigma
+        self.kernel, self.bandwidth, self.min_count, self.n_classes = kernel, bandwidth, min_count, n_classes
+        self.hashing, self.reuse, self.store, self.rng, self.classes = hashing, reuse, store, rng, classes
 
     @classmethod
     def for_budget(
@@ -185,8 +180,8 @@ class IndividualKNN(Exclusive, Parameters):
 
         Parameters
         ----------
-        X : array of shape (n, d)
-        y : array of shape (n,), labels 0..c-1
+        X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
+        y : array of shape (n,), labels 0..c-1, or names among `classes`
         ids : iterable of str or int, "digest" or None
             One identifier for each record, all different. A record resumes what it has spent under its identifier, in
             the store or in this object. "digest" makes a keyed digest of features and label the identifier, and numbers
@@ -200,8 +195,8 @@ class IndividualKNN(Exclusive, Parameters):
             An array or a parameter is not as described; or the object has answered queries, and identifiers are
             missing, or budget, store or kind of identifiers are not those of before.
         """
-        features = check_features(X)
-        labels, classes = check_labels(y, len(features), self.n_classes)
+        features, names = read_records(X, self.classes)
+        labels, classes = read_labels(y, len(features), self.n_classes, names.classes)
         kernel = similarity_of(self.kernel, self.threshold, self.bandwidth)
         budgets = ac.IndividualFilter(self.budget)
         count_event, vote_sigma = ac.Gaussian(self.count_sigma), check_positive("vote_sigma", self.vote_sigma)
@@ -209,10 +204,10 @@ class IndividualKNN(Exclusive, Parameters):
         answered = Answered(kernel, features.shape[1], self.reuse)
         source = check_source(self.rng, self.store)
         people = RecordBudgets(budgets, self.store, ids, getattr(self, "_people", None))
-        names = people.names(ids, features, labels)
+        keys = people.names(ids, features, labels)
         hashing = hashing_of(self.hashing, features.shape[1], source)
         people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SHARED_PARAMETERS}})
-        known = people.find(names)
+        known = people.find(keys)
         self._source, self._filter, self._people = source, budgets, people
         self._count_event, self._vote_sigma, self._min_count = count_event, vote_sigma, min_count
         self._count_units = int(budgets.units(1 / (2 * count_event.sigma**2)))
@@ -222,7 +217,7 @@ class IndividualKNN(Exclusive, Parameters):
         self._entered: dict[str, int] = {}
         self._behind = False
         self.n_classes_ = classes
-        self.labels_, self.counts_ = np.empty(0, np.int64), np.empty(0)
+        self._vocabulary, self._numbers, self.counts_ = names, np.empty(0, np.int64), np.empty(0)
         self._enter(np.arange(len(rows)), rows, labels, known)
         return self
 
@@ -237,10 +232,8 @@ class IndividualKNN(Exclusive, Parameters):
             added.
         """
         check_fitted(hasattr(self, "_filter"), "add(ids, X, y)")
-        features = check_features(X)
-        if features.shape[1] != self._records.width:
-            raise ac.ParameterError(f"X has {features.shape[1]} columns; accepted: {self._records.width}, as at fit")
-        labels, _ = check_labels(y, len(features), self.n_classes_)
+        features = self._vocabulary.read_queries(X, self._records.width, "X")
+        labels, _ = read_labels(y, len(features), self.n_classes_, self._vocabulary.classes)
         names = self._people.names(ids, features, labels)
         known = self._people.find(names)
         rows = self._records.kernel.prepare(features)
@@ -259,6 +252,11 @@ class IndividualKNN(Exclusive, Parameters):
         check_fitted(hasattr(self, "_filter"), "remove(ids)")
         self._records.free(self._people.leave(check_ids(ids)))
         return self
+
+    @property
+    def labels_(self) -> Any:
+        check_fitted(hasattr(self, "_filter"), "labels_")
+        return self._vocabulary.spell(self._numbers.copy())
 
     @property
     def ids_(self) -> list[str]:
@@ -282,14 +280,12 @@ class IndividualKNN(Exclusive, Parameters):
     # --- answers ---------------------------------------------------------------------------------------
 
     @exclusive
-    def predict(
-        self, queries: object, progress: Callable[[int], object] | None = None, run: str | None = None
-    ) -> Integers:
+    def predict(self, queries: object, progress: Callable[[int], object] | None = None, run: str | None = None) -> Any:
         """Labels for public queries, in order, each with the budgets that the queries before it have left.
 
         Parameters
         ----------
-        queries : array of shape (m, d)
+        queries : array of shape (m, d), or a data frame, whose columns are matched by name
         progress : callable, optional
             Called with the number of queries done, after each.
         run : str, optional
@@ -306,21 +302,25 @@ class IndividualKNN(Exclusive, Parameters):
             The object belongs to another process, or `progress` called one of its methods.
         """
         check_fitted(hasattr(self, "_filter"), "predict(queries)")
-        points = self._records.kernel.prepare(check_queries(queries, self._records.width))
+        points = self._records.kernel.prepare(self._vocabulary.read_queries(queries, self._records.width))
         if self._behind:  # a commit failed
             self._people.read_again()
             self._behind = False
         hashing = self._hashing and [self._hashing.tables, self._hashing.bits]
-        about = {"classes": self.n_classes_, "hashing": hashing, "reuse": self._answered.most}
+        about = {
+            "classes": self._vocabulary.classes or self.n_classes_,
+            "hashing": hashing,
+            "reuse": self._answered.most,
+        }
         durable = PredictionRun(self._people.store, run, points, about)
         self.kept_ = durable.kept
-        self.labels_, self.counts_ = np.full(len(points), -1), np.full(len(points), np.nan)
+        self._numbers, self.counts_ = np.full(len(points), -1), np.full(len(points), np.nan)
         for first in range(0, len(points), COMMIT_BATCH):
             some = slice(first, first + COMMIT_BATCH)
-            self.labels_[some], self.counts_[some], error = self._predict_batch(points[some], first, durable, progress)
+            self._numbers[some], self.counts_[some], error = self._predict_batch(points[some], first, durable, progress)
             if error is not None:
                 raise error
-        return self.labels_.copy()
+        return self.labels_
 
     def _predict_batch(
         self, points: Singles, first: int, run: PredictionRun, progress: Callable[[int], object] | None

@@ -20,6 +20,7 @@ from mechanisms.arrays import Booleans, Integers
 from mechanisms.budgets.journal import Journal, Part
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive
+from mechanisms.frames import Vocabulary
 from mechanisms.labelling_plan import LabellingPlan, PlanExceeded, Promises, subtract
 from mechanisms.noise.source import Randomness
 from mechanisms.phases import phase
@@ -34,8 +35,8 @@ class Labelling:
 
     Attributes
     ----------
-    labels : int array of shape (m,), or (m, c) for label sets
-        -1 where a query was not answered.
+    labels : int array of shape (m,), or (m, c) for label sets; or text of shape (m,)
+        -1 where a query was not answered. If the classes have names, these, and "".
     answered : bool array of shape (m,)
     composition : accountant.Composition
         What the run actually spent.
@@ -48,7 +49,7 @@ class Labelling:
         Whether the price of some of `before` was known only afterwards.
     """
 
-    labels: Integers
+    labels: Any
     answered: Booleans
     composition: ac.Composition
     planned: ac.Composition | None = None
@@ -112,6 +113,7 @@ class Labeller(Parameters, Exclusive, ABC):
     _plan: LabellingPlan
     _promises: Promises
     _source: Randomness
+    _vocabulary: Vocabulary
     _fitted = False
     _begun: ac.Composition | None = None
     """What was spent before the present run without a plan; None while there is no such run."""
@@ -221,7 +223,9 @@ class Labeller(Parameters, Exclusive, ABC):
             spent = subtract(self.spent_, begun)
             self._promises.settle(promise, spent, part.charges)
             self._begun = None
-        return Labelling(labels, answered, spent, promise.planned, promise.before, promise.odometer_before)
+        return Labelling(
+            self._vocabulary.spell(labels), answered, spent, promise.planned, promise.before, promise.odometer_before
+        )
 
     def _sum_charges(self, part: Part) -> ac.Composition:
         """What the run spent before it was interrupted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,17 +13,15 @@ import accountant as ac
 from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
+from mechanisms.frames import read_labels, read_records
 from mechanisms.labelling_plan import PlanExceeded
 from mechanisms.noise.sampling import poisson_sample
 from mechanisms.noise.source import as_randomness, noise_of
 from mechanisms.phases import phase
 from mechanisms.validation import (
     check_count,
-    check_features,
     check_fitted,
-    check_labels,
     check_positive,
-    check_queries,
     check_rate,
 )
 
@@ -76,6 +75,8 @@ class LinearNoisySGD(Parameters, Exclusive):
         None draws from the operating system's cryptographic source.
     n_trainings : int or None
         Most calls of `fit`; more are refused (`PlanExceeded`). None sets no limit: every training adds its own price.
+    classes : sequence of str or None
+        Public names of the classes; labels are then given, and given back, by name. None takes labels as numbers.
 
     Attributes
     ----------
@@ -95,6 +96,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         n_classes: int | None = None,
         rng: Any = None,
         n_trainings: int | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         self.noise_multiplier = noise_multiplier
         self.sampling_rate = sampling_rate
@@ -104,6 +106,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         self.n_classes = n_classes
         self.rng = rng
         self.n_trainings = n_trainings
+        self.classes = classes
 
     @classmethod
     def for_budget(
@@ -152,9 +155,9 @@ class LinearNoisySGD(Parameters, Exclusive):
 
         Parameters
         ----------
-        X : array of shape (n, d)
+        X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
             Features that do not depend on the private records (standardise by public data).
-        y : array of shape (n,), labels 0..c-1
+        y : array of shape (n,), labels 0..c-1, or names among `classes`
 
         Raises
         ------
@@ -168,16 +171,16 @@ class LinearNoisySGD(Parameters, Exclusive):
                 f"training {begun + 1}; accepted: at most n_trainings = {self.n_trainings}, for which the guarantee "
                 "was fixed"
             )
-        records = check_features(X)
+        records, names = read_records(X, self.classes)
         if len(records) > 2**23:
             raise ac.ParameterError(f"X has {len(records)} records; accepted: at most {2**23}")
-        labels, classes = check_labels(y, len(records), self.n_classes)
+        labels, classes = read_labels(y, len(records), self.n_classes, names.classes)
         check_rate(self.sampling_rate)
         plan, source = self._plan(), as_randomness(self.rng)
         if not hasattr(self, "spent_"):
             self.spent_, self._promised = ac.Composition(), ac.Composition()
         self._promised, self._begun = self._promised + plan.composition, begun + 1
-        self.weights_ = np.zeros((records.shape[1] + 1, classes))
+        self._vocabulary, self.weights_ = names, np.zeros((records.shape[1] + 1, classes))
         with phase("training by noisy gradients", plan.steps) as tick:
             for step in range(plan.steps):
                 batch = poisson_sample(len(records), plan.event.sampling_rate, source)
@@ -188,8 +191,8 @@ class LinearNoisySGD(Parameters, Exclusive):
                 tick(step + 1)
         return self
 
-    def predict(self, queries: object) -> Integers:
-        """Labels of public queries, at no further cost.
+    def predict(self, queries: object) -> Any:
+        """Labels of public queries, at no further cost; by name if the classes have names.
 
         Raises
         ------
@@ -197,9 +200,8 @@ class LinearNoisySGD(Parameters, Exclusive):
             `fit` was not called, or `queries` is not as described.
         """
         check_fitted(hasattr(self, "weights_"), "predict(queries)")
-        points = check_queries(queries, len(self.weights_) - 1)
-        labels: Integers = np.argmax(_scores(points, self.weights_), axis=1)
-        return labels
+        points = self._vocabulary.read_queries(queries, len(self.weights_) - 1)
+        return self._vocabulary.spell(np.argmax(_scores(points, self.weights_), axis=1))
 
     def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
         """The guarantee for all trainings so far, each fixed before it began; before the first, for the planned one.

@@ -14,10 +14,11 @@ import accountant as ac
 from mechanisms.arrays import Integers, Singles
 from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
+from mechanisms.frames import read_labels, read_records
 from mechanisms.labelling import Labeller, Labelling
 from mechanisms.noise.source import as_randomness
 from mechanisms.phases import phase
-from mechanisms.validation import check_count, check_features, check_fitted, check_labels, check_queries, few_threads
+from mechanisms.validation import check_count, check_fitted, few_threads
 from mechanisms.voting import tally
 
 __all__ = ["GNMax", "LNMax"]
@@ -34,6 +35,7 @@ class _Pate(Labeller):
     screening_sigma: float | None
     threshold: float | None
     n_classes: int | None
+    classes: Sequence[str] | None
 
     @property
     def screening_event(self) -> ac.Event | None:
@@ -53,8 +55,8 @@ class _Pate(Labeller):
 
         Parameters
         ----------
-        X : array of shape (n, d)
-        y : array of shape (n,), labels 0..c-1
+        X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
+        y : array of shape (n,), labels 0..c-1, or names among `classes`
 
         Raises
         ------
@@ -62,9 +64,10 @@ class _Pate(Labeller):
             An array or a parameter is not as described.
         """
         # a twin, whose parameters no other thread changes
-        records, now = check_features(X), self.unused()
+        now = self.unused()
+        records, names = read_records(X, now.classes)
         teachers = check_count("n_teachers", now.n_teachers, 1)
-        labels, classes = check_labels(y, len(records), now.n_classes)
+        labels, classes = read_labels(y, len(records), now.n_classes, names.classes)
         if teachers > len(records):
             raise ac.ParameterError(f"n_teachers = {teachers}; accepted: at most the {len(records)} records")
         plan, source = now._plan_of(n_teachers=teachers, n_classes=classes), as_randomness(now.rng)
@@ -74,6 +77,7 @@ class _Pate(Labeller):
             taught = self._teach_all(records, labels, shard, teachers)
         self._begin(plan, source, records, labels)
         self._teachers, self._width, self.n_classes_ = taught, records.shape[1], classes
+        self._vocabulary = names
         self._fitted = True
         return self
 
@@ -96,7 +100,7 @@ class _Pate(Labeller):
 
     def votes(self, queries: object) -> Integers:
         """Votes for each class, one row for each query. They are private: only `label` releases labels."""
-        points = check_queries(queries, self._width)
+        points = self._vocabulary.read_queries(queries, self._width)
         if len(points) == 0:
             return np.empty((0, self.n_classes_), np.int64)
         with phase("asking teachers"):
@@ -113,7 +117,7 @@ class _Pate(Labeller):
 
         Parameters
         ----------
-        queries : array of shape (m, d)
+        queries : array of shape (m, d), or a data frame, whose columns are matched by name
         journal, progress
             As for `PrivateKNN.label`.
 
@@ -124,7 +128,7 @@ class _Pate(Labeller):
             not called; nothing has been spent.
         """
         check_fitted(self._fitted, "label(queries)")
-        points = check_queries(queries, self._width)
+        points = self._vocabulary.read_queries(queries, self._width)
         counts = self.votes(points)
         labels = np.full(len(counts), -1, np.int64)
         return self._run((partial(_repeat, row) for row in counts), labels, points, journal, progress)
@@ -156,6 +160,9 @@ class GNMax(_Pate):
         None draws from the operating system's cryptographic source.
     n_queries : int or None
         As for `PrivateKNN`.
+    classes : sequence of str or None
+        Public names of the classes; labels are then given, and given back, by name ("" where a query is not answered).
+        None takes labels as numbers.
     """
 
     sigma: float
@@ -171,6 +178,7 @@ class GNMax(_Pate):
         n_classes: int | None = None,
         rng: Any = None,
         n_queries: int | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         self._keep(locals())
 
@@ -187,7 +195,7 @@ class LNMax(_Pate):
     ----------
     scale : float
         Scale of the noise (1/gamma in the paper), in votes.
-    n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng, n_queries
+    n_teachers, make_teacher, screening_sigma, threshold, max_labels, n_classes, rng, n_queries, classes
         As for `GNMax`.
     """
 
@@ -204,6 +212,7 @@ class LNMax(_Pate):
         n_classes: int | None = None,
         rng: Any = None,
         n_queries: int | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         self._keep(locals())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ import accountant as ac
 from mechanisms.arrays import Integers, Singles
 from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
+from mechanisms.frames import read_labels, read_records
 from mechanisms.labelling import Labeller, Labelling, least_noise
 from mechanisms.neighbours.euclidean import Neighbours
 from mechanisms.noise.sampling import poisson_sample
@@ -22,11 +23,8 @@ from mechanisms.noise.source import as_randomness
 from mechanisms.phases import phase
 from mechanisms.validation import (
     check_count,
-    check_features,
     check_fitted,
-    check_labels,
     check_positive,
-    check_queries,
     check_rate,
     nominal_count,
 )
@@ -78,6 +76,9 @@ class PrivateKNN(Labeller):
     n_records : int or None
         Public number of private records, from which `fit` tells whether samples are large enough (`ThinSampleWarning`).
         None takes their number rounded to two digits, which the warning then reveals to whoever sees it.
+    classes : sequence of str or None
+        Public names of the classes; labels are then given, and given back, by name ("" where a query is not answered).
+        None takes labels as numbers.
 
     Attributes
     ----------
@@ -98,6 +99,7 @@ class PrivateKNN(Labeller):
         rng: Any = None,
         n_queries: int | None = None,
         n_records: int | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.sampling_rate = sampling_rate
@@ -110,6 +112,7 @@ class PrivateKNN(Labeller):
         self.rng = rng
         self.n_queries = n_queries
         self.n_records = n_records
+        self.classes = classes
 
     @classmethod
     def for_budget(
@@ -209,8 +212,8 @@ class PrivateKNN(Labeller):
 
         Parameters
         ----------
-        X : array of shape (n, d)
-        y : array of shape (n,), labels 0..c-1; or with `clip` of shape (n, c), zeros and ones
+        X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
+        y : array of shape (n,), labels 0..c-1, or names among `classes`; or with `clip` of shape (n, c), zeros and ones
 
         Raises
         ------
@@ -218,14 +221,19 @@ class PrivateKNN(Labeller):
             An array or a parameter is not as described.
         """
         # a twin, whose parameters no other thread changes
-        records, now = check_features(X), self.unused()
+        now = self.unused()
+        records, names = read_records(X, now.classes)
         k = check_count("n_neighbors", now.n_neighbors, 1)
         if k > len(records):
             raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")
         check_rate(now.sampling_rate)
         if now.clip is None:
-            votes, classes = check_labels(y, len(records), now.n_classes)
+            votes, classes = read_labels(y, len(records), now.n_classes, names.classes)
         else:
+            if names.classes is not None:
+                raise ac.ParameterError(
+                    f"classes with clip = {now.clip}; accepted: label sets of zeros and ones, no names"
+                )
             votes = _check_sets(y, len(records), now.clip)
             classes = votes.shape[1]
         self.warn_if_thin(classes, nominal_count(len(records)) if now.n_records is None else now.n_records)
@@ -236,6 +244,7 @@ class PrivateKNN(Labeller):
         self._begin(plan, as_randomness(now.rng), records, votes)
         self._labels, self._sets = labels, now.clip is not None
         self._k, self._neighbours, self.n_classes_ = k, neighbours, classes
+        self._vocabulary = names
         self._fitted = True
         return self
 
@@ -249,7 +258,7 @@ class PrivateKNN(Labeller):
 
         Parameters
         ----------
-        queries : array of shape (m, d)
+        queries : array of shape (m, d), or a data frame, whose columns are matched by name
         journal : Journal, optional
             Makes the run durable: charges are on disk before their draws. An interrupted run continues where it
             stopped; a finished run returns its labels again, at no cost. A query whose draw was lost with the process
@@ -268,7 +277,7 @@ class PrivateKNN(Labeller):
             not called; nothing has been spent.
         """
         check_fitted(self._fitted, "label(queries)")
-        points = check_queries(queries, self._neighbours.records.shape[1])
+        points = self._vocabulary.read_queries(queries, self._neighbours.records.shape[1])
         shape = (len(points), self.n_classes_) if self._sets else (len(points),)
         asks = (partial(self._count_votes, points[i], row) for i, row in self._neighbours.batches(points))
         return self._run(asks, np.full(shape, -1, np.int64), points, journal, progress)

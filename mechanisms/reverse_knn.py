@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -28,10 +28,11 @@ from mechanisms.federation.trust_models import (
     TrustModel,
     calibrate_release,
 )
+from mechanisms.frames import number_text, read_public, read_records
 from mechanisms.labelling_plan import subtract
 from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.phases import phase
-from mechanisms.validation import check_count, check_features, check_positive, check_public, check_real
+from mechanisms.validation import check_count, check_positive, check_real
 
 __all__ = ["ReverseKNN", "ReverseLabelling", "Round", "simplex_rows"]
 
@@ -80,6 +81,8 @@ class ReverseKNN(Exclusive, Parameters):
         Makes the student for later rounds, which needs `predict_proba`; None is `NetworkStudent`.
     rng : Generator, int or None
         None draws from the operating system's cryptographic source: use it for real releases.
+    classes : sequence of str or None
+        Public names of the classes; labels are then given, and given back, by name. None takes labels as numbers.
 
     Attributes
     ----------
@@ -109,6 +112,7 @@ class ReverseKNN(Exclusive, Parameters):
         n_classes: int | None = None,
         make_student: Callable[[], Any] | None = None,
         rng: Any = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         self.n_queries = n_queries
         self.n_neighbors = n_neighbors
@@ -125,6 +129,7 @@ class ReverseKNN(Exclusive, Parameters):
         self.n_classes = n_classes
         self.make_student = make_student
         self.rng = rng
+        self.classes = classes
 
     def planned(self, n_records: int, n_classes: int, n_labels: int = 1) -> RoundRelease:
         """The release of every round with which all rounds together keep the guarantee; nothing is released yet.
@@ -176,10 +181,11 @@ class ReverseKNN(Exclusive, Parameters):
 
         Parameters
         ----------
-        X : array of shape (n, d)
+        X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
             Private records.
-        y : array of shape (n,), labels 0..c-1; or (n, c), zeros and ones, with r ones in each row
-        public : array of shape (m, d)
+        y : array of shape (n,), labels 0..c-1, or names among `classes`; or (n, c), zeros and ones,
+            with r ones in each row
+        public : array of shape (m, d), or a data frame, whose columns are matched by name
             Public points. They must not depend on private records.
         clients : integer array of shape (n,), optional
             The client that holds each record; None is one client for all.
@@ -198,10 +204,11 @@ class ReverseKNN(Exclusive, Parameters):
         accountant.ParameterError
             A value is not as described; nothing has been spent.
         """
-        records = check_features(X)
-        points = check_public(public, records)
-        labels = label_sets(y, len(records))
-        classes = self._classes(labels, np.asarray(y))
+        records, names = read_records(X, self.classes)
+        points = read_public(public, records, names)
+        given = number_text(y, len(records), names.classes)
+        labels = label_sets(given, len(records))
+        classes = self._classes(labels, given, names.classes)
         check_count("n_queries", self.n_queries, 1, len(points))
         holders = check_holders(clients, len(records))
         source = as_randomness(self.rng)
@@ -210,7 +217,7 @@ class ReverseKNN(Exclusive, Parameters):
         # fails if the events cannot be composed: then nothing is released
         getattr(self, "spent_", ac.Composition()) + release.event
         with phase("giving records to clients"):
-            federation = Federation(release, records, np.asarray(y), holders, source)
+            federation = Federation(release, records, given, holders, source)
         part = Part()
         if journal is not None:
             part = journal.part(self._header(loop, points, source, journal.keyed_digest(records, labels)))
@@ -232,7 +239,7 @@ class ReverseKNN(Exclusive, Parameters):
 
         labelling = loop.run(points, ask)
         sets = labelling.labels
-        labelled = sets if np.asarray(y).ndim == 2 else sets.argmax(axis=1)
+        labelled = sets if given.ndim == 2 else names.spell(sets.argmax(axis=1))
         return replace(labelling, labels=labelled, before=before, bytes_per_client=federation.bytes_per_client)
 
     def _promise(self, run: str | None, release: RoundRelease) -> ac.Composition:
@@ -284,7 +291,9 @@ class ReverseKNN(Exclusive, Parameters):
             "seed": source.state(),
         }
 
-    def _classes(self, labels: NDArray[np.int64], y: NDArray[Any]) -> int:
+    def _classes(self, labels: NDArray[np.int64], y: NDArray[Any], names: Sequence[str] | None) -> int:
+        if names is not None:
+            return check_count("n_classes", self.n_classes or len(names), len(names), len(names))
         least = y.shape[1] if y.ndim == 2 else int(labels.max()) + 1
         if self.n_classes is None:
             return least

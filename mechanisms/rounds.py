@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 import accountant as ac
-from mechanisms.arrays import Booleans, Integers, Singles
+from mechanisms.arrays import Booleans, Singles
 from mechanisms.budgets.journal import Journal
 from mechanisms.features import FeatureMap, feature_map
+from mechanisms.frames import read_labels, read_public, read_records
 from mechanisms.labelling import Labelling
 from mechanisms.noise.source import as_randomness
 from mechanisms.pate import GNMax, LNMax
@@ -22,7 +24,7 @@ from mechanisms.phases import phase
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.queries import central_points
 from mechanisms.students.network import NetworkStudent, Student
-from mechanisms.validation import LARGEST_FEATURE, check_count, check_features, check_public
+from mechanisms.validation import LARGEST_FEATURE, check_count
 
 __all__ = ["Rounds", "label_in_rounds"]
 
@@ -33,16 +35,16 @@ class Rounds:
 
     Attributes
     ----------
-    labels : int array of shape (m,)
-        The latest released label of every public point; -1 where none was asked for or answered.
+    labels : int array of shape (m,), or text
+        The latest released label of every public point; -1, or "" among names, where none was asked for or answered.
     asked : bool array of shape (m,)
         Public points that were queries in at least one round.
     rounds : tuple of Labelling
     student : Student
-        Trained on the public points and `labels`, at no further cost.
+        Trained on the public points and `labels`, at no further cost; it answers the number of a class.
     """
 
-    labels: Integers
+    labels: Any
     asked: Booleans
     rounds: tuple[Labelling, ...]
     student: Student
@@ -50,7 +52,8 @@ class Rounds:
     @property
     def answered(self) -> Booleans:
         """Public points with a label."""
-        return self.labels >= 0
+        found: Booleans = self.labels >= 0 if self.labels.dtype.kind == "i" else self.labels != ""
+        return found
 
     @property
     def composition(self) -> ac.Composition:
@@ -91,10 +94,10 @@ def label_in_rounds(
     labeller : PrivateKNN, GNMax or LNMax
         Answers every round with its own parameters. All releases count as its own, within its plan if it has one, and
         what it released before is part of the price.
-    X : array of shape (n, d)
+    X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
         Private records.
-    y : array of shape (n,), labels 0..c-1
-    public : array of shape (m, d)
+    y : array of shape (n,), labels 0..c-1, or names among the labeller's `classes`
+    public : array of shape (m, d), or a data frame, whose columns are matched by name
         Public points. They must not depend on private records.
     queries : int or None
         Points to ask about in each round, those in the middle of clusters; None asks about all.
@@ -115,12 +118,13 @@ def label_in_rounds(
     accountant.ParameterError
         A value is not as described; or no query of a round was answered, so that no student can learn.
     """
-    records = check_features(X)
-    points = check_public(public, records)
+    records, names = read_records(X, labeller.classes)
+    points = read_public(public, records, names)
     check_count("rounds", rounds, 1)
     for name, table in (("X", records), ("public", points)):
         if len(table) == 0:
             raise ac.ParameterError(f"{name} holds no points; accepted: at least one")
+    numbers, _ = read_labels(y, len(records), labeller.n_classes, names.classes)
     asked = len(points) if queries is None else check_count("queries", queries, 1, len(points))
     if isinstance(labeller, PrivateKNN) and labeller.clip is not None:
         raise ac.ParameterError(f"clip = {labeller.clip}; accepted: None, students learn one label for each point")
@@ -133,6 +137,8 @@ def label_in_rounds(
     with labeller._lend() as own:
         # one source for all rounds: starting from the seed again would repeat the noise
         own.rng = as_randomness(own.rng)
+        if names.classes is not None:
+            own.classes, own.n_classes = None, len(names.classes)  # students learn numbers
         describe: FeatureMap = feature_map(features, points, images)
         labels = np.full(len(points), -1, np.int64)
         seen = np.zeros(len(points), bool)
@@ -145,7 +151,7 @@ def label_in_rounds(
                 described = describe(points)
                 chosen = central_points(described, asked)
             tick = None if progress is None else _shift(progress, len(done) * asked)
-            out = own.fit(describe(records), y).label(described[chosen], journal, tick)
+            out = own.fit(describe(records), numbers).label(described[chosen], journal, tick)
             done.append(out)
             labels[chosen[out.answered]] = out.labels[out.answered]
             seen[chosen] = True
@@ -154,7 +160,7 @@ def label_in_rounds(
             with phase("training the student"):
                 student = make_student().fit(points, labels)
             describe = feature_map(partial(_transform, student), points)
-        return Rounds(labels, seen, tuple(done), student)
+        return Rounds(names.spell(labels), seen, tuple(done), student)
 
 
 def _transform(student: Student, records: Singles) -> Singles:

@@ -59,13 +59,13 @@ def check_public(public: object, records: Singles) -> Singles:
     return points
 
 
-def check_queries(queries: object, width: int) -> Singles:
+def check_queries(queries: object, width: int, name: str = "queries") -> Singles:
     """Like features, with the columns that the mechanism was fitted with; no queries at all are accepted."""
     if np.size(queries if isinstance(queries, np.ndarray) else np.asarray(queries, dtype=object)) == 0:
         return np.empty((0, width), np.float32)
-    features = check_features(queries, "queries")
+    features = check_features(queries, name)
     if features.shape[1] != width:
-        raise ac.ParameterError(f"queries have {features.shape[1]} columns; accepted: {width}, as the private records")
+        raise ac.ParameterError(f"{name}: {features.shape[1]} columns; accepted: {width}, as the private records")
     return features
 
 

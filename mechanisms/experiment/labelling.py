@@ -250,7 +250,7 @@ class Experiment(BaseExperiment):
             "rng": chosen.seed,
         }
         if chosen.mechanism == "private-knn":
-            nominal = {"n_records": self.nominal}
+            nominal: dict[str, Any] = {"n_records": self.nominal}
             return PrivateKNN(self._size(), chosen.sampling_rate, vote_sigma=noise, **common, **nominal)
         teacher = None if chosen.teacher == "logistic" else _nearest_record
         return (GNMax if chosen.mechanism == "gnmax" else LNMax)(self._size(), noise, teacher, **common)
