@@ -79,7 +79,7 @@ def dp_accounting_pld(run: Run) -> float:
     return float(ledger.get_epsilon(DELTA))
 
 
-def autodp_renyi(run: Run) -> float:
+def autodp_renyi(run: Run, delta: float = DELTA) -> float:
     from autodp.mechanism_zoo import GaussianMechanism, LaplaceMechanism
     from autodp.transformer_zoo import AmplificationBySampling, Composition
 
@@ -88,7 +88,7 @@ def autodp_renyi(run: Run) -> float:
         inner = GaussianMechanism(noise) if kind == "gaussian" else LaplaceMechanism(noise)
         sample = AmplificationBySampling()
         mechanisms.append(inner if rate == 1.0 else sample(inner, rate, improved_bound_flag=True))
-    return float(Composition()(mechanisms, [count for *_, count in run]).get_approxDP(DELTA))
+    return float(Composition()(mechanisms, [count for *_, count in run]).get_approxDP(delta))
 
 
 def opacus_analysis() -> ModuleType:
@@ -120,7 +120,7 @@ def opacus_renyi(run: Run) -> float:
     return float(analysis.get_privacy_spent(orders=OPACUS_ORDERS, rdp=curve, delta=DELTA)[0])
 
 
-def prv(run: Run) -> float:
+def prv(run: Run, delta: float = DELTA) -> float:
     """The upper end, within 0.01."""
     from prv_accountant import PRVAccountant
     from prv_accountant.privacy_random_variables import LaplaceMechanism, PoissonSubsampledGaussianMechanism
@@ -131,8 +131,8 @@ def prv(run: Run) -> float:
             variables.append(PoissonSubsampledGaussianMechanism(noise_multiplier=noise, sampling_probability=rate))
         else:
             variables.append(LaplaceMechanism(mu=1 / noise))
-    found = PRVAccountant(prvs=variables, max_self_compositions=counts, eps_error=0.01, delta_error=DELTA / 1000)
-    return float(found.compute_epsilon(delta=DELTA, num_self_compositions=counts)[2])
+    found = PRVAccountant(prvs=variables, max_self_compositions=counts, eps_error=0.01, delta_error=delta / 1000)
+    return float(found.compute_epsilon(delta=delta, num_self_compositions=counts)[2])
 
 
 RENYI: dict[str, Price] = {

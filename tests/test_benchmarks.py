@@ -94,6 +94,28 @@ def test_reverse_knn_labelling_time(tmp_path):
     assert rows["central"]["accuracy"] > 0.3, "one in ten by chance"
 
 
+def test_attack_risk_time(tmp_path):
+    pytest.importorskip("dp_accounting")
+    target = tmp_path / "figures.json"
+    options = ["--steps", "50", "--deltas", "20", "--repeats", "1", "--json", str(target)]
+    result = subprocess.run(
+        [sys.executable, "benchmarks/attack_risk_time.py", *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert result.returncode == 0, result.stderr
+    rows = {(row["workload"], row["contender"]): row for row in json.loads(target.read_text())["results"]}
+    for task, size in (("true-positive rates", 20), ("mu", 1)):
+        ours, theirs = rows[task, "ours"], rows[task, "dp_accounting"]
+        assert len(ours["lower"]) == len(ours["upper"]) == size
+        assert ours["ratio"] == 1
+        assert theirs["ratio"] == pytest.approx(theirs["seconds"] / ours["seconds"])
+        assert ours["too low"] == theirs["too low"] == 0
+        assert all(low <= high * (1 + 1e-9) for low, high in zip(ours["lower"], theirs["upper"], strict=True))
+
+
 def test_budgets_of_peers(tmp_path):
     """Two random runs in the objects of two peers; one that costs more, or less than the truth, would show."""
     pytest.importorskip("dp_accounting")
