@@ -110,8 +110,9 @@ class Database:
         self.path = path.resolve()
         _OPEN.add(self)
         self._generation = _generation_file(self.path)
-        _create_for_owner(self.path)
+        created = _create_for_owner(self.path)
         self._refuse_second_names()
+        begun = _identify(self.path)
         with self._translate_errors():
             # isolation_level=None: transactions begin and end only with the statements below
             # the path is absolute, as ":memory:" would not be a file; threads must take turns
@@ -134,8 +135,12 @@ class Database:
                     run(GENERATION)
                     self._check_generation(run)
                 self._check_pages(run)
+            if _identify(self.path) != begun:  # another process found no room for it, see below
+                raise self.refuse("removed or replaced while it was opened; accepted: one process at a time")
         except BaseException:
             self._connection.close()
+            if created:
+                self._remove_empty()
             raise
 
     @contextmanager
@@ -173,6 +178,19 @@ class Database:
             found = os.stat(self.path)
             if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
                 raise self.refuse(f"a file of {found.st_nlink} names (hard links); accepted: one, or a copy")
+
+    def _remove_empty(self) -> None:
+        """Remove the file that this object created if nothing could be written to it, as on a full disk.
+
+        Another process that has opened it looks for its name after the first commit. The name is therefore taken away
+        before the look into the file: who commits later finds it gone, who committed before gets it back.
+        """
+        aside = self.path.with_name(f"{self.path.name}.{os.getpid()}.empty")
+        with suppress(OSError):
+            os.rename(self.path, aside)
+            if os.stat(aside).st_size > 0:
+                os.link(aside, self.path)
+            os.remove(aside)
 
     def _refuse_others(self) -> None:
         ((found,),) = self._connection.execute("PRAGMA application_id")
@@ -259,13 +277,23 @@ def _generation_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.generation")
 
 
-def _create_for_owner(path: Path) -> None:
-    """Create the file with mode 0600, as only its owner may read it; leave an existing file alone.
+def _identify(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another of the same name; None if there is none."""
+    with suppress(OSError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return None
+
+
+def _create_for_owner(path: Path) -> bool:
+    """Create the file with mode 0600, as only its owner may read it; leave an existing file alone, and return False.
 
     To open and close an existing file would also release this process's POSIX locks on it.
     """
     with suppress(OSError):  # SQLite meets the same error when it opens the file, and reports it
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        return True
+    return False
 
 
 def remove_database(path: Path) -> None:

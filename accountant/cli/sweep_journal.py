@@ -34,9 +34,6 @@ EARLIER = b'{"sweep": 1'
 ROW = 24
 """Bytes of a setting's three numbers."""
 
-PAGE = 4096
-"""Bytes of SQLite's first page: a file that holds no more was never finished."""
-
 CHUNK = 1 << 17
 """Rows that are read back at a time."""
 
@@ -68,16 +65,13 @@ class SweepJournal:
     def __enter__(self) -> SweepJournal:
         self._refuse_earlier()
         new = not self.path.exists()
+        self._database = Database(self.path, SWEEP, alone=True)
         try:
-            self._database = Database(self.path, SWEEP, alone=True)
-            try:
-                self._resume()
-            except BaseException:
-                self._database.close()
-                raise
+            self._resume()
         except BaseException:
-            if new and self.path.exists() and self.path.stat().st_size <= PAGE:
-                self.remove()  # on a full disk a file is there that holds nothing
+            self._database.close()
+            if new:  # on a full disk: it holds nothing
+                self.remove()
             raise
         return self
 

@@ -99,11 +99,24 @@ class PostgreSQLBackend:
         self._engine = self._sql.create_engine(url, isolation_level="READ COMMITTED")
         try:
             with self.transaction() as run:
+                self._settle_version(run)
                 for table in TABLES:
                     run(table.replace("INTEGER", "BIGINT").replace("BLOB", "BYTEA"))
         except StoreError:
             self.close()
             raise
+
+    def _settle_version(self, run: Execute) -> None:
+        """Refuse tables of a later version; a database without a version is new, or of version 1."""
+        run("CREATE TABLE IF NOT EXISTS knn_version (version BIGINT NOT NULL)")
+        for (version,) in run("SELECT version FROM knn_version"):
+            if version > STORE.version:
+                found = f"{STORE.name} of version {version}, of a later program"
+                raise StoreError(
+                    f"{self.name}: {found}; accepted: version {STORE.version}, or this database by that program"
+                )
+            return
+        run("INSERT INTO knn_version VALUES (:version)", version=STORE.version)
 
     @contextmanager
     def transaction(self) -> Iterator[Execute]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,7 @@ def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
     check_results_path(_follow_link(path))
     if not path.exists():
         return None
+    _finish_csv(_follow_link(path))
     found = _read_summary(path)
     if not options.again:
         accepted = "another file, or --again, which releases and pays again"
@@ -330,7 +332,7 @@ def csv_writer(stream: Any) -> Any:
 
 
 def _write_csv(path: Path, columns: dict[str, Any], about: str) -> None:
-    """Write a table with a header, then its summary beside it; labels are there first, as they were paid for."""
+    """Write a table with a header, and its summary beside it: both, or what `_finish_csv` makes of them later."""
     text = io.StringIO(newline="")
     writer = csv_writer(text)
     writer.writerow(columns)
@@ -338,9 +340,41 @@ def _write_csv(path: Path, columns: dict[str, Any], about: str) -> None:
     writer.writerows(
         [str(each).lower() if isinstance(each, bool) else each for each in row] for row in zip(*lists, strict=True)
     )
-    for where, content in ((path, text.getvalue()), (_summary_path(path), f"{about}\n")):
-        with ac.files.open_whole(where, name="--out", refuse=OptionError) as stream:
-            stream.write(content.encode())
+    table, waiting = text.getvalue().encode(), _waiting_path(path)
+    if path.is_file() and path.read_bytes() == table:  # the same labels as in the release before
+        ac.files.write_text(_summary_path(path), f"{about}\n", name="--out", refuse=OptionError)
+        return
+    try:
+        for where, content in ((waiting, f"{sha256(table).hexdigest()}\n{about}\n".encode()), (path, table)):
+            with ac.files.open_whole(where, name="--out", refuse=OptionError) as stream:
+                stream.write(content)
+    except BaseException:
+        with suppress(OSError):
+            os.remove(waiting)
+        raise
+    _finish_csv(path)
+
+
+def _waiting_path(path: Path) -> Path:
+    """Where a summary waits until its table is written."""
+    return path.with_name(f"{path.name}.json.waiting")
+
+
+def _finish_csv(path: Path) -> None:
+    """Put the summary beside a table that was written whole, unless that has been done.
+
+    The summary waits with the digest of its table, so that a process that is killed between the two loses neither,
+    and a table that is not of this run is left alone.
+    """
+    waiting = _waiting_path(path)
+    if path.suffix != ".csv" or not path.is_file() or not waiting.is_file():
+        return
+    digest, _, about = waiting.read_text(encoding="utf-8").partition("\n")
+    if digest != sha256(path.read_bytes()).hexdigest():
+        return
+    ac.files.write_text(_summary_path(path), about, name="--out", refuse=OptionError)
+    with suppress(FileNotFoundError):  # another process may have done the same
+        os.remove(waiting)
 
 
 def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -43,28 +44,46 @@ def serve_stream(options: argparse.Namespace) -> int:
 
     _check(options)
     private, n_classes, names, nominal = load_private(options)
-    if not store_exists(options.store):
+    new = not store_exists(options.store)
+    if new:
         rehearse(_plan_service(options, private, n_classes, nominal, None)[0], private)
-    with open_store(options.store) as store:
-        model, guarantee = _plan_service(options, private, n_classes, nominal, store)
-        hold_digests(store, options, private, names)
-        model.fit(private.features, private.labels, "digest" if options.ids == "digest" else private.ids)
-        print(f"mechanisms: {guarantee}, for everything that the store ever pays for", file=sys.stderr)
-        writer = csv_writer(sys.stdout)
-        if not options.json:
-            writer.writerow(("id", "label"))
-            sys.stdout.flush()
-        ids = None if options.ids == "digest" else options.ids
-        for name, point in read_queries(sys.stdin, private, ids):
+    queries = read_queries(sys.stdin, private, None if options.ids == "digest" else options.ids)
+    with ExitStack() as stack:
+
+        def start() -> IndividualKNN:
+            store = stack.enter_context(open_store(options.store))
+            model, guarantee = _plan_service(options, private, n_classes, nominal, store)
+            hold_digests(store, options, private, names)
+            model.fit(private.features, private.labels, "digest" if options.ids == "digest" else private.ids)
+            print(f"mechanisms: {guarantee}, for everything that the store ever pays for", file=sys.stderr)
+            return model
+
+        # a new store begins with the first query that can be used: input that is refused leaves none
+        model = None if new else start()
+        lines = _AnswerLines(options.json)
+        for name, point in queries:
+            model = model or start()
             digest = hashlib.sha256(point.tobytes()).hexdigest()[:32]
             number = int(model.predict(point[None], run=f"stream {digest} {name}")[0])
-            label = number if names is None else names[number]
-            if options.json:
-                print(json.dumps({"id": name, "label": label}))
-            else:
-                writer.writerow((name, label))
-            sys.stdout.flush()
+            lines.write(name, number if names is None else names[number])
     return 0
+
+
+class _AnswerLines:
+    """Answers on standard output, each flushed: a table with a header, or JSON objects."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._json, self._writer = as_json, csv_writer(sys.stdout)
+        if not as_json:
+            self._writer.writerow(("id", "label"))
+            sys.stdout.flush()
+
+    def write(self, name: str, label: int | str) -> None:
+        if self._json:
+            print(json.dumps({"id": name, "label": label}))
+        else:
+            self._writer.writerow((name, label))
+        sys.stdout.flush()
 
 
 def _plan_service(
@@ -108,6 +127,8 @@ def _check(options: argparse.Namespace) -> None:
 def read_queries(lines: TextIO, private: Dataset, ids: str | None) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """Identifier and features of each query, in the order of the private columns; each as soon as its line is there.
 
+    The header is read, and checked, by the call itself.
+
     Parameters
     ----------
     lines : text stream
@@ -127,8 +148,12 @@ def read_queries(lines: TextIO, private: Dataset, ids: str | None) -> Iterator[t
     if private.columns is not None:
         header = _next(rows)
         if header is None:
-            return
+            return iter(())
         where, key, length = *_match_header(header, private, ids), len(header)
+    return _read_rows(rows, where, key, length)
+
+
+def _read_rows(rows: Any, where: list[int], key: int | None, length: int) -> Iterator[tuple[str, NDArray[np.float32]]]:
     number = 0
     while (row := _next(rows)) is not None:
         if row:

@@ -9,6 +9,7 @@ import sqlite3
 import pytest
 
 from accountant.database import Database, FileKind, remove_database
+from tests.disks import full_disk, run_as_nobody
 
 TABLES = ("CREATE TABLE IF NOT EXISTS charges (query INTEGER)",)
 
@@ -249,3 +250,50 @@ def test_a_file_of_a_later_version_is_refused_and_left_as_it_is(tmp_path):
     earlier = tmp_path / "b.db"
     opened(earlier).close()
     Database(earlier, FileKind("a test", 7, TABLES, Refused, version=3)).close()  # converting is the caller's part
+
+
+@pytest.mark.parametrize("free", [0, 8192])
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_full_disk_leaves_no_empty_file(tmp_path, free, alone):
+    with full_disk(tmp_path / "disk", free=free) as disk:
+        with pytest.raises(Refused, match=r"disk is full; accepted: a test in a directory .* with room"):
+            opened(disk / "a.db", alone=alone)
+        assert [each.name for each in disk.iterdir()] == ["filling"]
+        (disk / "filling").unlink()
+        opened(disk / "a.db", alone=alone).close()
+
+
+def test_a_file_that_another_process_removes_meanwhile_is_refused(tmp_path, monkeypatch):
+    """It had opened the file, too, and found no room: what is committed to a file without a name would be lost."""
+    path = tmp_path / "a.db"
+    check = Database._check_pages
+    monkeypatch.setattr(Database, "_check_pages", lambda self, run: (path.unlink(), check(self, run))[1])
+    with pytest.raises(Refused, match="removed or replaced while it was opened; accepted: "):
+        opened(path)
+
+
+def test_a_file_with_content_gets_its_name_back(tmp_path):
+    database = opened(tmp_path / "a.db")
+    charge(database, 1)
+    database._remove_empty()
+    assert charges(database) == [1]
+    database.close()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.db", "a.db.generation"]
+
+
+READ_ONLY = """
+try:
+    Database(Path("a.db"), FileKind("a test", 7, (), ValueError))
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_directory_that_an_ordinary_user_cannot_write(tmp_path):
+    for each in (tmp_path, *list(tmp_path.parents)[:2]):
+        os.chmod(each, 0o755)
+    imports = "from pathlib import Path\nfrom accountant.database import Database, FileKind"
+    done = run_as_nobody(imports, READ_ONLY, tmp_path)
+    accepted = "accepted: a test in a directory that can be written, with room"
+    assert done.stdout == f"a.db: unable to open database file; {accepted}\n", done
+    assert not list(tmp_path.iterdir())

@@ -756,6 +756,22 @@ def test_postgresql_that_is_not_there(server):
     assert "secret" not in refusal(lambda: open_store("postgresql://me:secret@host:port/base"))
 
 
+def test_postgresql_tables_of_a_later_version_are_refused(server):
+    url, _ = server
+    with closing(administrator(url)) as connection:
+        connection.execute("CREATE DATABASE later")
+    where = url.format("later")
+    open_store(where).close()
+    with closing(pytest.importorskip("psycopg").connect(where, autocommit=True)) as connection:
+        connection.execute("DROP TABLE knn_version")  # as before there were versions
+        open_store(where).close()
+        connection.execute("UPDATE knn_version SET version = 2")
+        before = connection.execute("SELECT head FROM knn_head").fetchall()
+        text = refusal(lambda: open_store(where))
+        assert "a store of version 2, of a later program; accepted: version 1, or this database by that program" in text
+        assert connection.execute("SELECT head FROM knn_head").fetchall() == before
+
+
 def test_postgresql_without_its_packages(monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(ac.MissingExtra, match=r"knn-accountant\[postgres\]"):

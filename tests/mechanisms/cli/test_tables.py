@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,10 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+import accountant as ac
 from mechanisms.budgets.store import open_store
-from mechanisms.cli import main
+from mechanisms.cli import main, results_file
+from mechanisms.private_knn import PrivateKNN
 
 NAMES = np.array(["cat", "dog", "été"])
 COLUMNS = ["height", "weight", "tail"]
@@ -248,7 +251,75 @@ def test_a_bad_line_costs_nothing_and_loses_no_answer(stream, tmp_path):
         ("", ["--exclude", "hight"], "--exclude hight: no table has that column"),
     ],
 )
-def test_streams_that_are_refused(stream, text, extra, message):
-    status, _, err = stream(text, *extra)
-    assert status == 2
+def test_streams_that_are_refused(stream, text, extra, message, tmp_path):
+    status, out, err = stream(text, *extra)
+    assert (status, out) == (2, "")
     assert message in err.splitlines()[-1]
+    assert not (tmp_path / "budgets.db").exists()
+
+
+def test_a_first_line_that_is_refused_leaves_no_store(stream, tmp_path):
+    status, out, err = stream(f"{LINES[0]}\n0,b,-9,x\n")
+    assert (status, out) == (2, "id,label\n")
+    assert err.endswith("standard input, line 2: 'x'; accepted: numbers in [-1e15, 1e15]\n")
+    assert stream(LINES[0])[:2] == (0, "id,label\n")
+    assert not list(tmp_path.glob("budgets*"))
+
+
+# --- killed between a table and its summary -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kill", ["table", "summary"])
+@pytest.mark.parametrize("again", [False, True])
+def test_killed_between_a_table_and_its_summary(run, tables, tmp_path, monkeypatch, kill, again):
+    arguments, _ = tables()
+    command = ["label", "private-knn", *TARGET, *arguments, "--classes", ",".join(NAMES), "--out", "labels.csv"]
+    if again:
+        assert run(*command)[0] == 0
+        command += ["--queries", 15, "--again"]
+    with monkeypatch.context() as patched:
+        finish = results_file._finish_csv
+        open_whole = ac.files.open_whole
+
+        def die_at_the_table(path, **options):
+            if path.name == "labels.csv":
+                raise KeyboardInterrupt
+            return open_whole(path, **options)
+
+        def die_at_the_summary(path):
+            if (tmp_path / "labels.csv.json.waiting").exists():
+                raise KeyboardInterrupt
+            finish(path)
+
+        patched.setattr(os, "remove", lambda path: None)  # a killed process tidies nothing
+        if kill == "table":
+            patched.setattr(ac.files, "open_whole", die_at_the_table)
+        else:
+            patched.setattr(results_file, "_finish_csv", die_at_the_summary)
+        assert run(*command)[0] == 130
+    before = (tmp_path / "labels.csv").read_bytes() if kill == "summary" else None
+    drawn = []
+    release = PrivateKNN._release
+    monkeypatch.setattr(PrivateKNN, "_release", lambda self, *given: (drawn.append(1), release(self, *given))[1])
+    status, _, err = run(*command[: len(command) - again] if kill == "summary" else command)
+    if kill == "summary":
+        assert (status, err.splitlines()[-1].partition(": holds")[1]) == (2, ": holds")
+        assert (tmp_path / "labels.csv").read_bytes() == before
+    else:
+        assert status == 0, err
+    assert not drawn, err
+    assert len(json.loads((tmp_path / "labels.csv.json").read_text())["earlier"]) == again
+    assert not list(tmp_path.glob("*.waiting"))
+
+
+def test_the_same_labels_again_need_no_new_table(run, tables, tmp_path, monkeypatch):
+    arguments, _ = tables()
+    command = ["label", "private-knn", *TARGET, *arguments, "--classes", ",".join(NAMES), "--out", "labels.csv"]
+    assert run(*command)[0] == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(ac.files, "write_text", lambda *given, **options: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert run(*command, "--again")[0] == 130
+    status, _, err = run(*command, "--again")
+    assert status == 0
+    assert "going on with the interrupted run" in err
+    assert len(json.loads((tmp_path / "labels.csv.json").read_text())["earlier"]) == 1
