@@ -40,7 +40,7 @@ test-audits: $(VENV)/.test
 
 # under a minute, for use while you write: the house rules, values against 60 digits, plans, prices, a few mechanisms
 QUICK := architecture contributing documentation evidence reference \
-	accountant/test_calibration accountant/test_filters accountant/test_guarantee accountant/test_plan \
+	accountant/test_calibration accountant/filters/test_individual accountant/test_guarantee accountant/test_plan \
 	accountant/plots/test_trade_off accountant/plots/test_worst_pairs accountant/events/test_randomized_response \
 	mechanisms/test_parameters mechanisms/test_pate mechanisms/test_queries mechanisms/noise/test_noise
 

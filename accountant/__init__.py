@@ -12,6 +12,7 @@ from accountant.errors import (
     AdjacencyMismatch,
     CalibrationError,
     DataDependentError,
+    FilterError,
     MissingExtra,
     NoGuarantee,
     ParameterError,
@@ -57,7 +58,7 @@ from accountant.events.group import Group
 from accountant.events.parameters import Range
 from accountant.events.registry import register as register_event
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.filters import BudgetExceeded, FilterConversion, IndividualFilter
+from accountant.filters import BudgetExceeded, Filter, FilterConversion, IndividualFilter, Odometer
 from accountant.guarantee import Guarantee
 from accountant.price import Curve, calibrate, curve, delta, epsilon
 from accountant.renyi.conversion import Conversion
@@ -103,7 +104,9 @@ __all__ = [
     "DiscreteLaplace",
     "Event",
     "ExponentialMechanism",
+    "Filter",
     "FilterConversion",
+    "FilterError",
     "GNMax",
     "Gaussian",
     "GaussianDP",
@@ -117,6 +120,7 @@ __all__ = [
     "MixtureOfGaussians",
     "NoGuarantee",
     "NoisyScreening",
+    "Odometer",
     "ParameterError",
     "PermuteAndFlip",
     "Plan",

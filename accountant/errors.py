@@ -14,6 +14,7 @@ __all__ = [
     "CalibrationError",
     "DataDependentError",
     "EventError",
+    "FilterError",
     "MissingExtra",
     "NoGuarantee",
     "ParameterError",
@@ -69,6 +70,10 @@ class CalibrationError(AccountantError, ValueError):
 
 class PlanError(AccountantError, ValueError):
     """A plan is not valid; the message says what would be."""
+
+
+class FilterError(AccountantError, ValueError):
+    """A file of a filter or an odometer cannot be used; the message names it and what would be."""
 
 
 class MissingExtra(AccountantError, ImportError):

@@ -175,7 +175,8 @@ class Guarantee:
 
     def _how(self) -> str:
         if self.order is None:
-            return f"{self.source}, certified from below at {format_down(self.lower or 0.0)}"
+            below = "" if self.lower is None else f", certified from below at {format_down(self.lower)}"
+            return f"{self.source}{below}"
         order = "the pure-DP limit" if math.isinf(self.order) else f"order {_order(self.order)}"
         edge = ", at the edge of the searched range" if self.order_at_edge else ""
         return f"{self.conversion} conversion, {order}{edge}"

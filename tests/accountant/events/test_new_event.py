@@ -352,7 +352,7 @@ NAMED = {
     "accountant/risk.py": "mu is a method of attacks, called as the noise is",
     "accountant/cli/single_releases.py": "commands that are called like the events they price",
     "accountant/dp_sgd.py": "steps of DP-SGD are these events",
-    "accountant/filters.py": "the two filters are the guarantees zCDP and GDP",
+    "accountant/filters": "the two filters are the guarantees zCDP and GDP",
     "accountant/plots/papers.py": "a figure of Zhu et al. 2020 compares two mechanisms",
     "accountant/interop": "events of other programs are translated into these",
     "accountant/testing/laws.py": "an event of the other adjacency that nothing composes with",

@@ -1,0 +1,200 @@
+"""What releases are charged in filters and odometers, and the running sums of these charges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from accountant.adjacency import Adjacency
+from accountant.errors import DataDependentError, ParameterError, shorten
+from accountant.events.answers import LINEAR, GivenFinite
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.numerics.kernel import FloatArray
+
+__all__ = ["Charge", "Charges", "Released", "Spent"]
+
+UP = 1 + 2.0**-52
+"""Times every sum: more than an addition and a multiplication round away."""
+
+MEMORY = 65536
+"""Events whose curves are remembered, each 10 to 40 numbers."""
+
+
+class Charge(NamedTuple):
+    """What one release, or several together, cost.
+
+    Attributes
+    ----------
+    curve : array of shape (k,)
+        The Rényi curve at the orders, given that no release failed.
+    pure : float
+        Its limit at order infinity.
+    square : float
+        mu^2 where the release is mu-GDP by itself; inf of any other.
+    failure : float
+        Probability with which its loss is infinite.
+    """
+
+    curve: FloatArray
+    pure: float
+    square: float
+    failure: float
+
+
+class Spent(NamedTuple):
+    """Running sums of charges, rounded up; `pure` is exact to twice the precision of a float, in two parts."""
+
+    curve: FloatArray
+    pure: float
+    pure_rest: float
+    square: float
+    failure: float
+
+    @classmethod
+    def nothing(cls, orders: int) -> Spent:
+        """Before the first release."""
+        return cls(np.zeros(orders), 0.0, 0.0, 0.0, 0.0)
+
+    def plus(self, charge: Charge, count: int, curve: FloatArray) -> Spent:
+        """After `count` more releases, which bring the curves to `curve`."""
+        pure, rest = self.pure, self.pure_rest
+        if charge.pure < math.inf and pure < math.inf:
+            for part in _product(charge.pure, count):  # what the sum of two floats rounds away is a float
+                whole = pure + part
+                shift = whole - pure
+                rest += (pure - (whole - shift)) + (part - shift)
+                pure = whole
+        else:
+            pure, rest = math.inf, 0.0
+        square = (self.square + charge.square * (count * UP)) * UP
+        return Spent(curve, pure, rest, square, (self.failure + charge.failure * (count * UP)) * UP)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The sum of the pure-DP limits, rounded once."""
+        return self.pure + self.pure_rest if self.pure < math.inf else math.inf
+
+
+def _product(value: float, count: int) -> tuple[float, ...]:
+    """Floats whose exact sum is value * count, as far as count has 106 bits."""
+    if count == 1 or value == 0.0:
+        return (value,)
+    return tuple(high * part for high in _halves(value) for part in _pieces(count))
+
+
+def _halves(value: float) -> tuple[float, float]:
+    """Two floats of at most 27 bits that add up to a value below 1e290."""
+    if value > 1e290:
+        return value, 0.0
+    spread = 134217729.0 * value
+    high = spread - (spread - value)
+    return high, value - high
+
+
+def _pieces(count: int) -> Iterable[float]:
+    """Floats of at most 26 bits that add up to the count."""
+    shift = 0
+    while count >> shift:
+        yield math.ldexp(float((count >> shift) & 0x3FFFFFF), shift)
+        shift += 26
+
+
+class Released(NamedTuple):
+    """Running sums, the adjacency of all releases, and whether the first of them was mu-GDP; None before it."""
+
+    spent: Spent
+    adjacency: Adjacency | None
+    gaussian: bool | None
+
+
+class Charges:
+    """Charges of events at fixed orders; those of equal events are computed once.
+
+    Parameters
+    ----------
+    orders : array of shape (k,)
+    """
+
+    def __init__(self, orders: FloatArray) -> None:
+        self._orders, self._points = orders, np.append(orders, math.inf)
+        self._seen: dict[Event, Charge] = {}
+
+    def of(self, release: Event | Composition) -> Charge:
+        """The charge of an event, or of all releases of a composition together.
+
+        Raises
+        ------
+        ParameterError
+            It is neither.
+        DataDependentError
+            Its cost depends on private data: so would what is released next.
+        """
+        if isinstance(release, Event):
+            return self._of_event(release)
+        if not isinstance(release, Composition):
+            raise ParameterError(f"release = {shorten(release)}; accepted: an event, or a composition of events")
+        _refuse_data_dependent(release)
+        entries = list(release.entries.items())
+        plain = [(event, count) for event, count in entries if _given_finite(event) is None]
+        total = Composition(plain).renyi(self._points) if plain else np.zeros(self._points.size)
+        curve = total[:-1] * (1 + len(plain) * 2.0**-52)  # a sum of many has more roundings: one for each
+        pure, failure = float(total[-1]), 0.0
+        for event, count in entries:
+            if _given_finite(event) is not None:
+                part = self._of_event(event)
+                curve = (curve + count * part.curve) * UP**2
+                pure, failure = pure + count * part.pure, (failure + count * part.failure) * UP**2
+        square = math.fsum(count * _square(event) for event, count in entries) * UP**4
+        return Charge(curve, pure, square, failure)
+
+    def _of_event(self, event: Event) -> Charge:
+        row = event._row()
+        if row is not None and row.kind == LINEAR and not event.data_dependent:
+            pure = math.inf if row.slope > 0.0 else 0.0
+            return Charge(row.slope * self._orders, pure, _square(event), 0.0)
+        found = self._seen.get(event)
+        if found is None:
+            _refuse_data_dependent(event)
+            if len(self._seen) >= MEMORY:
+                self._seen.clear()
+            found = self._seen[event] = self._compute(event)
+        return found
+
+    def _compute(self, event: Event) -> Charge:
+        given = _given_finite(event)
+        if given is None:
+            curve = event.renyi(self._points)
+            return Charge(curve[:-1], float(curve[-1]), _square(event), 0.0)
+        curve = sum((part.renyi(self._points) for part in given.parts), np.zeros(self._points.size))
+        own = given.log_probability
+        other = own if given.log_reverse is None else given.log_reverse
+        # where P has d and Q has d' alone, the mean of e^{(a-1) L} over the rest has a factor (1-d)^a (1-d')^{1-a}
+        share = 1 + 1 / (self._points - 1)
+        curve = curve + np.maximum(np.maximum(share * own - other, share * other - own), 0.0)
+        failure = -math.expm1(min(own, other)) * UP
+        return Charge(given.times * curve[:-1], given.times * float(curve[-1]), math.inf, given.times * failure)
+
+
+def _given_finite(event: Event) -> GivenFinite | None:
+    """A release that is sampled at rate 1 is the release itself."""
+    return (event.unsampled if event.sampling_rate == 1.0 else event)._given_finite()
+
+
+def _square(event: Event) -> float:
+    """mu^2 of an event that is as private as N(mu, 1) against N(0, 1); inf of any other."""
+    if event.data_dependent:
+        return math.inf
+    summand = event._summand()
+    return summand.size if summand is not None and summand.key == "Gaussian" else math.inf
+
+
+def _refuse_data_dependent(release: Event | Composition) -> None:
+    if release.data_dependent:
+        raise DataDependentError(
+            f"{shorten(release)} has a cost that depends on private data, and whether it fits would show it; accepted: "
+            "events whose cost is public"
+        )

@@ -1,0 +1,118 @@
+"""A file that keeps what a filter or an odometer has spent, so that no crash makes it forget a release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accountant.adjacency import as_adjacency
+from accountant.database import Database, FileKind, RunStatement
+from accountant.errors import FilterError
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.filters.spending import Released, Spent
+from accountant.plan import parse_plan
+
+__all__ = ["StoredRun"]
+
+
+FILTER = FileKind(
+    "a filter",
+    0x6B6E6E66,
+    (
+        "CREATE TABLE IF NOT EXISTS about (text TEXT NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS spent (text TEXT NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS releases (plan TEXT PRIMARY KEY, count TEXT NOT NULL) WITHOUT ROWID",
+    ),
+    FilterError,
+)
+"""One row of settings, one of running sums, and one for every distinct event; all change in one transaction."""
+
+
+class StoredRun:
+    """The file of a run.
+
+    Parameters
+    ----------
+    path : str or Path
+    about : dict
+        Settings, which must be those that the file was made with.
+    wait : float
+        Seconds to wait for other processes.
+    """
+
+    def __init__(self, path: str | Path, about: dict[str, Any], wait: float) -> None:
+        self._database = Database(Path(path), FILTER, wait)
+        self._texts: dict[Event, str] = {}
+        self._run: RunStatement | None = None
+        text = json.dumps(about, sort_keys=True)
+        try:
+            with self._database.transaction() as run:
+                found = list(run("SELECT text FROM about"))
+                if not found:
+                    run("INSERT INTO about VALUES (:text)", {"text": text})
+                elif found != [(text,)]:
+                    before = json.loads(found[0][0])
+                    differ = ", ".join(key for key in {**before, **about} if before.get(key) != about.get(key))
+                    raise self._database.refuse(
+                        f"made with other settings ({differ}); accepted: the same settings, or a new file"
+                    )
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Released | None]:
+        """What was spent; None before the first release. What `write` writes is on disk when the block has ended."""
+        with self._database.transaction() as run:
+            self._run = run
+            try:
+                found = list(run("SELECT text FROM spent"))
+                yield _read(found[0][0]) if found else None
+            finally:
+                self._run = None
+
+    def write(self, after: Released, entries: Iterable[tuple[Event, int]]) -> None:
+        """Keep the sums after more releases, within a transaction."""
+        assert self._run is not None
+        run = self._run
+        for event, count in entries:
+            if event not in self._texts:
+                self._texts[event] = Composition([(event, 1)]).to_toml()
+            values = {"plan": self._texts[event], "count": str(count)}
+            found = list(run("SELECT count FROM releases WHERE plan = :plan", values))
+            if found:  # counts may be larger than the integers of a database
+                values["count"] = str(int(found[0][0]) + count)
+            run("INSERT OR REPLACE INTO releases VALUES (:plan, :count)", values)
+        run("DELETE FROM spent")
+        run("INSERT INTO spent VALUES (:text)", {"text": _text(after)})
+
+    def releases(self) -> list[tuple[Event, int]]:
+        """All releases so far."""
+        with self._database.transaction() as run:
+            rows = list(run("SELECT plan, count FROM releases"))
+        return [
+            (event, int(count)) for plan, count in rows for event in parse_plan("a filter's file", plan).run.entries
+        ]
+
+
+def _text(state: Released) -> str:
+    """As JSON, which holds floats to the last bit."""
+    spent = state.spent._replace(curve=state.spent.curve.tolist())
+    assert state.adjacency is not None
+    return json.dumps({"spent": spent._asdict(), "adjacency": state.adjacency.value, "gaussian": state.gaussian})
+
+
+def _read(text: str) -> Released:
+    read = json.loads(text)
+    spent = {**read["spent"], "curve": np.array(read["spent"]["curve"])}
+    return Released(Spent(**spent), as_adjacency(read["adjacency"]), read["gaussian"])

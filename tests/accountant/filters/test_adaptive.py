@@ -1,0 +1,322 @@
+"""Filters and odometers: adaptive runs in exact arithmetic never lose more than they say; what is refused; files."""
+
+import math
+import os
+import random
+import signal
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp
+
+import accountant as ac
+from accountant.filters.mixture import Mixture, log_worst_share
+
+EPSILONS = [math.log(r) for r in (1.1, 1.3, 1.6, 2.0, 3.0)]
+RATIOS = [Fraction(11, 10), Fraction(13, 10), Fraction(8, 5), Fraction(2), Fraction(3)]
+
+
+# --- never over ------------------------------------------------------------------------------------------
+
+
+def hockey(path_p, path_q, limit):
+    """(P - e^eps Q)_+ of one outcome."""
+    return max(path_p - limit * path_q, 0)
+
+
+def play(strategy, charge, worth, depth=7):
+    """Sum over all histories of (P - e^eps Q)_+, where each answer chooses the next release, or stops.
+
+    `charge(history)` pays for the releases of a history, the last one too, and says whether it may be made;
+    `worth(history)` is the e^eps with which a run ends.
+    """
+    total = Fraction(0)
+
+    def go(history, p, q):
+        nonlocal total
+        choice = strategy(tuple(bit for _, bit in history))
+        made = [index for index, _ in history]
+        if len(history) == depth or choice is None or not charge([*made, choice]):
+            total += hockey(p, q, worth(made))
+            return
+        ratio = RATIOS[choice]
+        for bit, (up, down) in enumerate([(ratio, 1), (1, ratio)]):
+            go([*history, (choice, bit)], p * up / (1 + ratio), q * down / (1 + ratio))
+
+    go([], Fraction(1), Fraction(1))
+    return total
+
+
+def strategy_of(seed, stops):
+    """A random choice for every history of answers."""
+    chosen = {}
+    source = random.Random(seed)
+
+    def strategy(bits):
+        if bits not in chosen:
+            chosen[bits] = None if stops and source.random() < 0.15 else source.randrange(len(RATIOS))
+        return chosen[bits]
+
+    return strategy
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 10**6), st.floats(0.05, 2.0), st.sampled_from([0.3, 0.1, 0.02]), st.sampled_from(["auto", 1.5, 4])
+)
+def test_a_filter_is_never_over(seed, epsilon, delta, kind):
+    how = {} if kind == "auto" else {"kind": "renyi", "order": kind}
+
+    def charge(made):
+        budget = ac.Filter(epsilon, delta, **how)
+        for index in made[:-1]:
+            budget.spend(ac.PureDP(EPSILONS[index]))
+        return budget.covers(ac.PureDP(EPSILONS[made[-1]]))
+
+    limit = Fraction(math.exp(epsilon))
+    assert play(strategy_of(seed, False), charge, lambda _: limit, depth=6) <= Fraction(delta)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 0.1, 0.02]), st.sampled_from([None, 2.0]))
+def test_an_odometer_holds_wherever_the_run_stops(seed, delta, order):
+    seen = {}
+
+    def worth(made):
+        key = tuple(sorted(made))
+        if key not in seen:
+            meter = ac.Odometer(order=order)
+            for index in made:
+                meter.spend(ac.PureDP(EPSILONS[index]))
+            seen[key] = Fraction(math.exp(meter.guarantee(delta).epsilon))
+        return seen[key]
+
+    assert play(strategy_of(seed, True), lambda made: True, worth) <= Fraction(delta)
+
+
+def test_the_share_against_its_definition():
+    mix = Mixture(np.array([0.5, 3.0, 20.0]), np.array([1.0, 2.0, 1.0]))
+    sums = np.array([0.1, 0.35, math.inf])
+    found = log_worst_share(1.0, mix.distances, mix.log_weights, sums)
+    with mp.workdps(30):
+
+        def share(x):
+            terms = zip([0.25, 0.5], [mp.mpf("0.5"), 3], [mp.mpf("0.1"), mp.mpf("0.35")], strict=True)
+            return (1 - mp.exp(-x)) / sum(w * mp.exp(b * (1 + x - s)) for w, b, s in terms)
+
+        slope = mp.findroot(lambda x: mp.diff(share, x), 0.3)
+        exact = mp.log(share(slope))
+    assert 0 <= found - float(exact) < 1e-9
+
+
+def test_one_order_is_the_renyi_filter():
+    """(a, B)-RDP and the improved conversion: Canonne, Kamath & Steinke 2020, Prop. 12."""
+    order, curve, delta = 12.0, 0.3, 1e-5
+    meter = ac.Odometer(order=order)
+    meter.spend(ac.ZeroConcentratedDP(curve / order))
+    expected = curve + math.log((order - 1) / order) - (math.log(delta) + math.log(order)) / (order - 1)
+    assert 0 <= meter.guarantee(delta).epsilon - expected < 1e-6
+
+
+# --- how much fits -----------------------------------------------------------------------------------------
+
+
+def most(budget, event):
+    """How many releases fit."""
+    total, step = 0, 2**24
+    while step:
+        if budget.covers(event, step):
+            budget.spend(event, step)
+            total += step
+        else:
+            step //= 2
+    return total
+
+
+@pytest.mark.parametrize(
+    "event", [ac.Laplace(50.0), ac.PureDP(0.01), ac.PoissonSubsampled(ac.Gaussian(3.0), 0.05), ac.Gaussian(40.0)]
+)
+def test_a_filter_loses_little_to_a_fixed_plan(event):
+    budget = ac.Filter(2.0, 1e-6)
+    count = most(budget, event)
+    assert ac.epsilon(count * event, 1e-6).epsilon > 0.93 * 2.0
+    assert budget.reading(1e-6).odometer
+    assert not budget.guarantee().odometer
+    assert budget.guarantee().epsilon == 2.0
+    assert budget.run == count * event
+
+
+def test_gaussian_filter_is_exact():
+    budget = ac.Filter(1.0, 1e-5, kind="gdp")
+    count = most(budget, ac.GaussianDP(0.001))
+    mu = math.sqrt(count) * 0.001
+    assert ac.epsilon(ac.GaussianDP(mu), 1e-5, method="tight").epsilon <= 1.0
+    assert ac.epsilon(ac.GaussianDP(mu * 1.0001), 1e-5, method="tight").epsilon > 1.0
+    assert budget.guarantee(1e-5).epsilon <= 1.0 < budget.guarantee(1e-6).epsilon
+    with pytest.raises(ac.ParameterError, match="is not Gaussian DP; accepted: Gaussian"):
+        budget.spend(ac.PureDP(1e-9))
+
+
+def test_other_releases_after_gaussian_ones():
+    budget = ac.Filter(1.0, 1e-5)
+    budget.spend(ac.Gaussian(10.0))
+    assert most(budget, ac.PureDP(0.01)) > 100
+    gaussian = ac.Filter(1.0, 1e-5)
+    assert most(gaussian, ac.GaussianDP(0.01)) > most(ac.Filter(1.0, 1e-5, kind="renyi"), ac.GaussianDP(0.01))
+
+
+def test_pure_budgets_add_up():
+    budget = ac.Filter(1.0, 0.0)
+    for _ in range(10):
+        budget.spend(ac.PureDP(0.1))
+    with pytest.raises(ac.BudgetExceeded, match=r"1 x PureDP.* does not fit; accepted: .* epsilon = 1, delta = 0"):
+        budget.spend(ac.PureDP(1e-9))
+    assert budget.run == 10 * ac.PureDP(0.1)
+    assert ac.Filter(1.0, 0.0).covers(ac.PureDP(1e-6), 10**6)
+    assert not ac.Filter(1.0, 0.0).covers(ac.PureDP(1e-6), 10**6 + 1)
+
+
+@given(st.lists(st.floats(1e-12, 1e3), max_size=30), st.integers(1, 10**12))
+@settings(max_examples=50)
+def test_pure_sums_are_exact(values, count):
+    meter = ac.Odometer()
+    for value in values:
+        meter.spend(ac.PureDP(value), count)
+    exact = sum(Fraction(value) * count for value in values)
+    assert abs(Fraction(meter.guarantee(0.0).epsilon) - exact) <= exact * Fraction(2) ** -52
+
+
+def test_compositions_and_counts():
+    parts = [(ac.Gaussian(9.0), 2), (ac.Laplace(20.0), 3), (ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01), 5)]
+    one, many, together = ac.Odometer(), ac.Odometer(), ac.Odometer()
+    for event, count in parts:
+        one.spend(event, count)
+        for _ in range(count):
+            many.spend(event)
+    together.spend(ac.Composition(parts))
+    epsilons = [each.guarantee(1e-5).epsilon for each in (one, many, together)]
+    assert epsilons == pytest.approx([epsilons[0]] * 3, rel=1e-9)
+    assert one.run == many.run == together.run == ac.Composition(parts)
+    assert one.reading(1e-5).epsilon < epsilons[0]
+    assert ac.Odometer().guarantee(1e-5).epsilon == 0.0
+
+
+def test_releases_that_may_fail():
+    event = ac.ApproximateDP(0.01, 1e-7)
+    with pytest.raises(ac.ParameterError, match=r"may lose infinitely much; accepted: .* failures="):
+        ac.Filter(1.0, 1e-5).spend(event)
+    with pytest.raises(ac.ParameterError, match="may lose infinitely much"):
+        ac.Odometer().spend(event)
+    budget = ac.Filter(1.0, 1e-5, failures=1e-6)
+    assert most(budget, event) == 9
+    assert budget.reading(1e-5).epsilon <= 1.0
+    sampled = ac.PoissonSubsampled(event, 0.1)
+    assert most(ac.Filter(1.0, 1e-5, failures=1e-6), sampled) == 99
+
+
+def test_refusals_change_nothing():
+    budget = ac.Filter(1.0, 1e-5)
+    budget.spend(ac.Laplace(10.0))
+    before = budget.run
+    for wrong, error in [
+        (ac.Laplace(0.1), ac.BudgetExceeded),
+        (ac.PureDP(0.1, adjacency="replace"), ac.AdjacencyMismatch),
+        (ac.DataDependentGNMax(40.0, [200.0, 40.0]), ac.DataDependentError),
+        (3, ac.ParameterError),
+    ]:
+        with pytest.raises(error):
+            budget.spend(wrong)
+    with pytest.raises(ac.ParameterError, match="count = -1"):
+        budget.spend(ac.Laplace(10.0), -1)
+    budget.spend(ac.Laplace(0.1), 0)
+    assert budget.run == before
+    with pytest.raises(ac.ParameterError, match=r"delta = 1e-06; accepted: \[1e-05, 1\)"):
+        budget.guarantee(1e-6)
+    assert budget.guarantee(1e-4).epsilon == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon = 0 is out of range"),
+        ({"delta": 1.0}, "delta = 1 is out of range"),
+        ({"kind": "zcdp"}, "kind = 'zcdp'; accepted: auto, renyi, gdp"),
+        ({"delta": 0.0, "kind": "gdp"}, "delta = 0 with kind"),
+        ({"order": 3.0}, "order = 3.0 with kind = 'auto'"),
+        ({"order": 1.0, "kind": "renyi"}, "order = 1 is out of range"),
+        ({"failures": 1e-5}, "failures = 1e-05 is out of range"),
+    ],
+)
+def test_wrong_settings(given, message):
+    with pytest.raises(ac.ParameterError, match=message):
+        ac.Filter(**{"epsilon": 1.0, "delta": 1e-5, **given})
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_goes_on(tmp_path):
+    path = tmp_path / "spent"
+    first = ac.Filter(1.0, 1e-5, path=path)
+    second = ac.Filter(1.0, 1e-5, path=path)
+    for _ in range(3):
+        first.spend(ac.Laplace(20.0))
+        second.spend(ac.Gaussian(30.0), 2)
+    plain = ac.Filter(1.0, 1e-5)
+    plain.spend(ac.Laplace(20.0), 3)
+    plain.spend(ac.Gaussian(30.0), 6)
+    second.close()
+    third = ac.Filter(1.0, 1e-5, path=path)
+    assert first.run == third.run == plain.run
+    assert most(third, ac.PureDP(0.01)) == most(plain, ac.PureDP(0.01))
+    with pytest.raises(ac.BudgetExceeded):
+        first.spend(ac.PureDP(0.01))
+    with pytest.raises(ac.FilterError, match=r"made with other settings \(epsilon"):
+        ac.Filter(2.0, 1e-5, path=path)
+    with pytest.raises(ac.FilterError, match="made with other settings"):
+        ac.Odometer(path=path)
+
+
+def test_an_event_without_a_name_is_not_spent_from_a_file(tmp_path):
+    class Local(ac.PureDP):
+        pass
+
+    meter = ac.Odometer(path=tmp_path / "spent")
+    with pytest.raises(ac.ParameterError):
+        meter.spend(Local(0.1))
+    assert not meter.run.entries
+    assert meter.guarantee(1e-5).epsilon == 0.0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_processes_forget_nothing(tmp_path):
+    """Whatever was released had been paid for, and all of it together fits, also after many kills."""
+    kills = 15
+    path, outcomes = tmp_path / "spent", tmp_path / "released"
+    outcomes.touch()
+    ac.Filter(1.0, 1e-5, path=path).close()
+    for turn in range(kills):
+        child = os.fork()
+        if child == 0:
+            try:
+                budget = ac.Filter(1.0, 1e-5, path=path, wait=60.0)
+                with outcomes.open("ab", buffering=0) as out:
+                    while True:
+                        budget.spend(ac.PureDP(0.01))
+                        out.write(b".")
+            except ac.BudgetExceeded:
+                os._exit(0)
+            finally:
+                os._exit(1)
+        time.sleep(random.Random(turn).uniform(0.005, 0.06))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    budget = ac.Filter(1.0, 1e-5, path=path)
+    released, paid = outcomes.stat().st_size, budget.run.releases
+    assert released <= paid <= released + kills
+    whole = ac.Filter(1.0, 1e-5)
+    assert paid + most(budget, ac.PureDP(0.01)) == most(whole, ac.PureDP(0.01))
