@@ -48,6 +48,7 @@ from accountant.events import (
     ShuffledCounts,
     SparseVector,
     TreeAggregation,
+    TruncatedPoissonGaussian,
     ZeroConcentratedDP,
 )
 from accountant.events.answers import AdditiveNoise
@@ -141,6 +142,7 @@ __all__ = [
     "SubsamplingError",
     "ToleranceUnreachable",
     "TreeAggregation",
+    "TruncatedPoissonGaussian",
     "ZeroConcentratedDP",
     "advantage",
     "assess",

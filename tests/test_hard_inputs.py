@@ -80,6 +80,7 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
     ac.TreeAggregation: {"scale": 4.0, "steps": 100, "noise": "laplace", "sensitivity": 1.0},
     ac.KaryRandomizedResponse: {"epsilon": 0.5, "categories": 4},
     ac.MixtureOfGaussians: {"sigma": 2.0, "sensitivities": (0.0, 1.0), "probabilities": (0.5, 0.5)},
+    ac.TruncatedPoissonGaussian: {"sigma": 2.0, "rate": 0.1, "population": 50, "largest_batch": 8, "clip": 1.0},
     ac.Group: {"event": ac.Gaussian(2.0), "size": 3},
     sampled: {"event": ac.Gaussian(2.0), "rate": 0.1},
 }

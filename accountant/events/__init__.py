@@ -20,6 +20,7 @@ from accountant.events.kary_response import KaryRandomizedResponse
 from accountant.events.noisy_selection import ReportNoisyMax, SparseVector
 from accountant.events.tree_aggregation import TreeAggregation
 from accountant.events.clipped_sum import ClippedSum
+from accountant.events.truncated_poisson import TruncatedPoissonGaussian
 from accountant.events.shuffled import Shuffled
 from accountant.events.shuffled_counts import ShuffledCounts
 # isort: on
@@ -50,5 +51,6 @@ __all__ = [
     "ShuffledCounts",
     "SparseVector",
     "TreeAggregation",
+    "TruncatedPoissonGaussian",
     "ZeroConcentratedDP",
 ]

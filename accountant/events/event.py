@@ -384,6 +384,11 @@ def refuse_subsampling(event: Event) -> None:
         raise SubsamplingError(
             f"{event!r} comes after sampling; accepted: ac.Group(ac.PoissonSubsampled(event, rate), size)"
         )
+    if not event._amplified and event.adjacency is Adjacency.ADD_REMOVE:
+        raise SubsamplingError(
+            f"{event!r} draws its sample itself, from a number of records that is known; accepted: it alone, at a rate "
+            "of its own"
+        )
     if not event._amplified:
         raise SubsamplingError(
             f"Poisson subsampling of {event!r} has no price: a distance between neighbours does not bound what one "

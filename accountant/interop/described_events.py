@@ -14,6 +14,7 @@ from accountant.events import (
     MixtureOfGaussians,
     PureDP,
     RandomizedResponse,
+    TruncatedPoissonGaussian,
     ZeroConcentratedDP,
 )
 from accountant.events.composition import Composition
@@ -54,6 +55,9 @@ def _describe_plain(dp_event: Any, event: Event) -> Any:
         return dp_event.ZCDpEvent(event.rho, event.xi)
     if isinstance(event, MixtureOfGaussians):
         return dp_event.MixtureOfGaussiansDpEvent(event.sigma, event.sensitivities, event.probabilities)
+    if isinstance(event, TruncatedPoissonGaussian):
+        noise = event.sigma / event.clip
+        return dp_event.TruncatedSubsampledGaussianDpEvent(event.population, event.rate, event.largest_batch, noise)
     if isinstance(event, KaryRandomizedResponse) and replaces and event.epsilon < 690.0:
         noise = event.categories / (math.expm1(event.epsilon) + event.categories)
         return dp_event.RandomizedResponseDpEvent(noise, event.categories)
@@ -66,9 +70,9 @@ def _describe_plain(dp_event: Any, event: Event) -> Any:
         single = dp_event.RandomizedResponseDpEvent(2 / (1 + math.exp(event.epsilon)), 2)
         return _repeat(dp_event, single, event._coordinates)
     raise ParameterError(
-        f"no DpEvent has the pair of distributions of {shorten(event)}; accepted: Gaussian noise and zCDP, "
-        "Laplace noise of either kind and mixtures of Gaussians under add-remove adjacency, randomized response under "
-        "replace adjacency"
+        f"no DpEvent has the pair of distributions of {shorten(event)}; accepted: Gaussian noise, also on truncated "
+        "Poisson samples, zCDP, Laplace noise of either kind and mixtures of Gaussians under add-remove adjacency, "
+        "randomized response under replace adjacency"
     )
 
 

@@ -25,11 +25,13 @@ from accountant.events import (
     MixtureOfGaussians,
     PermuteAndFlip,
     RandomizedResponse,
+    TruncatedPoissonGaussian,
     ZeroConcentratedDP,
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event, can_be_sampled
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.events.truncated_poisson import price_of_parts
 from accountant.interop.special_response import ResponseOrNoise
 
 __all__ = ["Found", "Refused", "adjacency_of", "translate"]
@@ -189,6 +191,22 @@ def _poisson(event: Any, relation: Any) -> Found:
     return Found(1 * PoissonSubsampled(together, rate))
 
 
+def _cut_sample(event: Any, relation: Any) -> Found:
+    sigma = real("Noise multiplier", event.noise_multiplier, 0.0, 1e40)
+    rate = real("Sampling rate", event.sampling_probability, 0.0, 1.0)
+    records = integer("Dataset size", event.dataset_size, 0, 10**12)
+    largest = integer("Truncated batch size", event.truncated_batch_size, 0, 10**12)
+    if 0 in (rate, records, largest):
+        return NOTHING
+    if sigma == 0.0:
+        return EXPOSED
+    release = TruncatedPoissonGaussian(sigma, rate, records, largest, adjacency=adjacency_of(relation))
+    if relation.name != "REPLACE_SPECIAL":
+        return Found(1 * release)
+    # a record that adds nothing still takes its place in a full batch, where two vectors other than 0 may stand
+    return Found(1 * price_of_parts(release, Adjacency.ADD_REMOVE, Adjacency.REPLACE))
+
+
 def _joint(run: Composition) -> Event | None:
     """One event that releases on one sample all that the run releases; None where there is none."""
     events = list(run)
@@ -238,5 +256,6 @@ TRANSLATIONS: dict[str, Callable[[Any, Any], Found]] = {
     "MixtureOfGaussiansDpEvent": _mixture_of_gaussians,
     "SingleEpochTreeAggregationDpEvent": _tree,
     "PoissonSampledDpEvent": _poisson,
+    "TruncatedSubsampledGaussianDpEvent": _cut_sample,
 }
 """By the name of the class, so that events of other versions of dp_accounting are known or refused, never mistaken."""

@@ -42,6 +42,8 @@ CENTRAL = [
 
 EVENTS = [
     *example_events(),
+    ac.TruncatedPoissonGaussian(0.6, 0.9, 5, 2),
+    ac.TruncatedPoissonGaussian(3.0, 0.01, 10_000, 150, 2.0),
     *CENTRAL,
     *(ac.PoissonSubsampled(event, rate) for event, rate in zip(CENTRAL, [1e-6, 0.9, 1e-3, 0.5] * 8, strict=False)),
     ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01),

@@ -163,6 +163,8 @@ ROUND_TRIPS = [
     2 * ac.RandomizedResponse(0.7, bits=2, adjacency="replace") + ac.PureDP(0.1, adjacency="replace"),
     ac.MixtureOfGaussians(2.0, (0.0, 1.0), (0.5, 0.5)) + ac.ZeroConcentratedDP(0.1, xi=0.2),
     2 * ac.KaryRandomizedResponse(0.8, 7),
+    3 * ac.TruncatedPoissonGaussian(2.0, 0.1, 100, 12, clip=1.6),
+    ac.TruncatedPoissonGaussian(2.0, 0.1, 100, 12, adjacency="replace") + ac.Gaussian(3.0, adjacency="replace"),
     ac.Composition(),
 ]
 
@@ -321,6 +323,29 @@ def test_one_integer_costs_more_than_several_that_move_as_far():
 )
 def test_further_events_become_runs(event, run):
     assert from_dp_event(event) == 1 * run
+
+
+@pytest.mark.parametrize("relation", list(dpa.NeighboringRelation), ids=lambda each: each.name)
+def test_truncated_samples_cost_no_more_than_theirs(relation):
+    """Random truncated samples; theirs, too, are pessimistic and hold for the same pairs, or for costlier ones."""
+    rng = np.random.default_rng(8)
+    for _ in range(4):
+        size = int(rng.integers(5, 60))
+        sizes = size, float(rng.uniform(0.05, 0.9)), int(rng.integers(1, size + 2)), float(rng.uniform(0.8, 3))
+        event = dpa.dp_event.TruncatedSubsampledGaussianDpEvent(*sizes)
+        ours = Accountant(relation).compose(event, 5).get_epsilon(1e-5)
+        theirs = dpa.pld.PLDAccountant(relation).compose(event, 5).get_epsilon(1e-5)
+        assert ours <= theirs * (1 + 1e-5), sizes
+        if relation is not ADD:
+            assert ours >= theirs * (1 - 1e-3), sizes
+
+
+@pytest.mark.parametrize(
+    ("sizes", "exposed"), [((0, 0.1, 5, 1.0), False), ((9, 0.0, 5, 0.0), False), ((9, 0.1, 5, 0.0), True)]
+)
+def test_truncated_samples_of_nothing_are_free_and_without_noise_they_are_not(sizes, exposed):
+    accountant = Accountant().compose(dpa.dp_event.TruncatedSubsampledGaussianDpEvent(*sizes))
+    assert accountant.get_epsilon(1e-5) == (math.inf if exposed else 0.0)
 
 
 def test_events_of_later_versions_are_known_by_name():

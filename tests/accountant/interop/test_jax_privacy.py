@@ -34,3 +34,19 @@ def test_plans_are_calibrated_by_our_accountant(name):
     assert found == pytest.approx(known, rel=1e-4)
     assert Accountant(SPECIAL).compose(ours).get_epsilon(1e-5) <= 1.0
     assert Accountant(SPECIAL).compose(ours).guarantee(1e-5).lower > 0.999
+
+
+def test_truncated_batches_too():
+    make = functools.partial(
+        plans.BandMFExecutionPlanConfig,
+        strategy=np.array([1.0]),
+        iterations=50,
+        epsilon=1.0,
+        delta=1e-5,
+        sampling_prob=0.1,
+        num_examples=1000,
+        truncated_batch_size=110,
+    )
+    ours, theirs = make(accountant=Accountant(SPECIAL)).plan.dp_event, make().plan.dp_event
+    assert ours.event.noise_multiplier == pytest.approx(theirs.event.noise_multiplier, rel=1e-4)
+    assert 0.999 < Accountant(SPECIAL).compose(ours).guarantee(1e-5).lower < 1.0

@@ -1,0 +1,181 @@
+"""Gaussian noise on a Poisson sample that is cut down to a largest batch, and releases that a public coin chooses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from scipy.special import betainc, betaincc
+
+from accountant.adjacency import Adjacency
+from accountant.events.answers import AdditiveNoise
+from accountant.events.clipped_sum import ClippedSum
+from accountant.events.event import Event
+from accountant.events.parameters import Range
+from accountant.events.priced import PricedAsAnother
+from accountant.events.registry import register
+from accountant.events.subsampled import PoissonSubsampled
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.special import log_binomial_pmf
+
+__all__ = ["EitherRelease", "TruncatedPoissonGaussian", "log_binomial_tail", "price_of_parts", "truncation_odds"]
+
+RECORDS = 10**12
+"""Most records of a data set."""
+
+SMALL = 1e-280
+"""Probabilities below are summed by their logarithms."""
+
+Noise = Annotated[float, Range(1e-40, 1e40, noise=True, usual=(0.3, 100.0))]
+Clip = Annotated[float, Range(1e-40, 1e40)]
+
+
+@dataclass(frozen=True)
+class EitherRelease(Event):
+    """One of two releases, the second with probability e^log_second, and word of which it was.
+
+    The word has the same distribution on all data. So ``H = (1 - s) H_1 + s H_2`` in both directions, and
+    ``e^((a-1) D) = (1 - s) e^((a-1) D_1) + s e^((a-1) D_2)``. Without the word it costs no more.
+    """
+
+    first: Event
+    second: Event
+    log_first: float
+    log_second: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    @property
+    def _amplified(self) -> bool:
+        return False
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        curves = self.first._curve(orders), self.second._curve(orders)
+        shares = math.exp(self.log_first), math.exp(self.log_second)
+        b = orders - 1.0
+        finite = np.isfinite(orders)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            powers = [np.where(finite, b * curve, 0.0) for curve in curves]
+            change = shares[0] * np.expm1(powers[0]) + shares[1] * np.expm1(powers[1])
+            large = np.logaddexp(self.log_first + powers[0], self.log_second + powers[1])
+            mixed = np.where(change < 1.0, np.log1p(np.minimum(change, 1.0)), large) / np.where(b > 0.0, b, 1.0)
+        mixed = np.where(b > 0.0, mixed, shares[0] * curves[0] + shares[1] * curves[1])
+        worst = np.maximum(*curves)
+        return np.where(finite, np.minimum(mixed, worst), worst)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        one, other = self.first._log_profile(epsilons), self.second._log_profile(epsilons)
+        remove, add = (np.logaddexp(self.log_first + a, self.log_second + b) for a, b in zip(one, other, strict=True))
+        return np.minimum(remove, 0.0), np.minimum(add, 0.0)
+
+    def _profile_knots(self) -> Sequence[float]:
+        return (*self.first._profile_knots(), *self.second._profile_knots())
+
+
+@register("truncated-poisson-gaussian")
+@dataclass(frozen=True)
+class TruncatedPoissonGaussian(PricedAsAnother):
+    """Sum of clipped vectors of a Poisson sample that is cut down to at most `largest_batch` records, plus noise.
+
+    Every record joins with probability q; of more than B records B are kept, any of them with equal chance. Each adds a
+    vector of norm at most `clip`, and every entry gets N(0, sigma^2). With n records, the individual's among them, and
+    ``s = P(Bin(n - 1, q) >= B)`` the probability that the others fill the batch, the release costs no more than
+
+    * with probability 1 - s the sampled sum, `ClippedSum` at rate q,
+    * with probability s that of vectors of norm 2 `clip` at rate ``B/n P(Bin(n, q) > B)/s``,
+
+    and word of which it was: where the batch is full, the individual takes another record's place (Ganesh 2025; proof:
+    notebooks/mathematics.md, Truncated Poisson samples). The price neither rises nor falls with n alone, so n has to
+    be public, and right: under add-remove adjacency n is the number with the individual, n - 1 the one without.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise, in the units of the vectors; [1e-40, 1e40].
+    rate : float
+        Probability q with which a record joins; [1e-12, 1].
+    population : int
+        n; [1, 1e12].
+    largest_batch : int
+        B; [1, 1e12].
+    clip : float
+        Largest L2 norm of a record's vector; [1e-40, 1e40].
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        A parameter is not a number or out of range.
+    """
+
+    data_dependent: ClassVar[bool] = False
+
+    sigma: Noise
+    rate: Annotated[float, Range(1e-12, 1.0, usual=(1e-3, 0.3))]
+    population: Annotated[int, Range(1, RECORDS, usual=(10, 10_000))]
+    largest_batch: Annotated[int, Range(1, RECORDS, usual=(5, 200))]
+    clip: Clip = 1.0
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    @classmethod
+    def examples(cls) -> tuple[TruncatedPoissonGaussian, ...]:
+        return cls(1.1, 0.1, 1000, 110), cls(2.0, 0.5, 30, 12, 1.0, Adjacency.REPLACE)
+
+    @property
+    def additive_noise(self) -> AdditiveNoise:
+        return AdditiveNoise("gaussian", self.sigma)
+
+    def caveats(self) -> tuple[str, ...]:
+        return (
+            f"every record's vector is clipped to norm {self.clip:g} before it is added",
+            f"the data set that holds the individual has {self.population} records, which is public",
+            f"every record joins at rate {self.rate:g} by itself, and who joined stays secret",
+        )
+
+    def _price(self) -> Event:
+        return price_of_parts(self, self.adjacency, self.adjacency)
+
+    def _ceiling(self) -> Event:
+        return ClippedSum(self.sigma, 2 * self.clip, self.adjacency)
+
+
+def price_of_parts(event: TruncatedPoissonGaussian, own: Adjacency, crowded: Adjacency) -> Event:
+    """The two releases, where the batch has room for the individual and where it has none, and how often each."""
+    room = PoissonSubsampled(ClippedSum(event.sigma, event.clip, own), event.rate)
+    log_room, log_full, rate = truncation_odds(event.rate, event.population, event.largest_batch)
+    if log_full == -math.inf:
+        return room
+    full = PoissonSubsampled(ClippedSum(event.sigma, 2 * event.clip, crowded), rate)
+    return full if log_room == -math.inf else EitherRelease(room, full, log_room, log_full, own)
+
+
+def truncation_odds(rate: float, records: int, largest: int) -> tuple[float, float, float]:
+    """Logs of the probabilities that the others leave room and that they fill the batch, and then its rate."""
+    others = records - 1
+    if others < largest:
+        return 0.0, -math.inf, rate
+    if rate == 1.0:
+        return -math.inf, 0.0, largest / records
+    log_full = log_binomial_tail(others, largest, rate)
+    # that the individual joins a batch which it fills beyond: sum over k >= B of P(k others) q B/(k + 1)
+    log_kept = math.log(largest / records) + log_binomial_tail(records, largest + 1, rate)
+    room = float(betaincc(float(largest), float(others - largest + 1), rate))
+    log_room = math.log(room) if room > 0.0 else -math.inf
+    share = largest / (largest + 1.0)
+    return log_room, log_full, min(rate * share, math.exp(log_kept - log_full))
+
+
+def log_binomial_tail(n: int, least: int, rate: float) -> float:
+    """log P(Bin(n, q) >= k) for 1 <= k <= n and 0 < q < 1."""
+    tail = float(betainc(float(least), float(n - least + 1), rate))
+    if tail > SMALL:
+        return math.log(tail)
+    # far beyond the mean, where the probabilities fall faster than a geometric series
+    total, term, k = 1.0, 1.0, float(least)
+    while term > 1e-17 * total and k < n:
+        term *= (n - k) / (k + 1.0) * rate / (1.0 - rate)
+        total += term
+        k += 1.0
+    return log_binomial_pmf(float(n), float(least), rate) + math.log(total)

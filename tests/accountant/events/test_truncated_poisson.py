@@ -1,0 +1,153 @@
+"""Truncated Poisson samples: odds against sums, prices against data sets, and what is refused."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+import accountant as ac
+from accountant.events.truncated_poisson import log_binomial_tail, truncation_odds
+
+REPLACE = ac.Adjacency.REPLACE
+
+
+def binomial(n, k, q):
+    return mp.binomial(n, k) * q**k * (1 - q) ** (n - k)
+
+
+@pytest.mark.parametrize(
+    ("rate", "records", "largest"),
+    [(0.5, 4, 2), (0.1, 1000, 110), (0.01, 400, 300), (0.9, 50, 3), (0.3, 60, 59), (1e-6, 30, 29), (0.25, 2, 1)],
+)
+def test_odds_by_their_sums(rate, records, largest):
+    with mp.workdps(60):
+        q, others = mpf(rate), range(records)
+        room = mp.fsum(binomial(records - 1, k, q) for k in others if k < largest)
+        full = mp.fsum(binomial(records - 1, k, q) for k in others if k >= largest)
+        kept = mp.fsum(binomial(records - 1, k, q) * q * largest / (k + 1) for k in others if k >= largest)
+        found = truncation_odds(rate, records, largest)
+        for value, truth in zip(found, (mp.log(room), mp.log(full), kept / full), strict=True):
+            assert value == pytest.approx(float(truth), rel=1e-11, abs=1e-14)
+
+
+@pytest.mark.parametrize(("n", "least", "rate"), [(10_000, 4_000, 0.1), (300, 299, 1e-3), (10**6, 2_000, 1e-4)])
+def test_odds_below_the_range_of_floats(n, least, rate):
+    with mp.workdps(60):
+        q = mpf(rate)
+        first = binomial(n, least, q)
+        total, term, k = mpf(1), mpf(1), least
+        while k < n and term > mpf("1e-30") * total:
+            term *= mpf(n - k) / (k + 1) * q / (1 - q)
+            total += term
+            k += 1
+        assert log_binomial_tail(n, least, rate) == pytest.approx(float(mp.log(first * total)), rel=1e-12)
+
+
+def releases(vectors, rate, largest):
+    """Weights of the sums that a data set of numbers releases, by going through all samples and all batches."""
+    weights = {}
+    for joined in itertools.product((0, 1), repeat=len(vectors)):
+        members = [value for value, bit in zip(vectors, joined, strict=True) if bit]
+        chance = math.prod(rate if bit else 1 - rate for bit in joined)
+        batches = list(itertools.combinations(members, min(largest, len(members))))
+        for batch in batches:
+            total = round(sum(batch), 9)
+            weights[total] = weights.get(total, 0.0) + chance / len(batches)
+    return weights
+
+
+GRID = np.linspace(-30.0, 30.0, 24_001)
+STEP = 60.0 / 24_000
+COARSE = 1e-5
+"""Error of sums over the grid where the integrand has a kink."""
+
+
+def log_density(weights, sigma):
+    logs = [math.log(w) - 0.5 * ((GRID - m) / sigma) ** 2 for m, w in weights.items() if w > 0]
+    return np.logaddexp.reduce(logs) - math.log(sigma * math.sqrt(2 * math.pi))
+
+
+def hockey_stick(p, q, sigma, epsilons):
+    """H of two mixtures of normal distributions, by sums over a fine grid."""
+    first, second = log_density(p, sigma), log_density(q, sigma)
+    with np.errstate(under="ignore"):
+        return np.array([STEP * np.maximum(np.exp(first) - np.exp(second + e), 0.0).sum() for e in epsilons])
+
+
+def divergence(p, q, sigma, order):
+    terms = order * log_density(p, sigma) + (1 - order) * log_density(q, sigma)
+    return (np.logaddexp.reduce(terms) + math.log(STEP)) / (order - 1)
+
+
+numbers = st.sampled_from([-1.0, -0.5, 0.0, 0.7, 1.0])
+EPSILONS = [0.0, 0.2, 0.7, 1.5, 3.0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(numbers, min_size=1, max_size=4),
+    numbers,
+    numbers,
+    st.integers(1, 4),
+    st.sampled_from([0.1, 0.5, 0.9, 1.0]),
+    st.sampled_from([0.7, 1.5]),
+)
+def test_no_data_sets_cost_more(others, own, instead, largest, rate, sigma):
+    """Everything that small data sets release, under either adjacency and in both directions."""
+    with_it = releases([*others, own], rate, largest)
+    for other, adjacency in ((others, "add-remove"), ([*others, instead], "replace")):
+        event = ac.TruncatedPoissonGaussian(sigma, rate, len(others) + 1, largest, adjacency=adjacency)
+        without = releases(other, rate, largest)
+        bound = event.profile(EPSILONS)
+        assert (hockey_stick(with_it, without, sigma, EPSILONS) <= bound.remove + COARSE).all()
+        assert (hockey_stick(without, with_it, sigma, EPSILONS) <= bound.add + COARSE).all()
+        for order in (1.5, 4.0):
+            worst = max(divergence(with_it, without, sigma, order), divergence(without, with_it, sigma, order))
+            assert worst <= float(event.renyi(order)) + 1e-9
+
+
+def test_a_full_batch_of_the_opposite_reaches_much_of_the_price():
+    """All others at -1: within the word of whether the batch is full, the pair itself."""
+    event = ac.TruncatedPoissonGaussian(1.0, 0.9, 4, 1)
+    pair = [releases(each, 0.9, 1) for each in ([-1.0] * 3 + [1.0], [-1.0] * 3)]
+    reached = hockey_stick(*pair, 1.0, [1.0])[0]
+    assert 0.9 * event.profile(1.0).remove < reached <= event.profile(1.0).remove
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_limits(adjacency):
+    """No record is ever cut: the sampled sum. All are drawn: a sample without replacement out of n."""
+    plain = ac.PoissonSubsampled(ac.ClippedSum(1.3, 2.0, adjacency), 0.2)
+    roomy = ac.TruncatedPoissonGaussian(1.3, 0.2, 30, 30, 2.0, adjacency)
+    full = ac.TruncatedPoissonGaussian(1.3, 1.0, 30, 6, 2.0, adjacency)
+    fixed = ac.PoissonSubsampled(ac.ClippedSum(1.3, 4.0, adjacency), 0.2)
+    for event, known in ((roomy, plain), (full, fixed)):
+        np.testing.assert_allclose(event.renyi([1, 1.5, 8, np.inf]), known.renyi([1, 1.5, 8, np.inf]), rtol=1e-12)
+        np.testing.assert_allclose(event.profile(EPSILONS), known.profile(EPSILONS), rtol=1e-12)
+
+
+def test_the_larger_data_set_may_be_the_cheaper():
+    costs = [ac.epsilon(ac.TruncatedPoissonGaussian(1.0, 0.5, n, 4), 1e-5, method="tight").epsilon for n in (4, 5, 400)]
+    assert costs[0] < costs[1]
+    assert costs[2] < costs[1]
+
+
+def test_routes_agree_and_plans_take_it(tmp_path):
+    event = ac.TruncatedPoissonGaussian(1.1, 0.1, 1000, 110)
+    tight = ac.epsilon(300 * event, 1e-5, method="tight")
+    assert tight.lower <= tight.epsilon <= ac.epsilon(300 * event, 1e-5, conversion="optimal").epsilon
+    path = tmp_path / "plan.toml"
+    path.write_text((300 * event).to_toml(delta=1e-5))
+    assert ac.load_plan(path).run == 300 * event
+
+
+def test_what_has_no_price_is_refused():
+    event = ac.TruncatedPoissonGaussian(1.0, 0.1, 100, 20)
+    with pytest.raises(ac.SubsamplingError, match="number of records that is known"):
+        ac.PoissonSubsampled(event, 0.5)
+    with pytest.raises(ac.ParameterError, match="no proven price for a group"):
+        ac.Group(event, 2)
