@@ -36,6 +36,10 @@ MOST = 100
 """Releases of one kind up to which an optimistic distribution is composed, without cutting its tails."""
 
 
+STEP = 1e-3
+"""Distance of the losses of an optimistic distribution."""
+
+
 MEMORY = 12 * 10**9
 """Bytes that this process may take: some peers ask for more on some runs, which counts as no answer."""
 
@@ -239,11 +243,19 @@ def optimistic_epsilon(run: ac.Composition, delta: float) -> float | None:
         base, rate = event.unsampled, event.sampling_rate
         if isinstance(base, ac.Gaussian) and base.adjacency is ac.Adjacency.ADD_REMOVE:
             one = pld.from_gaussian_mechanism(
-                base.sigma, sensitivity=base.sensitivity, pessimistic_estimate=False, sampling_prob=rate
+                base.sigma,
+                sensitivity=base.sensitivity,
+                pessimistic_estimate=False,
+                value_discretization_interval=STEP,
+                sampling_prob=rate,
             )
         elif isinstance(base, ac.Laplace) and base.coordinates == 1:
             one = pld.from_laplace_mechanism(
-                base.scale, sensitivity=base.sensitivity, pessimistic_estimate=False, sampling_prob=rate
+                base.scale,
+                sensitivity=base.sensitivity,
+                pessimistic_estimate=False,
+                value_discretization_interval=STEP,
+                sampling_prob=rate,
             )
         else:
             return None

@@ -334,10 +334,10 @@ def test_truncated_samples_cost_no_more_than_theirs(relation):
         sizes = size, float(rng.uniform(0.05, 0.9)), int(rng.integers(1, size + 2)), float(rng.uniform(0.8, 3))
         event = dpa.dp_event.TruncatedSubsampledGaussianDpEvent(*sizes)
         ours = Accountant(relation).compose(event, 5).get_epsilon(1e-5)
-        theirs = dpa.pld.PLDAccountant(relation).compose(event, 5).get_epsilon(1e-5)
-        assert ours <= theirs * (1 + 1e-5), sizes
+        theirs = dpa.pld.PLDAccountant(relation, 1e-2).compose(event, 5).get_epsilon(1e-5)
+        assert ours <= theirs, sizes
         if relation is not ADD:
-            assert ours >= theirs * (1 - 1e-3), sizes
+            assert ours >= theirs * (1 - 5e-3), sizes
 
 
 @pytest.mark.parametrize(
