@@ -30,7 +30,7 @@ MOST = 10**15
 """Largest number of records."""
 
 SAMPLERS = {
-    "poisson": "each record joins each step on its own, with probability {rate:.6g}; who joined stays secret",
+    "poisson": "each record joins each step on its own, in secret",
     "fixed-size": "batches of exactly so many records, drawn anew for every step, have no amplified price here",
     "random-allocation": "records that join one random step of every epoch each have no amplified price here",
     "shuffle": "batches cut from a shuffled data set have no amplified price here: Poisson's may be too small",

@@ -19,8 +19,8 @@ from accountant.plan_lines import (
     NOISE_MULTIPLIER,
     PLAN_KEYS,
     RELEASE_KEYS,
+    STAND_INS,
     SYNONYMS,
-    TRAINING_KEYS,
     adjacency_of,
     event_of,
     kind_of,
@@ -170,15 +170,15 @@ class Plan:
         return Plan.from_tables(self.name, {**self.written, "release": lines})
 
     def value(self, targets: str) -> float | None:
-        """The first target's present value, if the plan states one."""
-        index, key = self.targets(targets)[0]
-        found = self.tables["release"][index].get(key)
+        """The first target's present value, if the plan states one; also of keys that stand for others."""
+        index, key = self.targets(targets, as_written=True)[0]
+        found = (self.written if key in STAND_INS else self.tables)["release"][index].get(key)
         return float(found) if isinstance(found, int | float) else None
 
     def whole(self, index: int, key: str) -> bool:
         """Whether a key of release number `index` takes whole numbers only."""
         kind = kind_of(self.name, self.tables["release"][index]["event"])
-        return key == "count" or any(p.name == key and p.whole for p in parameters_of(kind))
+        return key in ("count", "records", "batch") or any(p.name == key and p.whole for p in parameters_of(kind))
 
     def targets(self, targets: str, *, as_written: bool = False) -> list[tuple[int, str]]:
         """Positions and keys meant by ``release.key[,release.key...]``; a sole release need not be named.
@@ -200,7 +200,7 @@ class Plan:
             index = names.index(release)
             line = self.tables["release"][index]
             written = self.written["release"][index] if as_written else {}
-            own = [key for key in (*TRAINING_KEYS, NOISE_MULTIPLIER) if key in written]
+            own = [key for key in STAND_INS if key in written]
             if key in own:
                 found.append((index, key))
                 continue

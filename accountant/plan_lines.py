@@ -27,6 +27,7 @@ __all__ = [
     "EVENT_KEYS",
     "PLAN_KEYS",
     "RELEASE_KEYS",
+    "STAND_INS",
     "SYNONYMS",
     "TRAINING_KEYS",
     "UNITS",
@@ -54,6 +55,8 @@ EVENT_KEYS = tuple(key for key in TABLE_KEYS if key not in ("name", "count"))
 TRAINING_KEYS = ("records", "batch", "epochs")
 """Keys that stand for a sampling rate and a count; `plain_line` replaces them."""
 NOISE_MULTIPLIER = "noise_multiplier"
+STAND_INS = (*TRAINING_KEYS, NOISE_MULTIPLIER)
+"""Keys that stand for others."""
 SYNONYMS = {"count": ("epochs",), "sampling_rate": TRAINING_KEYS, "sigma": (NOISE_MULTIPLIER,)}
 """Numbers of a release, with the keys that state the same and cannot stand beside them."""
 UNITS = ("clip", "sensitivity")

@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
         return _propose(plan, options, delta)
     with show_work(f"searching {options.vary}"):
         value, bounds, integer = _calibrate(plan, options.vary, options.epsilon, delta, route(options))
-        solved = plan.with_value(options.vary, value)
+        solved = plan.with_text(options.vary, value)
         price = epsilon(solved.composition, delta, **route(options))
     solved = replace(solved, description=f"with {options.vary} = {value!r}")
     if options.form == "table":
@@ -63,7 +63,7 @@ def _calibrate(
     plan: Plan, vary: str, target: float, delta: float, how: dict[str, Any]
 ) -> tuple[float, tuple[float, float], bool]:
     """The value that meets the target, the range that was searched, and whether only whole numbers were."""
-    targets = plan.targets(vary)
+    targets = plan.targets(vary, as_written=True)
     keys = {key for _, key in targets}
     kinds = {plan.whole(*each) for each in targets}
     integer = True in kinds
@@ -72,9 +72,9 @@ def _calibrate(
             f"--vary {vary}: {', '.join(sorted(keys))} cannot share a value; accepted: only "
             "keys that take whole numbers, or none"
         )
-    bounds = (1.0, 1e15) if integer else (1e-15, 1.0) if "sampling_rate" in keys else (1e-9, 1e12)
+    bounds = _bounds(plan, targets, integer)
     value = calibrate(
-        lambda x: plan.with_value(vary, x).composition,
+        lambda x: plan.with_text(vary, int(x) if integer else x).composition,
         target,
         delta,
         bounds=bounds,
@@ -82,14 +82,30 @@ def _calibrate(
         integer=integer,
         **how,
     )
-    return value, bounds, integer
+    return int(value) if integer else value, bounds, integer
+
+
+def _bounds(plan: Plan, targets: list[tuple[int, str]], integer: bool) -> tuple[float, float]:
+    """Where a value is searched; a batch has no more records than there are."""
+    low, high = (1.0, 1e15) if integer else (1e-9, 1e12)
+    for index, key in targets:
+        written = plan.written["release"][index]
+        if key == "sampling_rate":
+            low, high = min(low, 1e-15), 1.0
+        elif key == "epochs":
+            high = min(high, 1e9)
+        elif key == "batch":
+            high = min(high, float(written["records"]))
+        elif key == "records":
+            low = max(low, float(written["batch"]))
+    return low, high
 
 
 def _ends_range(plan: Plan, vary: str, value: float, bounds: tuple[float, float], integer: bool) -> bool:
     """Whether the varied number cannot go beyond `value`."""
     for neighbour in (value - 1, value + 1) if integer else (value * (1 - 1e-6), value * (1 + 1e-6)):
         try:
-            plan.with_value(vary, min(max(neighbour, 0.0), 1e300))
+            plan.with_text(vary, int(neighbour) if integer else min(max(neighbour, 0.0), 1e300))
         except PlanError:
             return True
         if not bounds[0] <= neighbour <= bounds[1]:
@@ -136,8 +152,10 @@ def _candidates(plan: Plan) -> Iterator[str]:
     What the noise is measured by is left out: it costs what its ratio to the noise costs.
     """
     stated: dict[str, list[str]] = {}
-    for release, line in zip(plan.releases, plan.tables["release"], strict=True):
-        for key in dict.fromkeys((*line, "count")):
+    for place, (release, line) in enumerate(zip(plan.releases, plan.tables["release"], strict=True)):
+        written = plan.written["release"][place]
+        own = [key for key in ("batch", "epochs") if key in written]
+        for key in dict.fromkeys((*own, *line, "count")):
             if key not in UNITS and _can_vary(plan, f"{release.name}.{key}"):
                 stated.setdefault(key, []).append(f"{release.name}.{key}")
     for key, names in stated.items():
@@ -150,7 +168,7 @@ def _candidates(plan: Plan) -> Iterator[str]:
 def _can_vary(plan: Plan, target: str) -> bool:
     """Whether there is such a number; what stands in a plan but is none is a name, an event or a table."""
     try:
-        return bool(plan.targets(target))
+        return bool(plan.targets(target, as_written=True))
     except PlanError:
         return False
 
@@ -159,7 +177,7 @@ def _try(plan: Plan, vary: str, target: float, delta: float, how: dict[str, Any]
     """The value that meets the target, with its price; Nones where there is none."""
     try:
         value, _, _ = _calibrate(plan, vary, target, delta, how)
-        found: Guarantee = epsilon(plan.with_value(vary, value).composition, delta, **how)
+        found: Guarantee = epsilon(plan.with_text(vary, value).composition, delta, **how)
     except (ProfileUnavailable, ToleranceUnreachable):
         raise
     except AccountantError:  # not monotone in this number, or no value is enough

@@ -32,8 +32,10 @@ def add_compare(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if len(options.plan) < 2 or options.plan.count("-") > 1:
-        raise PlanError(f"{len(options.plan)} plans; accepted: two or more, and - at most once")
+    if len(options.plan) < 2:
+        raise PlanError(f"{options.plan[0]}: one plan; accepted: two or more, such as the same with another file")
+    if options.plan.count("-") > 1:
+        raise PlanError(f"- for {options.plan.count('-')} plans; accepted: at most once")
     plans = [read_source(source) for source in options.plan]
     for plan in plans:
         if plan.composition.data_dependent:

@@ -91,7 +91,7 @@ def _answer(training: PrivateTraining) -> Answer:
         training.renyi,
         facts,
         record,
-        f"Assumes Poisson sampling: {SAMPLERS['poisson'].format(rate=training.rate)}.",
+        f"Assumes Poisson sampling: {SAMPLERS['poisson']}.",
         _notes(training),
     )
 

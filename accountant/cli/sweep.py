@@ -49,6 +49,7 @@ def add_sweep(commands: Any) -> None:
     add("--epsilon", type=number, help="find delta at this epsilon instead")
     add_route(parser)
     add("--jobs", type=whole, help="workers (default: one per core)")
+    add("--again", action="store_true", help="compute again, and replace FILE that holds a finished sweep")
     add("--skip-errors", action="store_true", help="nan for settings that cannot be priced, instead of stopping")
 
 
@@ -69,7 +70,7 @@ class _Make:
 
 def _run(options: argparse.Namespace) -> int:
     plan = read_plan(options)
-    out = check_sweep_output(options.out)
+    out = check_sweep_output(options.out, options.again)
     values, targets = _grid(plan, options.vary)
     delta = None if options.epsilon is not None else delta_of(plan, options.delta)
     if options.epsilon is not None and options.delta is not None:

@@ -26,9 +26,19 @@ OVERHEAD = 40
 """Bytes that the journal holds of a setting, beside its columns in the table."""
 
 
-def check_sweep_output(text: str) -> Path:
-    """The path of the table, if it can be written."""
+def check_sweep_output(text: str, again: bool) -> Path:
+    """The path of the table, if it can be written; a file that is there only if `again`.
+
+    Raises
+    ------
+    PlanError
+    """
     out = check_output(text, FORMATS, name="--out", refuse=PlanError)
+    if out.exists() and not again:
+        raise PlanError(
+            f"--out {text}: is there, so its sweep is finished; accepted: another file, or --again, which computes "
+            "again and replaces it"
+        )
     if out.suffix == ".parquet":
         _parquet()
     return out

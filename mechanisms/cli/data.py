@@ -204,6 +204,7 @@ def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Datas
     ids = None if ids == "digest" else ids
     names = options.classes if isinstance(options.classes, tuple) else None
     chosen = _choose_columns(options)
+    _check_names(options.private if options.data is None else options.data, options.label, ids)
     if options.data is not None:
         if options.private or options.public or options.test:
             raise OptionError("--data was given with --private, --public or --test; accepted: one or the other")
@@ -242,6 +243,7 @@ def load_private(options: argparse.Namespace) -> tuple[Dataset, int, tuple[str, 
             raise OptionError(f"{name} was given with --public -; accepted: --private SOURCE, and queries as they come")
     if not options.private:
         raise OptionError("--public - was given without --private; accepted: --private SOURCE")
+    _check_names(options.private, options.label, None if options.ids == "digest" else options.ids)
     private = load(
         options.private,
         ids=None if options.ids == "digest" else options.ids,
@@ -279,6 +281,17 @@ def _load_tables(
     if len(set(widths)) > 1:
         raise OptionError(f"{options.private}: records of {widths} columns; accepted: as many in all sources")
     return private, public, test, _read_query_ids(options.public, ids, len(public))
+
+
+def _check_names(private: str | None, label: str, ids: str | None) -> None:
+    """Refuse a column of labels or identifiers that the private table lacks; names of columns are public."""
+    from mechanisms.datasets import read_names
+
+    names = None if private is None else read_names(private)
+    for option, name in (("--label", label), ("--ids", ids)):
+        if names is not None and name is not None and name not in names:
+            found = f"{private} has no column {name!r}"
+            raise OptionError(f"{option}: {found}; accepted: the name of one, among {ac.shorten(names)}")
 
 
 def _check_excluded(exclude: Sequence[str], tables: Sequence[Dataset]) -> None:

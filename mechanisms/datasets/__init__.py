@@ -7,7 +7,7 @@ from mechanisms.datasets.columns import Columns, match_columns
 from mechanisms.datasets.dataset import DataError, Dataset, Split, private_public_test_split
 from mechanisms.datasets.formats import cifar10_binary, digits, idx, svhn
 from mechanisms.datasets.sources import load
-from mechanisms.datasets.tables import arrow, csv, frame, npy, npz, openml, parquet, read_column
+from mechanisms.datasets.tables import arrow, csv, frame, npy, npz, openml, parquet, read_column, read_names
 
 __all__ = [
     "Columns",
@@ -28,5 +28,6 @@ __all__ = [
     "parquet",
     "private_public_test_split",
     "read_column",
+    "read_names",
     "svhn",
 ]

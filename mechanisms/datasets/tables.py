@@ -24,7 +24,7 @@ from mechanisms.datasets.dataset import DataError, Dataset, learn_names, name_er
 from mechanisms.datasets.formats import of_images, pick
 from mechanisms.validation import INSTALL, require
 
-__all__ = ["arrow", "csv", "frame", "npy", "npz", "openml", "parquet", "read_column"]
+__all__ = ["arrow", "csv", "frame", "npy", "npz", "openml", "parquet", "read_column", "read_names"]
 
 _Array = NDArray[Any]
 
@@ -159,6 +159,24 @@ def read_column(path: str | Path, name: str) -> _Array | None:
             return None
         table = _read_parquet(path) if ending == ".parquet" else _read_arrow(path)
         return np.array(list(map(str, read_words(table, name)))) if name in table.column_names else None
+
+
+def read_names(path: str | Path) -> list[str] | None:
+    """Names of the columns of a table; None of a source that is no table with named columns.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read.
+    """
+    ending = Path(path).suffix.lower()
+    with name_errors(path, "a table with named columns"):
+        if ending in (".csv", ".tsv"):
+            return _header(path, "\t" if ending == ".tsv" else ",")
+        if ending == ".parquet":
+            with open(path, "rb") as stream:
+                return list(require("pyarrow.parquet").ParquetFile(stream).schema_arrow.names)
+        return list(_read_arrow(path).column_names) if ending in (".arrow", ".feather") else None
 
 
 def _read_parquet(path: str | Path) -> Any:

@@ -74,8 +74,8 @@ def test_upper_bounds_alone_certify_nothing(plan, compare):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["dp-sgd"], "1 plans; accepted: two or more"),
-        (["-", "-"], "- at most once"),
+        (["dp-sgd"], "dp-sgd: one plan; accepted: two or more"),
+        (["-", "-"], "- for 2 plans; accepted: at most once"),
         (["dp-sgd", "figure5-data-dependent-screening"], "depends on private data"),
         (["dp-sgd", "dp-sg"], "did you mean"),
     ],

@@ -86,7 +86,7 @@ def test_dp_sgd_in_words(capsys):
     ]
     assert main([*arguments, "--stop-at", "12"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "Assumes Poisson sampling: each record joins each step on its own, with probability 0.1" in text
+    assert "Assumes Poisson sampling: each record joins each step on its own, in secret." in text
     for words in (
         "epsilon (tight)",
         "certified to be at least",

@@ -369,6 +369,21 @@ def test_several_workers_give_the_same_table(slow, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep_blocks, "ALONE", 0.0)
     texts = []
     for jobs in ("1", "2"):
-        assert main([*slow, "--vary", "sigma=10:20:12", "--jobs", jobs]) == 0
+        assert main([*slow, "--vary", "sigma=10:20:12", "--jobs", jobs, "--again"]) == 0
         texts.append((tmp_path / "sweep.csv").read_text())
     assert texts[0] == texts[1]
+
+
+def test_a_finished_sweep_is_computed_again_only_when_asked(tmp_path, capsys):
+    out = tmp_path / "sweep.csv"
+    command = ["sweep", "dp-sgd", "--vary", "sigma=1:2:3", "--out", str(out)]
+    assert main(command) == 0
+    before = out.read_bytes()
+    capsys.readouterr()
+    assert main([*command, "--delta", "1e-6"]) == 2
+    error = capsys.readouterr().err
+    accepted = "another file, or --again, which computes again and replaces it"
+    assert error == f"accountant: --out {out}: is there, so its sweep is finished; accepted: {accepted}\n"
+    assert out.read_bytes() == before
+    assert main([*command, "--delta", "1e-6", "--again"]) == 0
+    assert out.read_bytes() != before

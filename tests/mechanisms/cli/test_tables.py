@@ -323,3 +323,15 @@ def test_the_same_labels_again_need_no_new_table(run, tables, tmp_path, monkeypa
     assert status == 0
     assert "going on with the interrupted run" in err
     assert len(json.loads((tmp_path / "labels.csv.json").read_text())["earlier"]) == 1
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+@pytest.mark.parametrize("option", ["--ids", "--label"])
+def test_a_column_that_is_not_there_is_told_with_those_that_are(run, tables, ending, option):
+    arguments, _ = tables(ending)
+    command = ["label", "private-knn", *TARGET, *arguments, "--classes", ",".join(NAMES), "--out", "labels.csv"]
+    command[command.index(option) + 1] = "persn"
+    status, out, err = run(*command)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"mechanisms: {option}: private.{ending} has no column 'persn'; accepted: the name of one")
+    assert all(repr(name) in err for name in (*COLUMNS, "person", "kind"))

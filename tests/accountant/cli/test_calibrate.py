@@ -1,0 +1,66 @@
+"""What a training states, records, batch and epochs, is varied as it is written."""
+
+import json
+
+import pytest
+
+import accountant as ac
+from accountant.cli import main
+
+TRAINING = """
+delta = 1e-5
+[[release]]
+name = "step"
+event = "gaussian"
+noise_multiplier = 1.0
+records = 60000
+batch = 256
+epochs = 20
+"""
+
+
+@pytest.fixture
+def calibrate(tmp_path, capsys):
+    path = tmp_path / "training.toml"
+    path.write_text(TRAINING)
+
+    def run(*arguments):
+        status = main(["calibrate", str(path), "--epsilon", "2", "--json", *arguments])
+        out, err = capsys.readouterr()
+        return json.loads(out) if status == 0 else err
+
+    return run
+
+
+def price(records=60000, batch=256, epochs=20.0, sigma=1.0):
+    steps = -(-epochs * records // batch)
+    return ac.epsilon(int(steps) * ac.PoissonSubsampled(ac.Gaussian(sigma), batch / records), 1e-5).epsilon
+
+
+@pytest.mark.parametrize(
+    ("key", "more"), [("batch", 1), ("records", -1), ("epochs", 0.01), ("noise_multiplier", -1e-3)]
+)
+def test_the_value_meets_the_target_and_the_next_does_not(calibrate, key, more):
+    found = calibrate("--vary", key)
+    name = "sigma" if key == "noise_multiplier" else key
+    assert price(**{name: found["value"]}) <= 2 < price(**{name: found["value"] + more})
+    assert found["epsilon"] == pytest.approx(price(**{name: found["value"]}), rel=1e-9)
+    assert isinstance(found["value"], int) == (key in ("batch", "records"))
+    assert calibrate("--vary", f"step.{key}")["value"] == found["value"]
+
+
+def test_batches_and_epochs_are_proposed(calibrate):
+    found = {line["vary"]: line for line in calibrate()["proposals"]}
+    assert list(found)[:2] == ["step.batch", "step.epochs"]
+    assert found["step.batch"]["now"] == 256
+    assert found["step.batch"]["epsilon"] <= 2
+
+
+def test_what_a_plan_does_not_state_is_refused(calibrate, capsys):
+    assert main(["calibrate", "dp-sgd", "--epsilon", "2", "--vary", "batch"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "has no number 'batch' to vary; accepted: count, sampling_rate" in error
+    assert "epochs, records cannot share a value; accepted: only keys that take" in calibrate(
+        "--vary", "records,epochs"
+    )
