@@ -122,6 +122,10 @@ class Attack:
             upper[fprs == 0] = np.maximum(upper[fprs == 0], at_zero.upper)
         return np.minimum(lower, upper), np.minimum(upper, 1.0)
 
+    def deltas(self, epsilons: FloatArray) -> FloatArray:
+        """Upper bounds on delta at each epsilon >= 0, in the larger of the directions."""
+        return np.array([self._profile(self.sides, epsilon).upper for epsilon in epsilons.tolist()])
+
     def advantage(self) -> Interval:
         """Bounds on H(1), which is the same in both directions."""
         return self._profile(self.sides, 0.0)

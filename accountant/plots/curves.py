@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from accountant.attack import ask
 from accountant.errors import real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -229,8 +230,12 @@ def trade_off(
                     corners = envelope(np.concatenate([-at, at]), 1.0 - deltas)
                     lines.append(_TradeOffLine(direction, *corners, each))
                 continue
-        found = curve(each, at, method=method, conversion=rule, tolerance=tolerance)
-        lines.append(_TradeOffLine(name, *envelope(*supporting_lines(found.epsilons, found.upper)), each))
+        if method == "tight" and not each.data_dependent and any(event.family for event in each.entries):
+            # the game of screenings is then that of an attacker's figures, and is remembered
+            deltas, _ = ask(each, lambda attack, at=at: attack.deltas(at), "worst", method, tolerance)  # type: ignore[misc]
+        else:
+            deltas = curve(each, at, method=method, conversion=rule, tolerance=tolerance).upper
+        lines.append(_TradeOffLine(name, *envelope(*supporting_lines(at, deltas)), each))
     how = "tight" if method == "tight" else METHODS[rule] if method == "renyi" else "the cheapest route"
     with canvas(ax, (5.2, 5.0)) as axes:
         says = adjacency_of([each.adjacency for each in runs.values()])

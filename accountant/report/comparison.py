@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from string import Template
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from accountant import plots
 from accountant.errors import DataDependentError, ParameterError, real
+from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan
 from accountant.plots.findings import price_in_words
 from accountant.plots.style import LINES, need_matplotlib
 from accountant.price import epsilon
-from accountant.renyi.conversion import check_conversion
+from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.report.figures import Draft, draw_plot
-from accountant.report.headline import attack_figures
+from accountant.report.headline import AttackFigures, attack_figures, attack_tolerance
 from accountant.report.html import figure_blocks, title_of, try_tight
 from accountant.report.sources import items
 from accountant.summary import assumptions
@@ -80,13 +81,17 @@ def compare_plans(
     known = [price for price in tights if not isinstance(price, str)]
     titled = [replace(plan, name=name) for plan, name in zip(plans, names, strict=True)]
     differences, verdict = judge(titled, known if len(known) == len(plans) else prices)
-    drawn = [draw_plot(draft, f"plot{number}") for number, draft in enumerate(_drafts(plans, names, delta))]
+    risks = [attack_figures(run, tolerance) for run in runs]
+    # one route: what is drawn is what the verdict is about
+    how = _Drawing(delta, rule, tolerance, len(known) == len(plans) and all(risk.tight for risk in risks))
+    named = dict(zip(names, runs, strict=True))
+    drawn = [draw_plot(draft, f"plot{number}") for number, draft in enumerate(_drafts(named, how))]
     body = {
         "title": html.escape(" and ".join(names) if len(names) == 2 else ", ".join(names)),
         "delta": format_up(delta),
         "verdict": "".join(f"<p>{html.escape(line)}</p>" for line in verdict),
         "names": "".join(f'<th scope="col" class="n">{html.escape(name)}</th>' for name in names),
-        "prices": _rows(_price_rows(plans, prices, tights, tolerance)),
+        "prices": _rows(_price_rows(plans, prices, tights, risks)),
         "differences": _rows(differences),
         "figures": figure_blocks(drawn),
         "assumptions": "\n".join(
@@ -111,7 +116,10 @@ def _name_apart(plans: Sequence[Plan]) -> list[str]:
 
 
 def _price_rows(
-    plans: Sequence[Plan], prices: Sequence[Guarantee], tights: Sequence[Guarantee | str], tolerance: float
+    plans: Sequence[Plan],
+    prices: Sequence[Guarantee],
+    tights: Sequence[Guarantee | str],
+    risks: Sequence[AttackFigures],
 ) -> list[list[str]]:
     runs = [plan.composition for plan in plans]
     rows = [
@@ -120,7 +128,7 @@ def _price_rows(
         ["adjacency", *(str(run.adjacency or "any") for run in runs)],
         ["releases", *(f"{run.releases:,}" for run in runs)],
     ]
-    figures = [dict(attack_figures(run, tolerance).rows) for run in runs]
+    figures = [dict(risk.rows) for risk in risks]
     every = dict.fromkeys(name for found in figures for name in found)
     return rows + [[name, *(found.get(name, "") for found in figures)] for name in every]
 
@@ -134,21 +142,41 @@ def _rows(rows: Iterable[Sequence[Any]]) -> str:
     )
 
 
-def _drafts(plans: Sequence[Plan], names: Sequence[str], delta: float) -> list[Draft]:
-    """Rényi curves, and what attackers miss; not of plans that protect different things."""
-    runs = {name: plan.composition for name, plan in zip(names, plans, strict=True)}
+class _Drawing(NamedTuple):
+    """How the plots are computed: by the tight route, or by the Rényi route with a conversion."""
+
+    delta: float
+    conversion: Conversion
+    tolerance: float
+    tight: bool
+
+
+def _drafts(runs: Mapping[str, Composition], how: _Drawing) -> list[Draft]:
+    """Rényi curves, and what attackers miss; not of plans that protect different things.
+
+    Where the page's prices are tight the curves are drawn without the larger epsilons that they give.
+    """
     if len({run.adjacency for run in runs.values() if run.adjacency is not None}) > 1:
         return []
     return [
         Draft(
             "curves",
-            lambda ax: plots.curve_against_order(runs, delta=delta or None, ax=ax),
-            "Upper bounds on the Rényi divergence between neighbouring inputs. The lower curve costs less there.",
+            lambda ax: plots.curve_against_order(
+                runs, delta=None if how.tight else how.delta or None, conversion=how.conversion, ax=ax
+            ),
+            "Upper bounds on the Rényi divergence between neighbouring inputs. The lower curve costs less there."
+            + (" The certified prices above are no larger than what these curves give." if how.tight else ""),
         ),
         Draft(
             "trade-off",
-            lambda ax: plots.trade_off(runs, method="renyi", ax=ax),
+            lambda ax: plots.trade_off(
+                runs,
+                method="tight" if how.tight else "renyi",
+                conversion=how.conversion,
+                tolerance=max(attack_tolerance(run, how.tolerance) for run in runs.values()),
+                ax=ax,
+            ),
             "What an attacker can do: any test has at least this type II error. The higher curve protects more.",
-            (4.9, 4.9 + 0.2 * len(plans)),
+            (4.9, 4.9 + 0.2 * len(runs)),
         ),
     ]

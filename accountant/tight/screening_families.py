@@ -237,11 +237,30 @@ class _Game:
 
 def _log_renyi_bound(b: FloatArray, renyi: FloatArray, x: FloatArray) -> FloatArray:
     """Log of the least delta at epsilon = x that a Rényi bound at orders 1 + b implies."""
-    best = np.full(x.shape, math.inf)
-    for beta, value in zip(b.tolist(), renyi.tolist(), strict=True):
-        # Canonne, Kamath & Steinke 2020, Prop. 12
-        best = np.minimum(best, beta * (value - x * (1 - STEP_ROUNDING) - math.log1p(1 / beta)) - math.log1p(beta))
-    return best * (1 - STEP_ROUNDING) + 2e3 * STEP_ROUNDING
+    # Canonne, Kamath & Steinke 2020, Prop. 12: a line in x for every order, each of which is a bound
+    order = _lowest_lines(b, b * (renyi - np.log1p(1 / b)) - np.log1p(b), x)
+    beta = b[order]
+    best = beta * (renyi[order] - x * (1 - STEP_ROUNDING) - np.log1p(1 / beta)) - np.log1p(beta)
+    return np.asarray(best * (1 - STEP_ROUNDING) + 2e3 * STEP_ROUNDING)
+
+
+def _lowest_lines(falls: FloatArray, heights: FloatArray, x: FloatArray) -> NDArray[np.intp]:
+    """Which of the lines heights - falls * x is the lowest at each x, up to rounding; `falls` rise."""
+    kept: list[int] = []
+    starts: list[float] = []  # where each kept line begins to be the lowest
+    for i, (fall, height) in enumerate(zip(falls.tolist(), heights.tolist(), strict=True)):
+        if not math.isfinite(height):
+            continue
+        start = -math.inf
+        while kept:
+            start = (height - heights[kept[-1]]) / (fall - falls[kept[-1]])
+            if start > starts[-1]:
+                break
+            kept.pop(), starts.pop()
+            start = -math.inf
+        kept.append(i)
+        starts.append(start)
+    return np.array(kept or [0])[np.maximum(np.searchsorted(starts, x) - 1, 0)]
 
 
 # --- setting up a game -----------------------------------------------------------------------------------

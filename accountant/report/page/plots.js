@@ -45,7 +45,7 @@ const LivePlots = (() => {
         const parts = shares(now.parts, now.price.b).map((share, i) => ({ name: names[i], share }));
         const most = parts.reduce((one, other) => (other.share > one.share ? other : one));
         const title = `${most.name} takes ${(100 * most.share).toFixed(1)}% of the privacy cost`;
-        return Draw.bars({ title, says: `${NOW}; epsilon ${epsilon(now)} at ${at}`, parts });
+        return Draw.bars({ title, says: `${NOW}; Rényi epsilon ${epsilon(now)} at ${at}`, parts });
       },
       curves: () => {
         const last = 20 * Math.max(...[now, before].map(({ price: { b } }) => (b < 1e6 ? b : 1)), 2) + 1;
@@ -57,14 +57,14 @@ const LivePlots = (() => {
         });
       },
       releases: () => Draw.chart({
-        title: `Epsilon: ${epsilon(now)}; ${BEFORE}: ${epsilon(before)}`, says: `${at}; ${how}`,
+        title: `Rényi bound: epsilon ${epsilon(now)}; ${BEFORE}: ${epsilon(before)}`, says: `${at}; ${how}, not tight`,
         x: { label: "releases", low: 0 }, y: { label: "epsilon, at most", low: 0 },
         lines: both(({ parts, delta }) => growth(parts, delta, quick, orders)),
       }),
       "trade-off": () => {
         const lines = both(({ parts }) => tradeOff(parts, quick, orders));
         return Draw.chart({
-          title: "What every attacker misses, at least, by false alarms", says: `${how}; a lower bound: no test errs less`,
+          title: "What every attacker misses, at least, by the Rényi bound", says: `${how}, not tight: no test errs less`,
           x: { label: "type I error", low: 0, high: 1 }, y: { label: "type II error, at least", low: 0, high: 1 }, lines,
         });
       },

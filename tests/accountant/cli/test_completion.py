@@ -2,7 +2,11 @@
 
 import io
 import os
+import select
+import shutil
+import subprocess
 import sys
+import time
 from argparse import Namespace
 
 import pytest
@@ -94,3 +98,67 @@ def test_nothing_is_imported_for_what_a_plan_names(more, tmp_path, monkeypatch):
     plan.write_text(f'[[release]]\nevent = "named_in_a_plan:Mine"\n{more}')
     assert complete_number("", Namespace(plan=str(plan))) == []
     assert "named_in_a_plan" not in sys.modules
+
+
+# --- in the shells themselves ---------------------------------------------------------------------------
+
+WORDS = "accountant epsilon private-knn-mn"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home directory with the command, and what a shell reads."""
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "accountant"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m accountant "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    return tmp_path
+
+
+def code_for(shell, home, capsys):
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}")
+    assert main(["completion", shell]) == 0
+    path = home / f"completion.{shell}"
+    path.write_text(capsys.readouterr().out)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shell", "options", "before"),
+    [("bash", ["--norc", "-i"], ""), ("zsh", ["-f", "-i"], "autoload -U compinit; compinit -u -D; ")],
+)
+def test_a_tab_completes_in_the_shell(shell, options, before, home, capsys):
+    """Typed into a terminal, as it is: the shell must write the rest of the word."""
+    pty = pytest.importorskip("pty")
+    path = code_for(shell, home, capsys)
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([shell, *options], stdin=theirs, stdout=theirs, stderr=theirs, cwd=home) as process:
+        try:
+            os.close(theirs)
+            os.write(ours, f"{before}. {path}; echo rea''dy\n".encode())
+            assert "ready" in read_until(ours, "ready")
+            os.write(ours, f"{WORDS}\t".encode())
+            assert "private-knn-mnist" in "".join(read_until(ours, "private-knn-mnist").split())
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def read_until(terminal, wanted, patience=30.0):
+    found, until = "", time.monotonic() + patience
+    while wanted not in found and time.monotonic() < until:
+        if select.select([terminal], [], [], 1.0)[0]:
+            found += os.read(terminal, 4096).decode(errors="replace")
+    return found
+
+
+def test_fish_completes(home, capsys):
+    path = code_for("fish", home, capsys)
+    script = f"source {path}; complete -C '{WORDS}'"
+    done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=False, cwd=home)
+    assert done.stdout.split()[:1] == ["private-knn-mnist"], done

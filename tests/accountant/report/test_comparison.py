@@ -59,3 +59,27 @@ def test_private_costs_and_too_many_plans_are_refused(tmp_path, capsys):
     assert main(["report", *["gnmax-celeba-1"] * 8, "-o", str(target)]) == 2
     assert "accepted: 2 to 7" in capsys.readouterr().err
     assert not target.exists()
+
+
+def labels(page):
+    return [re.search(r'aria-label="([^"]*)"', svg)[1] for svg in re.findall(r"<svg [^>]*>", page)]
+
+
+def test_plots_take_the_route_of_the_verdict(compare):
+    curves, misses = labels(compare(20, 30))
+    assert "epsilon" not in curves, "the certified price is smaller than the Rényi curve's"
+    assert "; tight; " in misses
+    page = compare(20, 30, replace=('event = "gaussian"\nsigma = 30', 'event = "zero-concentrated-dp"\nrho = 0.002'))
+    curves, misses = labels(page)
+    assert "improved conversion" in curves
+    assert "Rényi, improved conversion" in misses
+
+
+@pytest.mark.parametrize("conversion", ["classic", "optimal"])
+def test_plots_take_the_conversion(compare, tmp_path, conversion):
+    compare(20, 30, replace=('event = "gaussian"\nsigma = 30', 'event = "zero-concentrated-dp"\nrho = 0.002'))
+    plans = [str(tmp_path / f"plan{number}.toml") for number in range(2)]
+    assert main(["report", *plans, "-o", str(tmp_path / "report.html"), "--conversion", conversion]) == 0
+    curves, misses = labels((tmp_path / "report.html").read_text("utf-8"))
+    assert f"{conversion} conversion" in curves
+    assert f"{conversion} conversion" in misses

@@ -572,8 +572,10 @@ def test_plots_follow_the_sliders_and_say_the_number_that_is_shown(show, nasty):
     page.execute_async_script("setTimeout(arguments[0], 400);")
     live = page.find_elements("css selector", ".live-plot")
     assert len(live) == 4  # the worst counts are the library's alone
-    assert sum(f"epsilon {text}" in plot.get_attribute("aria-label").lower() for plot in live) == 2
-    assert f"Epsilon: {text}; the plan as written" in live[2].get_attribute("aria-label")
+    assert sum(f"epsilon {text}" in plot.get_attribute("aria-label").lower() for plot in live) == 3
+    assert "by the Rényi bound" in live[3].get_attribute("aria-label")
+    assert all("not tight" in plot.get_attribute("aria-label") for plot in live[2:])
+    assert f"Rényi bound: epsilon {text}; the plan as written" in live[2].get_attribute("aria-label")
     assert len(page.find_elements("css selector", "figure.stale")) == 1
     assert page.execute_script(WIDER) == []
     bad = "return [...document.querySelectorAll('.live-plot path')].filter((p) => /NaN|Inf/.test(p.outerHTML)).length"
