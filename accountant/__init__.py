@@ -59,6 +59,7 @@ from accountant.events.group import Group
 from accountant.events.parameters import Range
 from accountant.events.registry import register as register_event
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.events.tries import Geometric, NegativeBinomial, Poisson
 from accountant.filters import BudgetExceeded, Filter, FilterConversion, IndividualFilter, Odometer
 from accountant.guarantee import Guarantee
 from accountant.price import Curve, calibrate, curve, delta, epsilon
@@ -74,6 +75,7 @@ from accountant.risk import (
     precision,
     true_positive_rate,
 )
+from accountant.selection import Selection
 from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
 from accountant.sweep import sweep
 
@@ -111,6 +113,7 @@ __all__ = [
     "GNMax",
     "Gaussian",
     "GaussianDP",
+    "Geometric",
     "Group",
     "Guarantee",
     "IndividualFilter",
@@ -119,6 +122,7 @@ __all__ = [
     "Laplace",
     "MissingExtra",
     "MixtureOfGaussians",
+    "NegativeBinomial",
     "NoGuarantee",
     "NoisyScreening",
     "Odometer",
@@ -126,6 +130,7 @@ __all__ = [
     "PermuteAndFlip",
     "Plan",
     "PlanError",
+    "Poisson",
     "PoissonSubsampled",
     "PrivateTraining",
     "Profile",
@@ -136,6 +141,7 @@ __all__ = [
     "ReportNoisyMax",
     "Risk",
     "RiskInterval",
+    "Selection",
     "Shuffled",
     "ShuffledCounts",
     "SparseVector",

@@ -31,8 +31,10 @@ from accountant.events import (
 from accountant.events.composition import Composition
 from accountant.events.event import Event, can_be_sampled
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.events.tries import NegativeBinomial, Poisson
 from accountant.events.truncated_poisson import price_of_parts
 from accountant.interop.special_response import ResponseOrNoise
+from accountant.selection import Selection
 
 __all__ = ["Found", "Refused", "adjacency_of", "translate"]
 
@@ -233,6 +235,19 @@ def _require_list(event: Any, values: Any) -> Any:
     return values
 
 
+def _selection(event: Any, relation: Any) -> Found:
+    # dp_accounting: shape infinity is Poisson, all others are negative binomial given at least one try
+    mean = real("Mean of number of repetitions", event.mean, 1.0, 1e12)
+    inner = translate(event.event, relation)
+    if inner.exposed or not inner.run.releases:
+        return inner
+    if event.shape == math.inf:
+        return Found(1 * Selection(inner.run, Poisson(mean)))
+    if mean == 1.0:
+        return inner
+    return Found(1 * Selection(inner.run, NegativeBinomial(mean, real("Shape", event.shape, 0.0, 1e3))))
+
+
 def _require(event: Any, relation: Any, accepted: tuple[str, ...]) -> None:
     if relation.name not in accepted:
         names = " or ".join(f"`{name}`" for name in accepted)
@@ -257,5 +272,6 @@ TRANSLATIONS: dict[str, Callable[[Any, Any], Found]] = {
     "SingleEpochTreeAggregationDpEvent": _tree,
     "PoissonSampledDpEvent": _poisson,
     "TruncatedSubsampledGaussianDpEvent": _cut_sample,
+    "RepeatAndSelectDpEvent": _selection,
 }
 """By the name of the class, so that events of other versions of dp_accounting are known or refused, never mistaken."""

@@ -1,0 +1,266 @@
+"""Selection: the best of a random number of tries, which is what tuning a run does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from accountant.adjacency import Adjacency
+from accountant.errors import NoGuarantee, ParameterError, ToleranceUnreachable, real, shorten
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.events.tries import Tries
+from accountant.guarantee import Guarantee
+from accountant.numerics.kernel import FloatArray
+from accountant.price import curve as price_curve
+from accountant.price import epsilon as price
+
+__all__ = ["Selection"]
+
+LOSSES = np.concatenate([[0.0], np.geomspace(1e-4, 300.0, 320)])
+"""Epsilons at which the profile of one try bounds what a test can tell."""
+
+DISTANCES = np.concatenate([np.geomspace(1e-3, 1e4, 500), np.geomspace(3e4, 1e13, 25)])
+"""Orders minus 1 at which the bound is computed; between them a chord holds."""
+
+ROUNDING = 1e-11
+"""Bound on the relative error of logs of slopes; each is multiplied by the order at most once."""
+
+
+@dataclass(frozen=True)
+class Selection(Event):
+    """The best of a random number of independent runs on the same data; nothing else of them is released.
+
+    What is tried may be chosen at random as well (a hyper-parameter from a public list): the tries are then runs of one
+    mechanism that draws it first, priced by the dearest of its settings. Which run is best is told by a score that is a
+    function of what the run itself releases, privately; ties are broken at random or by the released values. The
+    number of tries is drawn from `tries`, and not looked at: to choose it, or to stop when a score is good enough,
+    has no such price.
+
+    With f the generating function of the number of tries, eps(a) the Rényi curve of one, and the supremum over all
+    probabilities (q, q') that a test may have on two neighbours,
+
+        e^{(a-1) eps'(a)} = f(0) + e^{(a-1) eps(a)} sup f'(q)^a f'(q')^{1-a}.
+
+    This is Lemma 7 of Papernot & Steinke 2022 with the outcome "no try" counted. The supremum is taken over what the
+    profile of one try allows at 320 epsilons, not one order of its curve or one epsilon as in their Thms 2 and 6: often
+    10 to 30 % less. A geometric number of tries of epsilon-DP is at most 3 epsilon-DP (Liu & Talwar 2019).
+    Proof: notebooks/mathematics.md, Selection.
+
+    Parameters
+    ----------
+    event : Event or Composition
+        One try: a release, or a whole run.
+    tries : Poisson, NegativeBinomial or Geometric
+
+    Raises
+    ------
+    ParameterError
+        A parameter is of another kind, or `event` is an empty run.
+    """
+
+    event: Event | Composition
+    tries: Tries
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = self.event.adjacency if isinstance(self.event, Event | Composition) else None
+        if known is None:
+            raise ParameterError(f"event = {shorten(self.event)}; accepted: an event, or a composition of some")
+        if not isinstance(self.tries, Tries):
+            raise ParameterError(
+                f"tries = {shorten(self.tries)}; accepted: ac.Poisson(mean), ac.NegativeBinomial(mean, shape) or "
+                "ac.Geometric(mean): a number that is fixed, or chosen by looking, has no such price"
+            )
+        object.__setattr__(self, "adjacency", known)
+
+    @property
+    def data_dependent(self) -> bool:  # type: ignore[override]  # as what is tried
+        return self.event.data_dependent
+
+    def caveats(self) -> tuple[str, ...]:
+        return (
+            "the number of tries is drawn, once, and stays secret",
+            "the score of a try is a function of what that try releases",
+        )
+
+    def to_table(self, *, own: bool = False) -> dict[str, Any]:
+        raise ParameterError(
+            f"{shorten(self)} has no form in plans: what is tried may be a whole run, and a release of a plan is one "
+            "event; accepted: prices from Python"
+        )
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        if self.tries.mean == 1.0 and self.tries.log_none == -math.inf:  # one try, for certain
+            return self.event._curve(orders)
+        corners, heights, limit = _hull(self)
+        b = np.minimum(orders - 1, 1e300)
+        here = np.clip(np.searchsorted(corners, b, side="right"), 1, corners.size) - 1
+        slopes = np.append(np.diff(heights) / np.diff(corners), limit)[here]
+        # heights rise from 0 at order 1, where the curve is the slope
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            inside = np.where(here == 0, slopes, heights[here] / b + slopes * (1 - corners[here] / b))
+        return np.where(np.isinf(orders), limit, np.minimum(inside, limit))
+
+    def guarantee(self, delta: float) -> Guarantee:
+        """The price of this selection alone: the smaller of that of its curve and of its shifted profile.
+
+        With s the supremum of log f'(q)/f'(q'), its profile at epsilon is at most the mean number of tries times that
+        of one try at epsilon - s: the same as epsilon_one(delta / mean) + s (after Koskela, Redberg & Wang 2024; proof:
+        notebooks/mathematics.md, Selection).
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1).
+
+        Raises
+        ------
+        ParameterError
+            `delta` is out of range.
+        NoGuarantee
+            No finite epsilon holds.
+        """
+        point = real("delta", delta, 0.0, 1.0, open_high=True)
+        found = [price(self, point)] if point > 0.0 or float(self.renyi(math.inf)) < math.inf else []
+        inner = point / max(self.tries.mean, 1.0) * (1 - ROUNDING)
+        if inner > 0.0:
+            shift = _largest_shift(self)
+            one = _price_one(self.event, inner)
+            found.append(
+                replace(
+                    one,
+                    epsilon=(one.epsilon + shift) * (1 + ROUNDING),
+                    delta=point,
+                    method="tight" if one.method == "tight" else "renyi",
+                    lower=None,
+                    order=None,
+                    conversion=None,
+                    source="profile of one try, shifted",
+                )
+            )
+        if not found:
+            raise NoGuarantee("delta = 0 and one try is not pure DP; accepted: delta in (0, 1)")
+        return min(found, key=lambda each: each.epsilon)
+
+
+def _price_one(event: Event | Composition, delta: float) -> Guarantee:
+    try:
+        return price(event, delta, method="auto")
+    except ToleranceUnreachable:
+        return price(event, delta)
+
+
+# --- what a test can tell ----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _lines(event: Event | Composition) -> tuple[FloatArray, FloatArray]:
+    """Heights and slopes of lines, the least of which bounds P'(S) <= h + u P(S) for all S, falling in slope.
+
+    P and P' are the distributions of one try, in either order. A profile H gives H(u) + u x at every u = e^t, and its
+    reverse, as H(1/u) = 1 - 1/u + H(u)/u. At u = 1, Pinsker's inequality.
+    """
+    run = event if isinstance(event, Composition) else 1 * event
+    pure = float(run.renyi(math.inf))
+    losses = np.append(LOSSES[pure > LOSSES], min(pure, LOSSES[-1]))
+    deltas = np.minimum(price_curve(run, losses, method="auto").upper, 1.0)
+    deltas[0] = min(deltas[0], math.sqrt(float(run.renyi(1.0)) / 2))
+    with np.errstate(over="ignore"):
+        slopes = np.concatenate([np.exp(losses), np.exp(-losses), [0.0]])
+        heights = np.concatenate([deltas, -np.expm1(-losses) + np.exp(-losses) * deltas, [1.0]])
+    return _lowest(heights * (1 + ROUNDING), slopes * (1 + ROUNDING))
+
+
+def _lowest(heights: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The lines that are the lowest somewhere in [0, 1], from left to right."""
+    kept: list[tuple[float, float]] = []
+    order = np.lexsort((heights, -slopes))
+    for height, slope in zip(heights[order].tolist(), slopes[order].tolist(), strict=True):
+        if kept and kept[-1][1] == slope:  # the lower one came first
+            continue
+        while kept and (kept[-1][0] >= height or (len(kept) > 1 and _hidden(kept[-2], kept[-1], (height, slope)))):
+            kept.pop()
+        kept.append((height, slope))
+    found = np.array(kept)
+    return found[:, 0], found[:, 1]
+
+
+def _hidden(left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]) -> bool:
+    """Whether the middle line is nowhere below both others; slopes fall."""
+    first = (middle[0] - left[0]) * (left[1] - right[1])
+    return first >= (right[0] - left[0]) * (left[1] - middle[1])
+
+
+def _pieces(event: Event | Composition) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Where each line is the lowest: from, to, its height and its slope; together they cover [0, 1].
+
+    A line bounds the test wherever it is used, so that rounded ends cost nothing but sharpness.
+    """
+    heights, slopes = _lines(event)
+    cuts = np.clip(np.diff(heights) / -np.diff(slopes), 0.0, 1.0)
+    cuts = np.maximum.accumulate(cuts)
+    return np.append(0.0, cuts), np.append(cuts, 1.0), heights, slopes
+
+
+def _log_suprema(selection: Selection, b: FloatArray) -> FloatArray:
+    """log of the supremum of f'(q)^{1+b} f'(q')^{-b}, for finite b: over x = 1-q and 1-q' <= h + u x."""
+    low, high, heights, slopes = _pieces(selection.event)
+    tries, column = selection.tries, b[:, None]
+    turn = np.clip(tries.turning_point(heights, slopes, column), low, high)
+    best = np.full(b.size, -math.inf)
+    for x in (low, high, turn):
+        other = np.minimum(heights + slopes * x, 1.0)
+        own, far = tries.log_slope(x), tries.log_slope(other)
+        value = own + column * np.maximum(own - far, 0.0)
+        best = np.maximum(best, value.max(axis=1) + ROUNDING * (1 + b) * (1 + np.abs(own).max() + np.abs(far).max()))
+    return best
+
+
+@lru_cache(maxsize=64)
+def _largest_shift(selection: Selection) -> float:
+    """sup of log f'(q)/f'(q')."""
+    low, high, heights, slopes = _pieces(selection.event)
+    found = 0.0
+    for x in (low, high):  # along a line the ratio is monotone
+        own = selection.tries.log_slope(x)
+        far = selection.tries.log_slope(np.minimum(heights + slopes * x, 1.0))
+        found = max(found, float(np.max(own - far + ROUNDING * (1 + np.abs(own) + np.abs(far)))))
+    return found
+
+
+# --- the curve -----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _hull(selection: Selection) -> tuple[FloatArray, FloatArray, float]:
+    """Corners and heights of a convex polygon above b times the curve at order 1 + b, and its slope after the last one.
+
+    b times a Rényi divergence is convex in b and 0 at b = 0, and grows at most as its limit at order infinity: so it
+    lies below the lower hull of any points above it.
+    """
+    run, b = selection.event, DISTANCES
+    limit = float(run.renyi(math.inf))
+    limit += _largest_shift(selection)
+    growth = b * run.renyi(1 + b) + _log_suprema(selection, b)
+    found = np.minimum(np.maximum(np.logaddexp(selection.tries.log_none, growth), 0.0), b * limit)
+    kept = [(0.0, 0.0)]
+    for point in zip(b.tolist(), found.tolist(), strict=True):
+        if point[1] == math.inf:
+            break
+        while len(kept) > 1 and _slope(kept[-2], kept[-1]) >= _slope(kept[-1], point):
+            kept.pop()
+        kept.append(point)
+    while len(kept) > 1 and _slope(kept[-2], kept[-1]) >= limit:
+        kept.pop()
+    corners, heights = np.array(kept).T
+    return corners, heights, limit
+
+
+def _slope(left: tuple[float, float], right: tuple[float, float]) -> float:
+    return (right[1] - left[1]) / (right[0] - left[0])
