@@ -76,6 +76,8 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
         "sensitivity": 1.0,
         "monotone": True,
         "threshold_noise": "gaussian",
+        "query_noise": "gaussian",
+        "queries": 50,
     },
     ac.TreeAggregation: {"scale": 4.0, "steps": 100, "noise": "laplace", "sensitivity": 1.0},
     ac.KaryRandomizedResponse: {"epsilon": 0.5, "categories": 4},
@@ -86,7 +88,7 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
 }
 ZERO_ACCEPTED = {"epsilon", "rho", "mu", "threshold", "min_votes", "plurality", "rate", "votes", "shape", "local"}
 ZERO_ACCEPTED |= {"delta", "xi"}
-NO_NUMBERS = {"votes", "event", "noise", "threshold_noise", "monotone", "sensitivities", "probabilities"}
+NO_NUMBERS = {"votes", "event", "noise", "threshold_noise", "query_noise", "monotone", "sensitivities", "probabilities"}
 NEGATIVE_ACCEPTED = {"threshold"}
 NUMBERS = [(kind, name) for kind, values in VALID.items() for name in values if name not in NO_NUMBERS]
 ids = [f"{kind.__name__}-{name}" for kind, name in NUMBERS]

@@ -8,6 +8,7 @@ from mpmath import mp, mpf
 from scipy.stats import expon, gumbel_r, laplace, norm
 
 import accountant as ac
+from accountant.events.noisy_selection import least_of_lines, log_sequences
 from tests.accountant.events.test_exponential_mechanism import flip
 
 REPLACE = ac.Adjacency.REPLACE
@@ -72,14 +73,14 @@ def test_gumbel_noise_is_the_exponential_mechanism_and_exponential_noise_permute
 # --- sparse vector -------------------------------------------------------------------------------------
 
 
-def stops(queries, threshold, threshold_noise, query_scale):
+def stops(queries, threshold, threshold_noise, query_scale, query_noise=laplace):
     """Probability that each query is the first above, and that none is, integrated over the threshold."""
     z = np.linspace(-45, 45, 36_001)
     density = threshold_noise.pdf(z) * (z[1] - z[0])
     density /= density.sum()
     below, found = np.ones_like(z), []
     for query in queries:
-        above = laplace.sf((threshold + z - query) / query_scale)
+        above = query_noise.sf((threshold + z - query) / query_scale)
         found.append(np.sum(density * below * above))
         below = below * (1 - above)
     return np.array([*found, np.sum(density * below)])
@@ -104,6 +105,71 @@ def test_no_sparse_vector_costs_more(kind, monotone):
                 largest = max(largest, cost / float(event.renyi(order)))
                 assert cost <= float(event.renyi(order)) * (1 + 1e-6)
     assert largest > 0.02
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("monotone", [False, True])
+def test_no_gaussian_sparse_vector_costs_more(kind, monotone):
+    """Also the stream of equal queries that all move, and one that has a single "above" in it."""
+    rng = np.random.default_rng(4)
+    noise = (laplace if kind == "laplace" else norm)(scale=2.0)
+    streams = [rng.choice([-3.0, 0.0, 2.0], 6) for _ in range(10)] + [np.full(6, -4.0), np.array([-1.0] * 5 + [9.0])]
+    largest = 0.0
+    for queries in streams:
+        for signs in ([1.0],) if monotone else ([1.0], [-1.0, 1.0], [-1.0, 0.0, 1.0]):
+            moved = queries + (rng.choice(signs, 6) if len(signs) > 1 else 1.0)
+            p, q = (stops(each, 0.5, noise, 4.0, norm) for each in (queries, moved))
+            event = ac.SparseVector(2.0, 4.0, 1, 1.0, monotone, kind, "gaussian", len(queries))
+            for first, second in ((p, q), (q, p)):
+                kept = (first > 1e-250) & (second > 1e-250)
+                for order in (1.5, 4.0, 30.0):
+                    cost = renyi(first[kept], second[kept], order)
+                    largest = max(largest, cost / float(event.renyi(order)))
+                    assert cost <= float(event.renyi(order)) * (1 + 1e-6)
+    assert largest > 0.01
+
+
+def test_gaussian_sparse_vector_prices():
+    """Neither the first nor the second bound, but the smaller; what has no limit is refused."""
+    few, many = (ac.SparseVector(3.0, 6.0, query_noise="gaussian", queries=k) for k in (1, 10_000))
+    assert few.renyi([1.0, 8.0]) == pytest.approx([1 / 72, 8 / 72])
+    order = 50.0
+    known = 1 / 3 + order * 4 / 72 + math.log(10_001) / (order - 1)
+    assert float(many.renyi(order)) == pytest.approx(known, rel=1e-6)
+    assert float(many.renyi(1.0)) == pytest.approx(float(many.renyi(1.5)), rel=1e-12)
+    assert math.isinf(many.renyi(math.inf))
+    with pytest.raises(ac.ParameterError, match="accepted: the most queries that the stream has"):
+        ac.SparseVector(3.0, 6.0, query_noise="gaussian")
+    with pytest.raises(ac.ProfileUnavailable):
+        many.profile(1.0)
+
+
+def turn(a, b, c):
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+@pytest.mark.parametrize(
+    "case", [(2.0, 0.1, 0.3, 5.0), (0.4, 0.1, 0.0, 9.0), (1.0, 0.2, 2.0, 0.5), (0.5, 0.6, 1.0, 1.0)]
+)
+def test_the_touching_line_is_the_convex_hull(case):
+    """Of the smaller of two bounds on (a - 1) D_a, on a fine grid: no lower than the hull, and no higher."""
+    every, slope, constant, extra = case
+    orders = np.linspace(1.0, 80.0, 60_001)
+    with np.errstate(divide="ignore"):
+        both = np.minimum(every * orders * (orders - 1), (orders - 1) * (slope * orders + constant) + extra)
+    hull = []
+    for point in zip(orders, both, strict=True):
+        while len(hull) > 1 and turn(*hull[-2:], point) <= 0:
+            hull.pop()
+        hull.append(point)
+    found = (orders - 1) * least_of_lines(every, slope, constant, extra, orders)
+    np.testing.assert_allclose(found[:50_000], np.interp(orders, *np.transpose(hull))[:50_000], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("queries", "tops"), [(5, 1), (40, 3), (300, 149), (10**6, 12), (7, 9)])
+def test_sequences_of_answers_are_counted_from_above(queries, tops):
+    exact = math.log(sum(math.comb(queries, j) for j in range(min(tops, queries) + 1)))
+    assert exact <= log_sequences(queries, tops) <= exact * 1.5 + 0.2
 
 
 def test_sparse_vector_prices():
