@@ -16,6 +16,7 @@ from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
 from accountant.events.sampled_groups import SampledGaussianGroup, SampledGeometricGroup
+from accountant.events.screening_groups import ScreeningGroup
 
 __all__ = ["Group"]
 
@@ -36,6 +37,8 @@ class Group(PricedAsAnother):
       Thm 2.14). For epsilon-DP that is discrete Laplace noise of scale 1/epsilon that moves by `size`, also Poisson-
       sampled: cheaper than (size * epsilon)-DP, whose pair no chain of epsilon-DP neighbours reaches.
     * zCDP: size^2 rho (Bun & Steinke 2016, Prop. 1.9).
+    * Noisy screening, sampled or not: the count moves by at most as many votes as records join, and no further than
+      its limits (proof: notebooks/mathematics.md, Groups). Compositions are priced by the curve.
 
     Any other event is refused: nothing is proven. Groups of sampled records come after sampling:
     ``ac.Group(ac.PoissonSubsampled(event, rate), size)``.
@@ -103,20 +106,30 @@ def price_of_group(event: Event, size: int) -> Event:
     if priced is None:
         raise ParameterError(
             f"{shorten(event)} has no proven price for a group; accepted: Gaussian, Laplace and discrete noise, "
-            "randomized response, exponential mechanism, pure and approximate DP, zCDP, and Poisson-sampled Gaussian "
-            "noise, discrete Laplace noise or pure DP under add-remove adjacency"
+            "randomized response, exponential mechanism, noisy screening, pure and approximate DP, zCDP, and Poisson-"
+            "sampled Gaussian noise, noisy screening, discrete Laplace noise or pure DP under add-remove adjacency"
         )
     return priced
 
 
 def group_of_all(event: Event, size: int) -> Event | None:
+    if event._screening() is not None:
+        return screening_group(event, 1.0, size)
     line = event._line()
     if line is not None and line.family == "geometric":
         return DiscreteLaplace(1 / line.fall, size * int(line.step), adjacency=event.adjacency)
     return event._group(size)
 
 
+def screening_group(event: Event, rate: float, size: int) -> Event | None:
+    """Of a screening whose price looks at all counts; one count that was seen says nothing of others."""
+    screening = None if event.data_dependent else event._screening()
+    return None if screening is None else ScreeningGroup(*screening, size, rate, event.adjacency)
+
+
 def sampled_group(event: Event, rate: float, size: int) -> Event | None:
+    if event._screening() is not None:
+        return screening_group(event, rate, size)
     line = event._line()
     if line is None or event.adjacency is not Adjacency.ADD_REMOVE:
         return None

@@ -163,7 +163,8 @@ def test_no_chain_of_private_neighbours_costs_more_than_a_sampled_group():
 # --- refusals and plans --------------------------------------------------------------------------------
 
 UNPROVEN = [
-    ac.NoisyScreening(20, 40, 80),
+    ac.DataDependentScreening(20, 40, 30),
+    ac.Shuffled(2.0, 100),
     ac.Collision(1.0, 2, 8),
     ac.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)),
     ac.PoissonSubsampled(ac.ClippedSum(1.0, adjacency="replace"), 0.1),

@@ -1,0 +1,130 @@
+"""Several records of one individual in a noisy screening: pairs of counts that lie further apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from accountant.adjacency import Adjacency
+from accountant.errors import ParameterError
+from accountant.events.event import Event
+from accountant.events.screening_pairs import Pairs, Screening
+from accountant.events.screening_search import size as log_size
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_phi_steps, logaddexp
+
+__all__ = ["ScreeningGroup"]
+
+CELLS = 2 * 10**7
+"""Most counts, times records."""
+
+
+@dataclass(frozen=True)
+class ScreeningGroup(Event):
+    """A noisy screening as an individual meets it who holds `records` of the records, each drawn at `rate`.
+
+    If j of them join, the count moves by at most j, within its limits: pairs Phi at t against the binomial mixture of
+    Phi at t + j, or at t - j, for every count t.
+    """
+
+    family: ClassVar[bool] = True
+
+    sigma: float
+    threshold: float
+    low: int
+    high: int
+    records: int
+    rate: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        cells = (self.high - self.low + 1) * (self.records if self.rate < 1.0 else 1)
+        if cells > CELLS:
+            raise ParameterError(
+                f"{self.records} records of one individual in a screening of {self.high - self.low} votes; accepted: "
+                f"counts{' times records' if self.rate < 1.0 else ''} up to {CELLS}"
+            )
+
+    def _pairs(self) -> Pairs:
+        return group_pairs(Screening(self.sigma, self.threshold, self.low, self.high), self.records, self.rate)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        pairs = self._pairs()
+        curve = np.empty_like(orders)
+        for i, order in enumerate(orders.tolist()):
+            if order == math.inf:
+                curve[i] = max(0.0, float(np.max(np.abs([pairs.ratio_pass, pairs.ratio_fail]))))
+            else:
+                curve[i] = divergence_from_log_mean(order - 1.0, worst_log_mean(order - 1.0, *pairs))
+        return curve
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        pairs = self._pairs()
+        return pairs.log_profile(epsilons), pairs.reversed().log_profile(epsilons)
+
+
+@lru_cache(maxsize=4)
+def group_pairs(screening: Screening, records: int, rate: float) -> Pairs:
+    """(with the records, without), by rising count, first where they move it up, then where they move it down."""
+    sigma, threshold, low, high = screening
+    rising = pairs_upwards(sigma, threshold, low, high, records, rate)
+    # the mirrored screening: -t against -threshold, where what passes fails
+    falling = pairs_upwards(sigma, -threshold, -high, -low, records, rate)
+    return rising.and_also(Pairs(falling.log_fail, falling.log_pass, falling.ratio_fail, falling.ratio_pass))
+
+
+def pairs_upwards(sigma: float, threshold: float, low: int, high: int, records: int, rate: float) -> Pairs:
+    """Pairs in which the records move the count up, as far as it goes."""
+    counts = np.arange(low, high, dtype=float)
+    x, room = (counts - threshold) / sigma, high - counts
+    shares = binomial_shares(records, min(records, high - low), rate)
+    passing, failing = np.full(x.size, -math.inf), np.full(x.size, -math.inf)
+    kept = np.full(x.size, records * math.log1p(-rate) if rate < 1.0 else -math.inf)
+    up, down = np.empty_like(x), np.empty_like(x)
+    for move, share in shares.items():
+        fill_ratios(x, room, float(move), sigma, up, down)
+        with np.errstate(over="ignore", divide="ignore", under="ignore"):
+            # means of e^u - 1 > 0 and of 1 - e^u > 0, which do not cancel, and of e^u
+            near = np.minimum(up, 30.0)
+            log_gain = np.where(up > 30.0, up + np.log1p(-np.exp(-up)), np.log(np.expm1(near)))
+            passing = np.logaddexp(passing, share + log_gain)
+            failing = np.logaddexp(failing, share + np.log(-np.expm1(down)))
+            kept = np.logaddexp(kept, share + down)
+    ratio_fail = np.where(failing < -0.5, np.log1p(-np.exp(np.minimum(failing, -0.5))), kept)
+    return Pairs(log_ndtr(x), log_ndtr(-x), np.logaddexp(0.0, passing), ratio_fail)
+
+
+@Kernel
+def fill_ratios(x: FloatArray, room: FloatArray, move: float, sigma: float, up: FloatArray, down: FloatArray) -> None:
+    """Logs of the ratios of Phi and of 1 - Phi at count t + move, at most the highest count, to those at t."""
+    for i in range(x.size):
+        _, _, up[i], down[i] = log_phi_steps(x[i], min(move, room[i]) / sigma)
+
+
+def binomial_shares(records: int, furthest: int, rate: float) -> dict[int, float]:
+    """Logs of the probabilities that so many join; what would move the count too far moves it to the limit."""
+    if rate == 1.0:
+        return {furthest: 0.0}
+    logs = np.array([log_binomial_pmf(float(records), float(j), rate) for j in range(1, records + 1)])
+    shares = dict(enumerate(logs[:furthest].tolist(), 1))
+    shares[furthest] = float(np.logaddexp.reduce(logs[furthest - 1 :]))
+    return shares
+
+
+@Kernel
+def worst_log_mean(
+    b: float, log_pass: FloatArray, log_fail: FloatArray, ratio_pass: FloatArray, ratio_fail: FloatArray
+) -> float:
+    """Largest log E_Q[phi_a(log P/Q)/b] of any pair, in either direction, a = 1 + b."""
+    worst = -math.inf
+    for i in range(log_pass.size):
+        for backward in (False, True):
+            passed = log_pass[i] + log_size(b, ratio_pass[i], backward)
+            worst = max(worst, logaddexp(passed, log_fail[i] + log_size(b, ratio_fail[i], backward)))
+    return worst
