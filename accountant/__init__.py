@@ -75,6 +75,7 @@ from accountant.risk import (
     precision,
     true_positive_rate,
 )
+from accountant.samplers import SamplerCheck, SamplerTest, check_sampler
 from accountant.selection import Selection
 from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
 from accountant.sweep import sweep
@@ -141,6 +142,8 @@ __all__ = [
     "ReportNoisyMax",
     "Risk",
     "RiskInterval",
+    "SamplerCheck",
+    "SamplerTest",
     "Selection",
     "Shuffled",
     "ShuffledCounts",
@@ -154,6 +157,7 @@ __all__ = [
     "assess",
     "bayes_risk",
     "calibrate",
+    "check_sampler",
     "compile_function",
     "composition_from_tables",
     "composition_to_tables",

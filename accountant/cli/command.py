@@ -1,6 +1,6 @@
 """Command line: ``accountant epsilon PLAN.toml`` and the other subcommands.
 
-Exit status 0 on success, 1 if ``verify`` finds a broken law, 2 on bad input.
+Exit status 0 on success, 1 if ``verify`` finds a broken law or ``check-sampler`` another sampler, 2 on bad input.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from accountant.cli.plot import add_plot
 from accountant.cli.pricing import add_pricing
 from accountant.cli.report import add_report
 from accountant.cli.risk import add_risk
+from accountant.cli.samplers import add_samplers
 from accountant.cli.statement import add_statement
 from accountant.cli.sweep import add_sweep
 from accountant.terminal import Parser, run_command
@@ -38,6 +39,7 @@ COMMANDS = (
     add_interop,
     add_listings,
     add_laws,
+    add_samplers,
     add_doctor,
     add_completion,
 )

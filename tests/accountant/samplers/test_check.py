@@ -1,0 +1,171 @@
+"""Samplers are told from what was declared; the declared ones raise no more alarms than they may."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+import accountant as ac
+from accountant.cli import main
+from accountant.samplers.check import KINDS, binomial_tails
+
+N = 600
+
+
+def poisson(rng, steps, rate=0.05):
+    return [np.flatnonzero(rng.random(N) < rate) for _ in range(steps)]
+
+
+def fixed(rng, steps, batch=30):
+    return [rng.choice(N, batch, replace=False) for _ in range(steps)]
+
+
+def with_replacement(rng, steps, batch=30):
+    return [rng.integers(0, N, batch) for _ in range(steps)]
+
+
+def shuffled(rng, steps, batch=30, same=False):
+    order, batches = rng.permutation(N), []
+    while len(batches) < steps:
+        order = order if same else rng.permutation(N)
+        batches += [order[start : start + batch] for start in range(0, N, batch)]
+    return batches[:steps]
+
+
+def allocation(rng, steps, length=20, selected=1):
+    batches = []
+    while len(batches) < steps:
+        chosen = np.argsort(rng.random((N, length)), axis=1)[:, :selected]
+        batches += [np.flatnonzero((chosen == step).any(axis=1)) for step in range(length)]
+    return batches[:steps]
+
+
+SAMPLERS = {
+    "poisson:0.05": poisson,
+    "fixed:30": fixed,
+    "with-replacement:30": with_replacement,
+    "shuffled:30": shuffled,
+    "allocation:20": allocation,
+    "allocation:20:3": lambda rng, steps: allocation(rng, steps, selected=3),
+    "shuffled:35": lambda rng, steps: shuffled(rng, steps, 35),
+}
+
+
+@pytest.mark.parametrize("declared", SAMPLERS)
+@pytest.mark.parametrize("steps", [3, 65, 200])
+def test_what_was_declared_raises_no_alarm(declared, steps):
+    alarms = 0
+    for seed in range(12):
+        stream = SAMPLERS[declared](np.random.default_rng(seed), steps)
+        found = ac.check_sampler(stream, declared, records=N, false_alarm_rate=0.05)
+        alarms += not found.consistent
+    assert alarms <= 3  # P(more) < 0.002 if every alarm has chance 0.05
+
+
+@pytest.mark.parametrize("declared", [each for each in SAMPLERS if each != "shuffled:35"])
+@pytest.mark.parametrize("ran", SAMPLERS)
+def test_every_other_sampler_is_told(declared, ran):
+    if ran == declared:
+        return
+    stream = SAMPLERS[ran](np.random.default_rng(1), 400)
+    found = ac.check_sampler(stream, declared, records=N)
+    assert not found.consistent, found
+
+
+def test_the_reported_samplers():
+    """Streams as in three threads: a sampler by weights, rates from rounded numbers of batches, a shuffled loader."""
+    rng = np.random.default_rng(0)
+    weights = rng.gamma(1.0, size=5000)
+    weighted = [rng.choice(5000, 16, p=weights / weights.sum()) for _ in range(300)]
+    for declared in ("poisson:16/5000", "poisson:1/8", "with-replacement:16"):
+        assert not ac.check_sampler(weighted, declared, records=5000).consistent
+    # 1000 records in batches of 300: four batches, so that every record joins with 1/4, not with 3/10
+    rounded = [np.flatnonzero(rng.random(1000) < 1 / 4) for _ in range(40)]
+    found = ac.check_sampler(rounded, "poisson:300/1000", records=1000)
+    assert "participations" in [test.name for test in found.alarms]
+    assert ac.check_sampler(rounded, "poisson:1/4", records=1000).consistent
+    loader = shuffled(rng, 60)
+    found = ac.check_sampler(loader, "poisson:0.05", records=N)
+    assert {"records met once within 20 steps", "batches by size: usual"} <= {test.name for test in found.alarms}
+
+
+def test_subtler_samplers():
+    rng = np.random.default_rng(3)
+    same = shuffled(rng, 100, same=True)
+    assert not ac.check_sampler(same, "shuffled:30", records=N).consistent
+    # a Poisson number of records, distinct, the next ones in a fixed order
+    blocks = [np.arange(start, start + rng.binomial(N, 0.05)) % N for start in rng.integers(0, N, 300)]
+    assert "neighbours by index in one batch" in [
+        test.name for test in ac.check_sampler(blocks, "poisson:0.05", records=N).alarms
+    ]
+    sticky = [batch for batch in poisson(rng, 150) for _ in range(2)]
+    assert "records in two steps 1 apart" in [
+        test.name for test in ac.check_sampler(sticky, "poisson:0.05", records=N).alarms
+    ]
+
+
+@pytest.mark.parametrize(("found", "trials", "share"), [(0, 10, 0.3), (4, 10, 0.3), (10, 10, 0.3), (7, 10**6, 1e-6)])
+def test_tails_against_sums(found, trials, share):
+    with mp.workdps(40):
+        p = mp.mpf(share)
+        *terms, here = (mp.binomial(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(found + 1))
+        below = mp.fsum(terms)
+    assert binomial_tails(found, trials, share) == pytest.approx((float(below + here), float(1 - below)), rel=1e-9)
+
+
+def test_records_from_the_largest_index():
+    stream = poisson(np.random.default_rng(5), 100)
+    found = ac.check_sampler(stream, "poisson:0.05")
+    assert found.consistent
+    assert not found.records_counted
+    assert found.records == 1 + max(int(batch.max()) for batch in stream)
+
+
+@pytest.mark.parametrize(
+    ("stream", "declared", "options", "message"),
+    [
+        ([[0]], "uniform:3", {}, "declared = 'uniform:3'; accepted: poisson:RATE"),
+        ([[0]], "poisson:2", {}, "rate = 2 is out of range"),
+        ([[0]], "poisson:1/0", {}, "declared = 'poisson:1/0'"),
+        ([[0]], "fixed:4", {}, "accepted: batches of at most 1"),
+        ([[0]], "allocation:3:4", {}, "accepted: at most 3 of 3 steps"),
+        ([], "poisson:0.1", {}, "a stream without a batch"),
+        ([[0, 1.5]], "poisson:0.1", {}, "step 0 = .*; accepted: a list of indices"),
+        ([[0], [-1]], "poisson:0.1", {}, "step 1 has index -1"),
+        ([[7]], "poisson:0.1", {"records": 5}, r"step 0 has index 7; accepted: \[0, 4\]"),
+        ("abc", "poisson:0.1", {}, "accepted: an iterable of lists"),
+        ([[0]], "poisson:0.1", {"false_alarm_rate": 0.0}, "false_alarm_rate = 0"),
+    ],
+)
+def test_refusals(stream, declared, options, message):
+    with pytest.raises(ac.ParameterError, match=message):
+        ac.check_sampler(stream, declared, **options)
+
+
+def test_every_kind_is_tested():
+    assert {declared.split(":")[0] for declared in SAMPLERS} == set(KINDS)
+
+
+def test_the_command(tmp_path, capsys):
+    loader, good = shuffled(np.random.default_rng(0), 60), poisson(np.random.default_rng(0), 60)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(" ".join(map(str, batch)) for batch in loader))
+    whole = tmp_path / "whole.json"
+    whole.write_text(json.dumps([batch.tolist() for batch in good]))
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(json.dumps(batch.tolist()) for batch in good))
+    common = ["--declared", "poisson:0.05", "--records", str(N)]
+    assert main(["check-sampler", str(lines), *common]) == 1
+    assert "This is not poisson:0.05" in capsys.readouterr().out
+    for path in (whole, rows):
+        assert main(["check-sampler", str(path), *common, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["consistent"] is True
+        assert found["steps"] == 60
+        assert math.isfinite(found["tests"][0]["p"])
+    lines.write_text("1 2\n3 x\n")
+    assert main(["check-sampler", str(lines), *common]) == 2
+    assert "line 2: '3 x'; accepted: indices with spaces or commas" in capsys.readouterr().err
+    assert main(["check-sampler", str(tmp_path / "none"), *common]) == 2
