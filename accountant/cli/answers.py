@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from accountant.adjacency import Adjacency
+from accountant.attack import Attack, ask
 from accountant.cli.arguments import TOLERANCE
 from accountant.errors import PlanError
 from accountant.files import check_output, write_text
 from accountant.guarantee import Guarantee, format_down, format_up
+from accountant.numerics.roots import Interval
 from accountant.plan import Plan
-from accountant.risk import RiskInterval, advantage, gaussian_dp, true_positive_rate
+from accountant.risk import RiskInterval
 from accountant.summary import assumptions
 from accountant.tables import Column, Table, add_forms, console, write_table
 from accountant.terminal import number, show_work
@@ -126,16 +130,21 @@ def write_answer(answer: Answer, options: argparse.Namespace) -> int:
 
 def _risks(plan: Plan, tolerance: float) -> dict[str, RiskInterval[float]]:
     """What the best attacker can do, in the worse direction."""
-    run = plan.run
-    rates = true_positive_rate(run, RATES, tolerance=tolerance)
-    found = {f"mu (Gaussian DP, both errors above {FPR_FLOOR:g})": gaussian_dp(run, FPR_FLOOR, tolerance=tolerance)}
-    found["attacker's advantage"] = advantage(run, tolerance=tolerance)
-    for place, rate in enumerate(RATES):
-        ends = float(rates.lower[place]), float(rates.upper[place])
-        found[f"attacker's true positives at {rate:.1%} false positives"] = RiskInterval(
-            *ends, rates.method, rates.source
-        )
-    return found
+    places = np.sort(RATES)
+
+    def ask_all(attack: Attack) -> dict[str, Interval]:
+        mu, advantage = attack.gaussian(FPR_FLOOR), attack.advantage()
+        lower, upper = (ends.tolist() for ends in attack.rates(places))
+        known = {rate: Interval(*ends) for rate, *ends in zip(places.tolist(), lower, upper, strict=True)}
+        return {
+            f"mu (Gaussian DP, both errors above {FPR_FLOOR:g})": mu,
+            "attacker's advantage": advantage,
+            **{f"attacker's true positives at {rate:.1%} false positives": known[rate] for rate in RATES},
+        }
+
+    # one computation for all of them
+    found, how = ask(plan.run, ask_all, "worst", "auto", tolerance)
+    return {name: RiskInterval(*ends, *how) for name, ends in found.items()}
 
 
 def _record(answer: Answer, risks: Mapping[str, RiskInterval[float]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -176,6 +176,10 @@ class _Game:
     renyi: FloatArray
     end: float
 
+    @cached_property
+    def _lines(self) -> tuple[NDArray[np.intp], FloatArray]:
+        return _lowest_lines(self.b, self.renyi)
+
     def log_upper(self, way: int, x: FloatArray) -> FloatArray:
         """Upper bound on log V_n at x >= 0: interpolation linear in u, and Rényi beyond the grid."""
         values = self.upper[way]
@@ -188,7 +192,7 @@ class _Game:
         log_value = np.log(low * values[cell] + high * values[cell + 1] + 1e-300)
         beyond = x > last * self.step
         if beyond.any():
-            far = _log_renyi_bound(self.b, self.renyi, np.minimum(x[beyond], self.end))
+            far = _log_renyi_bound(self.b, self.renyi, np.minimum(x[beyond], self.end), self._lines)
             log_value[beyond] = np.minimum(far, math.log(values[last] + 1e-300))
         return np.where(x < self.end, log_value, -math.inf)
 
@@ -235,32 +239,35 @@ class _Game:
         return (high - self.least_epsilon(way, delta)) / max(high, scale)
 
 
-def _log_renyi_bound(b: FloatArray, renyi: FloatArray, x: FloatArray) -> FloatArray:
-    """Log of the least delta at epsilon = x that a Rényi bound at orders 1 + b implies."""
+def _log_renyi_bound(
+    b: FloatArray, renyi: FloatArray, x: FloatArray, lines: tuple[NDArray[np.intp], FloatArray] | None = None
+) -> FloatArray:
+    """Log of the least delta at epsilon = x that a Rényi bound at orders 1 + b implies; `lines`: `_lowest_lines`."""
     # Canonne, Kamath & Steinke 2020, Prop. 12: a line in x for every order, each of which is a bound
-    order = _lowest_lines(b, b * (renyi - np.log1p(1 / b)) - np.log1p(b), x)
+    kept, starts = lines or _lowest_lines(b, renyi)
+    order = kept[np.maximum(np.searchsorted(starts, x) - 1, 0)]
     beta = b[order]
     best = beta * (renyi[order] - x * (1 - STEP_ROUNDING) - np.log1p(1 / beta)) - np.log1p(beta)
     return np.asarray(best * (1 - STEP_ROUNDING) + 2e3 * STEP_ROUNDING)
 
 
-def _lowest_lines(falls: FloatArray, heights: FloatArray, x: FloatArray) -> NDArray[np.intp]:
-    """Which of the lines heights - falls * x is the lowest at each x, up to rounding; `falls` rise."""
+def _lowest_lines(b: FloatArray, renyi: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+    """Orders whose lines are the lowest somewhere, up to rounding, and from which x on each is; `b` rises."""
+    heights = b * (renyi - np.log1p(1 / b)) - np.log1p(b)
     kept: list[int] = []
-    starts: list[float] = []  # where each kept line begins to be the lowest
-    for i, (fall, height) in enumerate(zip(falls.tolist(), heights.tolist(), strict=True)):
-        if not math.isfinite(height):
-            continue
+    starts: list[float] = []
+    for i in np.flatnonzero(np.isfinite(heights)).tolist():
         start = -math.inf
         while kept:
-            start = (height - heights[kept[-1]]) / (fall - falls[kept[-1]])
+            start = (heights[i] - heights[kept[-1]]) / (b[i] - b[kept[-1]])
             if start > starts[-1]:
                 break
-            kept.pop(), starts.pop()
+            kept.pop()
+            starts.pop()
             start = -math.inf
         kept.append(i)
         starts.append(start)
-    return np.array(kept or [0])[np.maximum(np.searchsorted(starts, x) - 1, 0)]
+    return np.array(kept or [0]), np.array(starts or [-math.inf])
 
 
 # --- setting up a game -----------------------------------------------------------------------------------
