@@ -23,13 +23,27 @@ __all__ = ["generic_subsampled_curve", "renyi_from_profile"]
 GENERIC_ORDERS = 1_000_000
 """Integer orders up to which the generic subsampling bound is summed; beyond, the event's own curve stands."""
 
+NEGLIGIBLE = 60.0
+"""Logarithm by which a term must be smaller than the largest to be left out of a sum of GENERIC_ORDERS terms."""
+
 
 @Kernel
-def log_binomial_excess(n: int, log_growth: FloatArray, rate: float) -> float:
-    """log sum_{j=2}^n C(n,j) g^j (1-g)^(n-j) e^{log_growth[j]}."""
+def log_binomial_excess(n: int, log_growth: FloatArray, x_log_x: FloatArray, rate: float) -> float:
+    """log sum_{j=2}^n C(n,j) g^j (1-g)^(n-j) e^{log_growth[j]}; `x_log_x` holds j log j.
+
+    C(n,j) g^j (1-g)^(n-j) is e^{-n KL(j/n || g)} times the probability of j at rate j/n, where it is the likeliest of
+    n + 1 counts: at least 1/(n+1). Terms that this shows to be below e^-NEGLIGIBLE of the largest are left out:
+    together they are below any rounding.
+    """
+    odds, none = math.log(rate) - math.log1p(-rate), n * math.log1p(-rate) + x_log_x[n]
+    largest = -math.inf
+    for j in range(2, n + 1):
+        largest = max(largest, none + j * odds - x_log_x[j] - x_log_x[n - j] + log_growth[j])
+    floor = largest - math.log(n + 1.0) - NEGLIGIBLE
     total = -math.inf
     for j in range(2, n + 1):
-        total = logaddexp(total, log_binomial_pmf(float(n), float(j), rate) + log_growth[j])
+        if none + j * odds - x_log_x[j] - x_log_x[n - j] + log_growth[j] >= floor:
+            total = logaddexp(total, log_binomial_pmf(float(n), float(j), rate) + log_growth[j])
     return total
 
 
@@ -52,9 +66,10 @@ def generic_subsampled_curve(event: Event, rate: float, orders: FloatArray) -> F
     kappa[2:] = (j[2:] - 1) * event._curve(j[2:])
     with np.errstate(divide="ignore", over="ignore"):
         log_growth = np.where(kappa > 30, kappa + np.log1p(-np.exp(-kappa)), np.log(np.expm1(np.minimum(kappa, 31))))
+    x_log_x = j * np.log(np.maximum(j, 1.0))
     cumulant = {1: 0.0}
     for n in integers[integers >= 2].tolist():
-        cumulant[n] = divergence_from_log_mean(1.0, log_binomial_excess(n, log_growth, rate))
+        cumulant[n] = divergence_from_log_mean(1.0, log_binomial_excess(n, log_growth, x_log_x, rate))
     fraction = orders[small] - floors
     low = np.array([cumulant[n] for n in floors.tolist()])
     high = np.array([cumulant[n + 1] for n in floors.tolist()])
