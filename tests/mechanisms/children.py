@@ -6,12 +6,14 @@ from contextlib import suppress
 
 KILLS = int(os.environ.get("BUDGET_KILLS", 60))
 
-# children are forked from a server process with one thread, and need not repeat its imports
+# children are forked from a server process with one thread, and need not repeat its imports; a process has only one
+# such server, so that all tests share this list
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
         "pytest",
         "tests.mechanisms.budgets.test_individual_store",
+        "tests.mechanisms.budgets.test_journal",
         "tests.mechanisms.answered_once",
         "psycopg",
         "sqlalchemy.dialects.postgresql.psycopg",

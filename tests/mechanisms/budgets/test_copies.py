@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import struct
-import tempfile
 import time
 from contextlib import contextmanager, suppress
 from mmap import mmap
@@ -20,15 +19,6 @@ from tests.mechanisms.children import CONTEXT
 COPIES = int(os.environ.get("BUDGET_COPIES", 40))
 RECORDS = 1500
 PAGE = 4096
-
-
-@pytest.fixture
-def place(tmp_path):
-    """A directory in memory if there is one: faster writes fall into more copies."""
-    memory = Path("/dev/shm")
-    made = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else tmp_path))
-    yield made
-    shutil.rmtree(made)
 
 
 class Acknowledged:
@@ -122,20 +112,20 @@ WAYS = ("at once", "slowly", "then the journal", "the journal first")
 
 
 @pytest.mark.parametrize(("grows", "most"), [(0, 0.05), (50, 0.2)])
-def test_a_copy_of_a_store_shows_no_less_than_was_spent(grows, most, place):
+def test_a_copy_of_a_store_shows_no_less_than_was_spent(grows, most, tmp_path):
     """Few copies are refused, as rows are overwritten in place. BUDGET_COPIES=5000 for more."""
     rng, refused, spent, counted = random.Random(grows), dict.fromkeys(WAYS, 0), np.zeros(RECORDS, np.int64), 0
     names = [f"record {i}" for i in range(RECORDS)]
-    with writing(store_child, place / "store", grows, place / "ack") as done:
+    with writing(store_child, tmp_path / "store", grows, tmp_path / "ack") as done:
         for number in range(COPIES):
             before = done.get()
             how = WAYS[number % 4]
-            copied(place / "store", place / "copy", how, rng)
+            copied(tmp_path / "store", tmp_path / "copy", how, rng)
             while counted < before:
                 spent[charged(counted)] += 1
                 counted += 1
             try:
-                with open_store(place / "copy") as store:
+                with open_store(tmp_path / "copy") as store:
                     assert (store.spent(store.positions(names)) >= spent).all()
             except StoreError as error:
                 refused[how] += one_line(error)
@@ -144,15 +134,15 @@ def test_a_copy_of_a_store_shows_no_less_than_was_spent(grows, most, place):
     assert sum(refused.values()) <= most * COPIES
 
 
-def test_a_copy_of_a_journal_shows_no_less_than_was_spent(place):
+def test_a_copy_of_a_journal_shows_no_less_than_was_spent(tmp_path):
     rng, refused, most = random.Random(1), dict.fromkeys(WAYS, 0), 0
-    with writing(journal_child, place / "journal", 0, place / "ack") as done:
+    with writing(journal_child, tmp_path / "journal", 0, tmp_path / "ack") as done:
         for number in range(COPIES):
             before = done.get()
             how = WAYS[number % 4]
-            copied(place / "journal", place / "copy", how, rng)
+            copied(tmp_path / "journal", tmp_path / "copy", how, rng)
             try:
-                with Journal(place / "copy") as journal:
+                with Journal(tmp_path / "copy") as journal:
                     part = journal.part({"a": 1})
                 assert {(query, "vote") for query in range(before)} <= part.charges
                 assert set(part.answers) <= part.charged_queries
@@ -164,17 +154,17 @@ def test_a_copy_of_a_journal_shows_no_less_than_was_spent(place):
     assert sum(refused.values()) < COPIES
 
 
-def test_torn_copies_keep_charges_and_give_up_answers(place):
+def test_torn_copies_keep_charges_and_give_up_answers(tmp_path):
     """A copy with pages of two moments: totals are the larger ones, and answers are dropped."""
-    with open_store(place / "store") as store:
+    with open_store(tmp_path / "store") as store:
         positions = store.positions(["a", "b"])
         store.begin("run", {}, 3)
         store.charge(positions, [1, 2], 10)
-        old = (place / "store").read_bytes()
+        old = (tmp_path / "store").read_bytes()
         with store.batch():
             store.charge(positions, [3, 0], 10)
             store.answer("run", 0, np.array([7]), np.array([1.0]))
-        new = (place / "store").read_bytes()
+        new = (tmp_path / "store").read_bytes()
     pages = [at for at in range(0, len(new), PAGE) if old[at : at + PAGE] != new[at : at + PAGE]]
     assert len(old) == len(new)
     assert len(pages) >= 4, "header, head, totals, answers"
@@ -183,9 +173,9 @@ def test_torn_copies_keep_charges_and_give_up_answers(place):
         for i, at in enumerate(pages):
             if chosen >> i & 1:
                 torn[at : at + PAGE] = new[at : at + PAGE]
-        (place / "torn.generation").unlink(missing_ok=True)
-        (place / "torn").write_bytes(torn)
-        with open_store(place / "torn") as store:
+        (tmp_path / "torn.generation").unlink(missing_ok=True)
+        (tmp_path / "torn").write_bytes(torn)
+        with open_store(tmp_path / "torn") as store:
             assert store.spent([0, 1]).tolist() in ([1, 2], [4, 2])
             try:
                 labels, _ = store.answers("run", 0, 3)
@@ -194,11 +184,11 @@ def test_torn_copies_keep_charges_and_give_up_answers(place):
             assert labels.tolist() == ([7, -1, -1] if store.spent([0]) == 4 else [-1, -1, -1])
 
 
-def test_what_is_gone_from_a_copy_is_refused(place):
+def test_what_is_gone_from_a_copy_is_refused(tmp_path):
     """Any rows that the head counts."""
     import sqlite3
 
-    with open_store(place / "store") as store:
+    with open_store(tmp_path / "store") as store:
         store.settle({"a": 1})
         store.charge(store.positions([f"{i}" for i in range(1200)]), np.ones(1200, np.int64), 10)
     for sql in (
@@ -210,11 +200,11 @@ def test_what_is_gone_from_a_copy_is_refused(place):
         "UPDATE knn_totals SET totals = zeroblob(4000) WHERE block = 1",
         "UPDATE knn_names SET names = '[]'",
     ):
-        shutil.copyfile(place / "store", place / "copy")
-        database = sqlite3.connect(place / "copy")
+        shutil.copyfile(tmp_path / "store", tmp_path / "copy")
+        database = sqlite3.connect(tmp_path / "copy")
         with database:
             database.execute(sql)
         database.close()
         with pytest.raises(StoreError, match="damaged") as caught:
-            open_store(place / "copy")
+            open_store(tmp_path / "copy")
         assert one_line(caught.value)

@@ -379,14 +379,14 @@ def running_child(where, pipe):
         pipe.send((labels.tolist(), model.counts_.tolist()))
 
 
-RUN = 8 * 128
+RUN = 3 * 128
 
 
 def test_killed_at_any_moment_no_answer_is_lost_and_no_query_charged_twice(tmp_path):
     """After every kill, the store has charged exactly what the answers in it cost."""
     rng, kills, runs, halfway, seconds = np.random.default_rng(5), 0, 0, 0, None
     event = ac.Gaussian(5.0)
-    while kills < max(KILLS // 3, 15):
+    while kills < max(KILLS // 4, 12):
         runs += 1
         where, before, result = str(tmp_path / f"store {runs}"), np.empty(0), None
         while result is None:

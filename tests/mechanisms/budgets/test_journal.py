@@ -1,7 +1,6 @@
 """Interrupted runs: every draw was charged on disk before, answers are kept, and the run goes on."""
 
 import copy
-import multiprocessing
 import os
 import pickle
 import shutil
@@ -22,6 +21,7 @@ from mechanisms.exclusive import UsageError
 from mechanisms.noise.source import Seeded, System
 from mechanisms.rounds import label_in_rounds
 from mechanisms.students.network import NetworkStudent
+from tests.mechanisms.children import CONTEXT
 
 pytest.importorskip("opendp.prelude")
 
@@ -30,10 +30,6 @@ X, Y = RNG.normal(size=(60, 4)).astype(np.float32), RNG.integers(0, 3, 60)
 SETS = RNG.integers(0, 2, (60, 3))
 QUERIES = RNG.normal(size=(60, 4)).astype(np.float32)
 KILLS = int(os.environ.get("JOURNAL_KILLS", 15))
-
-# child processes are forked from a server process with one thread, which has imported these modules
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["pytest", "mechanisms.rounds", "opendp.prelude", "sklearn.naive_bayes"])
 
 
 def knn(rng, **changes):

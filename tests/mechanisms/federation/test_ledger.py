@@ -3,7 +3,6 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from multiprocessing import get_context
 
 import pytest
 
@@ -11,6 +10,7 @@ import accountant as ac
 from mechanisms.federation.ledger import Ledger, LedgerError, MemoryLedger
 from mechanisms.federation.messages import DuplicateMessage, LateMessage, MessageError, UnsuitableMessage
 from mechanisms.federation.targets import Charge, Target
+from tests.mechanisms.children import CONTEXT
 
 REPLACE = ac.Adjacency.REPLACE
 
@@ -108,7 +108,7 @@ def charge_alone(path, number):
 
 
 def test_of_many_processes_no_more_pass_than_may(tmp_path):
-    with get_context("spawn").Pool(3) as pool:
+    with CONTEXT.Pool(3) as pool:
         passed = pool.starmap(charge_alone, [(tmp_path / "l", number) for number in range(9)])
     assert sum(passed) == 3
     assert Ledger(tmp_path / "l").spent().releases == 3
