@@ -2,6 +2,9 @@
 
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -15,3 +18,10 @@ def memory_folder() -> Path | None:
     if not os.access(SHARED_MEMORY, os.W_OK) or shutil.disk_usage(SHARED_MEMORY).free < 2**30:
         return None
     return SHARED_MEMORY
+
+
+@contextmanager
+def empty_folder() -> Iterator[Path]:
+    """A new folder, in memory where there is one, which is removed in the end."""
+    with tempfile.TemporaryDirectory(prefix="test-", dir=memory_folder(), ignore_cleanup_errors=True) as place:
+        yield Path(place)

@@ -114,6 +114,7 @@ def test_predict_before_fit():
         model().predict(X)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.4, True)])
 def test_audit(share, caught):
     """One step with all records in the batch; the gradient of the differing record is clipped, along one weight."""

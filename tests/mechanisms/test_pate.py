@@ -96,6 +96,7 @@ class Recorder:
         return np.full(len(features), self.answer)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.5, True)])
 def test_audit(share, caught):
     """The only teacher changes its vote, and so the winner."""

@@ -15,6 +15,8 @@ import mechanisms as mx
 from tests.mechanisms.audit.test_audit import laplace, randomized_response
 from tests.mechanisms.audit.test_one_run import responses
 
+pytestmark = pytest.mark.audit
+
 AUDITS = int(os.environ.get("AUDITS", "1000"))
 CONFIDENCE = 0.95
 DELTA = 0.1

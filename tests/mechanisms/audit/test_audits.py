@@ -90,12 +90,14 @@ def audited(case, share, runs=RUNS, **source):
     return compared(case, promise, mechanism, neighbours, delta, runs)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("case", CASES)
 def test_private_knn_keeps_its_promise(case):
     promise, found = audited(case, 1.0, 2 * RUNS if case == "few records" else RUNS)
     assert 0.05 < found <= promise
 
 
+@pytest.mark.audit
 # not "few records": there the price of a swap is far above the true epsilon
 @pytest.mark.parametrize("case", [case for case in CASES if case != "few records"])
 def test_private_knn_with_half_the_noise_is_caught(case):
@@ -103,6 +105,7 @@ def test_private_knn_with_half_the_noise_is_caught(case):
     assert found > promise
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.5, True)])
 def test_exact_noise(share, caught):
     """With noise from system entropy, as in real releases."""

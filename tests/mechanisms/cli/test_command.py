@@ -17,6 +17,7 @@ from mechanisms.cli import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
 from mechanisms.exclusive import UsageError
 from mechanisms.experiment.labelling import Experiment, Setting
+from tests.places import empty_folder
 
 KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4"]
 SEEDED = [*KNN, "--seed", "3"]
@@ -24,9 +25,12 @@ WARNING = "mechanisms: reproducible noise: not private against whoever knows the
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path_factory, monkeypatch):
+def here(monkeypatch):
     """A directory for results that a test does not look at."""
-    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+    with empty_folder() as place:
+        monkeypatch.chdir(place)
+        yield
+        monkeypatch.undo()
 
 
 def run(capsys, *arguments):
