@@ -753,7 +753,7 @@ ANY: dict[str, Callable[[random.Random], ac.Event]] = {
 
 
 @pytest.mark.parametrize("kind", ANY)
-@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.parametrize("seed", range(6))
 def test_any_event_that_can_be_built_can_be_priced(kind, seed):
     """No nan, warning, negative or falling curve, and no guarantee that the event's own profile denies."""
     event = ANY[kind](random.Random(f"{kind} {seed}"))
@@ -773,7 +773,7 @@ def test_any_event_that_can_be_built_can_be_priced(kind, seed):
 
 @pytest.mark.parametrize("kind", ["Gaussian", "Laplace", "PureDP", "ZeroConcentratedDP", "NoisyScreening", "GNMax"])
 @pytest.mark.parametrize("rate", [1e-15, 1e-3, 0.5, 1 - 2**-53])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_any_sampled_event_costs_no_more_than_the_event(kind, rate, seed):
     """Ranges are narrower than documented here only because very little noise makes order 1 slow."""
     dice = random.Random(f"{kind} {rate} {seed}")

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 from contextlib import suppress
 
-KILLS = int(os.environ.get("BUDGET_KILLS", 60))
+KILLS = int(os.environ.get("BUDGET_KILLS", 40))
 
 # children are forked from a server process with one thread, and need not repeat its imports; a process has only one
 # such server, so that all tests share this list

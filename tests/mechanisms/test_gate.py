@@ -358,7 +358,7 @@ def observe_reverse(changes, records, labels):
         return views, written(out.release), said()
 
 
-FEW = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("name", LABELLERS)
@@ -443,7 +443,7 @@ def observe_command(arguments, records, labels, folder, ending):
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("ending", ["npz", "parquet"])
-@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(pair=neighbours())
 def test_commands_tell_neighbours_apart_by_paid_releases_alone(name, ending, tmp_path, pair):
     views = [observe_command(COMMANDS[name], *each, tmp_path, ending) for each in ((X, Y), pair)]

@@ -415,7 +415,7 @@ def test_an_interrupt_at_every_step_of_sqlite(tmp_path):
     """Also within statements: SQLite's virtual machine stops after any number of instructions."""
     moment, gone_off = 0, True
     while gone_off:
-        moment += 1
+        moment += 3
         granted, passed = dict.fromkeys(IDS, 0), 0
         where = tmp_path / str(moment)
 

@@ -16,7 +16,7 @@ from mechanisms.budgets.journal import Journal, JournalError
 from mechanisms.budgets.store import StoreError, open_store
 from tests.mechanisms.children import CONTEXT
 
-COPIES = int(os.environ.get("BUDGET_COPIES", 40))
+COPIES = int(os.environ.get("BUDGET_COPIES", 24))
 RECORDS = 1500
 PAGE = 4096
 

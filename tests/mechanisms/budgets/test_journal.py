@@ -29,7 +29,7 @@ RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(60, 4)).astype(np.float32), RNG.integers(0, 3, 60)
 SETS = RNG.integers(0, 2, (60, 3))
 QUERIES = RNG.normal(size=(60, 4)).astype(np.float32)
-KILLS = int(os.environ.get("JOURNAL_KILLS", 15))
+KILLS = int(os.environ.get("JOURNAL_KILLS", 10))
 
 
 def knn(rng, **changes):

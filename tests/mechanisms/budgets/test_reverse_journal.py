@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import accountant as ac
 import mechanisms as mx
 from mechanisms.budgets.journal import Journal, JournalError
 from mechanisms.federation.simulation import Federation
+from mechanisms.students.network import NetworkStudent
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)).astype(np.float32)
@@ -18,19 +20,29 @@ Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
 PUBLIC = RNG.normal(size=(120, 4)).astype(np.float32)
 
 
+def small():
+    return NetworkStudent(hidden=8, max_iter=20)
+
+
 def labeller(**changes):
-    return mx.ReverseKNN(**{"n_queries": 12, "epsilon": 4.0, "delta": 1e-6, "rounds": 3, "rng": 7, **changes})
+    parameters = {"n_queries": 12, "epsilon": 4.0, "delta": 1e-6, "rounds": 3, "make_student": small, "rng": 7}
+    return mx.ReverseKNN(**{**parameters, **changes})
 
 
 class Killed(BaseException):
     """What ends the process."""
 
 
+@lru_cache
+def uninterrupted(model):
+    return labeller(model=model).label(X, Y, PUBLIC)
+
+
 @pytest.mark.parametrize("model", ["central", "local", "shuffle"])
 @pytest.mark.parametrize("after", range(6))
 def test_a_killed_run_goes_on(model, after, tmp_path, monkeypatch):
     """Killed before or after any round is drawn; a seeded run ends like one without interruption."""
-    whole = labeller(model=model).label(X, Y, PUBLIC)
+    whole = uninterrupted(model)
     run, steps = Federation.run, [0]
 
     def dying(self, setup):

@@ -49,9 +49,11 @@ def names(path):
     return sorted(each.name for each in path.iterdir())
 
 
-@pytest.mark.parametrize("out", ["a.npz", "a.parquet"])
-@pytest.mark.parametrize("command", [KNN, REVERSE, ["label", "noisy-sgd", *KNN[2:8]]], ids=lambda each: each[1])
-def test_a_finished_run_is_not_given_again(run, tmp_path, out, command):
+@pytest.mark.parametrize(
+    ("command", "out"),
+    [(KNN, "a.npz"), (KNN, "a.parquet"), (REVERSE, "a.npz"), (["label", "noisy-sgd", *KNN[2:8]], "a.parquet")],
+)
+def test_a_finished_run_is_not_given_again(run, tmp_path, command, out):
     assert run(*command, "--out", out)[0] == 0
     before = (tmp_path / out).read_bytes()
     status, said, err = run(*command, "--out", out)
