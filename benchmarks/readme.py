@@ -164,6 +164,28 @@ def queries_table(data: str, kind: str) -> Callable[[], str]:
     return write
 
 
+def peers_table() -> str:
+    """Random runs by each peer's own accountant and by ours, as they were measured."""
+    rows = []
+    for peer, row in figures_of("budgets_of_peers")["results"].items():
+        times = (f"{row[f'{side} ms']:.3g} ms" for side in ("ours", "theirs"))
+        rows.append(
+            (
+                peer,
+                f"{row['compared']} of {row['runs']}",
+                f"{row['ours above theirs']}",
+                f"{row['largest ours over theirs']:.6f}",
+                f"{row['median theirs over ours']:.3f}",
+                *times,
+                f"{row['ours from both sides']}",
+                f"{row['held against a truth']}",
+                f"{row['ours below it']}, {row['theirs below it']}",
+            )
+        )
+    heads = ("in place of", "compared", "above", "largest ratio", "gain", "our time", "its time", "two-sided")
+    return table((*heads, "checked", "below: ours, its"), rows)
+
+
 def reference_accuracy() -> str:
     """Largest relative error over the reference tables."""
     sys.path.insert(0, str(README.parent))
@@ -189,6 +211,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "queries-digits": queries_table("digits", "accuracy"),
     "queries-made": queries_table("made", "accuracy"),
     "retired-made": queries_table("made", "retired"),
+    "peers-table": peers_table,
     "reference-accuracy": reference_accuracy,
 }
 
