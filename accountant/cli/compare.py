@@ -33,7 +33,7 @@ def add_compare(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if len(options.plan) < 2:
-        raise PlanError(f"{options.plan[0]}: one plan; accepted: two or more, such as the same with another file")
+        raise PlanError(f"{options.plan[0]}: one plan; accepted: two or more")
     if options.plan.count("-") > 1:
         raise PlanError(f"- for {options.plan.count('-')} plans; accepted: at most once")
     plans = [read_source(source) for source in options.plan]
