@@ -77,6 +77,7 @@ from accountant.risk import (
 )
 from accountant.samplers import SamplerCheck, SamplerTest, check_sampler
 from accountant.selection import Selection
+from accountant.samplers.random_allocation import RandomAllocation
 from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
 from accountant.sweep import sweep
 
@@ -137,6 +138,7 @@ __all__ = [
     "Profile",
     "ProfileUnavailable",
     "PureDP",
+    "RandomAllocation",
     "RandomizedResponse",
     "Range",
     "ReportNoisyMax",

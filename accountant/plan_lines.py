@@ -122,13 +122,11 @@ def event_of(
     name = line["event"]
     kind = kind_of(where, name, own=own)
     parameters = parameters_of(kind)
-    refuse_unknown(where, line, [*keys, *(parameter.name for parameter in parameters)])
-    missing = [p.name for p in parameters if p.default is None and p.name not in line]
+    refuse_unknown(where, line, [*keys, *(parameter.key for parameter in parameters)])
+    missing = [p.key for p in parameters if p.default is None and p.key not in line]
     if missing:
         raise PlanError(f"{where}: {', '.join(missing)} missing; {name} needs {_needs(parameters)}")
-    arguments = {
-        p.name: _argument(f"{where}: {p.name}", line[p.name], own, depth) for p in parameters if p.name in line
-    }
+    arguments = {p.name: _argument(f"{where}: {p.key}", line[p.key], own, depth) for p in parameters if p.key in line}
     if adjacency and "adjacency" in {field.name for field in fields(kind) if field.init}:  # type: ignore[arg-type]
         arguments["adjacency"] = adjacency
 
@@ -275,4 +273,4 @@ def suggest_in(table: Mapping[str, Any], known: list[str]) -> str:
 
 
 def _needs(parameters: tuple[Parameter, ...]) -> str:
-    return ", ".join(p.name if p.default is None else f"{p.name} (default {p.default})" for p in parameters)
+    return ", ".join(p.key if p.default is None else f"{p.key} (default {p.default})" for p in parameters)

@@ -21,7 +21,8 @@ FLOORS = {
     "accountant": [
         "numerics plans",
         "events",
-        "renyi samplers tight",
+        "renyi tight",
+        "samplers",
         "*",
         "filters interop plots testing",
         "report",

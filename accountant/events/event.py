@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.adjacency import Adjacency, as_adjacency
+from accountant.adjacency import Adjacency, Direction, as_adjacency
 from accountant.errors import EventError, ParameterError, ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve
 from accountant.events.parameters import check_parameters, parameters_of, refuse_table_keys
@@ -29,7 +29,7 @@ __all__ = ["BatchedEvent", "Event", "can_be_sampled", "refuse_subsampling"]
 
 SHORTCUTS = {
     *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening"),
-    *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line"),
+    *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line", "_surrogates", "_certain"),
 }
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
 
@@ -67,6 +67,8 @@ class Event(ABC):
     family : bool
         Whether the profile is a supremum over several pairs of distributions, so that a Rényi curve integrated
         from it may exceed the event's own.
+    between_bounds : bool
+        Whether curve and profile are bounds from above, and the tight route knows others from below (`_surrogates`).
     plan_name : str or None
         Its name in plans, set by `register`; a subclass has none until it is registered itself.
     """
@@ -74,8 +76,13 @@ class Event(ABC):
     adjacency: Adjacency
     data_dependent: ClassVar[bool] = False
     family: ClassVar[bool] = False
+    between_bounds: ClassVar[bool] = False
     plan_name: ClassVar[str | None] = None
     _coordinate_field: ClassVar[str | None] = None
+    _profile_error: float = 2e-13
+    """Relative error allowed to the profile."""
+    _largest_finite_loss: float = math.inf
+    """In either direction; beyond it the profile does not fall."""
 
     def __post_init__(self) -> None:
         given = getattr(self, "adjacency", None)
@@ -208,7 +215,7 @@ class Event(ABC):
         if name is None:
             raise ParameterError(f"{shorten(self)} has no name in plans; accepted: events of registered classes")
         refuse_table_keys(type(self))
-        values = {each.name: getattr(self, each.name) for each in parameters_of(type(self))}
+        values = {each.key: getattr(self, each.name) for each in parameters_of(type(self))}
         for key, value in values.items():
             if isinstance(value, Event):
                 values[key] = {**value.to_table(own=own), "adjacency": value.adjacency.value}
@@ -251,6 +258,20 @@ class Event(ABC):
     def _subsampled_given_finite(self, rate: float) -> GivenFinite | None:
         """The same of a Poisson sample at a rate in (0, 1)."""
         return None
+
+    def _surrogates(
+        self, direction: Direction, step: float, log_lost: float, sign: int
+    ) -> list[tuple[Event, int]] | None:
+        """Events above (sign 1) or below (-1) it in one direction, where no profile is known; their composition counts.
+
+        They are about as near as a grid of losses at `step` is to a profile. Losses beyond which P has less than
+        exp(log_lost) may be taken for infinite.
+        """
+        return None
+
+    def _certain(self) -> Event:
+        """An event that costs no more, if the surrogates below are below a bound only and not below the release."""
+        return self
 
     def _group(self, size: int) -> Event | None:
         """An event whose price is that of `size` > 1 records of one individual; None where nothing is proven."""

@@ -82,6 +82,11 @@ class Parameter:
     range: Range | None = None
 
     @property
+    def key(self) -> str:
+        """Its name in plans, where ``event`` names the class: an event within is ``of``."""
+        return "of" if self.name == "event" else self.name
+
+    @property
     def whole(self) -> bool:
         """Whether it takes whole numbers only."""
         return self.type == "int"
@@ -104,8 +109,8 @@ class Parameter:
     def __str__(self) -> str:
         """As lists show it: ``sigma``, or ``sensitivity=1`` where there is a default."""
         if self.default is None:
-            return self.name
-        return f"{self.name}={self.default:g}" if self.number else f"{self.name}={self.default}"
+            return self.key
+        return f"{self.key}={self.default:g}" if self.number else f"{self.key}={self.default}"
 
 
 @lru_cache(maxsize=256)
@@ -142,7 +147,7 @@ def parameters_of(kind: Any) -> tuple[Parameter, ...]:
 def refuse_table_keys(kind: Any) -> None:
     """Raise ParameterError where a parameter has the name of another key of plans, which would be read as both."""
     for each in parameters_of(kind):
-        if each.name in TABLE_KEYS:
+        if each.key in TABLE_KEYS:
             raise ParameterError(
                 f"{kind.__qualname__} has a parameter {each.name!r}; accepted: other names than {', '.join(TABLE_KEYS)}"
             )

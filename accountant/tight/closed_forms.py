@@ -42,7 +42,7 @@ def closed_form(run: Composition) -> ClosedForm | None:
             return found
     if run.releases == 1:
         (event,) = map(_plain, run.entries)
-        if has_profile(event):
+        if has_profile(event) and not event.between_bounds:
             return ClosedForm(
                 lambda points: np.maximum(*event._log_profile(points)), "profile of one release", event._log_profile
             )

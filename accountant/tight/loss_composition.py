@@ -26,7 +26,7 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, find_crossing
 from accountant.tight.fourier import WINDOW_NATS, ComposedLoss, HockeyStick, LossSum, Remainder
-from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
+from accountant.tight.loss_grid import Bracket, aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ULP, Grid
 
 __all__ = [
@@ -120,19 +120,37 @@ class DirectedRun:
         log_count = math.log(max(sum(count for _, count in self.entries), 1))
         for event, count in self.entries:
             ends = self.log_delta - log_count - 16, -log_count - 25
-            reach = loss_range(event, self.direction, self.grid.tilt, *ends)
-            cells = (reach.upper - reach.lower) / self.grid.step
-            if cells > MAX_POINTS:
-                raise unreachable(repr(event), cells, self.grid.step)
-            offset = largest_atom(event, self.direction, self.grid.step)
-            found = bracket(event, self.direction, reach, offset, self.grid, self.both)
-            for total, masses in zip(sums, found.measures, strict=True):
-                total.add(masses, count)
-            self.log_infinite = float(np.logaddexp(self.log_infinite, found.log_infinite + math.log(count)))
-            log_whole += count * found.log_whole
+            for piece, many, signs in self._pieces(event, count, ends[0]):
+                found = self._bracket(piece, ends, -1 in signs)
+                for sign, total, masses in zip((1, -1), sums, found.measures, strict=False):
+                    if sign in signs:
+                        total.add(masses, many)
+                if 1 in signs:
+                    self.log_infinite = float(np.logaddexp(self.log_infinite, found.log_infinite + math.log(many)))
+                    log_whole += many * found.log_whole
         self.log_infinite += log_whole  # the others' masses come to more than 1
         self.measures = [total.compose() for total in sums]
         return points
+
+    def _pieces(self, event: Event, count: int, log_lost: float) -> list[tuple[Event, int, tuple[int, ...]]]:
+        """What stands for `count` of an event, how often, and on which sides: above (1), below (-1) or both."""
+        sides = (1, -1)[: 1 + self.both]
+        pieces: list[tuple[Event, int, tuple[int, ...]]] = []
+        for sign in sides:
+            found = event._surrogates(self.direction, self.grid.step, log_lost, sign)
+            if found is None:
+                return [(event, count, sides)]
+            pieces += [(piece, many * count, (sign,)) for piece, many in found]
+        return pieces
+
+    def _bracket(self, event: Event, ends: tuple[float, float], both: bool) -> Bracket:
+        """Measures of one event on the present grid."""
+        reach = loss_range(event, self.direction, self.grid.tilt, *ends)
+        cells = (reach.upper - reach.lower) / self.grid.step
+        if cells > MAX_POINTS:
+            raise unreachable(repr(event), cells, self.grid.step)
+        offset = largest_atom(event, self.direction, self.grid.step)
+        return bracket(event, self.direction, reach, offset, self.grid, both)
 
     def _epsilon(self, target: float, fine: float) -> Interval:
         """Bounds on the epsilon at which log delta is `target`, each found to a share `fine` of it."""
@@ -221,7 +239,7 @@ def settle(
         return Interval(0.0, 0.0)
     if remainders is None:
         remainders = dict.fromkeys(DIRECTIONS, HockeyStick())
-        profiles = {event: event._log_profile(np.zeros(1)) for event in whole.entries}
+        profiles = {event: _at_zero(event) for event in whole.entries}
         distance = whole.total(lambda event: math.exp(max(*profiles[event])[0]))
         if question.delta is not None and distance * (1 + 1e-9) <= question.delta:
             return Interval(0.0, 0.0)  # total variation is subadditive
@@ -232,6 +250,11 @@ def settle(
     for run in runs:
         run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)
     return refine(runs, question)
+
+
+def _at_zero(event: Event) -> tuple[FloatArray, FloatArray]:
+    """Logs of the total variation distance in both directions; 0 where only bounds on it are known."""
+    return (np.zeros(1), np.zeros(1)) if event.between_bounds else event._log_profile(np.zeros(1))
 
 
 def plan(

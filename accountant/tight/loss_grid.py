@@ -40,8 +40,6 @@ from accountant.tight.polygon import (
 
 __all__ = ["Bracket", "Grid", "Masses", "aligned_step", "bracket", "largest_atom", "loss_range"]
 
-INPUT_ERROR = 2e-13
-"""Relative error allowed to a privacy profile."""
 HEADROOM = 600.0
 """Tilted values are scaled so that the largest is e^600: they then keep full precision 1300 nats below it."""
 
@@ -93,7 +91,8 @@ def loss_range(event: Event, direction: Direction, tilt: float, log_top: float, 
     high, low = float(rungs[0][first[0]]), -float(rungs[1][first[1]])
     if first[2] > 0:
         low = float(rungs[2][first[2] - 1])
-    return Interval(low, high)
+    end = event._largest_finite_loss
+    return Interval(max(low, -end), min(high, end))
 
 
 def atoms(event: Event, direction: Direction, reach: float) -> tuple[FloatArray, FloatArray]:
@@ -122,6 +121,8 @@ def aligned_step(entries: Sequence[tuple[Event, int]], direction: Direction, lar
     """A step of at most `largest` that puts the atoms of the first 64 events on grid points, as nearly as it can."""
     gaps: list[tuple[float, float]] = []
     for event, count in entries[:64]:
+        if event.between_bounds:
+            continue
         places, masses = atoms(event, direction, largest)
         if places.size:
             apart = np.abs(places - places[np.argmax(masses)])
@@ -164,7 +165,7 @@ def bracket(
     # H before, the rounding of losses, here and in the profile, changes H by less than that share of a cell
     whole = values + np.pad(lines[:known], (0, values.size - known))
     ratios = curve[whole > 1e-290] / whole[whole > 1e-290]
-    error = INPUT_ERROR + 4 * ULP * float(np.max(np.abs(losses))) * (1 / half_step + 1 + tilt)
+    error = event._profile_error + 4 * ULP * float(np.max(np.abs(losses))) * (1 / half_step + 1 + tilt)
     error += 4 * ULP * (10 + fine.size - float(np.min(logs[values > 1e-290], initial=0.0)))
     gaps = 1 - float(ratios.min(initial=1.0)), float(ratios.max(initial=1.0)) - 1
     short, long = (max(gap, 0.0) + error for gap in gaps)

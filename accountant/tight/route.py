@@ -261,16 +261,34 @@ class _LossDistribution:
         return "privacy-loss distribution" + (" before a dynamic programme" if self.families else "")
 
     def epsilon(self, delta: float) -> Interval:
-        return bound_epsilon(self.singles, delta, self.tolerance, self._remainders(delta))
+        remainders = self._remainders(delta)
+        found, certain = bound_epsilon(self.singles, delta, self.tolerance, remainders), self._certain()
+        if certain is None:
+            return found
+        return Interval(bound_epsilon(certain, delta, self.tolerance, remainders).lower, found.upper)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         remainders = self._remainders(self.smallest_delta(epsilons)) if self.families else None
-        return [
-            bound_delta(self.singles, epsilon, self.tolerance, remainders) if epsilon < self.end else Interval(0.0, 0.0)
-            for epsilon in epsilons
-        ]
+        certain, answers = self._certain(), []
+        for epsilon in epsilons:
+            if epsilon >= self.end:
+                answers.append(Interval(0.0, 0.0))
+                continue
+            found = bound_delta(self.singles, epsilon, self.tolerance, remainders)
+            if certain is not None:
+                found = Interval(bound_delta(certain, epsilon, self.tolerance, remainders).lower, found.upper)
+            answers.append(found)
+        return answers
+
+    def _certain(self) -> Entries | None:
+        """The same with events that are known to cost no more, where some are known by a bound from above only."""
+        entries = [(event._certain(), count) for event, count in self.singles]
+        same = all(event is other for (event, _), (other, _) in zip(entries, self.singles, strict=True))
+        return None if same else entries
 
     def trade_off(self, direction: Direction) -> TradeOff:
+        if self._certain() is not None:
+            raise ProfileUnavailable("attack risks of several of many steps, drawn at random; accepted: selected = 1")
         if not self.families:
             return LossTradeOff(self.singles, direction, self.tolerance)
         share = FAMILY_SHARE * self.tolerance
@@ -331,6 +349,8 @@ def single_release_epsilon(run: Composition, delta: float) -> float:
 
 def _refuse_without_profile(run: Composition) -> None:
     for event in run.entries:
+        if event.between_bounds:
+            continue
         try:
             event._log_profile(np.zeros(1))
         except ProfileUnavailable as error:

@@ -1,0 +1,226 @@
+"""The pair of random allocation, bracketed: likelihood ratios of t steps, averaged.
+
+One record takes part in one of t steps, drawn at random. Let (P, Q) dominate a step with it against a step without it.
+Then the mean over i of Q^(i-1) x P x Q^(t-i), against Q^t, dominates all t steps, adaptively chosen ones too, and its
+likelihood ratio under Q^t is the mean of t independent ones (proof: notebooks/mathematics.md, Random allocation).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from accountant.adjacency import DIRECTIONS, Direction
+from accountant.events.event import Event
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
+from accountant.samplers.discrete_pair import DiscretePair
+from accountant.samplers.likelihoods import Contraction, Spread, add_contractions, add_spreads
+from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
+from accountant.tight.polygon import ULP, Grid, Masses
+
+__all__ = ["PairAbove", "add_copies", "bracket_step", "lower_pair", "pair_above", "subset_pair", "upper_pair"]
+
+LARGEST_STEP = 0.125
+"""Coarsest grid of one step's losses, in nats."""
+
+LARGEST_LOSS = 300.0
+"""Losses of one step beyond which a grid does not go."""
+
+MARGIN = 3.0
+"""Nats by which what one addition cuts off is less than what all may."""
+
+Sum = TypeVar("Sum", Spread, Contraction)
+
+
+def other(direction: Direction) -> Direction:
+    return DIRECTIONS[1 - DIRECTIONS.index(direction)]
+
+
+def bracket_step(event: Event, direction: Direction, step: float, log_lost: float) -> tuple[Spread, Contraction]:
+    """The likelihood ratio of one step under Q, from above and from below for that direction.
+
+    Measures of H(P||Q) have E(X - u)_+ on their side for every u >= 0, those of H(Q||P) E(1 - u X)_+. For sums of
+    positive variables nothing else is needed, if below neither P nor Q has more than 1.
+    """
+    top = min(loss_range(event, direction, 0.0, log_lost, log_lost).upper, LARGEST_LOSS)
+    bottom = min(loss_range(event, other(direction), 0.0, log_lost, log_lost).upper, LARGEST_LOSS)
+    step = aligned_step([(event, 1)], direction, step, 0.0)
+    offset = largest_atom(event, direction, step)
+    found = bracket(event, direction, Interval(-bottom, top), offset, Grid(step, 0.0))
+    mirrored = direction == DIRECTIONS[1]
+    masses, index, start, error = _ratios(found.measures[0], step, mirrored, True)
+    infinite = math.exp(found.log_infinite)
+    zero = infinite if mirrored else max(1 - float(masses.sum()), 0.0)
+    upper = Spread(masses, index, start, step, zero, 0.0 if mirrored else infinite, error, 4 * ULP)
+    masses, index, start, error = _ratios(found.measures[1], step, mirrored, False)
+    places = np.exp(start + step * (index + np.arange(masses.size)))
+    zero = 0.0 if mirrored else max(1 - float(masses.sum()) * (1 + error), 0.0)
+    return upper, Contraction(masses, places, index, start, step, zero, error, 4 * ULP)
+
+
+def _ratios(measure: Masses, step: float, mirrored: bool, above: bool) -> tuple[FloatArray, int, float, float]:
+    """Masses of Q by rising X = dP/dQ, index of the first, offset of log X, and relative rounding.
+
+    A measure may have more than 1 of the second distribution, at its lowest losses, where it rounds to the safe side.
+    There the first's mass, which is tiny, is dropped from a measure below; above it moves up to loss 0, which raises
+    every hockey stick.
+    """
+    losses = measure.offset + step * (measure.first + np.arange(measure.weights.size))
+    error = 8 * ULP * (2 + float(np.max(np.abs(losses))) + abs(measure.log_total))
+    first, second = math.exp(measure.log_total) * measure.weights, np.exp(measure.log_total - losses) * measure.weights
+    later = np.append(np.cumsum(second[::-1])[::-1][1:], 0.0)
+    share = np.clip(1 - 1e-12 - later, 0.0, second) / np.maximum(second, 1e-300)
+    out = float(np.sum(first * (1 - share)))
+    first, second = first * share, second * share
+    if above:
+        place = int(np.argmin(np.abs(losses)))
+        first[place] += out
+        second[place] += out * math.exp(-losses[place])
+    if mirrored:  # losses are log dQ/dP
+        return first[::-1].copy(), -(measure.first + first.size - 1), -measure.offset, error
+    return second, measure.first, measure.offset, error
+
+
+def add_copies(
+    one: Sum, count: int, step: Callable[[int], float], log_lost: float, add: Callable[[Sum, Sum], Sum]
+) -> Sum:
+    """The sum of `count` independent copies, by doubling; `step(m)` is wanted of the grid of m of them."""
+    beyond = math.exp(log_lost - MARGIN) + 1e-300
+    power, size, result, added = one, 1, None, 0
+    while True:
+        if count // size % 2:
+            added += size
+            result = power if result is None else add(result, power).trim(beyond * added / count, beyond * added)
+        if 2 * size > count:
+            assert result is not None
+            return result
+        power, size = add(power, power).trim(2 * beyond * size / count, 2 * beyond * size), 2 * size
+        while power.step > 1.4 * step(size):
+            power = power.refine(2)
+
+
+class PairAbove(NamedTuple):
+    """What `DiscretePair` takes."""
+
+    masses: FloatArray
+    places: FloatArray
+    zero: float
+    lost: float
+    accuracy: float
+    moved: float
+
+
+def pair_above(total: Spread, steps: int, direction: Direction) -> PairAbove:
+    """The mean of `steps` ratios as a pair of which the larger distribution has mass 1, and the other at most 1.
+
+    Then E(X - u)_+ = 1 - u + E(u - X)_+ up to what raises the bound of that direction.
+    """
+    remove = direction == DIRECTIONS[0]
+    masses, places = total.masses, total.places / steps
+    whole = total.zero + float(masses.sum())
+    moments = total.lost / steps + float(np.sum(masses * places))
+    excess = max(moments if remove else whole, 1.0) * (1 + 1e-15)
+    masses = masses / excess
+    return PairAbove(
+        masses,
+        places,
+        zero=max(1 - float(masses.sum()), 0.0) if remove else total.zero,
+        lost=total.lost / steps if remove else max(1 - float(np.sum(masses * places)), 0.0),
+        accuracy=(excess - 1) + 2 * total.error + ULP * (8 * masses.size + 64),
+        moved=total.moved + 8 * ULP * (2 + float(np.max(np.abs(np.log(places)))) + math.log(steps)),
+    )
+
+
+@lru_cache(maxsize=64)
+def upper_pair(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> DiscretePair:
+    """A pair above that of one of `steps` steps, on a grid of about `step` for the loss."""
+    one = bracket_step(event, direction, _first_step(steps, step), log_lost)[0]
+    found = add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_spreads)
+    return DiscretePair(**pair_above(found, steps, direction)._asdict())
+
+
+@lru_cache(maxsize=64)
+def lower_pair(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> DiscretePair:
+    """A pair below that of one of `steps` steps, on a grid of about `step` for the loss."""
+    one = bracket_step(event, direction, _first_step(steps, step), log_lost)[1]
+    found = add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_contractions)
+    return _pair_below(found.masses, found.places / steps, found.zero, found.error, found.moved, direction)
+
+
+def _pair_below(
+    masses: FloatArray, places: FloatArray, zero: float, error: float, moved: float, direction: Direction
+) -> DiscretePair:
+    order = np.argsort(places, kind="stable")
+    masses, places = masses[order], places[order]
+    accuracy = 2 * error + ULP * (8 * masses.size + 64)
+    moved += 8 * ULP * (2 + float(np.max(np.abs(np.log(places[masses > 0])))))
+    whole, moments = zero + float(masses.sum()), float(np.sum(masses * places))
+    mirrored = direction == DIRECTIONS[1]
+    lack = max(1 - (whole if mirrored else moments), 0.0) + accuracy + moved
+    # of the other direction only what is certain
+    lost = max(1 - moments * (1 + accuracy), 0.0) if mirrored else 0.0
+    return DiscretePair(
+        masses, places, zero=zero, lost=lost, accuracy=accuracy, moved=-moved, lack=lack, mirrored=mirrored
+    )
+
+
+def _first_step(steps: int, step: float) -> float:
+    return min(step * math.sqrt(steps), LARGEST_STEP)
+
+
+@lru_cache(maxsize=64)
+def subset_pair(
+    event: Event, steps: int, selected: int, direction: Direction, step: float, log_lost: float
+) -> DiscretePair:
+    """A pair below that of `selected` of `steps` steps: what the sum of rounded losses tells of who took part.
+
+    With T_i = round(log(1 + selected/steps (X_i - 1)) / step), or any other function of the observed steps, the sum of
+    all T_i has the distribution p^{*selected} * q^{*(steps - selected)} with the record and q^{*steps} without it,
+    modulo the length of a Fourier transform too.
+    """
+    one = bracket_step(event, direction, LARGEST_STEP / 4, log_lost)[1]
+    rate = selected / steps
+    losses = np.append(np.log1p(rate * (one.places - 1)), math.log1p(-rate) if rate < 1.0 else 0.0)
+    with_zero = np.append(one.masses, one.zero), np.append(one.masses * one.places, 0.0)
+    scores = np.round(losses / step).astype(np.int64)
+    spread = math.sqrt(max(steps * float(np.sum(with_zero[0] * losses**2)), step**2))
+    reach = 14 * spread + 2 * float(np.max(np.abs(losses)))
+    points = 2 ** math.ceil(math.log2(min(max(reach / step, 64.0), 2.0**20)))
+    q, p = (np.bincount(scores % points, weights, points).astype(float) for weights in with_zero)
+    with_q, error_q = _convolve(q, steps, q, 0)
+    with_p, error_p = _convolve(q, steps - selected, p, selected)
+    mirrored = direction == DIRECTIONS[1]
+    if mirrored:  # below are what is certain of Q, and all that may be of P
+        with_q, with_p = np.maximum(with_q - error_q, 0.0), with_p + error_p
+    else:
+        with_q, with_p = with_q + error_q, np.maximum(with_p - error_p, 0.0)
+    whole = float((with_p if mirrored else with_q).sum())
+    surplus = max(whole, 1.0)
+    good = (with_q > 1e-280) & (with_p > 1e-280)
+    zero = 0.0 if mirrored else max(1 - float(with_q[good].sum()), 0.0)
+    error = surplus - 1 + steps * one.error
+    return _pair_below(with_q[good], with_p[good] / with_q[good], zero, error, 16 * ULP, direction)
+
+
+def _convolve(q: FloatArray, many: int, p: FloatArray, few: int) -> tuple[FloatArray, float]:
+    """q^{*many} * p^{*few} modulo their length, and a bound on the error of every mass (sums of q and p at most 1).
+
+    Transforms err by eta = 8 ULP log2(n) in every place (Higham 2002, section 24.1), the power's share is that of its
+    factors; what comes back is the mean over all places.
+    """
+    size, total = q.size, many + few
+    eta = 8 * ULP * (math.log2(size) + 2)
+    transforms = np.fft.rfft(q), np.fft.rfft(p)
+    product = transforms[0] ** many * transforms[1] ** few
+    largest = np.minimum(np.maximum(np.abs(transforms[0]), np.abs(transforms[1])) + eta, 1 + eta)
+    share = total * (eta + 16 * ULP * (1 + math.log2(total))) * 2
+    weights = np.full(product.size, 2.0)
+    weights[0] = 1.0
+    mean = float(np.sum(weights * largest ** (total - 1))) / size
+    bound = share * mean + eta * float(np.sqrt(np.sum(weights * np.abs(product) ** 2))) / math.sqrt(size) + 1e-300
+    return np.maximum(np.fft.irfft(product, size), 0.0), bound

@@ -1,0 +1,328 @@
+"""Sums of independent likelihood ratios, bracketed in convex order on a grid of logarithms.
+
+Let X = dP/dQ under Q, so that E X = 1. Both directions of the privacy profile are expectations of convex functions,
+H_e(P||Q) = E(X - e^e)_+ and H_e(Q||P) = E(1 - e^e X)_+, and so they are of a sum of independent such ratios. Hence
+
+* above: moving each mass to the two neighbouring grid points so that its mean stays the same makes every
+  such expectation larger (a mean-preserving spread);
+* below: moving all masses of a cell to their mean makes every one smaller (Jensen's inequality).
+
+Both orders survive sums of independent variables, as x -> f(x + y) is convex for every y. What lies outside of a grid
+goes to its ends, on the safe side for the direction in which the distribution is used. On a grid x_i = e^(o + h i)
+the place of x_i + x_j depends on i - j alone, but for a shift by the larger index, so that adding two distributions
+takes one product and one sum for each pair of points.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountant.errors import ToleranceUnreachable
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.tight.polygon import ULP
+
+__all__ = ["Contraction", "Spread", "add_contractions", "add_spreads"]
+
+IntArray = NDArray[np.int64]
+
+FEW = 64
+"""How much longer a product takes where masses are few."""
+
+MOST_PRODUCTS = 2e9
+"""Products of one addition: some seconds."""
+
+TINY = 1e-300
+"""More than any product that underflows."""
+
+
+@Kernel
+def convolve_spreads(
+    a: FloatArray, b: FloatArray, apart: int, step: float, twice: bool, low: FloatArray, high: FloatArray
+) -> None:
+    """Masses of sums at the grid point below (`low`) and the one above (`high`), by the index of `a`'s first point.
+
+    b_j stands `apart` points after a_j. With `twice`, a and b are the same: pairs with i < j are counted for those
+    with i > j.
+    """
+    rise = math.expm1(step)
+    for lag in range(0 if twice else 1 - b.size - apart, a.size - apart):
+        # i - (j + apart) = lag
+        reach = math.log1p(math.exp(-abs(lag) * step)) / step
+        cells = math.floor(reach)
+        share = math.expm1((reach - cells) * step) / rise
+        weight = 2.0 if twice and lag > 0 else 1.0
+        up, down = share * weight, (1.0 - share) * weight
+        first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
+        shift = cells + max(0, -lag)
+        for i in range(first, last):
+            mass = a[i] * b[i - lag - apart]
+            low[i + shift] += mass * down
+            high[i + shift] += mass * up
+
+
+@Kernel
+def convolve_few_spreads(
+    a: FloatArray,
+    b: FloatArray,
+    apart: int,
+    step: float,
+    some_a: IntArray,
+    some_b: IntArray,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """The same for few masses: `some_a` and `some_b` are the indices of those above 0."""
+    rise = math.expm1(step)
+    for i in some_a:
+        for j in some_b:
+            lag = i - j - apart
+            reach = math.log1p(math.exp(-abs(lag) * step)) / step
+            cells = math.floor(reach)
+            share = math.expm1((reach - cells) * step) / rise
+            place = cells + max(i, j + apart)
+            mass = a[i] * b[j]
+            low[place] += mass * (1.0 - share)
+            high[place] += mass * share
+
+
+@Kernel
+def convolve_contractions(
+    a: FloatArray,
+    places_a: FloatArray,
+    b: FloatArray,
+    places_b: FloatArray,
+    apart: int,
+    step: float,
+    twice: bool,
+    edges: FloatArray,
+    masses: FloatArray,
+    moments: FloatArray,
+    later_masses: FloatArray,
+    later_moments: FloatArray,
+) -> None:
+    """Masses and first moments of sums by cell, and of those that fall into the cell after; see `convolve_spreads`."""
+    for lag in range(0 if twice else 1 - b.size - apart, a.size - apart):
+        cells = math.floor(math.log1p(math.exp(-abs(lag) * step)) / step)
+        weight = 2.0 if twice and lag > 0 else 1.0
+        first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
+        shift = cells + max(0, -lag)
+        for i in range(first, last):
+            mass = weight * a[i] * b[i - lag - apart]
+            total = places_a[i] + places_b[i - lag - apart]
+            later = mass if total >= edges[i + shift + 1] else 0.0
+            masses[i + shift] += mass - later
+            moments[i + shift] += (mass - later) * total
+            later_masses[i + shift] += later
+            later_moments[i + shift] += later * total
+
+
+@Kernel
+def convolve_few_contractions(
+    a: FloatArray,
+    places_a: FloatArray,
+    b: FloatArray,
+    places_b: FloatArray,
+    apart: int,
+    step: float,
+    some_a: IntArray,
+    some_b: IntArray,
+    edges: FloatArray,
+    masses: FloatArray,
+    moments: FloatArray,
+) -> None:
+    """The same for few masses, each at once in its cell."""
+    for i in some_a:
+        for j in some_b:
+            cells = math.floor(math.log1p(math.exp(-abs(i - j - apart) * step)) / step)
+            total = places_a[i] + places_b[j]
+            place = cells + max(i, j + apart)
+            if total >= edges[place + 1]:
+                place += 1
+            masses[place] += a[i] * b[j]
+            moments[place] += a[i] * b[j] * total
+
+
+def few(a: FloatArray, b: FloatArray) -> tuple[IntArray, IntArray] | None:
+    """Indices of masses above 0, if they are so few that going through them is faster; else None.
+
+    Raises
+    ------
+    ToleranceUnreachable
+        Both ways take too long.
+    """
+    some_a, some_b = np.flatnonzero(a), np.flatnonzero(b)
+    pairs, products = some_a.size * some_b.size, a.size * b.size
+    if min(FEW * pairs, products) > MOST_PRODUCTS:
+        raise ToleranceUnreachable(
+            f"a sum of likelihood ratios takes {products:.2g} products; accepted: at most {MOST_PRODUCTS:.2g}, hence a "
+            "larger tolerance or fewer steps"
+        )
+    return (some_a, some_b) if FEW * pairs < products else None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Masses of Q at x_i = exp(offset + step * (first + i)), `zero` of them at 0; larger in convex order than a sum.
+
+    `lost` is what the sum's mean has beyond the last point: E(X - u)_+ may be larger by as much. Rounding: `error` is
+    relative to masses, `moved` to places.
+    """
+
+    masses: FloatArray
+    first: int
+    offset: float
+    step: float
+    zero: float = 0.0
+    lost: float = 0.0
+    error: float = 0.0
+    moved: float = 0.0
+
+    @property
+    def places(self) -> FloatArray:
+        return np.asarray(np.exp(self.offset + self.step * (self.first + np.arange(self.masses.size))))
+
+    def refine(self, times: int) -> Spread:
+        """The same on a grid with `times` as many points."""
+        masses = np.zeros(times * (self.masses.size - 1) + 1)
+        masses[::times] = self.masses
+        return replace(self, masses=masses, first=times * self.first, step=self.step / times)
+
+    def trim(self, below: float, beyond: float) -> Spread:
+        """Without masses of at most `below` at the low end and an excess of `beyond` over the last point."""
+        places, masses = self.places, self.masses
+        start = int(np.searchsorted(np.cumsum(masses), below))
+        tails = np.append(np.cumsum((masses * places)[::-1])[::-1], 0.0)
+        stop = min(max(int(np.flatnonzero(tails <= beyond)[0]), start + 1), masses.size)
+        share = places[:start] / places[start]
+        excess = float(np.sum(masses[stop:] * (places[stop:] - places[stop - 1])))
+        kept = masses[start:stop].copy()
+        kept[0] += float(np.sum(masses[:start] * share))
+        kept[-1] += float(np.sum(masses[stop:]))
+        zero = self.zero + float(np.sum(masses[:start] * (1 - share)))
+        return replace(
+            self,
+            masses=kept,
+            first=self.first + start,
+            zero=zero,
+            lost=self.lost + excess,
+            error=self.error + ULP * masses.size,
+        )
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """Masses of Q at `places`, about one for each cell of a grid, `zero` of them at 0; smaller in convex order.
+
+    Masses add up to at most 1. Cell i begins at exp(offset + step * (first + i)). Rounding: as in a `Spread`.
+    """
+
+    masses: FloatArray
+    places: FloatArray
+    first: int
+    offset: float
+    step: float
+    zero: float = 0.0
+    error: float = 0.0
+    moved: float = 0.0
+
+    def refine(self, times: int) -> Contraction:
+        """The same with cells of which there are `times` as many."""
+        with np.errstate(divide="ignore"):
+            cells = np.floor((np.log(self.places) - self.offset) / (self.step / times))
+        start = times * self.first
+        size = times * self.masses.size
+        within = np.clip(
+            cells - start, times * np.arange(self.masses.size), times * np.arange(1, self.masses.size + 1) - 1
+        )
+        index = within.astype(int)
+        masses = np.zeros(size)
+        places = np.exp(self.offset + self.step / times * (start + np.arange(size) + 0.5))
+        masses[index], places[index] = self.masses, self.places
+        return replace(self, masses=masses, places=places, first=start, step=self.step / times)
+
+    def trim(self, below: float, beyond: float) -> Contraction:
+        """One cell for masses of at most `below` at the low end, one for moments of at most `beyond` at the other."""
+        moments = self.masses * self.places
+        start = int(np.searchsorted(np.cumsum(self.masses), below))
+        tails = np.append(np.cumsum(moments[::-1])[::-1], 0.0)
+        stop = min(max(int(np.flatnonzero(tails <= beyond)[0]), start + 1), self.masses.size)
+        kept, means = self.masses[start:stop].copy(), moments[start:stop].copy()
+        for place, dropped in ((0, slice(0, start)), (-1, slice(stop, None))):
+            kept[place] += float(np.sum(self.masses[dropped]))
+            means[place] += float(np.sum(moments[dropped]))
+        places = np.where(kept > 1e-290, means / np.maximum(kept, 1e-300), self.places[start:stop])
+        rounding = ULP * self.masses.size
+        return replace(
+            self,
+            masses=kept,
+            places=places,
+            first=self.first + start,
+            error=self.error + rounding,
+            moved=self.moved + 2 * rounding,
+        )
+
+
+def add_spreads(a: Spread, b: Spread) -> Spread:
+    """The distribution of the sum of two independent variables, above in convex order."""
+    if a.step != b.step:
+        least = min(a.step, b.step)
+        a, b = (each.refine(round(each.step / least)) for each in (a, b))
+    twice = a is b
+    if b.first < a.first:
+        a, b = b, a
+    apart, step = b.first - a.first, a.step
+    size = max(a.masses.size, b.masses.size + apart) + math.ceil(math.log(2) / step) + 2
+    low, high = np.zeros(size), np.zeros(size)
+    some = few(a.masses, b.masses)
+    if some is None:
+        convolve_spreads(a.masses, b.masses, apart, step, twice, low, high)
+    else:
+        convolve_few_spreads(a.masses, b.masses, apart, step, *some, low, high)
+    masses = low
+    masses[1:] += high[:-1]
+    masses[: a.masses.size] += b.zero * a.masses
+    masses[apart : apart + b.masses.size] += a.zero * b.masses
+    used = 1 + int(np.flatnonzero(masses).max())
+    # what underflows is lost, at the largest place
+    lost = a.lost + b.lost + size * TINY * math.exp(a.offset + step * (a.first + size))
+    error, moved = a.error + b.error + ULP * (size + 8), max(a.moved, b.moved) + 16 * ULP
+    return Spread(masses[:used], a.first, a.offset, step, a.zero * b.zero + size * TINY, lost, error, moved)
+
+
+def add_contractions(a: Contraction, b: Contraction) -> Contraction:
+    """The distribution of the sum of two independent variables, below in convex order."""
+    if a.step != b.step:
+        least = min(a.step, b.step)
+        a, b = (each.refine(round(each.step / least)) for each in (a, b))
+    twice = a is b
+    if b.first < a.first:
+        a, b = b, a
+    apart, step = b.first - a.first, a.step
+    size = max(a.masses.size, b.masses.size + apart) + math.ceil(math.log(2) / step) + 2
+    edges = np.exp(a.offset + step * (a.first + np.arange(size + 1.0)))
+    masses, moments, later_masses, later_moments = (np.zeros(size) for _ in range(4))
+    some = few(a.masses, b.masses)
+    if some is not None:
+        convolve_few_contractions(a.masses, a.places, b.masses, b.places, apart, step, *some, edges, masses, moments)
+    else:
+        convolve_contractions(
+        a.masses, a.places, b.masses, b.places, apart, step, twice, edges,
+        masses, moments, later_masses, later_moments,
+    )  # fmt: skip
+    masses[1:] += later_masses[:-1]
+    moments[1:] += later_moments[:-1]
+    for one, other, begin in ((a, b, 0), (b, a, apart)):
+        part = slice(begin, begin + one.masses.size)
+        masses[part] += other.zero * one.masses
+        moments[part] += other.zero * one.masses * one.places
+    used = 1 + int(np.flatnonzero(masses).max())
+    masses, moments = masses[:used], moments[:used]
+    good = masses > 1e-290
+    places = np.where(good, moments / np.where(good, masses, 1.0), np.sqrt(edges[:used] * edges[1 : used + 1]))
+    rounding = ULP * (size + 8)
+    error, moved = a.error + b.error + rounding, max(a.moved, b.moved) + 2 * rounding
+    return Contraction(np.where(good, masses, 0.0), places, a.first, a.offset, step, a.zero * b.zero, error, moved)

@@ -1,0 +1,171 @@
+"""Every record takes part in k of t steps, drawn at random, once for all steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from accountant.adjacency import DIRECTIONS, Adjacency, Direction
+from accountant.errors import ParameterError, ProfileUnavailable, shorten
+from accountant.events.answers import AdditiveNoise
+from accountant.events.event import Event
+from accountant.events.gaussian import Gaussian
+from accountant.events.laplace import Laplace
+from accountant.events.parameters import Range
+from accountant.events.registry import register
+from accountant.numerics.kernel import FloatArray
+from accountant.samplers.allocation_curve import allocation_curve
+from accountant.samplers.allocation_pairs import lower_pair, subset_pair, upper_pair
+
+__all__ = ["RandomAllocation"]
+
+
+@register("random-allocation")
+@dataclass(frozen=True)
+class RandomAllocation(Event):
+    """Every record takes part in `selected` of `steps` steps, drawn uniformly and kept secret (balls into bins).
+
+    One step is `event`, with the record in it or without it. The pair of one of t steps has the likelihood ratio
+    ``(X_1 + ... + X_t) / t``, X_i independent ratios of one step (Feldman & Shenfeld 2025; proof for adaptive steps:
+    notebooks/mathematics.md, Random allocation). It is bracketed in convex order, so that prices on the tight route are
+    certified from both sides. For k > 1, from above: k blocks of steps, as equal as can be, with one step each; from
+    below: what the sum of the steps' losses tells. A release is a whole epoch: ``10 * RandomAllocation(...)`` are ten,
+    with fresh draws.
+
+    The Rényi curve is an upper bound: moments of the distribution above, with proven bounds on what its grid leaves
+    out. The profile is that of the dominating pair on a grid, a few thousandths above the exact one.
+
+    Parameters
+    ----------
+    event : Event
+        One step, under add-remove adjacency, with a single dominating pair: such as ``Gaussian(sigma)`` for DP-SGD with
+        noise multiplier sigma. For one record alone the steps it is not in must not depend on it.
+    steps : int
+        Steps of an epoch; [1, 1e6].
+    selected : int
+        Steps in which each record takes part; [1, steps].
+
+    Raises
+    ------
+    ParameterError
+        `event` is not such an event, or a number is out of range.
+    """
+
+    between_bounds: ClassVar[bool] = True
+
+    event: Event
+    steps: Annotated[int, Range(1, 1e6, usual=(1, 1000))]
+    selected: Annotated[int, Range(1, 1e6, usual=(1, 1))] = 1
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.event, Event):
+            raise ParameterError(f"event = {shorten(self.event)}; accepted: an event such as Gaussian(sigma)")
+        if self.selected > self.steps:
+            raise ParameterError(f"selected = {self.selected} of {self.steps} steps; accepted: [1, {self.steps}]")
+        object.__setattr__(self, "event", _require_single_pair(self.event))
+
+    @classmethod
+    def examples(cls) -> tuple[RandomAllocation, ...]:
+        return cls(Gaussian(1.0), 100), cls(Laplace(2.0), 10, 3)
+
+    @property
+    def additive_noise(self) -> AdditiveNoise | None:
+        return self.event.additive_noise
+
+    def caveats(self) -> tuple[str, ...]:
+        drawn = f"every record takes part in {self.selected} of {self.steps} steps, drawn at random and kept secret"
+        return (*self.event.caveats(), drawn)
+
+    def _blocks(self) -> list[tuple[int, int]]:
+        """Lengths of blocks of steps, one step of each of which is drawn, and how many there are of each length."""
+        short, longer = divmod(self.steps, self.selected)
+        return [(size, count) for size, count in ((short, self.selected - longer), (short + 1, longer)) if count]
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        curve = np.zeros_like(orders)
+        for size, count in self._blocks():
+            curve += count * (self.event._curve(orders) if size == 1 else allocation_curve(self.event, size, orders))
+        return curve
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.selected > 1:
+            raise ProfileUnavailable(
+                f"{self!r} is known between two bounds, by no single profile; accepted: its price, or selected = 1"
+            )
+        found = []
+        for index, direction in enumerate(DIRECTIONS):
+            ((pair, _),) = self._surrogates(direction, self._usual_step(), USUAL_LOST, 1)
+            found.append(pair._log_profile(epsilons)[index] + pair._profile_error)
+        return np.minimum(found[0], 0.0), np.minimum(found[1], 0.0)
+
+    def _usual_step(self) -> float:
+        return 0.05 * math.sqrt(math.expm1(min(float(self.event._curve(np.array([2.0]))[0]), 50.0)) / self.steps)
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        make = upper_pair if sign > 0 else lower_pair
+        found: list[tuple[Event, int]] = []
+        for size, count in self._blocks():
+            fine = step * FINER / math.sqrt(1 + math.log2(size))
+            found.append((self.event if size == 1 else make(self.event, size, direction, fine, log_lost), count))
+        return found
+
+    def _certain(self) -> Event:
+        return self if self.selected in (1, self.steps) else SumOfLosses(self)
+
+    @property
+    def _amplified(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class SumOfLosses(Event):
+    """What the sum of the steps' rounded losses tells of who took part: no more than all steps do."""
+
+    between_bounds: ClassVar[bool] = True
+
+    epoch: RandomAllocation
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.epoch._curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        raise ProfileUnavailable(f"{self!r} is a bound from below only")
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        epoch = self.epoch
+        return [(subset_pair(epoch.event, epoch.steps, epoch.selected, direction, step, log_lost), 1)]
+
+
+USUAL_LOST = -60.0
+"""Log of what the grid of the profile leaves out."""
+
+FINER = 1.4
+"""Grid of sums, relative to that on which losses are composed, times the root of the number of additions."""
+
+
+def _require_single_pair(event: Event) -> Event:
+    """The event, if it is one dominating pair with finite losses that are not too large."""
+    what = None
+    if event.adjacency is not Adjacency.ADD_REMOVE:
+        what = "under replace adjacency, where nothing is proven"
+    elif event.family:
+        what = "a family of pairs"
+    elif event.data_dependent:
+        what = "data-dependent"
+    elif event.group_size > 1 or isinstance(event, RandomAllocation):
+        what = "a whole epoch or a group"
+    elif not event._amplified or not math.isfinite(float(event._curve(np.array([64.0]))[0])):
+        what = "with losses that may be infinite, or with neighbours that differ in more than one record"
+    if what is not None:
+        raise ParameterError(
+            f"event = {shorten(event)} is {what}; accepted: an event under add-remove adjacency with a single "
+            "dominating pair, such as Gaussian(sigma), Laplace(scale) or PureDP(epsilon)"
+        )
+    event._log_profile(np.zeros(1))  # refuses events that have none
+    return event

@@ -1,0 +1,256 @@
+"""Random allocation: brute force in rationals, integrals at high precision, and what is refused."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+import accountant as ac
+from accountant.samplers.allocation_curve import MOMENTS, NODES, whole_moments
+from accountant.samplers.likelihoods import Contraction, Spread, add_contractions, add_spreads
+
+
+def outcomes(epsilon, steps, selected):
+    """(P, Q) of every outcome of randomized responses in rationals: with the record in some steps, and without it."""
+    odds = Fraction(math.exp(epsilon))
+    p, q = odds / (1 + odds), 1 / (1 + odds)
+    chosen = list(itertools.combinations(range(steps), selected))
+    pairs = []
+    for bits in itertools.product((0, 1), repeat=steps):
+        mass = math.prod((q if bit else p for bit in bits), start=Fraction(1))
+        ratio = sum(math.prod((p / q if bits[i] else q / p for i in some), start=Fraction(1)) for some in chosen)
+        pairs.append((mass * ratio / len(chosen), mass))
+    return pairs
+
+
+@pytest.mark.parametrize(
+    ("steps", "selected"), [(1, 1), (2, 1), (3, 1), (4, 1), (2, 2), (3, 2), (4, 2), (4, 3), (4, 4)]
+)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_finite_pairs_by_all_outcomes(epsilon, steps, selected):
+    pairs = outcomes(epsilon, steps, selected)
+    run = 1 * ac.RandomAllocation(ac.PureDP(epsilon), steps, selected)
+    for share in (0.0, 0.3, 0.7):
+        u = Fraction(math.exp(share * epsilon))
+        directions = [sum(max(p - u * q, 0) for p, q in pairs), sum(max(q - u * p, 0) for p, q in pairs)]
+        truth = float(max(directions))
+        found = ac.delta(run, share * epsilon, method="tight", tolerance=0.3)
+        assert found.lower <= truth * (1 + 1e-12)
+        assert found.delta >= truth * (1 - 1e-12)
+
+
+def two_steps(sigma, epsilon):
+    """Both directions of one of two Gaussian steps, by an integral over the first step's outcome."""
+    mu, u = 1 / mpf(sigma), mp.exp(epsilon)
+
+    def above(v):
+        """E(X - v)_+ of one step."""
+        if v <= 0:
+            return 1 - v
+        return mp.ncdf(mu / 2 - mp.log(v) / mu) - v * mp.ncdf(-mu / 2 - mp.log(v) / mu)
+
+    def ratio(z):
+        return mp.exp(mu * z - mu**2 / 2)
+
+    cut = (mp.log(2 * u) + mu**2 / 2) / mu
+    other = (mp.log(2 / u) + mu**2 / 2) / mu
+    remove = mp.quad(lambda z: mp.npdf(z) * above(2 * u - ratio(z)) / 2, [-12, 0, cut, cut + 2, cut + 12])
+    # E(v - X)_+ = v - 1 + E(X - v)_+
+    add = mp.quad(
+        lambda z: mp.npdf(z) * u / 2 * (2 / u - ratio(z) - 1 + above(2 / u - ratio(z))), [-14, other - 2, other]
+    )
+    return remove, add
+
+
+@pytest.mark.parametrize(("sigma", "epsilon"), [(1.0, 1.0), (0.5, 4.0), (3.0, 0.1)])
+def test_two_gaussian_steps_by_an_integral(sigma, epsilon):
+    with mp.workdps(25):
+        remove, add = two_steps(sigma, epsilon)
+    event = ac.RandomAllocation(ac.Gaussian(sigma), 2)
+    found = ac.delta(event, epsilon, method="tight", tolerance=0.01)
+    assert found.lower <= max(remove, add) <= found.delta <= 1.011 * found.lower
+    profile = event.profile(epsilon)
+    assert remove <= profile.remove <= 1.05 * remove
+    assert add <= profile.add <= 1.05 * add
+
+
+@pytest.mark.parametrize(
+    ("steps", "sigma", "delta", "lower", "upper"),
+    [
+        (1000, 1.0, 1e-5, 0.138817, 0.138886),
+        (100, 1.0, 1e-5, 0.620838, 0.621110),
+        (100, 0.5, 1e-6, 6.393636, 6.394441),
+        (10_000, 0.6, 1e-6, 0.527694, 0.528154),
+        (1000, 2.0, 1e-8, 0.076788, 0.076872),
+    ],
+)
+def test_intervals_overlap_with_those_of_another_computation(steps, sigma, delta, lower, upper):
+    found = ac.epsilon(ac.RandomAllocation(ac.Gaussian(sigma), steps), delta, method="tight", tolerance=0.01)
+    assert found.epsilon - found.lower <= 0.01 * found.epsilon
+    assert max(found.lower, lower) <= min(found.epsilon, upper)
+
+
+@pytest.mark.parametrize("event", [ac.Gaussian(1.0), ac.Laplace(1.0), ac.RandomizedResponse(1.0, 2)], ids=repr)
+def test_one_step_is_the_event_and_all_steps_are_a_composition(event):
+    one, whole = ac.RandomAllocation(event, 1), ac.RandomAllocation(event, 3, 3)
+    orders = [1.0, 1.5, 7.0, math.inf]
+    assert np.array_equal(one.renyi(orders), event.renyi(orders))
+    assert whole.renyi(orders) == pytest.approx(3 * event.renyi(orders))
+    prices = (ac.epsilon(each, 1e-3, method="tight", tolerance=1e-3) for each in (one, event, whole, 3 * event))
+    for first, second in ((next(prices), next(prices)) for _ in range(2)):
+        assert max(first.lower, second.lower) <= min(first.epsilon, second.epsilon)
+
+
+@pytest.mark.parametrize("steps", [2, 7, 100])
+@pytest.mark.parametrize("sigma", [0.7, 2.0])
+def test_whole_moments_by_their_formulas(steps, sigma):
+    """E X^2 and E X^3 of a mean of independent ratios with mean 1."""
+    second, third = math.exp(1 / sigma**2), math.exp(3 / sigma**2)
+    logs = whole_moments(ac.Gaussian(sigma), steps)
+    t = steps
+    assert logs.size == MOMENTS + 1
+    assert math.exp(logs[2]) == pytest.approx((second + t - 1) / t, rel=1e-12)
+    assert math.exp(logs[3]) == pytest.approx((third + 3 * (t - 1) * second + (t - 1) * (t - 2)) / t**2, rel=1e-12)
+    curve = ac.RandomAllocation(ac.Gaussian(sigma), steps).renyi([2.0, 3.0])
+    exact = np.array([logs[2], logs[3] / 2])
+    assert (curve >= exact).all()
+    assert curve == pytest.approx(exact, rel=2e-2)
+
+
+@pytest.mark.parametrize("order", [1.3, 2.0, 2.5, 6.0])
+def test_curve_of_two_steps_by_an_integral(order):
+    """Both directions: the mean of two lognormal ratios, to a power."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    z, weights = 11 * nodes + 2.5, 11 * weights
+    weights = weights * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    ratio = np.exp(z - 0.5)
+    mean = np.add.outer(ratio, ratio) / 2
+    exact = max(math.log(weights @ mean**power @ weights) for power in (order, 1 - order)) / (order - 1)
+    found = float(ac.RandomAllocation(ac.Gaussian(1.0), 2).renyi(order))
+    assert exact * (1 - 1e-6) <= found <= exact * 1.02
+
+
+def test_curve_at_its_ends():
+    event = ac.RandomAllocation(ac.Gaussian(1.0), 50)
+    own = ac.Gaussian(1.0)
+    ladder = np.array([1.0, 1 + 1e-12, 1.01, *NODES[5:20], 300.0, 1e5, 1e9, 1e15])
+    curve = event.renyi(ladder)
+    assert (np.diff(curve) >= -1e-12 * curve[1:]).all()
+    assert (curve <= own.renyi(ladder)).all()
+    assert curve[0] <= 0.03
+    bounded = ac.RandomAllocation(ac.Laplace(1.0), 50)
+    assert bounded.renyi(math.inf) == 1.0
+    assert bounded.renyi(1e9) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_epochs_compose_with_other_releases():
+    epoch = ac.RandomAllocation(ac.Gaussian(1.0), 100)
+    run = 10 * epoch + ac.Gaussian(5.0)
+    found = ac.epsilon(run, 1e-6, method="tight", tolerance=0.01)
+    assert 0 < found.lower <= found.epsilon <= found.lower * 1.011
+    assert found.epsilon < ac.epsilon(run, 1e-6, method="renyi").epsilon
+    assert found.lower > max(ac.epsilon(part, 1e-6, method="tight").lower for part in (10 * epoch, ac.Gaussian(5.0)))
+    curve = [ac.delta(run, epsilon, method="tight", tolerance=0.05) for epsilon in (found.lower, found.epsilon)]
+    assert curve[0].delta >= 1e-6 * (1 - 1e-9)
+    assert curve[1].lower <= 1e-6 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("steps", "selected"), [(100, 10), (60, 7), (20, 19)])
+def test_several_steps_cost_more_than_one_and_less_than_all(steps, selected):
+    run = 1 * ac.RandomAllocation(ac.Gaussian(2.0), steps, selected)
+    found = ac.epsilon(run, 1e-5, method="tight", tolerance=0.02)
+    one = ac.epsilon(ac.RandomAllocation(ac.Gaussian(2.0), steps), 1e-5, method="tight")
+    everything = ac.epsilon(selected * ac.Gaussian(2.0), 1e-5, method="tight")
+    assert one.lower < found.lower < found.epsilon < everything.epsilon
+    assert found.epsilon <= 1.5 * found.lower
+
+
+MASSES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=9).filter(lambda x: sum(x) > 0.1 and x[0] > 0 and x[-1] > 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MASSES, MASSES, st.integers(-5, 5), st.integers(-5, 5), st.floats(0.05, 0.8), st.floats(0.0, 3.0))
+def test_sums_are_bracketed_in_convex_order(a, b, first_a, first_b, step, where):
+    """Means of both hockey sticks of the exact sum lie between those of its contraction and of its spread."""
+    a, b = (np.array(each) / sum(each) for each in (a, b))
+    places = [np.exp(step * (first + np.arange(each.size))) for first, each in ((first_a, a), (first_b, b))]
+    sums, masses = np.add.outer(*places).ravel(), np.outer(a, b).ravel()
+    above = add_spreads(Spread(a, first_a, 0.0, step), Spread(b, first_b, 0.0, step))
+    below = add_contractions(
+        Contraction(a, places[0], first_a, 0.0, step), Contraction(b, places[1], first_b, 0.0, step)
+    )
+    u = where * float(np.sum(sums * masses))
+    for stick in (lambda x: np.maximum(x - u, 0.0), lambda x: np.maximum(1 - u * x, 0.0)):
+        exact = float(masses @ stick(sums))
+        assert float(above.masses @ stick(above.places)) >= exact * (1 - 1e-12) - 1e-14
+        assert float(below.masses @ stick(below.places)) <= exact * (1 + 1e-12) + 1e-14
+
+
+@settings(max_examples=30, deadline=None)
+@given(MASSES, st.floats(0.0, 0.3), st.floats(0.0, 0.3), st.floats(0.0, 3.0), st.integers(1, 4))
+def test_trimming_and_refining_keep_their_side(masses, low, high, where, times):
+    masses = np.array(masses) / sum(masses)
+    spread, u = Spread(masses, -3, 0.1, 0.5), where
+    trimmed = spread.trim(low, high).refine(times)
+    places = spread.places
+    kept = Contraction(masses, places, -3, 0.1, 0.5).trim(low, high).refine(times)
+    excess = float(masses @ np.maximum(places - u, 0.0))
+    lack = float(masses @ np.maximum(u - places, 0.0))
+    assert float(trimmed.masses @ np.maximum(trimmed.places - u, 0.0)) + trimmed.lost >= excess - 1e-14
+    assert float(trimmed.masses @ np.maximum(u - trimmed.places, 0.0)) + trimmed.zero * u >= lack - 1e-14
+    assert float(kept.masses @ np.maximum(kept.places - u, 0.0)) <= excess + 1e-14
+    assert float(kept.masses @ np.maximum(u - kept.places, 0.0)) <= lack + 1e-14
+    assert kept.masses.sum() == pytest.approx(1.0)
+
+
+def test_plans_hold_the_event_within(tmp_path):
+    run = 3 * ac.RandomAllocation(ac.Gaussian(1.1), 100, 2) + ac.RandomAllocation(
+        ac.PoissonSubsampled(ac.Gaussian(2.0), 0.5), 10
+    )
+    path = tmp_path / "plan.toml"
+    path.write_text(run.to_toml())
+    assert ac.load_plan(path).run == run
+    assert 'of = {event = "gaussian"' in path.read_text() or "[release.of]" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ac.RandomAllocation(ac.Gaussian(1.0), 0), "steps = 0"),
+        (lambda: ac.RandomAllocation(ac.Gaussian(1.0), 10, 11), r"selected = 11 of 10 steps; accepted: \[1, 10\]"),
+        (lambda: ac.RandomAllocation(1.0, 10), "event = 1.0; accepted: an event"),
+        (lambda: ac.RandomAllocation(ac.Gaussian(1.0, adjacency="replace"), 10), "replace adjacency"),
+        (lambda: ac.RandomAllocation(ac.NoisyScreening(5.0, 10.0, 20), 10), "a family of pairs"),
+        (lambda: ac.RandomAllocation(ac.ApproximateDP(1.0, 1e-5), 10), "losses that may be infinite"),
+        (lambda: ac.RandomAllocation(ac.RandomAllocation(ac.Gaussian(1.0), 10), 10), "a whole epoch"),
+        (lambda: ac.RandomAllocation(ac.ZeroConcentratedDP(0.1), 10), "Rényi"),
+    ],
+)
+def test_what_has_no_price_is_refused(make, message):
+    with pytest.raises(ac.AccountantError, match=message):
+        make()
+
+
+def test_samples_of_epochs_are_refused():
+    with pytest.raises(ac.SubsamplingError, match="accepted"):
+        ac.PoissonSubsampled(ac.RandomAllocation(ac.Gaussian(1.0), 10), 0.1)
+
+
+def test_hard_inputs_end():
+    """Much and little noise, many steps, tiny deltas."""
+    for event, steps, delta in (
+        (ac.Gaussian(0.2), 3, 1e-9),
+        (ac.Gaussian(50.0), 1000, 1e-6),
+        (ac.Gaussian(1.0), 100_000, 1e-12),
+        (ac.Laplace(0.3), 1000, 1e-10),
+    ):
+        run = 1 * ac.RandomAllocation(event, steps)
+        found = ac.epsilon(run, delta, method="auto", tolerance=0.05)
+        assert (
+            0 <= (found.lower or 0.0) <= found.epsilon <= ac.epsilon(event, delta, method="tight").epsilon * (1 + 1e-3)
+        )
