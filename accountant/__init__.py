@@ -76,8 +76,8 @@ from accountant.risk import (
     true_positive_rate,
 )
 from accountant.samplers import SamplerCheck, SamplerTest, check_sampler
-from accountant.selection import Selection
 from accountant.samplers.random_allocation import RandomAllocation
+from accountant.selection import Selection
 from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
 from accountant.sweep import sweep
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency, Direction, as_adjacency
-from accountant.errors import EventError, ParameterError, ProfileUnavailable, SubsamplingError, shorten
+from accountant.errors import EventError, ParameterError, ProfileUnavailable, shorten
 from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve
 from accountant.events.parameters import check_parameters, parameters_of, refuse_table_keys
 from accountant.events.subsampling import generic_subsampled_curve, renyi_from_profile
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accountant.events.composition import Composition
     from accountant.events.screening_pairs import Screening
 
-__all__ = ["BatchedEvent", "Event", "can_be_sampled", "refuse_subsampling"]
+__all__ = ["BatchedEvent", "Event"]
 
 SHORTCUTS = {
     *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening"),
@@ -392,30 +392,3 @@ def _importable_name(kind: type[Event]) -> str | None:
     """MODULE:NAME of a class that another program can import."""
     reachable = kind.__module__ != "__main__" and "<" not in kind.__qualname__
     return f"{kind.__module__}:{kind.__qualname__}" if reachable else None
-
-
-def can_be_sampled(event: Event) -> bool:
-    """Whether Poisson subsampling amplifies it."""
-    return event._amplified and not event.data_dependent
-
-
-def refuse_subsampling(event: Event) -> None:
-    """Raise SubsamplingError where Poisson subsampling does not amplify."""
-    if event.group_size > 1:
-        raise SubsamplingError(
-            f"{event!r} comes after sampling; accepted: ac.Group(ac.PoissonSubsampled(event, rate), size)"
-        )
-    if not event._amplified and event.adjacency is Adjacency.ADD_REMOVE:
-        raise SubsamplingError(
-            f"{event!r} draws its sample itself, from a number of records that is known; accepted: it alone, at a rate "
-            "of its own"
-        )
-    if not event._amplified:
-        raise SubsamplingError(
-            f"Poisson subsampling of {event!r} has no price: a distance between neighbours does not bound what one "
-            "record adds to the sample; accepted: add-remove adjacency, or ClippedSum (in plans clipped-sum), which "
-            "does, as ac.dp_sgd and 'accountant dp-sgd' do under replace adjacency"
-        )
-    if event.data_dependent:
-        # Zhu et al. 2020, App. F: the amplification argument fixes the neighbours, a data-dependent curve does not
-        raise SubsamplingError(f"subsampling does not amplify data-dependent curves; {event!r} is one")

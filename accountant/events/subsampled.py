@@ -12,8 +12,9 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
 from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, GivenFinite, Row, linear_row
-from accountant.events.event import Event, refuse_subsampling
+from accountant.events.event import Event
 from accountant.events.gaussian import subsampled_gaussian_curves
+from accountant.events.subsampling import refuse_subsampling
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 

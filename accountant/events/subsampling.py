@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from accountant.adjacency import Adjacency
+from accountant.errors import SubsamplingError
 from accountant.events.curve import check_orders
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import log_integral
@@ -18,7 +20,7 @@ from accountant.numerics.special import divergence_from_log_mean, log_binomial_p
 if TYPE_CHECKING:
     from accountant.events.event import Event
 
-__all__ = ["generic_subsampled_curve", "renyi_from_profile"]
+__all__ = ["can_be_sampled", "generic_subsampled_curve", "refuse_subsampling", "renyi_from_profile"]
 
 GENERIC_ORDERS = 1_000_000
 """Integer orders up to which the generic subsampling bound is summed; beyond, the event's own curve stands."""
@@ -167,3 +169,34 @@ def _effective_end(log_integrand: Any, peaks: FloatArray) -> float:
     values = log_integrand(e) + np.log(e)
     last = int(np.flatnonzero(values >= np.max(values) - 60)[-1])
     return float(e[last + 1]) if last + 1 < e.size else math.inf
+
+
+def can_be_sampled(event: Event) -> bool:
+    """Whether Poisson subsampling amplifies it."""
+    return event._amplified and not event.data_dependent
+
+
+def refuse_subsampling(event: Event) -> None:
+    """Raise SubsamplingError where Poisson subsampling does not amplify."""
+    if event.group_size > 1:
+        raise SubsamplingError(
+            f"{event!r} comes after sampling; accepted: ac.Group(ac.PoissonSubsampled(event, rate), size)"
+        )
+    if not event._amplified and event.adjacency is Adjacency.ADD_REMOVE:
+        raise SubsamplingError(
+            f"{event!r} draws its sample itself, from a number of records that is known; accepted: it alone, at a rate "
+            "of its own"
+        )
+    if event.between_bounds:
+        raise SubsamplingError(
+            f"Poisson subsampling of {event!r} has no price: it has drawn its own sample; accepted: the event within"
+        )
+    if not event._amplified:
+        raise SubsamplingError(
+            f"Poisson subsampling of {event!r} has no price: a distance between neighbours does not bound what one "
+            "record adds to the sample; accepted: add-remove adjacency, or ClippedSum (in plans clipped-sum), which "
+            "does, as ac.dp_sgd and 'accountant dp-sgd' do under replace adjacency"
+        )
+    if event.data_dependent:
+        # Zhu et al. 2020, App. F: the amplification argument fixes the neighbours, a data-dependent curve does not
+        raise SubsamplingError(f"subsampling does not amplify data-dependent curves; {event!r} is one")

@@ -29,8 +29,9 @@ from accountant.events import (
     ZeroConcentratedDP,
 )
 from accountant.events.composition import Composition
-from accountant.events.event import Event, can_be_sampled
+from accountant.events.event import Event
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.events.subsampling import can_be_sampled
 from accountant.events.tries import NegativeBinomial, Poisson
 from accountant.events.truncated_poisson import price_of_parts
 from accountant.interop.special_response import ResponseOrNoise

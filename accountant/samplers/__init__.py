@@ -1,4 +1,4 @@
-"""Whether the batches that a program drew are what was priced: statistical tests of its stream of indices."""
+"""Who takes part in which step: random allocation as an event, and tests of what a program drew."""
 
 from accountant.samplers.check import SamplerCheck, SamplerTest, check_sampler
 from accountant.samplers.stream import read_stream

@@ -10,7 +10,8 @@ import numpy as np
 from accountant.adjacency import Direction
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.samplers.allocation_pairs import PairAbove, add_copies, bracket_step, pair_above
+from accountant.samplers.allocation_pairs import add_copies, bracket_step, pair_above
+from accountant.samplers.discrete_pair import Outcomes
 from accountant.samplers.likelihoods import add_spreads
 
 __all__ = ["allocation_curve"]
@@ -42,7 +43,7 @@ def allocation_curve(event: Event, steps: int, orders: FloatArray) -> FloatArray
     found[near] = values[0] / (nodes[0] - 1)
     found[between] = np.interp(orders[between], nodes, values) / (orders[between] - 1)
     found[far] = event._curve(orders[far])
-    return np.minimum(found, event._curve(orders))
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -65,7 +66,7 @@ def _bends_down(values: FloatArray, a: int, b: int, c: int) -> bool:
     return bool(rise >= (values[c] - values[b]) * (NODES[b] - NODES[a]))
 
 
-def mean_of_steps(event: Event, steps: int, direction: Direction) -> PairAbove:
+def mean_of_steps(event: Event, steps: int, direction: Direction) -> Outcomes:
     """The mean of the ratios, spread on a grid that reaches far."""
     variance = math.expm1(min(float(event._curve(np.array([2.0]))[0]), 50.0))
     fine, log_lost = FINENESS * math.sqrt(variance / steps), LOG_LOST[direction]

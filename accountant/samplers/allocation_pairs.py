@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.samplers.discrete_pair import DiscretePair
+from accountant.samplers.discrete_pair import DiscretePair, Outcomes
 from accountant.samplers.likelihoods import Contraction, Spread, add_contractions, add_spreads
 from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ULP, Grid, Masses
 
-__all__ = ["PairAbove", "add_copies", "bracket_step", "lower_pair", "pair_above", "subset_pair", "upper_pair"]
+__all__ = ["add_copies", "bracket_step", "lower_pair", "pair_above", "subset_pair", "upper_pair"]
 
 LARGEST_STEP = 0.125
 """Coarsest grid of one step's losses, in nats."""
@@ -104,18 +104,7 @@ def add_copies(
             power = power.refine(2)
 
 
-class PairAbove(NamedTuple):
-    """What `DiscretePair` takes."""
-
-    masses: FloatArray
-    places: FloatArray
-    zero: float
-    lost: float
-    accuracy: float
-    moved: float
-
-
-def pair_above(total: Spread, steps: int, direction: Direction) -> PairAbove:
+def pair_above(total: Spread, steps: int, direction: Direction) -> Outcomes:
     """The mean of `steps` ratios as a pair of which the larger distribution has mass 1, and the other at most 1.
 
     Then E(X - u)_+ = 1 - u + E(u - X)_+ up to what raises the bound of that direction.
@@ -126,7 +115,7 @@ def pair_above(total: Spread, steps: int, direction: Direction) -> PairAbove:
     moments = total.lost / steps + float(np.sum(masses * places))
     excess = max(moments if remove else whole, 1.0) * (1 + 1e-15)
     masses = masses / excess
-    return PairAbove(
+    return Outcomes(
         masses,
         places,
         zero=max(1 - float(masses.sum()), 0.0) if remove else total.zero,
@@ -141,7 +130,7 @@ def upper_pair(event: Event, steps: int, direction: Direction, step: float, log_
     """A pair above that of one of `steps` steps, on a grid of about `step` for the loss."""
     one = bracket_step(event, direction, _first_step(steps, step), log_lost)[0]
     found = add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_spreads)
-    return DiscretePair(**pair_above(found, steps, direction)._asdict())
+    return DiscretePair(pair_above(found, steps, direction))
 
 
 @lru_cache(maxsize=64)
@@ -164,9 +153,7 @@ def _pair_below(
     lack = max(1 - (whole if mirrored else moments), 0.0) + accuracy + moved
     # of the other direction only what is certain
     lost = max(1 - moments * (1 + accuracy), 0.0) if mirrored else 0.0
-    return DiscretePair(
-        masses, places, zero=zero, lost=lost, accuracy=accuracy, moved=-moved, lack=lack, mirrored=mirrored
-    )
+    return DiscretePair(Outcomes(masses, places, zero, lost, accuracy, -moved), lack, mirrored)
 
 
 def _first_step(steps: int, step: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from accountant.adjacency import Adjacency
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["DiscretePair"]
+__all__ = ["DiscretePair", "Outcomes"]
 
 KNOTS = 64
 """Losses with atoms that a grid is aligned with, at most."""
@@ -20,50 +21,45 @@ ATOM = 1e-3
 """Least mass of such an atom."""
 
 
+class Outcomes(NamedTuple):
+    """X = dP/dQ under Q: masses, values in rising order, Q's mass at 0, and P's where Q has none.
+
+    `accuracy` is the relative error of the profile; `moved` the relative change of places that keeps rounding on the
+    safe side, above 0 for a bound from above.
+    """
+
+    masses: FloatArray
+    places: FloatArray
+    zero: float
+    lost: float
+    accuracy: float
+    moved: float
+
+
 class DiscretePair(Event):
     """Bounds E(X - u)_+ + lost and E(1 - u X)_+ - lack u on a profile, X = dP/dQ discrete under Q.
 
     Parameters
     ----------
-    masses, places : arrays of one shape
-        Of Q, and values of X > 0 in rising order.
-    zero, lost : float
-        Q's mass at X = 0, and P's where Q has none.
-    accuracy : float
-        Relative error of the profile.
-    moved : float
-        Relative change of places that keeps rounding on the safe side: above 0 for a bound from above.
+    outcomes : Outcomes
     lack : float
         What the mass of P or of Q falls short of 1: the other direction's profile is less by lack times u.
     mirrored : bool
         Whether the bound is one on H(Q||P): then E(X - u)_+ lacks lack times u.
     """
 
-    def __init__(
-        self,
-        masses: FloatArray,
-        places: FloatArray,
-        *,
-        zero: float,
-        lost: float,
-        accuracy: float,
-        moved: float,
-        lack: float = 0.0,
-        mirrored: bool = False,
-    ) -> None:
+    def __init__(self, outcomes: Outcomes, lack: float = 0.0, mirrored: bool = False) -> None:
         object.__setattr__(self, "adjacency", Adjacency.ADD_REMOVE)
-        kept = masses > 0.0
-        self._masses, self._places = masses[kept], places[kept]
-        self._zero, self._lost, self._moved = zero, lost, moved
-        self._profile_error = accuracy
+        masses, places, self._zero, self._lost, self._profile_error, self._moved = outcomes
+        self._masses, self._places = masses[masses > 0.0], places[masses > 0.0]
         self._lacks = (lack, 0.0) if mirrored else (0.0, lack)
         self._largest_finite_loss = float(np.max(np.abs(np.log(self._places)))) + 1e-9
         gaps = np.diff(self._places)
         # from the right E(X - u)_+ and Q(X >= u), from the left E(u - X)_+ and Q(X <= u), at all places
         self._tails = np.cumsum(self._masses[::-1])[::-1]
         self._excess = np.append(np.cumsum((gaps * self._tails[1:])[::-1])[::-1], 0.0)
-        self._heads = zero + np.cumsum(self._masses)
-        self._short = zero * self._places[0] + np.append(0.0, np.cumsum(gaps * self._heads[:-1]))
+        self._heads = self._zero + np.cumsum(self._masses)
+        self._short = self._zero * self._places[0] + np.append(0.0, np.cumsum(gaps * self._heads[:-1]))
 
     def __hash__(self) -> int:
         return id(self)

@@ -93,13 +93,15 @@ class RandomAllocation(Event):
         return curve
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.steps == 1:
+            return self.event._log_profile(epsilons)
         if self.selected > 1:
             raise ProfileUnavailable(
                 f"{self!r} is known between two bounds, by no single profile; accepted: its price, or selected = 1"
             )
         found = []
         for index, direction in enumerate(DIRECTIONS):
-            ((pair, _),) = self._surrogates(direction, self._usual_step(), USUAL_LOST, 1)
+            pair = upper_pair(self.event, self.steps, direction, self._usual_step(), USUAL_LOST)
             found.append(pair._log_profile(epsilons)[index] + pair._profile_error)
         return np.minimum(found[0], 0.0), np.minimum(found[1], 0.0)
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
-from accountant.events.event import Event, can_be_sampled
+from accountant.events.event import Event
 from accountant.events.registry import event_kinds
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.events.subsampling import can_be_sampled
 from accountant.testing.laws import FORM, LAWS, Law, LawBroken, laws_for
 from accountant.testing.strategies import compositions, epsilons_of, events, hypothesis, orders
 

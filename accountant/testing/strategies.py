@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 from accountant.adjacency import Adjacency
 from accountant.errors import MissingExtra, ParameterError
 from accountant.events.composition import Composition
-from accountant.events.event import Event, can_be_sampled
+from accountant.events.event import Event
 from accountant.events.parameters import Parameter, parameters_of
 from accountant.events.registry import event_kinds
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.events.subsampling import can_be_sampled
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

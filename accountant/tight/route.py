@@ -350,6 +350,8 @@ def single_release_epsilon(run: Composition, delta: float) -> float:
 def _refuse_without_profile(run: Composition) -> None:
     for event in run.entries:
         if event.between_bounds:
+            if type(event)._surrogates is Event._surrogates:
+                raise ProfileUnavailable(f"{event!r} has bounds from above only; accepted: method = 'renyi' or 'auto'")
             continue
         try:
             event._log_profile(np.zeros(1))

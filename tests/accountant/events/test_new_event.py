@@ -349,6 +349,7 @@ NAMED = {
     "accountant/__init__.py": "hands on public names",
     "accountant/events": "the events themselves",
     "accountant/cli/doctor.py": "times the first price of a common run",
+    "accountant/samplers": "events, above the route that brackets them",
     "accountant/risk.py": "mu is a method of attacks, called as the noise is",
     "accountant/cli/single_releases.py": "commands that are called like the events they price",
     "accountant/dp_sgd.py": "steps of DP-SGD are these events",

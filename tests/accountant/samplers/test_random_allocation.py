@@ -141,7 +141,7 @@ def test_curve_at_its_ends():
     ladder = np.array([1.0, 1 + 1e-12, 1.01, *NODES[5:20], 300.0, 1e5, 1e9, 1e15])
     curve = event.renyi(ladder)
     assert (np.diff(curve) >= -1e-12 * curve[1:]).all()
-    assert (curve <= own.renyi(ladder)).all()
+    assert (curve <= own.renyi(ladder) * (1 + 1e-3)).all()
     assert curve[0] <= 0.03
     bounded = ac.RandomAllocation(ac.Laplace(1.0), 50)
     assert bounded.renyi(math.inf) == 1.0
