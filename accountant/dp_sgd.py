@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, ToleranceUnreachable, integer, real, shorten
@@ -20,6 +19,7 @@ from accountant.guarantee import Guarantee
 from accountant.plan_lines import steps_of
 from accountant.price import calibrate
 from accountant.price import epsilon as price
+from accountant.samplers.random_allocation import RandomAllocation
 
 if TYPE_CHECKING:
     from accountant.plan import Plan
@@ -32,14 +32,17 @@ MOST = 10**15
 SAMPLERS = {
     "poisson": "each record joins each step on its own, in secret",
     "fixed-size": "batches of exactly so many records, drawn anew for every step, have no amplified price here",
-    "random-allocation": "records that join one random step of every epoch each have no amplified price here",
+    "random-allocation": "each record joins one step of every {length} steps, drawn uniformly; which one stays secret",
     "shuffle": "batches cut from a shuffled data set have no amplified price here: Poisson's may be too small",
 }
-"""What is assumed of the priced sampler, and why the others are refused."""
+"""What is assumed of priced samplers, and why the others are refused."""
+
+PRICED = ("poisson", "random-allocation")
+
+SHOWN = {"poisson": "Poisson", "random-allocation": "random allocation"}
 
 WITHOUT_AMPLIFICATION = {
     "fixed-size": "--count {steps}' (one for every step)",
-    "random-allocation": "--count {epochs}' (one for every epoch)",
     "shuffle": "--count {epochs}' (one for every epoch)",
 }
 """How many releases of the full Gaussian mechanism bound a run under replacement, whoever is sampled."""
@@ -58,6 +61,7 @@ class PrivateTraining:
         Number of steps of the whole training; `steps` may be fewer, after a stop.
     delta : float
     adjacency : Adjacency
+    sampler : {"poisson", "random-allocation"}
     guarantee : Guarantee
         The price of `run`: between certified ends where the tight route can say so.
     renyi : Guarantee
@@ -73,6 +77,7 @@ class PrivateTraining:
     tolerance: float
     guarantee: Guarantee = field(compare=False)
     renyi: Guarantee = field(compare=False)
+    sampler: str = "poisson"
 
     @property
     def sigma(self) -> float:
@@ -90,8 +95,22 @@ class PrivateTraining:
 
     @property
     def rate(self) -> float:
-        """Probability with which a record joins a step: batch / records."""
-        return self.batch / self.records
+        """Probability with which a record joins a step: batch / records, or one of `epoch_steps`."""
+        return self._recipe.rate
+
+    @property
+    def epoch_steps(self) -> int:
+        """Steps of one epoch: records / batch, rounded down where each record joins exactly one of them."""
+        return self._recipe.length
+
+    @property
+    def _recipe(self) -> Recipe:
+        return Recipe(self.records, self.batch, self.adjacency, self.sampler)
+
+    @property
+    def assumption(self) -> str:
+        """What the price assumes of the sampler."""
+        return SAMPLERS[self.sampler].format(rate=self.rate, length=self.epoch_steps)
 
     @property
     def steps(self) -> int:
@@ -101,7 +120,7 @@ class PrivateTraining:
     @property
     def run(self) -> Composition:
         """What the training spends."""
-        return _run(self.phases, self.rate, self.adjacency)
+        return self._recipe.run(self.phases)
 
     @property
     def plan(self) -> Plan:
@@ -110,9 +129,9 @@ class PrivateTraining:
 
         lines = [
             {**step.to_table(), "name": f"phase {number}" if len(self.phases) > 1 else "step", "count": count}
-            for number, (step, count) in enumerate(_releases(self.phases, self.rate, self.adjacency), 1)
+            for number, (step, count) in enumerate(self._recipe.releases(self.phases), 1)
         ]
-        for line in lines:
+        for line in lines if self.sampler == "poisson" else ():
             line["sampling_rate"] = f"{self.batch}/{self.records}"
         text = f"DP-SGD: batches of {self.batch} of {self.records} records on average, {self.steps} steps"
         tables = {"description": text, "delta": self.delta, "adjacency": str(self.adjacency), "release": lines}
@@ -147,11 +166,8 @@ class PrivateTraining:
         return self._with((*self.phases, more), max(self.planned, self.steps + more[1]))
 
     def _with(self, phases: tuple[tuple[float, int], ...], planned: int) -> PrivateTraining:
-        run = _run(phases, self.rate, self.adjacency)
-        prices = _prices(run, self.delta, self.tolerance)
-        return PrivateTraining(
-            self.records, self.batch, phases, planned, self.delta, self.adjacency, self.tolerance, *prices
-        )
+        guarantee, renyi = _prices(self._recipe.run(phases), self.delta, self.tolerance)
+        return replace(self, phases=phases, planned=planned, guarantee=guarantee, renyi=renyi)
 
     def __str__(self) -> str:
         steps = ", ".join(f"{steps} steps of noise multiplier {sigma:.6g}" for sigma, steps in self.phases)
@@ -162,7 +178,7 @@ class PrivateTraining:
 
         rows: list[tuple[str, Any]] = [
             ("noise multiplier", ", ".join(f"{sigma:.6g} for {steps:,} steps" for sigma, steps in self.phases)),
-            ("sampling rate", f"{self.rate:.6g} ({self.batch} of {self.records:,}), Poisson"),
+            ("sampling rate", f"{self.rate:.6g} ({self.batch} of {self.records:,}), {SHOWN[self.sampler]}"),
         ]
         return html_table([*rows, *self.guarantee.rows()])
 
@@ -204,8 +220,9 @@ def dp_sgd(
     stop_at : int, optional
         Price the first so many steps only, of a training whose noise was chosen for all; see `PrivateTraining.stop_at`
         for when that price holds.
-    sampler : {"poisson"}
-        Other samplers are refused with the reason.
+    sampler : {"poisson", "random-allocation"}
+        Poisson sampling, or every record in one step of each epoch, drawn uniformly (`RandomAllocation`; add-remove
+        adjacency, whole epochs of floor(records / batch) steps). Other samplers are refused with the reason.
     adjacency : Adjacency or str
         "add-remove", or "replace": neighbours differ in the content of one record, whose gradient may turn from one of
         norm C into the opposite one (notebooks/mathematics.md, Replacement in a Poisson sample).
@@ -237,8 +254,9 @@ def dp_sgd(
     each = integer("batch", batch, 1, size)
     point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
     relation, width = as_adjacency(adjacency), real("tolerance", tolerance, 1e-6, 1.0)
-    steps = None if epochs is None else steps_of(size, each, epochs)
-    _refuse_sampler(sampler, steps, epochs)
+    _refuse_sampler(sampler, size, each, epochs)
+    recipe = Recipe(size, each, relation, sampler)
+    steps = None if epochs is None else recipe.steps(epochs)
     given = {"sigma": sigma, "epsilon": epsilon, "phases": phases}
     if sum(value is not None for value in given.values()) != 1:
         stated = ", ".join(name for name, value in given.items() if value is not None) or "none"
@@ -251,30 +269,58 @@ def dp_sgd(
         parts = ((sigma, steps),)
     else:
         assert epsilon is not None
-        parts = ((_calibrate(epsilon, partial(_one_phase, steps, each / size, relation), point, width), steps),)
+        parts = ((_calibrate(epsilon, lambda noise: recipe.run(((noise, steps),)), point, width), steps),)
     count = sum(number for _, number in parts)
-    run = _run(parts, each / size, relation)
+    run = recipe.run(parts)
     parts = tuple((float(noise), number) for noise, number in parts)
-    whole = PrivateTraining(size, each, parts, count, point, relation, width, *_prices(run, point, width))
+    whole = PrivateTraining(size, each, parts, count, point, relation, width, *_prices(run, point, width), sampler)
     return whole if stop_at is None else whole.stop_at(stop_at)
 
 
+class Recipe(NamedTuple):
+    """Who takes part in the steps of a training."""
+
+    records: int
+    batch: int
+    adjacency: Adjacency
+    sampler: str
+
+    @property
+    def length(self) -> int:
+        return max(self.records // self.batch, 1)
+
+    @property
+    def rate(self) -> float:
+        return self.batch / self.records if self.sampler == "poisson" else 1 / self.length
+
+    def steps(self, epochs: float) -> int:
+        """Steps of so many passes over the data."""
+        if self.sampler == "poisson":
+            return steps_of(self.records, self.batch, epochs)
+        return integer("epochs", epochs, 1, MOST) * self.length
+
+    def releases(self, phases: tuple[tuple[float, int], ...]) -> list[tuple[Event, int]]:
+        """Events and counts. A training that stops within an epoch has told no more than that epoch would have."""
+        if self.sampler == "poisson":
+            return [(_step(sigma, self.rate, self.adjacency), steps) for sigma, steps in phases]
+        if self.adjacency is not Adjacency.ADD_REMOVE:
+            raise ParameterError("random allocation has no price under replace adjacency; accepted: add-remove")
+        for _, steps in phases[:-1]:
+            if steps % self.length:
+                raise ParameterError(
+                    f"a phase of {steps} steps; accepted: whole epochs of {self.length} steps before the last phase"
+                )
+        return [(RandomAllocation(Gaussian(sigma), self.length), ceil(steps / self.length)) for sigma, steps in phases]
+
+    def run(self, phases: tuple[tuple[float, int], ...]) -> Composition:
+        """What phases spend."""
+        return Composition(self.releases(phases))
+
+
 def _step(sigma: float, rate: float, adjacency: Adjacency) -> Event:
-    """One step; the two events are the same under add-remove adjacency."""
+    """One Poisson-sampled step; the two events are the same under add-remove adjacency."""
     plain = Gaussian(sigma) if adjacency is Adjacency.ADD_REMOVE else ClippedSum(sigma, adjacency=adjacency)
     return PoissonSubsampled(plain, rate)
-
-
-def _releases(phases: tuple[tuple[float, int], ...], rate: float, adjacency: Adjacency) -> list[tuple[Event, int]]:
-    return [(_step(sigma, rate, adjacency), steps) for sigma, steps in phases]
-
-
-def _run(phases: tuple[tuple[float, int], ...], rate: float, adjacency: Adjacency) -> Composition:
-    return Composition(_releases(phases, rate, adjacency))
-
-
-def _one_phase(steps: int, rate: float, adjacency: Adjacency, sigma: float) -> Composition:
-    return _run(((sigma, steps),), rate, adjacency)
 
 
 def _prices(run: Composition, delta: float, tolerance: float) -> tuple[Guarantee, Guarantee]:
@@ -308,16 +354,15 @@ def _check_phases(phases: Iterable[tuple[float, int]], steps: int | None) -> tup
     return tuple(pairs)
 
 
-def _refuse_sampler(sampler: str, steps: int | None, epochs: float | None) -> None:
+def _refuse_sampler(sampler: str, records: int, batch: int, epochs: float | None) -> None:
     """Raise ParameterError for a sampler that is not priced, with what bounds its cost."""
-    if sampler == "poisson":
+    if sampler in PRICED:
         return
     if sampler not in SAMPLERS:
-        raise ParameterError(f"sampler = {shorten(sampler)}; accepted: poisson")
-    count = WITHOUT_AMPLIFICATION[sampler].format(
-        steps=steps or "STEPS", epochs="EPOCHS" if epochs is None else ceil(epochs)
-    )
+        raise ParameterError(f"sampler = {shorten(sampler)}; accepted: {' or '.join(PRICED)}")
+    steps = "STEPS" if epochs is None else steps_of(records, batch, epochs)
+    count = WITHOUT_AMPLIFICATION[sampler].format(steps=steps, epochs="EPOCHS" if epochs is None else ceil(epochs))
     raise ParameterError(
-        f"sampler = {sampler!r}: {SAMPLERS[sampler]}; accepted: poisson, if training does sample so; or, without "
-        f"amplification, 'accountant gaussian --sigma SIGMA --sensitivity 2 --adjacency replace {count}"
+        f"sampler = {sampler!r}: {SAMPLERS[sampler]}; accepted: {' or '.join(PRICED)}, if training does sample so; or, "
+        f"without amplification, 'accountant gaussian --sigma SIGMA --sensitivity 2 --adjacency replace {count}"
     )

@@ -14,6 +14,9 @@ from accountant.terminal import number, show_work, whole
 __all__ = ["add_one_shot"]
 
 
+ASSUMED = {"poisson": "Poisson sampling", "random-allocation": "random allocation"}
+
+
 def add_one_shot(commands: Any) -> None:
     """Add the subcommands to a parser's commands."""
     text = "Price a DP-SGD training, or find its noise for a target."
@@ -34,7 +37,12 @@ def add_one_shot(commands: Any) -> None:
     )
     add("--delta", type=number, required=True, help="well below 1 over the number of records")
     add("--stop-at", type=whole, metavar="STEP", help="price the first so many steps only; the noise is that of all")
-    add("--sampler", default="poisson", choices=list(SAMPLERS), help="how batches are drawn; poisson is priced")
+    add(
+        "--sampler",
+        default="poisson",
+        choices=list(SAMPLERS),
+        help="how batches are drawn; poisson and random-allocation are priced",
+    )
     add_output(parser)
     add_single_releases(commands)
 
@@ -83,7 +91,7 @@ def _answer(training: PrivateTraining) -> Answer:
         "rate": training.rate,
         "steps": training.steps,
         "planned_steps": training.planned,
-        "sampler": "poisson",
+        "sampler": training.sampler,
     }
     return Answer(
         training.plan,
@@ -91,7 +99,7 @@ def _answer(training: PrivateTraining) -> Answer:
         training.renyi,
         facts,
         record,
-        f"Assumes Poisson sampling: {SAMPLERS['poisson']}.",
+        f"Assumes {ASSUMED[training.sampler]}: {training.assumption}.",
         _notes(training),
     )
 

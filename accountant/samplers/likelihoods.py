@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +42,9 @@ TINY = 1e-300
 
 @Kernel
 def convolve_spreads(
-    a: FloatArray, b: FloatArray, apart: int, step: float, twice: bool, low: FloatArray, high: FloatArray
+    a: FloatArray, b: FloatArray, apart: int, least: int, step: float, twice: bool, low: FloatArray, high: FloatArray
 ) -> None:
-    """Masses of sums at the grid point below (`low`) and the one above (`high`), by the index of `a`'s first point.
+    """Masses of sums at the grid point below (`low`) and the one above (`high`), `least` points after `a`'s first one.
 
     b_j stands `apart` points after a_j. With `twice`, a and b are the same: pairs with i < j are counted for those
     with i > j.
@@ -57,7 +58,7 @@ def convolve_spreads(
         weight = 2.0 if twice and lag > 0 else 1.0
         up, down = share * weight, (1.0 - share) * weight
         first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
-        shift = cells + max(0, -lag)
+        shift = cells - least + max(0, -lag)
         for i in range(first, last):
             mass = a[i] * b[i - lag - apart]
             low[i + shift] += mass * down
@@ -69,6 +70,7 @@ def convolve_few_spreads(
     a: FloatArray,
     b: FloatArray,
     apart: int,
+    least: int,
     step: float,
     some_a: IntArray,
     some_b: IntArray,
@@ -83,7 +85,7 @@ def convolve_few_spreads(
             reach = math.log1p(math.exp(-abs(lag) * step)) / step
             cells = math.floor(reach)
             share = math.expm1((reach - cells) * step) / rise
-            place = cells + max(i, j + apart)
+            place = cells - least + max(i, j + apart)
             mass = a[i] * b[j]
             low[place] += mass * (1.0 - share)
             high[place] += mass * share
@@ -96,6 +98,7 @@ def convolve_contractions(
     b: FloatArray,
     places_b: FloatArray,
     apart: int,
+    least: int,
     step: float,
     twice: bool,
     edges: FloatArray,
@@ -109,7 +112,7 @@ def convolve_contractions(
         cells = math.floor(math.log1p(math.exp(-abs(lag) * step)) / step)
         weight = 2.0 if twice and lag > 0 else 1.0
         first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
-        shift = cells + max(0, -lag)
+        shift = cells - least + max(0, -lag)
         for i in range(first, last):
             mass = weight * a[i] * b[i - lag - apart]
             total = places_a[i] + places_b[i - lag - apart]
@@ -127,6 +130,7 @@ def convolve_few_contractions(
     b: FloatArray,
     places_b: FloatArray,
     apart: int,
+    least: int,
     step: float,
     some_a: IntArray,
     some_b: IntArray,
@@ -139,11 +143,14 @@ def convolve_few_contractions(
         for j in some_b:
             cells = math.floor(math.log1p(math.exp(-abs(i - j - apart) * step)) / step)
             total = places_a[i] + places_b[j]
-            place = cells + max(i, j + apart)
+            place = cells - least + max(i, j + apart)
             if total >= edges[place + 1]:
                 place += 1
             masses[place] += a[i] * b[j]
             moments[place] += a[i] * b[j] * total
+
+
+Sum = TypeVar("Sum", "Spread", "Contraction")
 
 
 def few(a: FloatArray, b: FloatArray) -> tuple[IntArray, IntArray] | None:
@@ -266,63 +273,73 @@ class Contraction:
         )
 
 
-def add_spreads(a: Spread, b: Spread) -> Spread:
-    """The distribution of the sum of two independent variables, above in convex order."""
+def _arrange(a: Sum, b: Sum) -> tuple[Sum, Sum, int, int, int]:
+    """Both on one grid, the one that begins first before the other; where and how many points the sum has at least.
+
+    The place of a sum is log(1 + e^-d)/step points after the larger of two that are d/step points apart.
+    """
     if a.step != b.step:
-        least = min(a.step, b.step)
-        a, b = (each.refine(round(each.step / least)) for each in (a, b))
-    twice = a is b
+        fine = min(a.step, b.step)
+        a, b = (each.refine(round(each.step / fine)) for each in (a, b))
     if b.first < a.first:
         a, b = b, a
     apart, step = b.first - a.first, a.step
-    size = max(a.masses.size, b.masses.size + apart) + math.ceil(math.log(2) / step) + 2
+    span, nearest = max(a.masses.size, b.masses.size + apart), max(apart - a.masses.size + 1, 0)
+    low, high = (math.log1p(math.exp(-lag * step)) / step for lag in (span, nearest))
+    least = apart + math.floor(low)
+    return a, b, apart, least, span + math.ceil(high) - least + 2
+
+
+def add_spreads(one: Spread, other: Spread) -> Spread:
+    """The distribution of the sum of two independent variables, above in convex order."""
+    a, b, apart, least, size = _arrange(one, other)
+    some, step = few(a.masses, b.masses), a.step
     low, high = np.zeros(size), np.zeros(size)
-    some = few(a.masses, b.masses)
     if some is None:
-        convolve_spreads(a.masses, b.masses, apart, step, twice, low, high)
+        convolve_spreads(a.masses, b.masses, apart, least, step, one is other, low, high)
     else:
-        convolve_few_spreads(a.masses, b.masses, apart, step, *some, low, high)
-    masses = low
+        convolve_few_spreads(a.masses, b.masses, apart, least, step, *some, low, high)
+    masses, zero = low, a.zero * b.zero + size * TINY
     masses[1:] += high[:-1]
-    masses[: a.masses.size] += b.zero * a.masses
-    masses[apart : apart + b.masses.size] += a.zero * b.masses
+    for each, begin, chance in ((a, 0, b.zero), (b, apart, a.zero)):
+        # what stands before the first point is split between it and 0
+        share = np.exp(np.minimum(step * (begin + np.arange(each.masses.size) - least), 0.0))
+        np.add.at(masses, np.maximum(begin + np.arange(share.size) - least, 0), chance * each.masses * share)
+        zero += chance * float(np.sum(each.masses * (1 - share)))
     used = 1 + int(np.flatnonzero(masses).max())
     # what underflows is lost, at the largest place
-    lost = a.lost + b.lost + size * TINY * math.exp(a.offset + step * (a.first + size))
+    lost = a.lost + b.lost + size * TINY * math.exp(a.offset + step * (a.first + least + size))
     error, moved = a.error + b.error + ULP * (size + 8), max(a.moved, b.moved) + 16 * ULP
-    return Spread(masses[:used], a.first, a.offset, step, a.zero * b.zero + size * TINY, lost, error, moved)
+    return Spread(masses[:used], a.first + least, a.offset, step, zero, lost, error, moved)
 
 
-def add_contractions(a: Contraction, b: Contraction) -> Contraction:
+def add_contractions(one: Contraction, other: Contraction) -> Contraction:
     """The distribution of the sum of two independent variables, below in convex order."""
-    if a.step != b.step:
-        least = min(a.step, b.step)
-        a, b = (each.refine(round(each.step / least)) for each in (a, b))
-    twice = a is b
-    if b.first < a.first:
-        a, b = b, a
-    apart, step = b.first - a.first, a.step
-    size = max(a.masses.size, b.masses.size + apart) + math.ceil(math.log(2) / step) + 2
-    edges = np.exp(a.offset + step * (a.first + np.arange(size + 1.0)))
+    a, b, apart, least, size = _arrange(one, other)
+    some, step = few(a.masses, b.masses), a.step
+    edges = np.exp(a.offset + step * (a.first + least + np.arange(size + 1.0)))
     masses, moments, later_masses, later_moments = (np.zeros(size) for _ in range(4))
-    some = few(a.masses, b.masses)
-    if some is not None:
-        convolve_few_contractions(a.masses, a.places, b.masses, b.places, apart, step, *some, edges, masses, moments)
-    else:
+    if some is None:
         convolve_contractions(
-        a.masses, a.places, b.masses, b.places, apart, step, twice, edges,
-        masses, moments, later_masses, later_moments,
-    )  # fmt: skip
+            a.masses, a.places, b.masses, b.places, apart, least, step, one is other, edges,
+            masses, moments, later_masses, later_moments,
+        )  # fmt: skip
+    else:
+        convolve_few_contractions(
+            a.masses, a.places, b.masses, b.places, apart, least, step, *some, edges, masses, moments
+        )
     masses[1:] += later_masses[:-1]
     moments[1:] += later_moments[:-1]
-    for one, other, begin in ((a, b, 0), (b, a, apart)):
-        part = slice(begin, begin + one.masses.size)
-        masses[part] += other.zero * one.masses
-        moments[part] += other.zero * one.masses * one.places
+    for each, begin, chance in ((a, 0, b.zero), (b, apart, a.zero)):
+        # what stands before the first cell joins it
+        cells = np.maximum(begin + np.arange(each.masses.size) - least, 0)
+        np.add.at(masses, cells, chance * each.masses)
+        np.add.at(moments, cells, chance * each.masses * each.places)
     used = 1 + int(np.flatnonzero(masses).max())
     masses, moments = masses[:used], moments[:used]
     good = masses > 1e-290
     places = np.where(good, moments / np.where(good, masses, 1.0), np.sqrt(edges[:used] * edges[1 : used + 1]))
     rounding = ULP * (size + 8)
     error, moved = a.error + b.error + rounding, max(a.moved, b.moved) + 2 * rounding
-    return Contraction(np.where(good, masses, 0.0), places, a.first, a.offset, step, a.zero * b.zero, error, moved)
+    masses = np.where(good, masses, 0.0)
+    return Contraction(masses, places, a.first + least, a.offset, step, a.zero * b.zero, error, moved)

@@ -97,8 +97,8 @@ def test_in_words(training):
         ({"phases": []}, "phases of 0 steps in all"),
         ({"sigma": 1.0, "sampler": "shuffle"}, "--sensitivity 2 --adjacency replace --count 2' .one for every epoch"),
         ({"sigma": 1.0, "sampler": "fixed-size"}, "--count 20' .one for every step"),
-        ({"sigma": 1.0, "sampler": "random-allocation"}, "no amplified price here; accepted: poisson"),
-        ({"sigma": 1.0, "sampler": "other"}, "sampler = 'other'; accepted: poisson"),
+        ({"sigma": 1.0, "sampler": "random-allocation", "adjacency": "replace"}, "accepted: add-remove"),
+        ({"sigma": 1.0, "sampler": "other"}, "sampler = 'other'; accepted: poisson or random-allocation"),
     ],
 )
 def test_refusals(more, words):
@@ -112,3 +112,22 @@ def test_the_way_out_of_other_samplers_costs_more_than_poisson():
     poisson = ac.dp_sgd(100, 10, 2, sigma=2.0, delta=1e-5, adjacency="replace")
     bound = 20 * ac.Gaussian(2.0, 2.0, "replace")
     assert poisson.guarantee.epsilon < ac.epsilon(bound, 1e-5).epsilon
+
+
+def test_random_allocation_is_priced_by_the_epoch():
+    recipe = {"records": 1000, "batch": 30, "delta": 1e-5, "sampler": "random-allocation"}
+    training = ac.dp_sgd(**recipe, epochs=3, sigma=1.0)
+    assert training.run == 3 * ac.RandomAllocation(ac.Gaussian(1.0), 33)
+    assert training.steps == 99
+    assert training.guarantee == ac.epsilon(training.run, 1e-5, method="tight", tolerance=0.01)
+    assert training.plan.run == training.run
+    # a training that stops within an epoch is priced as if it had ended that epoch
+    assert training.stop_at(34).run == 2 * ac.RandomAllocation(ac.Gaussian(1.0), 33)
+    assert training.go_on(33, sigma=2.0).run.releases == 4
+    with pytest.raises(ac.ParameterError, match="a phase of 34 steps; accepted: whole epochs of 33 steps"):
+        training.stop_at(34).go_on(33)
+    with pytest.raises(ac.ParameterError, match="epochs"):
+        ac.dp_sgd(**recipe, epochs=1.5, sigma=1.0)
+    assert "one step of every 33 steps" in training.assumption
+    found = ac.dp_sgd(**recipe, epochs=3, epsilon=2.0)
+    assert found.guarantee.epsilon <= 2.0 <= found.guarantee.epsilon * 1.03
