@@ -55,6 +55,7 @@ from accountant.events.answers import AdditiveNoise
 from accountant.events.composition import Composition
 from accountant.events.curve import Profile
 from accountant.events.event import Event
+from accountant.events.fixed_size import FixedSizeSampled
 from accountant.events.group import Group
 from accountant.events.parameters import Range
 from accountant.events.registry import register as register_event
@@ -112,6 +113,7 @@ __all__ = [
     "Filter",
     "FilterConversion",
     "FilterError",
+    "FixedSizeSampled",
     "GNMax",
     "Gaussian",
     "GaussianDP",

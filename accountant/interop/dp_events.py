@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, integer, real, shorten
+from accountant.errors import AccountantError, ParameterError, integer, real, shorten
 from accountant.events import (
     ApproximateDP,
     ClippedSum,
@@ -30,6 +30,7 @@ from accountant.events import (
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.fixed_size import FixedSizeSampled
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.subsampling import can_be_sampled
 from accountant.events.tries import NegativeBinomial, Poisson
@@ -236,6 +237,23 @@ def _require_list(event: Any, values: Any) -> Any:
     return values
 
 
+def _fixed_size(event: Any, relation: Any) -> Found:
+    _require(event, relation, ("REPLACE_ONE",))
+    records = integer("Size of the source dataset", event.source_dataset_size, 1, 10**12)
+    batch = integer("Sample size", event.sample_size, 0, records)
+    inner = translate(event.event, relation)
+    if batch == 0 or (inner.run.releases == 0 and not inner.exposed):
+        return NOTHING
+    if inner.exposed:
+        return EXPOSED
+    if inner.run.releases > 1:
+        raise Refused(event, "Samples without replacement have a price for a single release only.")
+    try:
+        return Found(1 * FixedSizeSampled(next(iter(inner.run.entries)), batch, records))
+    except AccountantError as error:
+        raise Refused(event, str(error)) from None
+
+
 def _selection(event: Any, relation: Any) -> Found:
     # dp_accounting: shape infinity is Poisson, all others are negative binomial given at least one try
     mean = real("Mean of number of repetitions", event.mean, 1.0, 1e12)
@@ -274,5 +292,6 @@ TRANSLATIONS: dict[str, Callable[[Any, Any], Found]] = {
     "PoissonSampledDpEvent": _poisson,
     "TruncatedSubsampledGaussianDpEvent": _cut_sample,
     "RepeatAndSelectDpEvent": _selection,
+    "SampledWithoutReplacementDpEvent": _fixed_size,
 }
 """By the name of the class, so that events of other versions of dp_accounting are known or refused, never mistaken."""

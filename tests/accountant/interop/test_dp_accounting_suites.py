@@ -28,7 +28,6 @@ OF_THEIR_ROUTE = {
     "test_laplace_repetition$": "wants the pure-DP limit 100 of the one order 1e10; (81.6, 1e-10)-DP is certified",
     "test_supports$": "wants Poisson samples refused under replacement; their exact pair is priced",
     "test_log_a_frac_early_termination$": "looks for a warning of their own series",
-    "test_zero_fixed_batch_sample$": "needs samples without replacement, which have no price here, and are refused",
     "test_repeat_and_select|test_repeat_select_(gaussian|pure)": "wants the values of two theorems; ours are below",
 }
 """Tests of their Rényi accountant that ask for something else than the curve of an event, and why they are not run."""

@@ -1,0 +1,187 @@
+"""Samples of a fixed size, drawn without replacement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+
+from accountant.adjacency import Adjacency
+from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
+from accountant.events.answers import AdditiveNoise
+from accountant.events.event import Event
+from accountant.events.gaussian import GaussianDP, GaussianLike, subsampled_gaussian_curve
+from accountant.events.parameters import Range
+from accountant.events.subsampling import renyi_from_profile
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.quadrature import log_integral
+from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio
+
+__all__ = ["FixedSizeSampled"]
+
+
+@dataclass(frozen=True)
+class FixedSizeSampled(Event):
+    """An event run on a sample of `batch` distinct records, every such sample being equally likely.
+
+    Under REPLACE, with g = batch / records and e^{e'} = 1 + g (e^e - 1), the profile at e' is at most g times that of
+    the event at e, in both directions (Balle, Barthe & Gaboardi 2018, Thm 9), and no smaller bound holds for all events
+    of this profile. The Rényi curve is the integral over that profile, for Gaussian noise and wherever the loss is
+    bounded. Proof: notebooks/mathematics.md, Samples of a fixed size.
+
+    Poisson samples of the same mean size are priced otherwise: this is not `PoissonSubsampled`.
+
+    Parameters
+    ----------
+    event : Event
+        Under REPLACE: what it costs when one record of the sample is another. For DP-SGD, ``ac.ClippedSum(sigma, clip,
+        adjacency="replace")``.
+    batch : int
+        Records in a sample; [1, records].
+    records : int
+        Records in all, which is public; [1, 1e12].
+
+    Raises
+    ------
+    ParameterError
+        A parameter is out of range, `event` is no event, or neither Gaussian noise nor of bounded loss with a profile.
+    SubsamplingError
+        `event` is not under REPLACE, or its curve depends on the data.
+    """
+
+    event: Event
+    batch: Annotated[int, Range(1, 1e12)]
+    records: Annotated[int, Range(1, 1e12)]
+    adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.event, Event):
+            raise ParameterError(f"event = {shorten(self.event)}; accepted: an event such as ClippedSum(sigma)")
+        if self.batch > self.records:
+            raise ParameterError(f"batch = {self.batch}; accepted: [1, {self.records}], the number of records")
+        if self.event.adjacency is not Adjacency.REPLACE:
+            raise SubsamplingError(
+                f"{shorten(self.event)} is under {self.event.adjacency} adjacency: with a record more or less, all "
+                "samples of a fixed size change, and nothing is proven; accepted: the event under replace adjacency"
+            )
+        if self.event.data_dependent or self.event.group_size > 1:
+            raise SubsamplingError(f"{shorten(self.event)}; accepted: events for one record, whose cost is public")
+        bounded = float(self.event._curve(np.array([math.inf]))[0]) < math.inf
+        single = bounded and not self.event.family and has_profile(self.event)
+        if not isinstance(self.event, GaussianLike) and not single:
+            raise ParameterError(
+                f"{shorten(self.event)} has no proven curve in samples of a fixed size; accepted: Gaussian noise, or "
+                "an event with a privacy profile and a bounded loss"
+            )
+
+    @classmethod
+    def examples(cls) -> tuple[Event, ...]:
+        from accountant.events.clipped_sum import ClippedSum
+        from accountant.events.laplace import Laplace
+
+        noise = ClippedSum(1.0, adjacency=Adjacency.REPLACE), Laplace(2.0, adjacency=Adjacency.REPLACE)
+        return cls(noise[0], 10, 1000), cls(noise[1], 100, 1000)
+
+    @property
+    def rate(self) -> float:
+        """Share of the records in a sample."""
+        return self.batch / self.records
+
+    @property
+    def additive_noise(self) -> AdditiveNoise | None:
+        return self.event.additive_noise
+
+    def caveats(self) -> tuple[str, ...]:
+        return (
+            *self.event.caveats(),
+            f"every step draws {self.batch} of {self.records} records anew, all samples equally likely, in secret",
+        )
+
+    def to_table(self, *, own: bool = False) -> dict[str, Any]:
+        raise ParameterError(
+            f"{shorten(self)} has no form in plans, where batch and records mean Poisson samples; accepted: prices "
+            "from Python"
+        )
+
+    def _ceiling(self) -> Event | None:
+        return self.event
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        both = self._log_height(epsilons)
+        return both, both
+
+    def _log_height(self, epsilons: FloatArray) -> FloatArray:
+        """log( g H(e) ), H the worse direction of the event's profile."""
+        inner = log_mixture_ratio(1 / self.rate, epsilons) if self.rate < 1.0 else epsilons
+        height: FloatArray = math.log(self.rate) + np.maximum(*self.event._log_profile(inner))
+        return height
+
+    def _profile_knots(self) -> tuple[float, ...]:
+        knots = np.asarray(self.event._profile_knots(), dtype=float)
+        return tuple(log_mixture_ratio(self.rate, knots).tolist()) if knots.size else ()
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        own = self.event._curve(orders)
+        if self.batch == self.records:
+            return own
+        limit = float(self.event._curve(np.array([math.inf]))[0])
+        end = float(log_mixture_ratio(self.rate, np.array([limit]))[0]) if limit < math.inf else math.inf
+        finite = np.isfinite(orders)
+        curve = np.where(finite, own, end)
+        if finite.any() and limit > 0.0:
+            gaussian = isinstance(self.event, GaussianLike)
+            found = self._gaussian_curve(orders[finite]) if gaussian else renyi_from_profile(self, orders[finite])
+            curve[finite] = np.minimum(found, own[finite])
+        return np.minimum(curve, end)
+
+    def _gaussian_curve(self, orders: FloatArray) -> FloatArray:
+        """The integral over the profile for Gaussian noise.
+
+        In one direction the profile is that of (1-g) N(0, 1) + g N(mu, 1) against N(0, 1), of which the curve is known.
+        What the other direction, taken to be as bad, adds to the moment is a (a-1) times the integral of e^{-at} times
+        the difference of the two profiles.
+        """
+        mu = self.event._mu()  # type: ignore[attr-defined]  # of GaussianLike
+        mixed = subsampled_gaussian_curve(mu, self.rate, orders)
+        curve = np.empty_like(orders)
+        for i, order in enumerate(orders.tolist()):
+            b = order - 1.0
+            more = order * self._reverse_excess(order)
+            # (e^{b D} - 1)/b of the first direction, and what comes to it
+            first = b * mixed[i]
+            if first > 500.0:
+                curve[i] = mixed[i] + (more * math.exp(-min(first, 700.0)) if b > 0.0 else more)
+                continue
+            grown = (math.expm1(first) / b if b > 0.0 else mixed[i]) + more
+            curve[i] = divergence_from_log_mean(b, math.log(grown)) if grown > 0.0 else 0.0
+        return curve
+
+    def _reverse_excess(self, order: float) -> float:
+        """Integral over t > 0 of e^{-at} (g H - H'), H' the profile of N(0, 1) against the mixture, rounded up."""
+        lost = -math.log1p(-self.rate)
+        pair = GaussianDP(self.event._mu())  # type: ignore[attr-defined]  # of GaussianLike
+        far = 60.0 / order
+        edges = [far * 0.5**k for k in range(70)] + [lost * (1 - 0.5**k) for k in range(1, 50)] + [lost]
+        places = np.unique([0.0, *(edge for edge in edges if edge <= far)])
+
+        def assumed(t: FloatArray) -> FloatArray:
+            return -order * t + self._log_height(t)
+
+        def real(t: FloatArray) -> FloatArray:
+            return -order * t + pair._subsampled_log_profile(self.rate, t)[1]
+
+        high, low = (math.exp(log_integral(each, places)) for each in (assumed, real))
+        tail = self.rate * math.exp(-60.0) / order
+        return max(high * (1 + 1e-12) - low * (1 - 1e-12), 0.0) + tail
+
+
+def has_profile(event: Event) -> bool:
+    """Whether a single pair of distributions is known by its profile."""
+    try:
+        event.profile(0.0)
+    except ProfileUnavailable:
+        return False
+    return True

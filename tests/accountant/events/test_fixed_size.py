@@ -1,0 +1,119 @@
+"""Samples of a fixed size: against enumeration of all samples, the definition at high precision, limits, refusals."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp
+
+import accountant as ac
+
+REPLACE = ac.Adjacency.REPLACE
+ORDERS = np.array([1.5, 2.0, 8.0, 60.0])
+PURE = ac.PureDP(1.0, REPLACE)
+
+
+def released(data, batch, mechanism):
+    """Probabilities of the answers of a mechanism on all samples of the data."""
+    rows = [mechanism(sample) for sample in itertools.combinations(data, batch)]
+    return [sum(row[i] for row in rows) / len(rows) for i in range(len(rows[0]))]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_no_mechanism_costs_more(data):
+    """Every function of a sample into {0, 1, 2}, told by randomized response of three answers."""
+    records, batch = data.draw(st.sampled_from([(3, 1), (4, 2), (5, 2), (5, 4)]))
+    ratio = data.draw(st.sampled_from([2, 5]))
+    answers = {}
+
+    def mechanism(sample):
+        key = tuple(sorted(sample))
+        if key not in answers:
+            answers[key] = data.draw(st.integers(0, 2))
+        return [Fraction(ratio if answer == answers[key] else 1, ratio + 2) for answer in range(3)]
+
+    p, q = (released([*range(records - 1), own], batch, mechanism) for own in (10, 11))
+    for event in (ac.KaryRandomizedResponse(math.log(ratio), 3), ac.PureDP(math.log(ratio), REPLACE)):
+        priced = ac.FixedSizeSampled(event, batch, records)
+        curves = priced.renyi(ORDERS).tolist()
+        for a, b in ((p, q), (q, p)):
+            for t in (0.0, 0.1, 0.3, 1.0):
+                exact = float(sum(max(x - Fraction(math.exp(t)) * y, 0) for x, y in zip(a, b, strict=True)))
+                assert exact <= float(priced.profile(t).worst) + 1e-12
+            losses = [(float(x), math.log(x / y)) for x, y in zip(a, b, strict=True)]
+            for order, curve in zip(ORDERS.tolist(), curves, strict=True):
+                moment = sum(x * math.exp((order - 1) * loss) for x, loss in losses)
+                assert math.log(moment) / (order - 1) <= curve + 1e-12
+
+
+def test_the_profile_is_reached():
+    """A mechanism that looks for one record only."""
+    ratio = 3
+
+    def mechanism(sample):
+        return [Fraction(ratio if answer == (10 in sample) else 1, ratio + 1) for answer in (True, False)]
+
+    p, q = (released([0, 1, 2, 3, own], 2, mechanism) for own in (10, 11))
+    event = ac.FixedSizeSampled(ac.PureDP(math.log(ratio), REPLACE), 2, 5)
+    for t in (0.0, 0.2, 0.5):
+        exact = float(sum(max(x - Fraction(math.exp(t)) * y, 0) for x, y in zip(p, q, strict=True)))
+        assert float(event.profile(t).worst) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize(("sigma", "batch", "records"), [(1.0, 10, 1000), (0.8, 1, 3), (4.0, 256, 60000)])
+@pytest.mark.parametrize("order", [1.5, 4.0, 20.0])
+def test_gaussian_noise_against_the_definition(sigma, batch, records, order):
+    """1 + a (a-1) int (e^{(a-1)t} + e^{-at}) g H dt, H of N(2/sigma, 1) against N(0, 1)."""
+    curve = float(ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=REPLACE), batch, records).renyi(order))
+    with mp.workdps(25):
+        mu, g = mp.mpf(2) / sigma, mp.mpf(batch) / records
+
+        def integrand(e):  # over the event's own epsilon, with dt = g e^e / (1 + g (e^e - 1)) de
+            u = 1 + g * mp.expm1(e)
+            height = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
+            return (u ** (order - 1) + u**-order) * g * height * g * mp.exp(e) / u
+
+        top = order * mu**2 + 14 * mu + 2
+        moment = 1 + order * (order - 1) * mp.quad(integrand, mp.linspace(0, top, 30))
+        exact = float(mp.log(moment) / (order - 1))
+    assert curve == pytest.approx(exact, rel=1e-7)
+
+
+def test_limits():
+    noise = ac.ClippedSum(1.3, adjacency=REPLACE)
+    assert ac.FixedSizeSampled(noise, 50, 50).renyi(ORDERS) == pytest.approx(noise.renyi(ORDERS))
+    assert (ac.FixedSizeSampled(noise, 49, 50).renyi(ORDERS) <= noise.renyi(ORDERS)).all()
+    rare = ac.FixedSizeSampled(noise, 1, 10**12)
+    assert float(rare.renyi(2.0)) < 1e-10
+    assert float(rare.profile(0.0).worst) < 1e-11
+    # not the price of a Poisson sample of the same mean size
+    poisson, sampled = ac.PoissonSubsampled(noise, 0.01), ac.FixedSizeSampled(noise, 600, 60000)
+    assert (sampled.renyi(ORDERS) > poisson.renyi(ORDERS)).all()
+
+
+def test_prices_agree():
+    run = 100 * ac.FixedSizeSampled(ac.ClippedSum(1.5, adjacency=REPLACE), 100, 10000)
+    tight, renyi = ac.epsilon(run, 1e-6, method="tight"), ac.epsilon(run, 1e-6)
+    assert tight.lower <= tight.epsilon <= renyi.epsilon < 1.5 * tight.lower
+    assert renyi.adjacency is REPLACE
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: ac.FixedSizeSampled(ac.Gaussian(1.0), 1, 2), ac.SubsamplingError, "nothing is proven; accepted"),
+        (lambda: ac.FixedSizeSampled(PURE, 3, 2), ac.ParameterError, r"batch = 3; accepted: \[1, 2"),
+        (lambda: ac.FixedSizeSampled(ac.ApproximateDP(1.0, 0.1, REPLACE), 1, 2), ac.ParameterError, "no proven"),
+        (lambda: ac.FixedSizeSampled(ac.ZeroConcentratedDP(1.0, 0.0, REPLACE), 1, 2), ac.ParameterError, "no proven"),
+        (lambda: ac.FixedSizeSampled(3, 1, 2), ac.ParameterError, "event = 3; accepted: an event"),
+        (lambda: (1 * ac.FixedSizeSampled(PURE, 1, 2)).to_toml(), ac.ParameterError, "has no form in plans, where"),
+    ],
+)
+def test_refusals(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
