@@ -18,7 +18,7 @@ def compile_prices() -> None:
         event.renyi([2.0, 2.5])
     for spending in (ac.Filter(1.0, 1e-5), ac.Odometer()):
         spending.spend(ac.Laplace(10.0))
-        spending.spend(ac.Gaussian(10.0), 10)
+        spending.spend(ac.Gaussian(100.0), 10)
         spending.guarantee(1e-5)
     ac.calibrate(lambda sigma: 1000 * ac.PoissonSubsampled(ac.Gaussian(sigma), 0.01), epsilon=1.0, delta=1e-5)
 
