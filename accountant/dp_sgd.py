@@ -39,7 +39,7 @@ SAMPLERS = {
 
 PRICED = ("poisson", "random-allocation")
 
-SHOWN = {"poisson": "Poisson", "random-allocation": "random allocation"}
+SHOWN = {"poisson": "Poisson sampling", "random-allocation": "random allocation"}
 
 WITHOUT_AMPLIFICATION = {
     "fixed-size": "--count {steps}' (one for every step)",
@@ -110,7 +110,8 @@ class PrivateTraining:
     @property
     def assumption(self) -> str:
         """What the price assumes of the sampler."""
-        return SAMPLERS[self.sampler].format(rate=self.rate, length=self.epoch_steps)
+        told = SAMPLERS[self.sampler].format(rate=self.rate, length=self.epoch_steps)
+        return f"{SHOWN[self.sampler]}: {told}"
 
     @property
     def steps(self) -> int:

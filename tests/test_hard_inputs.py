@@ -83,12 +83,16 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
     ac.KaryRandomizedResponse: {"epsilon": 0.5, "categories": 4},
     ac.MixtureOfGaussians: {"sigma": 2.0, "sensitivities": (0.0, 1.0), "probabilities": (0.5, 0.5)},
     ac.TruncatedPoissonGaussian: {"sigma": 2.0, "rate": 0.1, "population": 50, "largest_batch": 8, "clip": 1.0},
+    ac.RandomAllocation: {"event": ac.Gaussian(2.0), "steps": 50, "selected": 3},
+    ac.FixedSizeSampled: {"event": ac.Gaussian(2.0, adjacency="replace"), "batch": 5, "records": 50},
+    ac.Selection: {"event": ac.Gaussian(2.0), "tries": ac.Poisson(3.0)},
     ac.Group: {"event": ac.Gaussian(2.0), "size": 3},
     sampled: {"event": ac.Gaussian(2.0), "rate": 0.1},
 }
 ZERO_ACCEPTED = {"epsilon", "rho", "mu", "threshold", "min_votes", "plurality", "rate", "votes", "shape", "local"}
 ZERO_ACCEPTED |= {"delta", "xi"}
 NO_NUMBERS = {"votes", "event", "noise", "threshold_noise", "query_noise", "monotone", "sensitivities", "probabilities"}
+NO_NUMBERS |= {"tries"}
 NEGATIVE_ACCEPTED = {"threshold"}
 NUMBERS = [(kind, name) for kind, values in VALID.items() for name in values if name not in NO_NUMBERS]
 ids = [f"{kind.__name__}-{name}" for kind, name in NUMBERS]

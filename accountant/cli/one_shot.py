@@ -14,9 +14,6 @@ from accountant.terminal import number, show_work, whole
 __all__ = ["add_one_shot"]
 
 
-ASSUMED = {"poisson": "Poisson sampling", "random-allocation": "random allocation"}
-
-
 def add_one_shot(commands: Any) -> None:
     """Add the subcommands to a parser's commands."""
     text = "Price a DP-SGD training, or find its noise for a target."
@@ -99,7 +96,7 @@ def _answer(training: PrivateTraining) -> Answer:
         training.renyi,
         facts,
         record,
-        f"Assumes {ASSUMED[training.sampler]}: {training.assumption}.",
+        f"Assumes {training.assumption}.",
         _notes(training),
     )
 

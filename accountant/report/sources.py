@@ -55,6 +55,9 @@ REFERENCES = {
     "discrete approximations of privacy loss distributions. PoPETs 2022.",
     "Dwork & Roth 2014": "C. Dwork, A. Roth. The algorithmic foundations of differential privacy. Foundations and "
     "Trends in Theoretical Computer Science 9, 2014.",
+    "Feldman & Shenfeld 2025": "V. Feldman, M. Shenfeld. Privacy amplification by random allocation. "
+    "arXiv:2502.08202, 2025.",
+    "Ganesh 2025": "A. Ganesh. Tighter privacy analysis for truncated Poisson sampling. arXiv:2508.15089, 2025.",
     "Ghazi et al. 2020": "B. Ghazi, R. Kumar, P. Manurangsi, R. Pagh. Private counting from anonymous messages: "
     "near-optimal accuracy with vanishing communication overhead. ICML 2020.",
     "Ghosh, Roughgarden & Sundararajan 2012": "A. Ghosh, T. Roughgarden, M. Sundararajan. Universally "

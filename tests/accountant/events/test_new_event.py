@@ -348,6 +348,7 @@ def test_every_registered_event_states_its_ranges_and_its_noise():
 NAMED = {
     "accountant/__init__.py": "hands on public names",
     "accountant/events": "the events themselves",
+    "accountant/cli/answers.py": "mu is a method of attacks, called as the noise is",
     "accountant/cli/doctor.py": "times the first price of a common run",
     "accountant/samplers": "events, above the route that brackets them",
     "accountant/risk.py": "mu is a method of attacks, called as the noise is",

@@ -155,7 +155,7 @@ def test_names_are_learnt_with_a_warning(run, tables, tmp_path):
         (["--features", "height,colour"], "public.csv: no column 'colour' among"),
         (["--features", "height,height"], "accepted: different names of columns"),
         (["--features", "kind,height"], "column 'kind' is a feature and is label"),
-        (["--label", "sort"], "column 'kind' holds"),
+        (["--label", "sort"], "no column 'sort'; accepted: the name of one, among"),
         (["--exclude", "height,weight,tail"], "no column of numbers beside 'kind'"),
         (["--impute-public", "--data", "digits"], "--data was given with --private"),
     ],
