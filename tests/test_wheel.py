@@ -24,6 +24,7 @@ MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist", ".?*
 ASSETS = [
     "accountant/py.typed",
     "accountant/plans/private-knn-mnist.toml",
+    "accountant/report/page/frame.html",
     "accountant/report/page/report.html",
     "accountant/report/page/report.css",
     "accountant/report/page/page.js",

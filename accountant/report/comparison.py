@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib import resources
-from string import Template
 from typing import Any, NamedTuple, TypeAlias
 
 from accountant import plots
@@ -20,7 +18,7 @@ from accountant.price import epsilon
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.report.figures import Draft, draw_plot
 from accountant.report.headline import AttackFigures, attack_figures, attack_tolerance
-from accountant.report.html import figure_blocks, title_of, try_tight
+from accountant.report.html import figure_blocks, fill_page, title_of, try_tight
 from accountant.report.sources import items
 from accountant.summary import assumptions
 
@@ -98,15 +96,13 @@ def compare_plans(
             f"<h3>{html.escape(name)}</h3><ul>{items(html.escape(line) for line in assumptions(plan))}</ul>"
             for name, plan in zip(names, plans, strict=True)
         ),
-        "number": str(len(plans)),
     }
-    from accountant import __version__
-
-    folder = resources.files("accountant.report.page")
-    style = folder.joinpath("report.css").read_text("utf-8")
-    return Template(folder.joinpath("comparison.html").read_text("utf-8")).substitute(
-        body, style=style, version=__version__
-    )
+    frame = {
+        "question": "what they cost in privacy",
+        "eyebrow": "Privacy report: plans compared",
+        "origin": f"{len(plans)} plans",
+    }
+    return fill_page("comparison.html", body, frame)
 
 
 def _name_apart(plans: Sequence[Plan]) -> list[str]:

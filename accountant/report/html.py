@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -93,19 +94,28 @@ def try_tight(run: Composition, delta: float, tolerance: float) -> Guarantee | s
 
 
 def _fill_template(body: dict[str, str], data: str) -> str:
+    code = script()
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    frame = {
+        "question": "what it costs in privacy",
+        "eyebrow": "Privacy report",
+        "origin": f"a plan of {body['lines']}",
+        "scripts_allowed": f" script-src 'sha256-{digest}';",
+        "scripts": f'<script type="application/json" id="plan">{data}</script>\n<script>{code}</script>',
+    }
+    return fill_page("report.html", {**body, "references": references("".join(body.values()))}, frame)
+
+
+def fill_page(name: str, body: Mapping[str, str], frame: Mapping[str, str]) -> str:
+    """A page: the template `name` with its `body`, within the frame that all pages share."""
     from accountant import __version__
 
     folder = resources.files("accountant.report.page")
-    code = script()
-    return Template(folder.joinpath("report.html").read_text("utf-8")).substitute(
-        body,
-        references=references("".join(body.values())),
-        style=folder.joinpath("report.css").read_text("utf-8"),
-        script=code,
-        script_hash=f"sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}",
-        data=data,
-        version=__version__,
-    )
+    main = Template(folder.joinpath(name).read_text("utf-8")).substitute(body).rstrip("\n")
+    plain = {"description": "", "scripts_allowed": "", "scripts": "", "version": __version__}
+    style = folder.joinpath("report.css").read_text("utf-8")
+    shared = {**plain, **{key: body[key] for key in ("title", "description") if key in body}, **frame}
+    return Template(folder.joinpath("frame.html").read_text("utf-8")).substitute(shared, style=style, main=main)
 
 
 # --- parts of the page -----------------------------------------------------------------------------------
