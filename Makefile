@@ -34,7 +34,8 @@ test: $(VENV)/.test
 	$(MAKE) --jobs=2 lint kernels
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m 'not notebook and not audit'
 
-# mechanisms that were broken on purpose must be caught, and whole ones not: thousands of runs of each
+# what takes long: mechanisms that were broken on purpose must be caught, and whole ones not, in thousands of runs of
+# each; benchmarks in a tiny size; a federation of processes
 test-audits: $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m audit
 

@@ -9,6 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+pytestmark = pytest.mark.audit
+
 
 def test_private_knn_query_time(tmp_path):
     pytest.importorskip("sklearn")

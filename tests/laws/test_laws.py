@@ -25,7 +25,7 @@ from tests.laws.wrong import WRONG, CheapCurve, Warns
 
 @pytest.mark.parametrize("event", EVENTS, ids=repr)
 def test_event_keeps_every_law(event):
-    check_event(event, max_examples=10)
+    check_event(event, max_examples=8)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)

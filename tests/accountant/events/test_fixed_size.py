@@ -65,8 +65,10 @@ def test_the_profile_is_reached():
         assert float(event.profile(t).worst) == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize(("sigma", "batch", "records"), [(1.0, 10, 1000), (0.8, 1, 3), (4.0, 256, 60000)])
-@pytest.mark.parametrize("order", [1.5, 4.0, 20.0])
+@pytest.mark.parametrize(
+    ("sigma", "batch", "records", "order"),
+    [(1.0, 10, 1000, 1.5), (1.0, 10, 1000, 4.0), (0.8, 1, 3, 4.0), (4.0, 256, 60000, 20.0)],
+)
 def test_gaussian_noise_against_the_definition(sigma, batch, records, order):
     """1 + a (a-1) int (e^{(a-1)t} + e^{-at}) g H dt, H of N(2/sigma, 1) against N(0, 1)."""
     curve = float(ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=REPLACE), batch, records).renyi(order))
@@ -79,7 +81,7 @@ def test_gaussian_noise_against_the_definition(sigma, batch, records, order):
             return (u ** (order - 1) + u**-order) * g * height * g * mp.exp(e) / u
 
         top = order * mu**2 + 14 * mu + 2
-        moment = 1 + order * (order - 1) * mp.quad(integrand, mp.linspace(0, top, 30))
+        moment = 1 + order * (order - 1) * mp.quad(integrand, mp.linspace(0, top, 16))
         exact = float(mp.log(moment) / (order - 1))
     assert curve == pytest.approx(exact, rel=1e-7)
 

@@ -6,6 +6,7 @@ right. The errors are listed in notebooks/mathematics.md, Errata of published co
 
 import importlib.util
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, files
 
 import mpmath as mp
@@ -38,6 +39,7 @@ def exact_rate(rate, sigma, fpr):
         return float((1 - q) * a + q * mp.ncdf(moved - x))
 
 
+@cache
 def losses(rate, sigma, count=1):
     """The peers read the loss distributions of dp_accounting; these are called pessimistic."""
     one = distributions.from_gaussian_mechanism(sigma, sampling_prob=rate)

@@ -131,6 +131,7 @@ def folder(tmp_path, monkeypatch):
 # --- the same result -----------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_processes_find_the_labels_of_the_simulation(tmp_path):
     digits = importlib.import_module("mechanisms.datasets").digits()
     records, labels, public = digits.features[:500], digits.labels[:500], digits.features[500:700]
