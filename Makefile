@@ -99,9 +99,10 @@ $(VENV)/.docs: $(VENV)/.test
 	touch $@
 
 # source distribution and wheel, in dist
+# URL, the address of the repository, goes into the metadata, and makes links and pictures of README absolute
 dist: $(VENV)/.test
 	rm -rf dist
-	$(BIN)/python -m build
+	PROJECT_URL=$(URL) $(BIN)/python -m build
 
 pictures: $(VENV)/.test
 	$(BIN)/python benchmarks/pictures.py

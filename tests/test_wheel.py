@@ -106,6 +106,24 @@ def test_metadata(release):
     assert archive.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
 
+def test_the_address_of_a_release_is_in_its_metadata(tmp_path):
+    """With the address that whoever publishes it gives: project links, and no relative link or picture in README."""
+    source = shutil.copytree(ROOT, tmp_path / "source", ignore=MADE)
+    make = "from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel('made')"
+    address = "https://example.org/owner/knn-accountant"
+    (source / "made").mkdir()
+    environment = os.environ | {"PROJECT_URL": f"{address}/"}
+    subprocess.run([sys.executable, "-c", make], cwd=source, env=environment, check=True, capture_output=True)
+    (file,) = (source / "made").rglob("METADATA")
+    metadata = message_from_string(file.read_text("utf-8"))
+    links = dict(each.split(", ") for each in metadata.get_all("Project-URL"))
+    assert links["Source"] == address
+    assert links["Changelog"] == f"{address}/blob/v{ac.__version__}/CHANGELOG.md"
+    text = metadata.get_payload()
+    assert f"]({address}/raw/v{ac.__version__}/notebooks/pictures/releases.svg)" in text
+    assert not re.search(r"\]\((?!https?:|#)", text)
+
+
 def test_changelog_begins_with_this_version():
     first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert first[1] == ac.__version__
