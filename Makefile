@@ -7,7 +7,7 @@ TORCH_VENV := .venv-torch
 TORCH_BIN := $(TORCH_VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test quick test-audits test-torch lint kernels reference bench accept docs dist pictures readme clean
+.PHONY: demo test quick soak test-audits test-torch lint kernels reproduce-small reference bench accept docs dist pictures readme clean
 
 $(VENV)/.demo: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +49,13 @@ quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest --numprocesses=2 $(foreach name,$(QUICK),tests/$(if $(findstring /,$(name)),,test_)$(name).py)
 
+# a hundred thousand random runs against exact prices: hours, on one core; it goes on where it was stopped. A thousand of
+# them are in every `make test`. SOAK=--help says how to run parts of it
+SOAK := --count 100000 --progress build/soak.json
+soak: kernels
+	mkdir -p build
+	$(BIN)/python -m tests.soak $(SOAK)
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -72,7 +79,8 @@ $(TORCH_VENV)/.test: setup.cfg pyproject.toml
 
 # one script per claim, on idle cores; figures in build/bench, beside those in accepted.json, which `make accept` replaces
 BENCHMARKS := price_time sweep_time tight_intervals private_knn_query_time individual_knn_query_time \
-	reverse_knn_labelling_time digits_accuracy accuracy_by_queries budgets_of_peers attack_risk_time
+	reverse_knn_labelling_time digits_accuracy accuracy_by_queries budgets_of_peers attack_risk_time \
+	random_allocation_intervals forecast_accuracy more_records_than_memory
 
 bench: $(VENV)/.bench
 	mkdir -p build/bench
@@ -82,17 +90,24 @@ bench: $(VENV)/.bench
 accept: $(VENV)/.test
 	$(BIN)/python benchmarks/compare.py build/bench --accept
 
-# only one file of Opacus is used, which needs none of its dependencies
+# what they depend on is there, or (Opacus, of which one file is used) not needed
 $(VENV)/.bench: $(VENV)/.test
-	$(BIN)/python $(INSTALL) --no-deps opacus
+	$(BIN)/python $(INSTALL) --no-deps opacus PLD_accounting
 	touch $@
+
+# every table and figure of the papers on real data that comes with Python packages, and the page that shows them:
+# under five minutes on two idle cores
+reproduce-small: kernels
+	rm -rf build/reproduced
+	$(BIN)/mechanisms reproduce all --small --jobs 2 --out build/reproduced
+	$(BIN)/python benchmarks/reproduced.py build/reproduced
 
 reference: $(VENV)/.test
 	$(BIN)/python -m tests.reference.make
 
 # runs every notebook, so that all numbers are the library's; a warning is an error
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet -d build/doctrees notebooks build/docs
+	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet --jobs 2 -d build/doctrees notebooks build/docs
 
 $(VENV)/.docs: $(VENV)/.test
 	$(BIN)/python $(INSTALL) --editable '.[docs]'

@@ -15,6 +15,7 @@ from accountant.errors import (
     FilterError,
     MissingExtra,
     NoGuarantee,
+    OutOfPatience,
     ParameterError,
     PlanError,
     ProfileUnavailable,
@@ -24,6 +25,7 @@ from accountant.errors import (
 )
 from accountant.events import (
     ApproximateDP,
+    BandedCycle,
     ClippedSum,
     Collision,
     DataDependentGNMax,
@@ -38,9 +40,11 @@ from accountant.events import (
     KaryRandomizedResponse,
     Laplace,
     LNMax,
+    MatrixMechanism,
     MixtureOfGaussians,
     NoisyScreening,
     PermuteAndFlip,
+    ProfilePoints,
     PureDP,
     RandomizedResponse,
     ReportNoisyMax,
@@ -57,10 +61,12 @@ from accountant.events.curve import Profile
 from accountant.events.event import Event
 from accountant.events.fixed_size import FixedSizeSampled
 from accountant.events.group import Group
+from accountant.events.matrix_strategies import buffered_strategy, square_root_strategy, tree_strategy
 from accountant.events.parameters import Range
 from accountant.events.registry import register as register_event
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.tries import Geometric, NegativeBinomial, Poisson
+from accountant.events.with_replacement import SampledWithReplacement
 from accountant.filters import BudgetExceeded, Filter, FilterConversion, IndividualFilter, Odometer
 from accountant.guarantee import Guarantee
 from accountant.price import Curve, calibrate, curve, delta, epsilon
@@ -78,6 +84,7 @@ from accountant.risk import (
 )
 from accountant.samplers import SamplerCheck, SamplerTest, check_sampler
 from accountant.samplers.random_allocation import RandomAllocation
+from accountant.samplers.shuffled_epoch import ShuffledEpoch
 from accountant.selection import Selection
 from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
 from accountant.sweep import sweep
@@ -95,6 +102,7 @@ __all__ = [
     "Adjacency",
     "AdjacencyMismatch",
     "ApproximateDP",
+    "BandedCycle",
     "BudgetExceeded",
     "CalibrationError",
     "ClippedSum",
@@ -124,12 +132,14 @@ __all__ = [
     "KaryRandomizedResponse",
     "LNMax",
     "Laplace",
+    "MatrixMechanism",
     "MissingExtra",
     "MixtureOfGaussians",
     "NegativeBinomial",
     "NoGuarantee",
     "NoisyScreening",
     "Odometer",
+    "OutOfPatience",
     "ParameterError",
     "PermuteAndFlip",
     "Plan",
@@ -138,6 +148,7 @@ __all__ = [
     "PoissonSubsampled",
     "PrivateTraining",
     "Profile",
+    "ProfilePoints",
     "ProfileUnavailable",
     "PureDP",
     "RandomAllocation",
@@ -146,11 +157,13 @@ __all__ = [
     "ReportNoisyMax",
     "Risk",
     "RiskInterval",
+    "SampledWithReplacement",
     "SamplerCheck",
     "SamplerTest",
     "Selection",
     "Shuffled",
     "ShuffledCounts",
+    "ShuffledEpoch",
     "SparseVector",
     "SubsamplingError",
     "ToleranceUnreachable",
@@ -160,6 +173,7 @@ __all__ = [
     "advantage",
     "assess",
     "bayes_risk",
+    "buffered_strategy",
     "calibrate",
     "check_sampler",
     "compile_function",
@@ -181,9 +195,11 @@ __all__ = [
     "shorten",
     "shuffled_delta",
     "shuffled_epsilon",
+    "square_root_strategy",
     "sweep",
     "terminal",
     "testing",
+    "tree_strategy",
     "true_positive_rate",
 ]
 

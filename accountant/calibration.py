@@ -9,7 +9,10 @@ from itertools import pairwise
 from accountant.errors import AccountantError, CalibrationError
 from accountant.numerics.roots import LOGARITHM, narrow
 
-__all__ = ["FINE", "solve"]
+__all__ = ["FINE", "solve", "solve_near"]
+
+NEARBY = 1.1
+"""Ratio of the first two values that are looked at beside a good guess."""
 
 FINE = 1e-7
 """Relative distance within which the returned parameter is of the best one, by default."""
@@ -68,6 +71,57 @@ def solve(
     fails, meets = _find_bracket(at, seen, low, high, _find_start(at, low, high, start, integer), integer)
     if fails is not None:
         _, meets = narrow(at, (fails, meets), LOGARITHM, fine=fine, whole=integer)
+    _refuse_if_not_monotone(seen, slack)
+    return meets
+
+
+def solve_near(
+    share: Callable[[float], float],
+    bounds: tuple[float, float],
+    guess: tuple[float, int],
+    *,
+    integer: bool = False,
+    slack: float = 1e-9,
+    fine: float = FINE,
+) -> float:
+    """As `solve`, for a cost that is dear to evaluate, with a guess that a cheaper bound on it gave.
+
+    Parameters
+    ----------
+    share : callable
+        The cost as a share of what it may be, at least 0.
+    bounds : (float, float)
+    guess : (float, int)
+        Where x is about, and whether the cost rises with x (1) or falls (-1).
+    integer, slack, fine
+        As for `solve`.
+    """
+    low, high = (float(math.ceil(bounds[0])), float(math.floor(bounds[1]))) if integer else bounds
+    seen: dict[float, float] = {}
+
+    def at(x: float) -> float:
+        """Nearly straight in log x."""
+        if x not in seen:
+            seen[x] = share(x)
+            if not seen[x] >= 0.0:
+                raise CalibrationError(f"the cost at {x:g} is {seen[x]}")
+        return math.log(max(seen[x], 1e-300))
+
+    x, rises = guess
+    first, ratio = at(x) <= 0.0, NEARBY
+    while True:
+        away = x * ratio ** (rises if first else -rises)
+        if integer:
+            away = float(math.floor(away)) if away < x else float(math.ceil(away))
+        away = min(max(away, low), high)
+        if away == x:  # the end of the range
+            if first:
+                return x
+            raise CalibrationError(f"no value in [{low:g}, {high:g}] meets the target")
+        if (at(away) <= 0.0) != first:
+            break
+        x, ratio = away, ratio**2
+    _, meets = narrow(at, (away, x) if first else (x, away), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
     return meets
 

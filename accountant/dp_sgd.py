@@ -13,6 +13,7 @@ from accountant.errors import ParameterError, ProfileUnavailable, ToleranceUnrea
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.fixed_size import FixedSizeSampled
 from accountant.events.gaussian import Gaussian
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
@@ -20,6 +21,7 @@ from accountant.plan_lines import steps_of
 from accountant.price import calibrate
 from accountant.price import epsilon as price
 from accountant.samplers.random_allocation import RandomAllocation
+from accountant.samplers.shuffled_epoch import ShuffledEpoch
 
 if TYPE_CHECKING:
     from accountant.plan import Plan
@@ -31,21 +33,29 @@ MOST = 10**15
 
 SAMPLERS = {
     "poisson": "each record joins each step on its own, in secret",
-    "fixed-size": "batches of exactly so many records, drawn anew for every step, have no amplified price here",
+    "fixed-size": "each step draws {batch} distinct records anew, all such batches equally likely, in secret",
     "random-allocation": "each record joins one step of every {length} steps, drawn uniformly; which one stays secret",
-    "shuffle": "batches cut from a shuffled data set have no amplified price here: Poisson's may be too small",
+    "shuffle": "each record is in one step of every {length} steps, in a random order, and no amplification is proven",
 }
-"""What is assumed of priced samplers, and why the others are refused."""
+"""What is assumed of samplers."""
 
-PRICED = ("poisson", "random-allocation")
-
-SHOWN = {"poisson": "Poisson sampling", "random-allocation": "random allocation"}
-
-WITHOUT_AMPLIFICATION = {
-    "fixed-size": "--count {steps}' (one for every step)",
-    "shuffle": "--count {epochs}' (one for every epoch)",
+SHOWN = {
+    "poisson": "Poisson sampling",
+    "fixed-size": "batches of a fixed size",
+    "random-allocation": "random allocation",
+    "shuffle": "shuffled epochs",
 }
-"""How many releases of the full Gaussian mechanism bound a run under replacement, whoever is sampled."""
+
+STEPWISE = ("poisson", "fixed-size")
+"""Samplers that draw every step by itself; the others draw an epoch."""
+
+RELATIONS = {
+    "random-allocation": Adjacency.ADD_REMOVE,
+    "shuffle": Adjacency.REPLACE,
+    "fixed-size": Adjacency.REPLACE,
+}
+"""The one adjacency under which a sampler is priced: a record that is taken out of a shuffle, or of what batches of a
+fixed size are drawn from, changes all others' places."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class PrivateTraining:
         Number of steps of the whole training; `steps` may be fewer, after a stop.
     delta : float
     adjacency : Adjacency
-    sampler : {"poisson", "random-allocation"}
+    sampler : {"poisson", "fixed-size", "random-allocation", "shuffle"}
     guarantee : Guarantee
         The price of `run`: between certified ends where the tight route can say so.
     renyi : Guarantee
@@ -110,7 +120,7 @@ class PrivateTraining:
     @property
     def assumption(self) -> str:
         """What the price assumes of the sampler."""
-        told = SAMPLERS[self.sampler].format(rate=self.rate, length=self.epoch_steps)
+        told = SAMPLERS[self.sampler].format(batch=self.batch, length=self.epoch_steps)
         return f"{SHOWN[self.sampler]}: {told}"
 
     @property
@@ -128,13 +138,15 @@ class PrivateTraining:
         """The training as a plan; ``plan.to_toml()`` is what ``accountant dp-sgd --write`` writes."""
         from accountant.plan import Plan
 
+        unit = "step" if self.sampler in STEPWISE else "epoch"
         lines = [
-            {**step.to_table(), "name": f"phase {number}" if len(self.phases) > 1 else "step", "count": count}
+            {**step.to_table(), "name": f"phase {number}" if len(self.phases) > 1 else unit, "count": count}
             for number, (step, count) in enumerate(self._recipe.releases(self.phases), 1)
         ]
         for line in lines if self.sampler == "poisson" else ():
             line["sampling_rate"] = f"{self.batch}/{self.records}"
-        text = f"DP-SGD: batches of {self.batch} of {self.records} records on average, {self.steps} steps"
+        usual = "" if self.sampler == "fixed-size" else " on average"
+        text = f"DP-SGD: batches of {self.batch} of {self.records} records{usual}, {self.steps} steps"
         tables = {"description": text, "delta": self.delta, "adjacency": str(self.adjacency), "release": lines}
         return Plan.from_tables("dp-sgd", tables)
 
@@ -221,9 +233,11 @@ def dp_sgd(
     stop_at : int, optional
         Price the first so many steps only, of a training whose noise was chosen for all; see `PrivateTraining.stop_at`
         for when that price holds.
-    sampler : {"poisson", "random-allocation"}
-        Poisson sampling, or every record in one step of each epoch, drawn uniformly (`RandomAllocation`; add-remove
-        adjacency, whole epochs of floor(records / batch) steps). Other samplers are refused with the reason.
+    sampler : {"poisson", "fixed-size", "random-allocation", "shuffle"}
+        Poisson sampling; for every step `batch` distinct records, drawn without replacement (`FixedSizeSampled`,
+        replace adjacency: the sum of a batch with another record moves by twice the clipping norm); or every record
+        in one step of each epoch of floor(records / batch) steps: each drawn uniformly by itself (`RandomAllocation`,
+        add-remove adjacency), or all by one shuffle (`ShuffledEpoch`, replace adjacency).
     adjacency : Adjacency or str
         "add-remove", or "replace": neighbours differ in the content of one record, whose gradient may turn from one of
         norm C into the opposite one (notebooks/mathematics.md, Replacement in a Poisson sample).
@@ -255,7 +269,8 @@ def dp_sgd(
     each = integer("batch", batch, 1, size)
     point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
     relation, width = as_adjacency(adjacency), real("tolerance", tolerance, 1e-6, 1.0)
-    _refuse_sampler(sampler, size, each, epochs)
+    if sampler not in SAMPLERS:
+        raise ParameterError(f"sampler = {shorten(sampler)}; accepted: {', '.join(SAMPLERS)}")
     recipe = Recipe(size, each, relation, sampler)
     steps = None if epochs is None else recipe.steps(epochs)
     given = {"sigma": sigma, "epsilon": epsilon, "phases": phases}
@@ -292,11 +307,11 @@ class Recipe(NamedTuple):
 
     @property
     def rate(self) -> float:
-        return self.batch / self.records if self.sampler == "poisson" else 1 / self.length
+        return self.batch / self.records if self.sampler in STEPWISE else 1 / self.length
 
     def steps(self, epochs: float) -> int:
         """Steps of so many passes over the data."""
-        if self.sampler == "poisson":
+        if self.sampler in STEPWISE:
             return steps_of(self.records, self.batch, epochs)
         return integer("epochs", epochs, 1, MOST) * self.length
 
@@ -304,14 +319,27 @@ class Recipe(NamedTuple):
         """Events and counts. A training that stops within an epoch has told no more than that epoch would have."""
         if self.sampler == "poisson":
             return [(_step(sigma, self.rate, self.adjacency), steps) for sigma, steps in phases]
-        if self.adjacency is not Adjacency.ADD_REMOVE:
-            raise ParameterError("random allocation has no price under replace adjacency; accepted: add-remove")
+        if self.adjacency is not RELATIONS[self.sampler]:
+            raise ParameterError(
+                f"{SHOWN[self.sampler]} under {self.adjacency} adjacency; accepted: {RELATIONS[self.sampler]}, under "
+                "which there is a price"
+            )
+        if self.sampler == "fixed-size":
+            return [
+                (FixedSizeSampled(_full_step(sigma, self.adjacency), self.batch, self.records), steps)
+                for sigma, steps in phases
+            ]
         for _, steps in phases[:-1]:
             if steps % self.length:
                 raise ParameterError(
                     f"a phase of {steps} steps; accepted: whole epochs of {self.length} steps before the last phase"
                 )
-        return [(RandomAllocation(Gaussian(sigma), self.length), ceil(steps / self.length)) for sigma, steps in phases]
+        return [(self._epoch(sigma), ceil(steps / self.length)) for sigma, steps in phases]
+
+    def _epoch(self, sigma: float) -> Event:
+        """An epoch in which every record is in one step."""
+        step = _full_step(sigma, self.adjacency)
+        return (RandomAllocation if self.sampler == "random-allocation" else ShuffledEpoch)(step, self.length)
 
     def run(self, phases: tuple[tuple[float, int], ...]) -> Composition:
         """What phases spend."""
@@ -319,9 +347,13 @@ class Recipe(NamedTuple):
 
 
 def _step(sigma: float, rate: float, adjacency: Adjacency) -> Event:
-    """One Poisson-sampled step; the two events are the same under add-remove adjacency."""
-    plain = Gaussian(sigma) if adjacency is Adjacency.ADD_REMOVE else ClippedSum(sigma, adjacency=adjacency)
-    return PoissonSubsampled(plain, rate)
+    """One Poisson-sampled step."""
+    return PoissonSubsampled(_full_step(sigma, adjacency), rate)
+
+
+def _full_step(sigma: float, adjacency: Adjacency) -> Event:
+    """One step of all records; the two events are the same under add-remove adjacency."""
+    return Gaussian(sigma) if adjacency is Adjacency.ADD_REMOVE else ClippedSum(sigma, adjacency=adjacency)
 
 
 def _prices(run: Composition, delta: float, tolerance: float) -> tuple[Guarantee, Guarantee]:
@@ -353,17 +385,3 @@ def _check_phases(phases: Iterable[tuple[float, int]], steps: int | None) -> tup
         accepted = "one phase or more" if steps is None else f"{steps}, or no epochs"
         raise ParameterError(f"phases of {total} steps in all; accepted: {accepted}")
     return tuple(pairs)
-
-
-def _refuse_sampler(sampler: str, records: int, batch: int, epochs: float | None) -> None:
-    """Raise ParameterError for a sampler that is not priced, with what bounds its cost."""
-    if sampler in PRICED:
-        return
-    if sampler not in SAMPLERS:
-        raise ParameterError(f"sampler = {shorten(sampler)}; accepted: {' or '.join(PRICED)}")
-    steps = "STEPS" if epochs is None else steps_of(records, batch, epochs)
-    count = WITHOUT_AMPLIFICATION[sampler].format(steps=steps, epochs="EPOCHS" if epochs is None else ceil(epochs))
-    raise ParameterError(
-        f"sampler = {sampler!r}: {SAMPLERS[sampler]}; accepted: {' or '.join(PRICED)}, if training does sample so; or, "
-        f"without amplification, 'accountant gaussian --sigma SIGMA --sensitivity 2 --adjacency replace {count}"
-    )

@@ -17,6 +17,7 @@ __all__ = [
     "FilterError",
     "MissingExtra",
     "NoGuarantee",
+    "OutOfPatience",
     "ParameterError",
     "PlanError",
     "ProfileUnavailable",
@@ -58,6 +59,20 @@ class EventError(ArithmeticError):
 
 class ToleranceUnreachable(AccountantError, ValueError):
     """A certified interval cannot be made as narrow as was asked."""
+
+
+class OutOfPatience(ToleranceUnreachable):
+    """A price would take longer than was allowed; found before the work was done, by counting it.
+
+    Attributes
+    ----------
+    seconds : float
+        How long it would take.
+    """
+
+    def __init__(self, message: str, seconds: float = math.inf) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class NoGuarantee(AccountantError, ValueError):

@@ -159,7 +159,7 @@ class Guarantee:
         if self.data_dependent:
             raise DataDependentError(
                 "this epsilon depends on private data, so publishing it leaks; "
-                "export a data-independent guarantee, or release this one through smooth sensitivity"
+                "accepted: a guarantee that does not depend on the data, such as the price of NoisyScreening or GNMax"
             )
 
     def __str__(self) -> str:

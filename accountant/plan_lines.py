@@ -12,15 +12,17 @@ from fractions import Fraction
 from functools import reduce
 from importlib import import_module
 from math import ceil
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import AccountantError, ParameterError, PlanError, integer, real, shorten
+from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.group import Group
 from accountant.events.parameters import TABLE_KEYS, Parameter, parameters_of
 from accountant.events.registry import event_kinds
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.events.tries import tries_from_table
 
 __all__ = [
     "EVENTS",
@@ -126,7 +128,8 @@ def event_of(
     missing = [p.key for p in parameters if p.default is None and p.key not in line]
     if missing:
         raise PlanError(f"{where}: {', '.join(missing)} missing; {name} needs {_needs(parameters)}")
-    arguments = {p.name: _argument(f"{where}: {p.key}", line[p.key], own, depth) for p in parameters if p.key in line}
+    nested = _Nested(adjacency, own, depth)
+    arguments = {p.name: nested.read(f"{where}: {p.key}", p, line[p.key]) for p in parameters if p.key in line}
     if adjacency and "adjacency" in {field.name for field in fields(kind) if field.init}:  # type: ignore[arg-type]
         arguments["adjacency"] = adjacency
 
@@ -143,13 +146,46 @@ def event_of(
     return locate_errors(where, build)
 
 
-def _argument(where: str, value: Any, own: bool, depth: int) -> Any:
-    """A parameter of an event as a table states it: an event of its own where it is a table."""
-    if not isinstance(value, Mapping):
+class _Nested(NamedTuple):
+    """Where tables within the table of an event stand, and the adjacency that they have if they state none."""
+
+    adjacency: Adjacency | None
+    own: bool
+    depth: int
+
+    def read(self, where: str, parameter: Parameter, value: Any) -> Any:
+        """A parameter of an event as a table states it.
+
+        It may be a table of its own: of an event, or of a number of tries. As `of`, a list of tables is a composition,
+        and a list of such lists are several.
+        """
+        if parameter.type == "Tries":
+            return locate_errors(where, lambda: tries_from_table(value))
+        if isinstance(value, Mapping):
+            return self.event(where, value, EVENT_KEYS)[0]
+        if parameter.key != "of" or not isinstance(value, Sequence) or isinstance(value, str) or not value:
+            return value
+        if all(isinstance(each, Mapping) for each in value):
+            return self.composition(where, value)
+        if all(isinstance(each, Sequence) and not isinstance(each, str) for each in value):
+            return tuple(self.composition(f"{where} {number}", each) for number, each in enumerate(value, 1))
         return value
-    inner = {key: each for key, each in value.items() if key != "adjacency"}
-    stated = adjacency_of(where, value.get("adjacency"))
-    return event_of(where, inner, stated, EVENT_KEYS, own=own, depth=depth + 1)
+
+    def composition(self, where: str, tables: Sequence[Any]) -> Composition:
+        """The composition of a list of tables, each of an event and perhaps a count."""
+        entries = []
+        for number, table in enumerate(tables, 1):
+            if not isinstance(table, Mapping):
+                raise PlanError(f"{where}: {shorten(table)}; accepted: tables of events")
+            entries.append(self.event(f"{where} {number}", table, [*EVENT_KEYS, "count"]))
+        return locate_errors(where, lambda: Composition(entries))
+
+    def event(self, where: str, table: Mapping[str, Any], keys: Sequence[str]) -> tuple[Event, Any]:
+        """The event of a table, and its count."""
+        inner = {key: each for key, each in table.items() if key != "adjacency"}
+        stated = adjacency_of(where, table.get("adjacency")) or self.adjacency
+        line = plain_line(where, inner, stated, own=self.own)
+        return event_of(where, line, stated, keys, own=self.own, depth=self.depth + 1), line.get("count", 1)
 
 
 def adjacency_of(where: str, value: object) -> Adjacency | None:
@@ -164,7 +200,8 @@ def plain_line(where: str, line: Mapping[str, Any], adjacency: Adjacency | None,
     """A line of a plan in which `sigma`, `sampling_rate` and `count` are numbers, however the plan stated them.
 
     ``sampling_rate = "256/60000"``; ``records``, ``batch`` and, for the count, ``epochs``; ``noise_multiplier``: sigma
-    over the clipping norm, or over the sensitivity. `own` as for `event_of`.
+    over the clipping norm, or over the sensitivity. `own` as for `event_of`. Where records and batch are parameters of
+    the event itself, they stay, and epochs alone stand for the count.
 
     Raises
     ------
@@ -174,9 +211,13 @@ def plain_line(where: str, line: Mapping[str, Any], adjacency: Adjacency | None,
     plain = dict(line)
     if isinstance(plain.get("sampling_rate"), str):
         plain["sampling_rate"] = locate_errors(where, lambda: _ratio(plain["sampling_rate"]))
-    if any(key in line for key in TRAINING_KEYS):
-        training = {key: plain.pop(key) for key in TRAINING_KEYS if key in line}
-        plain.update(locate_errors(where, lambda: _training(line, training)))
+    keys = [each.key for each in parameters_of(kind_of(where, line["event"], own=own))] if "event" in line else []
+    stand_ins = [key for key in TRAINING_KEYS if key not in keys]
+    if any(key in line for key in stand_ins):
+        training = {key: line[key] for key in TRAINING_KEYS if key in line}
+        stated = locate_errors(where, lambda: _training(line, training))
+        plain = {key: value for key, value in plain.items() if key not in stand_ins}
+        plain |= {key: value for key, value in stated.items() if key == "count" or "records" not in keys}
     if NOISE_MULTIPLIER in line and "event" in line:
         multiplier, unit = plain.pop(NOISE_MULTIPLIER), unit_of_noise(where, line, own=own)
         plain["sigma"] = locate_errors(where, lambda: _sigma(line, multiplier, unit, adjacency))

@@ -12,12 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.calibration import FINE, solve
-from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shorten
+from accountant.calibration import FINE, solve, solve_near
+from accountant.errors import (
+    AccountantError,
+    NoGuarantee,
+    ParameterError,
+    ProfileUnavailable,
+    ToleranceUnreachable,
+    real,
+    shorten,
+)
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
+from accountant.patience import PATIENCE, allow_work, check_patience
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.risk import advantage, gaussian_dp, true_positive_rate
@@ -39,6 +48,7 @@ def epsilon(
     method: str = "renyi",
     conversion: Conversion = "improved",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> Guarantee:
     """Epsilon at a given delta.
 
@@ -57,6 +67,11 @@ def epsilon(
         The Rényi route's alone.
     tolerance : float
         Largest width of the certified interval, relative to its upper end; [1e-6, 1]. The tight route's alone.
+    patience : float
+        Seconds that the tight route may take; (0, inf]. Its work is counted before it is done, as what an idle core
+        does in a second (`accountant.patience.OPERATIONS_PER_SECOND`), not timed: a price that is refused is
+        refused on every machine, at once, with the patience or the tolerance that would do. "auto" then gives the
+        Rényi price. In memory its grids take up to 2 GB.
 
     Returns
     -------
@@ -70,11 +85,22 @@ def epsilon(
         delta = 0 and no pure-DP limit exists.
     ProfileUnavailable, ToleranceUnreachable
         The tight route cannot price an event, or not narrowly enough.
+    OutOfPatience
+        The same, where it would take longer than `patience`; a ToleranceUnreachable.
     """
     composition, rule = _check_run(run, method), check_conversion(conversion)
     point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
+    seconds = check_patience(patience)
     if method == "renyi":
         return renyi_epsilon(composition, point, rule)
+    with allow_work(seconds):
+        return _certified_epsilon(composition, point, method, rule, width)
+
+
+def _certified_epsilon(
+    composition: Composition, point: float, method: str, rule: Conversion, width: float
+) -> Guarantee:
+    """By the tight route, or, where `method` is "auto", by whichever is enough."""
     if method == "tight":
         return TightRun(composition, width).epsilon(point)
     if closed_form(composition) is None and point > 0.0:
@@ -103,15 +129,17 @@ def delta(
     method: str = "renyi",
     conversion: Conversion = "improved",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> Guarantee:
     """Delta at a given epsilon in [0, 1e300]; parameters, result and errors otherwise as for `epsilon`."""
     composition, rule = _check_run(run, method), check_conversion(conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
-    if method == "tight":
-        return TightRun(composition, width).delta(point)
-    if method == "auto":
-        with suppress(ProfileUnavailable, ToleranceUnreachable):
+    with allow_work(check_patience(patience)):
+        if method == "tight":
             return TightRun(composition, width).delta(point)
+        if method == "auto":
+            with suppress(ProfileUnavailable, ToleranceUnreachable):
+                return TightRun(composition, width).delta(point)
     return renyi_delta(composition, point, rule)
 
 
@@ -139,14 +167,16 @@ def curve(
     method: str = "tight",
     conversion: Conversion = "improved",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> Curve:
-    """Delta at every one of a 1-D array of epsilons in [0, 1e300]; otherwise as `delta`."""
+    """Delta at every one of a 1-D array of epsilons in [0, 1e300]; otherwise as `delta`, `patience` for all of them."""
     composition, rule = _check_run(run, method), check_conversion(conversion)
     points = [real("epsilon", epsilon, 0.0, 1e300) for epsilon in np.ravel(np.asarray(epsilons)).tolist()]
     width = real("tolerance", tolerance, 1e-6, 1.0)
     if method != "renyi":
         try:
-            bounds = np.array(TightRun(composition, width).deltas(points)).reshape(-1, 2)
+            with allow_work(check_patience(patience)):
+                bounds = np.array(TightRun(composition, width).deltas(points)).reshape(-1, 2)
             return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
         except (ProfileUnavailable, ToleranceUnreachable):
             if method == "tight":
@@ -170,6 +200,7 @@ def calibrate(
     method: str | None = None,
     conversion: Conversion = "improved",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> float:
     """The most economical parameter with which a run meets a target.
 
@@ -192,6 +223,8 @@ def calibrate(
         Search the integers only; the result is an int.
     method, conversion, tolerance
         As for `epsilon`; the default route is "renyi" for epsilon and "auto" for risk, whose upper end counts.
+    patience : float
+        As for `epsilon`, for all prices of the search together.
 
     Returns
     -------
@@ -222,8 +255,30 @@ def calibrate(
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
     begin = real("start", start, 0.0, math.inf, open_low=True, open_high=True)
     fine = max(FINE, slack / 1000)
-    found = solve(lambda x: cost(make(x)) - goal, (low, high), begin, integer=integer, slack=slack, fine=fine)
+    search: Any = {"integer": integer, "slack": slack, "fine": fine}
+    with allow_work(check_patience(patience)):
+        guess = None
+        if target == "epsilon" and delta is not None and method not in (None, "renyi") and goal > 0.0:
+            price = partial(_epsilon, delta=delta, conversion=conversion)
+            guess = _guess(lambda x: price(make(x)).epsilon - goal, (low, high), begin, integer)
+        if guess is not None:
+            found = solve_near(lambda x: cost(make(x)) / goal, (low, high), guess, **search)
+        else:
+            found = solve(lambda x: cost(make(x)) - goal, (low, high), begin, **search)
     return int(found) if integer else found
+
+
+def _guess(
+    excess: Callable[[float], float], bounds: tuple[float, float], start: float, integer: bool
+) -> tuple[float, int] | None:
+    """Where the Rényi route meets the target, and whether cost rises there (1) or falls (-1); None if it does not."""
+    with suppress(AccountantError):
+        found = solve(excess, bounds, start, integer=integer, fine=1e-3)
+        for beside in (2 * found, found / 2):
+            if bounds[0] <= (beside := float(round(beside)) if integer else beside) <= bounds[1] and beside != found:
+                change = (excess(beside) - excess(found)) * (beside - found)
+                return (found, 1 if change > 0 else -1) if change else None
+    return None
 
 
 TARGETS = {"epsilon": ("epsilon", "delta"), "advantage": ("value",), "tpr": ("value", "fpr"), "mu": ("value",)}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
 import sys
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
-__all__ = ["count_processors", "end_with_parent", "prepare_worker"]
+__all__ = ["count_processors", "end_with_parent", "free_memory", "prepare_worker"]
 
 INTERVAL = 0.5
 """Seconds between looks at the parent."""
@@ -22,6 +25,22 @@ def count_processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def free_memory() -> float:
+    """Bytes that this process may still use: of the machine, and of its control group; inf where nobody says."""
+    found = math.inf
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        found = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        found = min(found, 1024.0 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
+    with suppress(OSError, ValueError):
+        limit, used = (
+            int(Path("/sys/fs/cgroup", name).read_text("ascii")) for name in ("memory.max", "memory.current")
+        )
+        found = min(found, float(max(limit - used, 0)))
+    return found
 
 
 def end_with_parent(parent: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from accountant.adjacency import Adjacency
 from accountant.errors import NoGuarantee, ParameterError, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.events.tries import Tries
+from accountant.events.gaussian import Gaussian
+from accountant.events.laplace import Laplace
+from accountant.events.registry import register
+from accountant.events.tries import Geometric, Poisson, Tries
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
 from accountant.price import curve as price_curve
@@ -27,19 +30,23 @@ LOSSES = np.concatenate([[0.0], np.geomspace(1e-4, 300.0, 320)])
 DISTANCES = np.concatenate([np.geomspace(1e-3, 1e4, 500), np.geomspace(3e4, 1e13, 25)])
 """Orders minus 1 at which the bound is computed; between them a chord holds."""
 
+NEGLIGIBLE = 1e-25
+"""A profile below it is bounded by the Rényi curve: no order up to the largest of `DISTANCES` tells the difference."""
+
 ROUNDING = 1e-11
 """Bound on the relative error of logs of slopes; each is multiplied by the order at most once."""
 
 
+@register("selection")
 @dataclass(frozen=True)
 class Selection(Event):
     """The best of a random number of independent runs on the same data; nothing else of them is released.
 
     What is tried may be chosen at random as well (a hyper-parameter from a public list): the tries are then runs of one
-    mechanism that draws it first, priced by the dearest of its settings. Which run is best is told by a score that is a
-    function of what the run itself releases, privately; ties are broken at random or by the released values. The
-    number of tries is drawn from `tries`, and not looked at: to choose it, or to stop when a score is good enough,
-    has no such price.
+    mechanism that draws it first, priced by the dearest of its settings, here `event` as a list. Which run is best is
+    told by a score that is a function of what the run itself releases, privately; ties are broken at random or by the
+    released values. The number of tries is drawn from `tries`, and not looked at: to choose it, or to stop when a score
+    is good enough, has no such price.
 
     With f the generating function of the number of tries, eps(a) the Rényi curve of one, and the supremum over all
     probabilities (q, q') that a test may have on two neighbours,
@@ -53,51 +60,68 @@ class Selection(Event):
 
     Parameters
     ----------
-    event : Event or Composition
-        One try: a release, or a whole run.
+    event : Event, Composition or list of these
+        One try: a release, or a whole run. A list are the settings of which every try draws one, at random and without
+        the private data: what the dearest of them costs counts at every order, and at every epsilon.
     tries : Poisson, NegativeBinomial or Geometric
 
     Raises
     ------
     ParameterError
         A parameter is of another kind, or `event` is an empty run.
+    AdjacencyMismatch
+        Settings have different adjacency.
     """
 
-    event: Event | Composition
+    event: Event | Composition | tuple[Composition, ...]
     tries: Tries
     adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = self.event.adjacency if isinstance(self.event, Event | Composition) else None
-        if known is None:
-            raise ParameterError(f"event = {shorten(self.event)}; accepted: an event, or a composition of some")
+        object.__setattr__(self, "event", _check_tried(self.event))
         if not isinstance(self.tries, Tries):
             raise ParameterError(
                 f"tries = {shorten(self.tries)}; accepted: ac.Poisson(mean), ac.NegativeBinomial(mean, shape) or "
                 "ac.Geometric(mean): a number that is fixed, or chosen by looking, has no such price"
             )
-        object.__setattr__(self, "adjacency", known)
+        object.__setattr__(self, "adjacency", self._runs[0].adjacency)
+
+    @classmethod
+    def examples(cls) -> tuple[Event, ...]:
+        settings = 20 * Gaussian(30.0), 5 * Gaussian(10.0)
+        return cls(Laplace(2.0), Geometric(10.0)), cls(settings, Poisson(5.0))
 
     @property
     def data_dependent(self) -> bool:  # type: ignore[override]  # as what is tried
-        return self.event.data_dependent
+        return any(run.data_dependent for run in self._runs)
 
     def caveats(self) -> tuple[str, ...]:
+        drawn = f"every try draws one of {len(self._runs)} settings at random, or all are tried as one"
         return (
+            *((drawn,) if len(self._runs) > 1 else ()),
             "the number of tries is drawn, once, and stays secret",
             "the score of a try is a function of what that try releases",
         )
 
     def to_table(self, *, own: bool = False) -> dict[str, Any]:
-        raise ParameterError(
-            f"{shorten(self)} has no form in plans: what is tried may be a whole run, and a release of a plan is one "
-            "event; accepted: prices from Python"
-        )
+        if isinstance(self.event, Event):
+            tried: Any = {**self.event.to_table(own=own), "adjacency": self.adjacency.value}
+        elif isinstance(self.event, Composition):
+            tried = _tables(self.event, own)
+        else:
+            tried = [_tables(each, own) for each in self.event]
+        return {"event": self.plan_name, "of": tried, "tries": self.tries.to_table()}
+
+    @property
+    def _runs(self) -> tuple[Composition, ...]:
+        """The settings; one if there are no others."""
+        return _runs(self.event)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         if self.tries.mean == 1.0 and self.tries.log_none == -math.inf:  # one try, for certain
-            return self.event._curve(orders)
+            dearest: FloatArray = np.max([run._curve(orders) for run in self._runs], axis=0)
+            return dearest
         corners, heights, limit = _hull(self)
         b = np.minimum(orders - 1, 1e300)
         here = np.clip(np.searchsorted(corners, b, side="right"), 1, corners.size) - 1
@@ -131,7 +155,7 @@ class Selection(Event):
         inner = point / max(self.tries.mean, 1.0) * (1 - ROUNDING)
         if inner > 0.0:
             shift = _largest_shift(self)
-            one = _price_one(self.event, inner)
+            one = _price_dearest(self._runs, inner)
             found.append(
                 replace(
                     one,
@@ -149,28 +173,95 @@ class Selection(Event):
         return min(found, key=lambda each: each.epsilon)
 
 
-def _price_one(event: Event | Composition, delta: float) -> Guarantee:
+Tried: TypeAlias = Event | Composition | tuple[Composition, ...]
+
+
+def _check_tried(tried: object) -> Tried:
+    """What is tried; several settings as different compositions, of which there are two or more."""
+    if isinstance(tried, Event) or (isinstance(tried, Composition) and tried.adjacency is not None):
+        return tried
+    runs: dict[Composition, None] = {}
+    for each in tried if isinstance(tried, list | tuple) else ():
+        run = 1 * each if isinstance(each, Event) else each
+        if not isinstance(run, Composition) or run.adjacency is None:
+            raise ParameterError(f"event: {shorten(each)} among settings; accepted: events, or compositions of some")
+        runs[run] = None
+    if not runs:
+        raise ParameterError(f"event = {shorten(tried)}; accepted: an event, a composition of some, or a list of these")
+    sum(runs, Composition())  # refuses different adjacencies
+    return next(iter(runs)) if len(runs) == 1 else tuple(runs)
+
+
+def _runs(event: Tried) -> tuple[Composition, ...]:
+    if isinstance(event, tuple):
+        return event
+    return (event if isinstance(event, Composition) else 1 * event,)
+
+
+def _tables(run: Composition, own: bool) -> list[dict[str, Any]]:
+    """A list of tables that plans read as this composition."""
+    return [{**event.to_table(own=own), "adjacency": event.adjacency.value, "count": count} for event, count in run]
+
+
+def _route(run: Composition) -> str:
+    """The route to the profile of one try, asked at hundreds of epsilons: many screenings take a game for each."""
+    return "renyi" if run.releases > 1 and any(event.family for event in run.entries) else "auto"
+
+
+def _profile_above(runs: tuple[Composition, ...], losses: FloatArray) -> FloatArray:
+    """Upper bounds on the profile of the dearest run at each loss: by the tight route where it can matter.
+
+    Not where next to nothing is left, nor where the Rényi bound shows a run to be cheaper than another one; and of
+    several runs at every fourth loss, as each price takes a while.
+    """
+    if len(runs) == 1 and runs[0].releases == 1:
+        return np.minimum(price_curve(runs[0], losses, method="auto").upper, 1.0)
+    bounds = [np.minimum(price_curve(run, losses, method="renyi").upper, 1.0) for run in runs]
+    asked = np.arange(losses.size) % (1 if len(runs) == 1 else 4) == 0
+    found = np.zeros_like(losses)
+    for number in sorted(range(len(runs)), key=lambda number: -float(np.log(bounds[number] + 1e-300).sum())):
+        run, bound = runs[number], bounds[number]
+        tight = asked & (bound > np.maximum(NEGLIGIBLE, found)) & (_route(run) != "renyi")
+        if tight.any():
+            bound[tight] = np.minimum(price_curve(run, losses[tight], method="auto").upper, bound[tight])
+        found = np.maximum(found, bound)
+    return found
+
+
+def _price_dearest(runs: tuple[Composition, ...], delta: float) -> Guarantee:
+    """The largest price of a run; one whose Rényi price is smaller than another's needs no other."""
+    prices = [price(run, delta, method="renyi") for run in runs] if len(runs) > 1 else []
+    order = sorted(range(len(prices)), key=lambda number: -prices[number].epsilon) or [0]
+    found = _price_one(runs[order[0]], delta)
+    for number in order[1:]:
+        if prices[number].epsilon > found.epsilon:
+            found = max(found, _price_one(runs[number], delta), key=lambda each: each.epsilon)
+    return found
+
+
+def _price_one(run: Composition, delta: float) -> Guarantee:
     try:
-        return price(event, delta, method="auto")
+        return price(run, delta, method=_route(run))
     except ToleranceUnreachable:
-        return price(event, delta)
+        return price(run, delta)
 
 
 # --- what a test can tell ----------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
-def _lines(event: Event | Composition) -> tuple[FloatArray, FloatArray]:
+def _lines(event: Tried) -> tuple[FloatArray, FloatArray]:
     """Heights and slopes of lines, the least of which bounds P'(S) <= h + u P(S) for all S, falling in slope.
 
     P and P' are the distributions of one try, in either order. A profile H gives H(u) + u x at every u = e^t, and its
-    reverse, as H(1/u) = 1 - 1/u + H(u)/u. At u = 1, Pinsker's inequality.
+    reverse, as H(1/u) = 1 - 1/u + H(u)/u. At u = 1, Pinsker's inequality. Of several settings the dearest counts at
+    every u.
     """
-    run = event if isinstance(event, Composition) else 1 * event
-    pure = float(run.renyi(math.inf))
+    runs = _runs(event)
+    pure = max(float(run.renyi(math.inf)) for run in runs)
     losses = np.append(LOSSES[pure > LOSSES], min(pure, LOSSES[-1]))
-    deltas = np.minimum(price_curve(run, losses, method="auto").upper, 1.0)
-    deltas[0] = min(deltas[0], math.sqrt(float(run.renyi(1.0)) / 2))
+    deltas = _profile_above(runs, losses)
+    deltas[0] = min(deltas[0], math.sqrt(max(float(run.renyi(1.0)) for run in runs) / 2))
     with np.errstate(over="ignore"):
         slopes = np.concatenate([np.exp(losses), np.exp(-losses), [0.0]])
         heights = np.concatenate([deltas, -np.expm1(-losses) + np.exp(-losses) * deltas, [1.0]])
@@ -197,7 +288,7 @@ def _hidden(left: tuple[float, float], middle: tuple[float, float], right: tuple
     return first >= (right[0] - left[0]) * (left[1] - middle[1])
 
 
-def _pieces(event: Event | Composition) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _pieces(event: Tried) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Where each line is the lowest: from, to, its height and its slope; together they cover [0, 1].
 
     A line bounds the test wherever it is used, so that rounded ends cost nothing but sharpness.
@@ -244,10 +335,10 @@ def _hull(selection: Selection) -> tuple[FloatArray, FloatArray, float]:
     b times a Rényi divergence is convex in b and 0 at b = 0, and grows at most as its limit at order infinity: so it
     lies below the lower hull of any points above it.
     """
-    run, b = selection.event, DISTANCES
-    limit = float(run.renyi(math.inf))
-    limit += _largest_shift(selection)
-    growth = b * run.renyi(1 + b) + _log_suprema(selection, b)
+    runs, b = selection._runs, DISTANCES
+    limit = max(float(run.renyi(math.inf)) for run in runs) + _largest_shift(selection)
+    dearest = np.max([run.renyi(1 + b) for run in runs], axis=0)
+    growth = b * dearest + _log_suprema(selection, b)
     found = np.minimum(np.maximum(np.logaddexp(selection.tries.log_none, growth), 0.0), b * limit)
     kept = [(0.0, 0.0)]
     for point in zip(b.tolist(), found.tolist(), strict=True):

@@ -19,8 +19,9 @@ from accountant.errors import AccountantError, DataDependentError, MissingExtra,
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
+from accountant.patience import PATIENCE, check_patience
 from accountant.price import ROUTES, delta, epsilon
-from accountant.processes import count_processors, end_with_parent
+from accountant.processes import count_processors, end_with_parent, free_memory
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_deltas, renyi_epsilons
 
@@ -44,6 +45,9 @@ BLOCK = 2000
 SHARES = 8
 """Blocks for each worker, at least, where settings are priced one by one and may take long."""
 
+VALUE = 40
+"""Bytes that a value of a parameter takes in a list."""
+
 COLUMNS = ("epsilon", "delta", "order")
 """What is found for every setting."""
 
@@ -61,6 +65,7 @@ class Task:
     conversion: Conversion
     tolerance: float
     strict: bool
+    patience: float = PATIENCE
 
 
 def sweep(
@@ -72,6 +77,7 @@ def sweep(
     method: str = "renyi",
     conversion: Conversion = "improved",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
     zipped: bool = False,
     errors: Literal["raise", "nan"] = "raise",
     n_jobs: int = -1,
@@ -93,8 +99,8 @@ def sweep(
         In [0, 1): find epsilon at it. 1e-5 if neither is given.
     epsilon : float
         Find delta at it instead.
-    method, conversion, tolerance
-        As for `accountant.epsilon`.
+    method, conversion, tolerance, patience
+        As for `accountant.epsilon`, of each setting.
     zipped : bool
         False: every combination, the last parameter varying fastest. True: the i-th values together.
     errors : {"raise", "nan"}
@@ -114,17 +120,18 @@ def sweep(
     Raises
     ------
     ParameterError
-        A parameter is out of range; for a setting, the message begins with its values.
+        A parameter is out of range; for a setting, the message begins with its values. The table would not fit in
+        memory: nothing is priced then.
     DataDependentError
         A run's cost depends on private data: a table of such costs must not be passed on.
     MissingExtra
         Several workers were asked for by number or backend, and joblib is not installed.
     """
-    task = check_task(delta, epsilon, method, conversion, tolerance, errors)
+    prices = {"method": method, "conversion": conversion, "tolerance": tolerance, "patience": patience}
+    task = check_task(delta, epsilon, errors, **prices)
     values = _check_grid(grid, zipped)
     call = Call(make, tuple(values), _takes_names(make, tuple(values)))
     size = count_rows(values, zipped)
-    _refuse_beyond_memory(size, len(values))
     workers = _workers(n_jobs, backend)
     length = block_length(call, task, block_at(values, 0, zipped, 1), size, workers)
     starts = range(0, size, length)
@@ -143,9 +150,13 @@ def sweep(
 
 
 def check_task(
-    delta: float | None, epsilon: float | None, method: str, conversion: str, tolerance: float, errors: str
+    delta: float | None,
+    epsilon: float | None,
+    errors: str,
+    **prices: Any,
 ) -> Task:
-    """What to ask of every setting, or ParameterError."""
+    """What to ask of every setting, or ParameterError; `prices` are method, conversion, tolerance and patience."""
+    method = prices["method"]
     if delta is not None and epsilon is not None:
         raise ParameterError(f"delta = {shorten(delta)} and epsilon = {shorten(epsilon)}; accepted: one of them")
     if epsilon is not None:
@@ -156,18 +167,21 @@ def check_task(
         raise ParameterError(f"method = {method!r}; accepted: {', '.join(ROUTES)}")
     if errors not in ("raise", "nan"):
         raise ParameterError(f"errors = {shorten(errors)}; accepted: raise, nan")
-    width = real("tolerance", tolerance, 1e-6, 1.0)
-    return Task(delta, epsilon, method, check_conversion(conversion), width, errors == "raise")
+    width = real("tolerance", prices["tolerance"], 1e-6, 1.0)
+    seconds = check_patience(prices.get("patience", PATIENCE))
+    return Task(delta, epsilon, method, check_conversion(prices["conversion"]), width, errors == "raise", seconds)
 
 
 def _check_grid(grid: Mapping[str, ArrayLike], zipped: bool) -> dict[str, Sequence[Any]]:
     """Values by name, as plain Python numbers."""
     if not isinstance(grid, Mapping) or not grid:
         raise ParameterError(f"grid = {shorten(grid)}; accepted: a dict from names to one or more lists of values")
-    values: dict[str, Sequence[Any]] = {}
-    for name, column in grid.items():
+    for name in grid:
         if not isinstance(name, str) or name in COLUMNS:
             raise ParameterError(f"parameter name {shorten(name)}; accepted: text other than {', '.join(COLUMNS)}")
+    _refuse_beyond_memory([_length(column) for column in grid.values()], zipped)
+    values: dict[str, Sequence[Any]] = {}
+    for name, column in grid.items():
         array = np.asarray(column)
         if array.ndim > 1:
             raise ParameterError(f"{name} = {shorten(column)}; accepted: a list of values, in one dimension")
@@ -228,16 +242,26 @@ def block_length(call: Call, task: Task, first: Sequence[tuple[Any, ...]], size:
     return min(BLOCK, max(1, math.ceil(size / (SHARES * workers))))
 
 
-def _refuse_beyond_memory(size: int, names: int) -> None:
-    """Refuse a table that this machine cannot hold; twice, as it is put together from blocks."""
-    needed = 2 * 8 * (names + len(COLUMNS)) * size
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        held = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if needed > held:
-            raise ParameterError(
-                f"{size} settings need {needed / 1e9:.3g} GB of {held / 1e9:.3g} GB of memory; accepted: fewer, or the "
-                "command accountant sweep, which writes to its file as it goes"
-            )
+def _length(column: Any) -> int:
+    """How many values a column has; 1 of a single one."""
+    if isinstance(column, str | bytes):
+        return 1
+    try:
+        return len(column)
+    except TypeError:
+        return 1
+
+
+def _refuse_beyond_memory(lengths: Sequence[int], zipped: bool) -> None:
+    """Refuse, before any memory is used, a table that does not fit: twice, as it is put together from blocks."""
+    size = max(lengths) if zipped else math.prod(lengths)
+    needed = 2 * 8 * (len(lengths) + len(COLUMNS)) * size + VALUE * sum(lengths)
+    held = free_memory()
+    if needed > held:
+        raise ParameterError(
+            f"{size} settings need {needed / 1e9:.3g} GB of {held / 1e9:.3g} GB of free memory; accepted: fewer, or "
+            "the command accountant sweep, which writes to its file as it goes"
+        )
 
 
 def block_at(values: Values, start: int, zipped: bool = False, length: int = BLOCK) -> list[tuple[Any, ...]]:
@@ -331,6 +355,7 @@ def _price_together(task: Task, runs: list[Composition], rows: list[int], table:
 
 def _price_one(task: Task, run: Composition) -> tuple[float, float, float]:
     route: dict[str, Any] = {"method": task.method, "conversion": task.conversion, "tolerance": task.tolerance}
+    route["patience"] = task.patience
     if task.epsilon is None:
         assert task.delta is not None
         price = epsilon(run, task.delta, **route)

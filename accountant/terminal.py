@@ -15,7 +15,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import AccountantError, EventError, PlanError
 from accountant.events.event import Event
 from accountant.plan import Plan, parse_float
-from accountant.tables import Column, Table, add_forms, console, print_json, write_table
+from accountant.tables import Column, Table, add_forms, console, escape_latex, print_json, write_table
 from accountant.work import show_work
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "add_forms",
     "console",
     "delta_of",
+    "escape_latex",
     "number",
     "number_range",
     "print_json",

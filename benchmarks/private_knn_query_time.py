@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import mechanisms as mx
-from mechanisms.noise.sampling import poisson_sample
+from mechanisms.noise.sampling import RecordSampler
 from mechanisms.noise.source import as_randomness
 
 CLASSES = 10
@@ -126,7 +126,7 @@ def make_data(setting: Setting) -> Data:
 class Draws(Protocol):
     """Source of randomness of the published algorithm."""
 
-    def sample(self, n: int, rate: float) -> Integers: ...
+    def sample(self, n: int, rate: float, query: int, step: int) -> Integers: ...
 
     def normal(self, sigma: float, size: int) -> NDArray[np.float64]: ...
 
@@ -137,7 +137,7 @@ class OwnDraws:
     def __init__(self) -> None:
         self.rng = np.random.default_rng(1)
 
-    def sample(self, n: int, rate: float) -> Integers:
+    def sample(self, n: int, rate: float, query: int, step: int) -> Integers:
         return np.flatnonzero(self.rng.random(n) < rate)
 
     def normal(self, sigma: float, size: int) -> NDArray[np.float64]:
@@ -149,9 +149,10 @@ class OurDraws:
 
     def __init__(self, seed: int) -> None:
         self.source = as_randomness(seed)
+        self.sampler = RecordSampler.from_source(self.source)
 
-    def sample(self, n: int, rate: float) -> Integers:
-        return poisson_sample(n, rate, self.source)
+    def sample(self, n: int, rate: float, query: int, step: int) -> Integers:
+        return self.sampler.draw(n, rate, query, step)
 
     def normal(self, sigma: float, size: int) -> NDArray[np.float64]:
         return self.source.gaussian(sigma, size, grain=1.0)
@@ -162,16 +163,16 @@ def published(
 ) -> Integers:
     """Zhu et al. 2020, section 3, one query at a time, with a fresh sample for each step; -1: not answered."""
 
-    def votes(query: Features) -> Integers:
-        sample = draws.sample(len(data.X), setting.rate)
+    def votes(i: int, query: Features, step: int) -> Integers:
+        sample = draws.sample(len(data.X), setting.rate, i, step)
         if len(sample) > setting.neighbours:
             sample = sample[search(data.X[sample], query, setting.neighbours)]
         return np.bincount(data.y[sample], minlength=CLASSES)
 
     labels = np.full(len(queries), -1)
     for i, query in enumerate(queries):
-        if votes(query).max() + draws.normal(setting.screening_sigma, 1)[0] >= threshold:
-            labels[i] = np.argmax(votes(query) + draws.normal(setting.vote_sigma, CLASSES))
+        if votes(i, query, 0).max() + draws.normal(setting.screening_sigma, 1)[0] >= threshold:
+            labels[i] = np.argmax(votes(i, query, 1) + draws.normal(setting.vote_sigma, CLASSES))
     return labels
 
 

@@ -9,6 +9,7 @@ from mechanisms.budgets.journal import Journal
 from mechanisms.federation.ledger import Ledger, MemoryLedger
 from mechanisms.federation.messages import MessageError
 from mechanisms.federation.server import Client, Server, Shuffler
+from mechanisms.forecast import Forecast, Proposal, affordable_queries, plan_labelling
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.labelling import Labelling
 from mechanisms.noisy_sgd import LinearNoisySGD
@@ -16,10 +17,13 @@ from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.rounds import Rounds, label_in_rounds
+from mechanisms.tuning import Tuner, Tuning, TuningError, tune
+from mechanisms.vote_chances import answer_probability, expected_answers, pass_probability
 
 __all__ = [
     "Audit",
     "Client",
+    "Forecast",
     "GNMax",
     "IndividualKNN",
     "Journal",
@@ -31,11 +35,21 @@ __all__ = [
     "MessageError",
     "OneRunAudit",
     "PrivateKNN",
+    "Proposal",
     "ReverseKNN",
     "Rounds",
     "Server",
     "Shuffler",
+    "Tuner",
+    "Tuning",
+    "TuningError",
+    "affordable_queries",
+    "answer_probability",
     "audit",
     "audit_one_run",
+    "expected_answers",
     "label_in_rounds",
+    "pass_probability",
+    "plan_labelling",
+    "tune",
 ]

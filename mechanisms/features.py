@@ -18,7 +18,18 @@ __all__ = ["FEATURES", "FeatureMap", "feature_map", "hog", "standardise"]
 FeatureMap: TypeAlias = Callable[[Singles], Singles]
 """From records (n, d) to features (n, d'), row by row."""
 
-FEATURES = ("raw", "standardised", "hog")
+HOG_PRESETS: dict[str, dict[str, int | None]] = {
+    "hog": {"orientations": 9, "cell": None, "block": 2},
+    "hog-coarse": {"orientations": 8, "cell": 8, "block": 1},
+    "hog-people": {"orientations": 9, "cell": 8, "block": 2},
+}
+"""Directions, side of a cell in pixels (None: an eighth of the shorter side), and cells of a block's side.
+
+An image of 28 x 28 pixels has 2304 numbers by "hog"; 72 by "hog-coarse", which is that of the published code of Zhu et
+al. 2020; and 144 by "hog-people", which is that of Dalal & Triggs 2005.
+"""
+
+FEATURES = ("raw", "standardised", *HOG_PRESETS)
 
 
 def feature_map(
@@ -28,17 +39,18 @@ def feature_map(
 
     Parameters
     ----------
-    features : {"raw", "standardised", "hog"} or callable
-        A callable takes records (n, d) and returns features (n, d'). It must not depend on private records.
+    features : {"raw", "standardised", "hog", "hog-coarse", "hog-people"} or callable
+        The last three are presets of `hog`. A callable takes records (n, d) and returns features (n, d'). It must not
+        depend on private records.
     public : array of shape (m, d)
         Public records, from which "standardised" takes means and deviations.
     images : tuple of int, optional
-        Shape of one record as an image, for "hog".
+        Shape of one record as an image, for HOG.
 
     Raises
     ------
     accountant.ParameterError
-        The name is unknown, or `images` is missing for "hog". The map itself raises it if a callable does not return
+        The name is unknown, or `images` is missing for HOG. The map itself raises it if a callable does not return
         finite features, one row for each record.
     """
     if callable(features):
@@ -47,10 +59,12 @@ def feature_map(
         return check_features
     if features == "standardised":
         return standardise(public)
-    if features == "hog":
+    if isinstance(features, str) and features in HOG_PRESETS:
         if images is None:
-            raise ac.ParameterError("features = 'hog' needs images; accepted: 'raw', 'standardised' or a callable")
-        return hog(images)
+            raise ac.ParameterError(
+                f"features = {features!r} needs images; accepted: 'raw', 'standardised', a callable"
+            )
+        return hog(images, features)
     raise ac.ParameterError(f"features = {features!r}; accepted: {', '.join(map(repr, FEATURES))} or a callable")
 
 
@@ -69,24 +83,28 @@ def standardise(public: object) -> FeatureMap:
     return partial(_apply, transform)
 
 
-def hog(images: tuple[int, ...], orientations: int = 9) -> FeatureMap:
-    """Histograms of oriented gradients (Dalal & Triggs 2005) by scikit-image; cells are an eighth of the shorter side.
+def hog(images: tuple[int, ...], preset: str = "hog") -> FeatureMap:
+    """Histograms of oriented gradients (Dalal & Triggs 2005) by scikit-image.
 
     Parameters
     ----------
     images : tuple of int
-        Shape of one record: (height, width) or (height, width, channels), at least 8 by 8.
-    orientations : int
-        Number of bins for the direction of a gradient.
+        Shape of one record: (height, width) or (height, width, channels), at least 8 by 8; for "hog-people" 16 by 16.
+    preset : {"hog", "hog-coarse", "hog-people"}
+        See `HOG_PRESETS`.
     """
     describe = require("skimage.feature").hog
-    if len(images) not in (2, 3) or min(images[:2]) < 8:
-        raise ac.ParameterError(f"images = {images}; accepted: (height, width[, channels]) of at least 8 by 8")
-    cell = max(min(images[:2]) // 8, 2)
+    chosen = HOG_PRESETS[preset]
+    least = (chosen["cell"] or 4) * (chosen["block"] or 1)
+    if len(images) not in (2, 3) or min(images[:2]) < least:
+        raise ac.ParameterError(
+            f"images = {images}; accepted: (height, width[, channels]) of at least {least} by {least}"
+        )
+    cell = chosen["cell"] or max(min(images[:2]) // 8, 2)
     options = {
-        "orientations": orientations,
+        "orientations": chosen["orientations"],
         "pixels_per_cell": (cell, cell),
-        "cells_per_block": (2, 2),
+        "cells_per_block": (chosen["block"], chosen["block"]),
         "channel_axis": -1 if len(images) == 3 else None,
     }
 

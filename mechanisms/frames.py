@@ -37,6 +37,15 @@ class Vocabulary:
         """
         return check_queries(self._arrange(queries, name), width, name)
 
+    def read_points(self, public: object, width: int) -> Singles:
+        """Public points, with as many columns as the private records.
+
+        Raises
+        ------
+        accountant.ParameterError
+        """
+        return check_public(self._arrange(public, "public"), np.empty((0, width), np.float32))
+
     def spell(self, labels: Integers) -> Any:
         """Labels as they were given: names, and "" for -1; or numbers as they are."""
         return labels if self.classes is None else np.array([*self.classes, ""])[labels]
@@ -83,7 +92,7 @@ def read_records(X: object, classes: Sequence[str] | None = None, name: str = "X
 
 def read_public(public: object, records: Singles, names: Vocabulary) -> Singles:
     """Public points, like queries, with as many columns as the private records."""
-    return check_public(names._arrange(public, "public"), records)
+    return names.read_points(public, records.shape[1])
 
 
 def read_labels(

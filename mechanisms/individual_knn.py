@@ -16,11 +16,13 @@ from mechanisms.budgets.prediction_run import PredictionRun
 from mechanisms.budgets.record_budgets import KnownRecords, RecordBudgets, check_source
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
-from mechanisms.frames import read_labels, read_records
+from mechanisms.frames import read_labels
+from mechanisms.individuals import read_individuals
 from mechanisms.neighbours.hashing import hashing_of
 from mechanisms.neighbours.kernels import similarity_of
-from mechanisms.neighbours.records import Answered, Records, grow
+from mechanisms.neighbours.records import Answered, grow
 from mechanisms.noise.source import noise_of
+from mechanisms.shards.similar import ShardedSimilar
 from mechanisms.validation import check_count, check_fitted, check_positive
 
 __all__ = ["BudgetStore", "IndividualKNN"]
@@ -74,8 +76,8 @@ class IndividualKNN(Exclusive, Parameters):
     kernel : {"cosine", "rbf"}
         Inner product of directions, or ``exp(-|x - q|^2 / bandwidth^2)``. Do not centre features by a private mean.
     bandwidth : float
-        For "rbf"; the default is that of the paper. On features of unit length, which are at most 2 apart, it gives
-        kernels above 0.82, so that a threshold up to that selects every record.
+        nu, for "rbf". The default is e^0.75, hence nu^2 = e^1.5, which the thresholds that the paper prints agree with
+        (and its authors' code); the paper says nu = e^1.5.
     min_count : float
         Least value of K.
     n_classes : int or None
@@ -115,7 +117,7 @@ class IndividualKNN(Exclusive, Parameters):
         count_sigma: float,
         vote_sigma: float,
         kernel: str = "cosine",
-        bandwidth: float = math.exp(1.5),
+        bandwidth: float = math.exp(0.75),
         min_count: float = 30.0,
         n_classes: int | None = None,
         hashing: tuple[int, int] | None = None,
@@ -180,9 +182,11 @@ class IndividualKNN(Exclusive, Parameters):
 
         Parameters
         ----------
-        X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
-        y : array of shape (n,), labels 0..c-1, or names among `classes`
-        ids : iterable of str or int, "digest" or None
+        X : array of shape (n, d), or a data frame of pandas, polars or pyarrow; or a dask array or data frame, or the
+            path of Parquet files, whose partitions Dask's workers read for many queries at a time (`hashing`: None)
+        y : array of shape (n,), labels 0..c-1, or names among `classes`; of a dask collection one that is cut alike,
+            of Parquet files the name of their column of labels
+        ids : iterable of str or int, name of Parquet's column, "digest" or None
             One identifier for each record, all different. A record resumes what it has spent under its identifier, in
             the store or in this object. "digest" makes a keyed digest of features and label the identifier, and numbers
             equal records. Then the order of records does not matter; but a record that changes in one bit gets a new
@@ -195,30 +199,27 @@ class IndividualKNN(Exclusive, Parameters):
             An array or a parameter is not as described; or the object has answered queries, and identifiers are
             missing, or budget, store or kind of identifiers are not those of before.
         """
-        features, names = read_records(X, self.classes)
-        labels, classes = read_labels(y, len(features), self.n_classes, names.classes)
+        given = read_individuals(X, y, ids, self.n_classes, self.classes, self.hashing)
         kernel = similarity_of(self.kernel, self.threshold, self.bandwidth)
         budgets = ac.IndividualFilter(self.budget)
         count_event, vote_sigma = ac.Gaussian(self.count_sigma), check_positive("vote_sigma", self.vote_sigma)
         min_count = check_positive("min_count", self.min_count)
-        answered = Answered(kernel, features.shape[1], self.reuse)
+        answered = Answered(kernel, given.width, self.reuse)
         source = check_source(self.rng, self.store)
-        people = RecordBudgets(budgets, self.store, ids, getattr(self, "_people", None))
-        keys = people.names(ids, features, labels)
-        hashing = hashing_of(self.hashing, features.shape[1], source)
+        people = RecordBudgets(budgets, self.store, given.ids, getattr(self, "_people", None))
+        keys = people.names(given.ids, given.features, given.labels)
+        hashing = hashing_of(self.hashing, given.width, source)
         people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SHARED_PARAMETERS}})
         known = people.find(keys)
         self._source, self._filter, self._people = source, budgets, people
         self._count_event, self._vote_sigma, self._min_count = count_event, vote_sigma, min_count
         self._count_units = int(budgets.units(1 / (2 * count_event.sigma**2)))
-        rows = kernel.prepare(features)
-        self._records, self._hashing, self._answered = Records(kernel, rows), hashing, answered
-        self._labels = np.empty(0, np.int64)
-        self._entered: dict[str, int] = {}
-        self._behind = False
-        self.n_classes_ = classes
-        self._vocabulary, self._numbers, self.counts_ = names, np.empty(0, np.int64), np.empty(0)
-        self._enter(np.arange(len(rows)), rows, labels, known)
+        self._records, rows = given.hold(kernel)
+        self._hashing, self._answered, self._entered, self._behind = hashing, answered, dict[str, int](), False
+        self._labels = given.labels
+        self.n_classes_ = given.n_classes
+        self._vocabulary, self._numbers, self.counts_ = given.names, np.empty(0, np.int64), np.empty(0)
+        self._enter(np.arange(len(rows)), rows, given.labels, known)
         return self
 
     @exclusive
@@ -232,6 +233,8 @@ class IndividualKNN(Exclusive, Parameters):
             added.
         """
         check_fitted(hasattr(self, "_filter"), "add(ids, X, y)")
+        if isinstance(self._records, ShardedSimilar):
+            raise ac.ParameterError("add to records in partitions; accepted: fit of all of them, with identifiers")
         features = self._vocabulary.read_queries(X, self._records.width, "X")
         labels, _ = read_labels(y, len(features), self.n_classes_, self._vocabulary.classes)
         names = self._people.names(ids, features, labels)
@@ -361,11 +364,8 @@ class IndividualKNN(Exclusive, Parameters):
     def _find_near(self, points: Singles) -> Iterator[tuple[Singles, Integers]]:
         """Pairs (query, slots of records that it may select), in order."""
         if self._hashing is None:
-            for query, products in self._records.batches(points):
-                yield query, self._records.find_near(query, products)
-        else:
-            for query, codes in zip(points, self._hashing.codes(points), strict=True):
-                yield query, self._hashing.candidates(codes)
+            return self._records.near(points)
+        return zip(points, map(self._hashing.candidates, self._hashing.codes(points)), strict=True)
 
     def _answer(self, query: Singles, near: Integers) -> tuple[int, float]:
         """Label and K of one query; every draw is charged first."""

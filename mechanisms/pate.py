@@ -19,7 +19,7 @@ from mechanisms.labelling import Labeller, Labelling
 from mechanisms.noise.source import as_randomness
 from mechanisms.phases import phase
 from mechanisms.validation import check_count, check_fitted, few_threads
-from mechanisms.voting import tally
+from mechanisms.voting import check_sets, clip_votes, clipped_sensitivity, noisy_label_set, tally
 
 __all__ = ["GNMax", "LNMax"]
 
@@ -27,7 +27,8 @@ __all__ = ["GNMax", "LNMax"]
 class _Pate(Labeller):
     """What `GNMax` and `LNMax` share; they differ in the event of a vote.
 
-    A record is in one shard and so changes at most one teacher's vote: one count falls by 1, another rises by 1.
+    A record is in one shard and so changes at most one teacher's vote: one count falls by 1, another rises by 1. Votes
+    for label sets are clipped, so that they change by a bounded length, too.
     """
 
     n_teachers: int
@@ -38,9 +39,15 @@ class _Pate(Labeller):
     classes: Sequence[str] | None
 
     @property
+    def _clip(self) -> float | None:
+        """Where votes for label sets are clipped; None for single labels."""
+        found: float | None = getattr(self, "clip", None)
+        return found
+
+    @property
     def screening_event(self) -> ac.Event | None:
         """The screening of one query by its plurality; None if it is off."""
-        if self.screening_sigma is None:
+        if self.screening_sigma is None or self._clip is not None:
             return None
         teachers = check_count("n_teachers", self.n_teachers, 1)
         threshold = 0.6 * teachers if self.threshold is None else self.threshold
@@ -48,7 +55,7 @@ class _Pate(Labeller):
 
     @exclusive
     def fit(self, X: object, y: object) -> Self:
-        """Train one teacher on each shard. Nothing is released.
+        """Train one teacher on each shard, for label sets one on each label. Nothing is released.
 
         Every record draws its shard independently. A shard with a single class always answers that class; an empty
         shard, and a teacher that raises an error, answer class 0.
@@ -56,7 +63,7 @@ class _Pate(Labeller):
         Parameters
         ----------
         X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
-        y : array of shape (n,), labels 0..c-1, or names among `classes`
+        y : array of shape (n,), labels 0..c-1, or names among `classes`; or with `clip` of shape (n, c), zeros and ones
 
         Raises
         ------
@@ -67,16 +74,24 @@ class _Pate(Labeller):
         now = self.unused()
         records, names = read_records(X, now.classes)
         teachers = check_count("n_teachers", now.n_teachers, 1)
-        labels, classes = read_labels(y, len(records), now.n_classes, names.classes)
+        if now._clip is None:
+            labels, classes = read_labels(y, len(records), now.n_classes, names.classes)
+        elif names.classes is not None:
+            raise ac.ParameterError(f"classes with clip = {now._clip}; accepted: label sets, without names")
+        else:
+            labels = check_sets(y, len(records), now._clip)
+            classes = labels.shape[1]
         if teachers > len(records):
             raise ac.ParameterError(f"n_teachers = {teachers}; accepted: at most the {len(records)} records")
-        plan, source = now._plan_of(n_teachers=teachers, n_classes=classes), as_randomness(now.rng)
+        details = {"n_teachers": teachers, "n_classes": classes} | ({} if now._clip is None else {"clip": now._clip})
+        plan, source = now._plan_of(**details), as_randomness(now.rng)
         # one draw for each record: cutting a shuffled list would move other records when one joins
         shard = (source.uniform(len(records)) * teachers).astype(np.int64)
         with few_threads(records.size // teachers) if self.make_teacher is None else nullcontext():
             taught = self._teach_all(records, labels, shard, teachers)
         self._begin(plan, source, records, labels)
         self._teachers, self._width, self.n_classes_ = taught, records.shape[1], classes
+        self._clipped_at, self._count_teachers = now._clip, teachers
         self._vocabulary = names
         self._fitted = True
         return self
@@ -87,9 +102,16 @@ class _Pate(Labeller):
         taught = []
         with phase("training teachers", teachers) as tick:
             for t in range(teachers):
-                taught.append(_teach(self._make_teacher(), records[shard == t], labels[shard == t]))
+                taught.append(self._teach_one(records[shard == t], labels[shard == t]))
                 tick(t + 1)
         return taught
+
+    def _teach_one(self, records: Singles, labels: Integers) -> Callable[[Any], Integers]:
+        """The teacher of a shard; of label sets one for each label."""
+        if labels.ndim == 1:
+            return _teach(self._make_teacher(), records, labels)
+        each = [_teach(self._make_teacher(), records, column) for column in labels.T]
+        return lambda points: np.stack([np.clip(teacher(points), 0, 1) for teacher in each], axis=1)
 
     def _make_teacher(self) -> Any:
         if self.make_teacher is not None:
@@ -98,13 +120,19 @@ class _Pate(Labeller):
 
         return LogisticRegression(max_iter=200)
 
-    def votes(self, queries: object) -> Integers:
+    def votes(self, queries: object) -> Any:
         """Votes for each class, one row for each query. They are private: only `label` releases labels."""
         points = self._vocabulary.read_queries(queries, self._width)
         if len(points) == 0:
             return np.empty((0, self.n_classes_), np.int64)
         with phase("asking teachers"):
             answers: Sequence[Integers] = [teacher(points) for teacher in self._teachers]
+        if self._clipped_at is not None:
+            # one teacher at a time: (teachers, queries, classes) would not fit
+            votes = np.zeros((len(points), self.n_classes_))
+            for answer in answers:
+                votes += clip_votes(answer, self._clipped_at)
+            return votes
         # an answer outside the classes must not stop the run: it counts for the nearest class
         columns = np.clip(np.stack(answers, axis=1), 0, self.n_classes_ - 1)
         return np.stack([tally(column, self.n_classes_) for column in columns])
@@ -130,8 +158,14 @@ class _Pate(Labeller):
         check_fitted(self._fitted, "label(queries)")
         points = self._vocabulary.read_queries(queries, self._width)
         counts = self.votes(points)
-        labels = np.full(len(counts), -1, np.int64)
+        shape = counts.shape if self._clipped_at is not None else (len(counts),)
+        labels = np.full(shape, -1, np.int64)
         return self._run((partial(_repeat, row) for row in counts), labels, points, journal, progress)
+
+    def _release(self, vote: ac.Event, votes: Any) -> Any:
+        if self._clipped_at is not None:
+            return noisy_label_set(vote, votes, self._count_teachers / 2, self._source)
+        return super()._release(vote, votes)
 
 
 def _repeat(votes: Integers, event: ac.Event) -> Integers:
@@ -160,12 +194,16 @@ class GNMax(_Pate):
         None draws from the operating system's cryptographic source.
     n_queries : int or None
         As for `PrivateKNN`.
+    clip : float or None
+        For label sets (y of shape (n, c), zeros and ones; no screening): the L1 norm to which a teacher's vote is
+        clipped. A query is answered by the labels whose noisy count exceeds half of the teachers.
     classes : sequence of str or None
         Public names of the classes; labels are then given, and given back, by name ("" where a query is not answered).
         None takes labels as numbers.
     """
 
     sigma: float
+    clip: float | None
 
     def __init__(
         self,
@@ -179,13 +217,16 @@ class GNMax(_Pate):
         rng: Any = None,
         n_queries: int | None = None,
         classes: Sequence[str] | None = None,
+        clip: float | None = None,
     ) -> None:
         self._keep(locals())
 
     @property
     def vote_event(self) -> ac.Event:
-        """The release of one label."""
-        return ac.GNMax(self.sigma)
+        """The release of one label, or of one label set."""
+        if self.clip is None:
+            return ac.GNMax(self.sigma)
+        return ac.Gaussian(self.sigma, clipped_sensitivity(self.clip))
 
 
 class LNMax(_Pate):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -12,15 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.arrays import Integers, Singles
+from mechanisms.arrays import Singles
 from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
-from mechanisms.frames import read_labels, read_records
+from mechanisms.frames import Vocabulary, read_labels, read_records
 from mechanisms.labelling import Labeller, Labelling, least_noise
 from mechanisms.neighbours.euclidean import Neighbours
-from mechanisms.noise.sampling import poisson_sample
+from mechanisms.noise.sampling import RecordSampler
 from mechanisms.noise.source import as_randomness
 from mechanisms.phases import phase
+from mechanisms.shards import ShardedRecords, is_sharded, shard_records
+from mechanisms.shards.nearest import NearestVotes
 from mechanisms.validation import (
     check_count,
     check_fitted,
@@ -28,7 +31,7 @@ from mechanisms.validation import (
     check_rate,
     nominal_count,
 )
-from mechanisms.voting import clip_votes, clipped_sensitivity, noisy_label_set, tally
+from mechanisms.voting import check_sets, clip_votes, clipped_sensitivity, noisy_label_set, tally
 
 __all__ = ["PrivateKNN", "ThinSampleWarning"]
 
@@ -210,10 +213,15 @@ class PrivateKNN(Labeller):
     def fit(self, X: object, y: object) -> Self:
         """Keep the private records. Nothing is released; too small samples are warned of (`ThinSampleWarning`).
 
+        Records that do not fit one machine stay where they are: workers of Dask read their partitions, here to check
+        them, and once more for many queries at a time. Labels do not depend on how the records are cut.
+
         Parameters
         ----------
-        X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
-        y : array of shape (n,), labels 0..c-1, or names among `classes`; or with `clip` of shape (n, c), zeros and ones
+        X : array of shape (n, d), or a data frame of pandas, polars or pyarrow; or a dask array or data frame, or the
+            path of Parquet files: a directory, a pattern or an address
+        y : array of shape (n,), labels 0..c-1, or names among `classes`; or with `clip` of shape (n, c), zeros and
+            ones; of a dask collection one that is cut alike, of Parquet files the name of their column of labels
 
         Raises
         ------
@@ -222,29 +230,25 @@ class PrivateKNN(Labeller):
         """
         # a twin, whose parameters no other thread changes
         now = self.unused()
-        records, names = read_records(X, now.classes)
         k = check_count("n_neighbors", now.n_neighbors, 1)
-        if k > len(records):
-            raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {len(records)} records")
         check_rate(now.sampling_rate)
-        if now.clip is None:
-            votes, classes = read_labels(y, len(records), now.n_classes, names.classes)
-        else:
-            if names.classes is not None:
+        if now.clip is not None:
+            check_positive("clip", now.clip)
+            if now.classes is not None:
                 raise ac.ParameterError(
                     f"classes with clip = {now.clip}; accepted: label sets of zeros and ones, no names"
                 )
-            votes = _check_sets(y, len(records), now.clip)
-            classes = votes.shape[1]
-        self.warn_if_thin(classes, nominal_count(len(records)) if now.n_records is None else now.n_records)
+        held = _hold_shards(X, y, now) if is_sharded(X) else _hold(X, y, now)
+        if k > held.size:
+            raise ac.ParameterError(f"n_neighbors = {k}; accepted: at most the {held.size} records")
+        self.warn_if_thin(held.n_classes, nominal_count(held.size) if now.n_records is None else now.n_records)
         with phase("indexing the private records"):
-            neighbours = Neighbours(records)
-        plan = now._plan_of(n_neighbors=k, n_classes=classes, clip=now.clip)
-        labels: NDArray[Any] = votes if now.clip is None else clip_votes(votes, now.clip)
-        self._begin(plan, as_randomness(now.rng), records, votes)
-        self._labels, self._sets = labels, now.clip is not None
-        self._k, self._neighbours, self.n_classes_ = k, neighbours, classes
-        self._vocabulary = names
+            neighbours = Neighbours(held.records)
+        plan = now._plan_of(n_neighbors=k, n_classes=held.n_classes, clip=now.clip)
+        self._begin(plan, as_randomness(now.rng), *held.private)
+        self._labels, self._sets, self._shards = held.votes, now.clip is not None, held.shards
+        self._neighbours, self._k, self.n_classes_, self._width = neighbours, k, held.n_classes, held.width
+        self._clip, self._vocabulary = now.clip, held.names
         self._fitted = True
         return self
 
@@ -277,15 +281,41 @@ class PrivateKNN(Labeller):
             not called; nothing has been spent.
         """
         check_fitted(self._fitted, "label(queries)")
-        points = self._vocabulary.read_queries(queries, self._neighbours.records.shape[1])
+        points = self._vocabulary.read_queries(queries, self._width)
         shape = (len(points), self.n_classes_) if self._sets else (len(points),)
-        asks = (partial(self._count_votes, points[i], row) for i, row in self._neighbours.batches(points))
+        asks = self._ask_shards(points) if self._shards is not None else self._ask_here(points)
         return self._run(asks, np.full(shape, -1, np.int64), points, journal, progress)
 
-    def _count_votes(self, query: Singles, products: Singles, event: ac.Event) -> Any:
+    def _ask_here(self, points: Singles) -> Iterator[Callable[[ac.Event], Any]]:
+        """What counts the votes of each query, from records in memory."""
+        sampler = RecordSampler.from_source(self._source)
+        for i, products in self._neighbours.batches(points):
+            yield partial(self._count_votes, sampler, i, points[i], products)
+
+    def _ask_shards(self, points: Singles) -> Iterator[Callable[[ac.Event], Any]]:
+        """What counts the votes of each query, from partitions, which are asked about many queries at once."""
+        sampler, plan, shards = RecordSampler.from_source(self._source), self._plan, self._shards
+        assert shards is not None
+        rates = [(self._column(event), event.sampling_rate) for event in (plan.screening, plan.vote) if event]
+        nearest = NearestVotes(shards, points, sampler, rates, self._k, self._clip)
+        for i in range(len(points)):
+            yield partial(self._count_found, nearest, i)
+
+    def _count_found(self, nearest: NearestVotes, number: int, event: ac.Event) -> Any:
+        return self._count(nearest.of(number, self._column(event)))
+
+    def _count_votes(
+        self, sampler: RecordSampler, number: int, query: Singles, products: Singles, event: ac.Event
+    ) -> Any:
         """Votes of the nearest neighbours in a fresh sample, drawn at the rate that the event prices."""
-        sample = poisson_sample(len(products), event.sampling_rate, self._source)
-        labels = self._labels[self._neighbours.find_nearest(query, products, sample, self._k)]
+        sample = sampler.draw(len(products), event.sampling_rate, number, self._column(event))
+        return self._count(self._labels[self._neighbours.find_nearest(query, products, sample, self._k)])
+
+    def _column(self, event: ac.Event) -> int:
+        """Which of a record's two draws for a query decides whether it is in the sample of this release."""
+        return int(event == self._plan.vote)
+
+    def _count(self, labels: NDArray[Any]) -> Any:
         return labels.sum(axis=0) if self._sets else tally(labels, self.n_classes_)
 
     def _release(self, vote: ac.Event, votes: Any) -> Any:
@@ -315,12 +345,34 @@ def _describe_thin(k: int, threshold: float | None, records: int, rate: float, n
     return None
 
 
-def _check_sets(y: object, n: int, clip: float) -> Integers:
-    sets = np.asarray(y)
-    if sets.ndim != 2 or len(sets) != n or sets.shape[1] == 0:
-        raise ac.ParameterError(f"y has shape {sets.shape}; accepted with clip: ({n}, c)")
-    if not np.isin(sets, (0, 1)).all():
-        # Zhu et al. 2020, Thm 13, needs votes of zeros and ones: for others the clipped difference can be larger
-        raise ac.ParameterError("y holds values other than 0 and 1; accepted with clip: binary label sets")
-    check_positive("clip", clip)
-    return sets.astype(np.int64)
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Private records as `fit` got them: in memory, or in partitions."""
+
+    size: int
+    width: int
+    n_classes: int
+    names: Vocabulary
+    private: tuple[NDArray[Any], ...]
+    """What a journal knows the records by."""
+    records: Any = None
+    votes: Any = None
+    shards: ShardedRecords | None = None
+
+
+def _hold(X: object, y: object, now: PrivateKNN) -> _Held:
+    """Records in memory."""
+    records, names = read_records(X, now.classes)
+    if now.clip is None:
+        labels, classes = read_labels(y, len(records), now.n_classes, names.classes)
+        return _Held(len(records), records.shape[1], classes, names, (records, labels), records, labels)
+    sets = check_sets(y, len(records), now.clip)
+    votes = clip_votes(sets, now.clip)
+    return _Held(len(records), records.shape[1], sets.shape[1], names, (records, sets), records, votes)
+
+
+def _hold_shards(X: object, y: object, now: PrivateKNN) -> _Held:
+    """Records in partitions."""
+    found = shard_records(X, y, now.classes, now.n_classes, sets=now.clip is not None)
+    none = np.empty((0, found.width), np.float32)
+    return _Held(len(found), found.width, found.n_classes, found.names, (found.digest,), none, shards=found)

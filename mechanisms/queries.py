@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
+import accountant as ac
 from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.neighbours.reverse import Connections
 from mechanisms.neighbours.rounding import squared_lengths
 from mechanisms.validation import check_count, check_features, few_threads, require
 
-__all__ = ["central_points", "cluster_centres"]
+__all__ = ["CHOICES", "central_points", "cluster_centres", "order_queries", "take_turn"]
+
+CHOICES = ("central", "random", "first")
+"""Ways to choose queries by name."""
 
 LARGEST_PASS = 2 * 10**9
 """Multiplications in a pass of k-means up to which centres are refined."""
@@ -58,6 +63,43 @@ def central_points(public: object, count: int, seed: int = 0) -> Integers:
         distances[chosen[:i]] = np.inf
         chosen[i] = int(np.argmin(distances))
     return chosen
+
+
+def order_queries(choose: str | Sequence[int], n: int, asked: int, seed: int = 0) -> Integers | None:
+    """Rows of public points in the order in which they are asked about; None for "central", which looks at features.
+
+    Parameters
+    ----------
+    choose : {"central", "random", "first"} or sequence of int
+        Rows must be different ones below n, at least `asked` of them.
+    n, asked : int
+        Number of public points, and of those that a round asks about.
+    seed : int
+        For "random"; nothing that it draws needs to be secret.
+
+    Raises
+    ------
+    accountant.ParameterError
+        It is none of these.
+    """
+    if isinstance(choose, str):
+        if choose not in CHOICES:
+            raise ac.ParameterError(f"choose = {choose!r}; accepted: {', '.join(CHOICES)} or rows of public points")
+        if choose == "central":
+            return None
+        return np.random.default_rng(seed).permutation(n) if choose == "random" else np.arange(n)
+    rows = np.asarray(choose)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(np.unique(rows)) < max(len(rows), 1):
+        raise ac.ParameterError(f"choose = {ac.shorten(choose)}; accepted: different rows of public points")
+    if len(rows) < asked or rows.min() < 0 or rows.max() >= n:
+        accepted = f"at least {asked} rows in 0..{n - 1}"
+        raise ac.ParameterError(f"choose = {len(rows)} rows in {rows.min()}..{rows.max()}; accepted: {accepted}")
+    return rows.astype(np.int64)
+
+
+def take_turn(order: Integers, number: int, asked: int) -> Integers:
+    """The rows of round `number`, from 0: the next ones, and the first ones again after the last."""
+    return order[(number * asked + np.arange(asked)) % len(order)]
 
 
 def _replace_repeated(drawn: Integers, n: int) -> Integers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -15,9 +15,10 @@ from mechanisms.budgets.journal import Journal, Part
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.federation.client import MODELS, label_sets
-from mechanisms.federation.reverse_rounds import ReverseLabelling, Round, RoundLoop, simplex_rows
+from mechanisms.federation.reverse_rounds import Clusters, ReverseLabelling, Round, RoundLoop, simplex_rows
 from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.federation.server import ReleasedCounts
+from mechanisms.federation.sharded import ShardedFederation
 from mechanisms.federation.simulation import Federation, check_holders
 from mechanisms.federation.targets import Target
 from mechanisms.federation.trust_models import (
@@ -28,13 +29,28 @@ from mechanisms.federation.trust_models import (
     TrustModel,
     calibrate_release,
 )
-from mechanisms.frames import number_text, read_public, read_records
+from mechanisms.frames import Vocabulary, number_text, read_records
 from mechanisms.labelling_plan import subtract
 from mechanisms.noise.source import Randomness, as_randomness
 from mechanisms.phases import phase
+from mechanisms.shards import is_sharded, shard_records
 from mechanisms.validation import check_count, check_positive, check_real
 
 __all__ = ["ReverseKNN", "ReverseLabelling", "Round", "simplex_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Private records, in memory or in partitions; `private` is what a journal knows them by."""
+
+    size: int
+    width: int
+    n_classes: int
+    n_labels: int
+    sets: bool
+    names: Vocabulary
+    private: tuple[NDArray[Any], ...]
+    federate: Callable[[RoundRelease, Randomness], Federation]
 
 
 class ReverseKNN(Exclusive, Parameters):
@@ -175,16 +191,25 @@ class ReverseKNN(Exclusive, Parameters):
 
     @exclusive
     def label(
-        self, X: object, y: object, public: object, clients: object = None, journal: Journal | None = None
+        self,
+        X: object,
+        y: object,
+        public: object,
+        clients: object = None,
+        journal: Journal | None = None,
+        queries: object = None,
+        assignment: object = None,
     ) -> ReverseLabelling:
         """Label all public points.
 
         Parameters
         ----------
         X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
-            Private records.
+            Private records. In the central model also a dask array or data frame, or the path of Parquet files, whose
+            partitions are read by Dask's workers, once in each round.
         y : array of shape (n,), labels 0..c-1, or names among `classes`; or (n, c), zeros and ones,
-            with r ones in each row
+            with r ones in each row. Of a dask collection one that is cut alike, of Parquet files the name of their
+            column of labels; one label for each record
         public : array of shape (m, d), or a data frame, whose columns are matched by name
             Public points. They must not depend on private records.
         clients : integer array of shape (n,), optional
@@ -193,6 +218,12 @@ class ReverseKNN(Exclusive, Parameters):
             Makes a run of several rounds durable: a round is charged on disk before it is drawn, and its counts are on
             disk before the next round begins. A round whose counts are missing was seen by nobody, and is drawn again;
             so never continue a copy of the file as well. A journal of other private data is refused.
+        queries : array of shape (n_queries, d), optional
+            Queries of the first round, such as the centres of clusters found elsewhere (DTI, SCAN, SimCLR); None
+            chooses them by k-means. They must be public: nothing about them is paid for, and the price stays the same.
+        assignment : integer array of shape (m,), optional
+            The query, 0..n_queries-1, whose label each public point takes in the first round; None is the nearest.
+            Public, too. Without `queries` these are the means of the points that are assigned to each.
 
         Returns
         -------
@@ -204,23 +235,21 @@ class ReverseKNN(Exclusive, Parameters):
         accountant.ParameterError
             A value is not as described; nothing has been spent.
         """
-        records, names = read_records(X, self.classes)
-        points = read_public(public, records, names)
-        given = number_text(y, len(records), names.classes)
-        labels = label_sets(given, len(records))
-        classes = self._classes(labels, given, names.classes)
+        held = self._hold_shards(X, y, clients) if is_sharded(X) else self._hold(X, y, clients)
+        names = held.names
+        points = names.read_points(public, held.width)
         check_count("n_queries", self.n_queries, 1, len(points))
-        holders = check_holders(clients, len(records))
         source = as_randomness(self.rng)
-        release = self.planned(len(records), classes, labels.shape[1])
-        loop = self.course(release)
+        clusters = Clusters.of(queries, assignment, points, self.n_queries)
+        release = self.planned(held.size, held.n_classes, held.n_labels)
+        loop = replace(self.course(release), clusters=clusters)
         # fails if the events cannot be composed: then nothing is released
         getattr(self, "spent_", ac.Composition()) + release.event
         with phase("giving records to clients"):
-            federation = Federation(release, records, given, holders, source)
+            federation = held.federate(release, source)
         part = Part()
         if journal is not None:
-            part = journal.part(self._header(loop, points, source, journal.keyed_digest(records, labels)))
+            part = journal.part(self._header(loop, points, source, journal.keyed_digest(*held.private)))
         before = self._promise(part.identity, release)
 
         def ask(number: int, setup: RoundSetup) -> ReleasedCounts:
@@ -239,8 +268,34 @@ class ReverseKNN(Exclusive, Parameters):
 
         labelling = loop.run(points, ask)
         sets = labelling.labels
-        labelled = sets if given.ndim == 2 else names.spell(sets.argmax(axis=1))
+        labelled = sets if held.sets else names.spell(sets.argmax(axis=1))
         return replace(labelling, labels=labelled, before=before, bytes_per_client=federation.bytes_per_client)
+
+    def _hold(self, X: object, y: object, clients: object) -> _Held:
+        """Records in memory."""
+        records, names = read_records(X, self.classes)
+        given = number_text(y, len(records), names.classes)
+        labels = label_sets(given, len(records))
+        classes = self._classes(labels, given, names.classes)
+        holders = check_holders(clients, len(records))
+
+        def federate(release: RoundRelease, source: Randomness) -> Federation:
+            return Federation(release, records, given, holders, source)
+
+        size, width = records.shape
+        return _Held(size, width, classes, labels.shape[1], given.ndim == 2, names, (records, labels), federate)
+
+    def _hold_shards(self, X: Any, y: Any, clients: object) -> _Held:
+        """Records in partitions."""
+        if self.model != "central" or clients is not None:
+            given = f"model = {self.model!r}, clients = {ac.shorten(clients)}"
+            raise ac.ParameterError(f"{given} with records in partitions; accepted: 'central', and None")
+        found = shard_records(X, y, self.classes, self.n_classes)
+
+        def federate(release: RoundRelease, source: Randomness) -> Federation:
+            return ShardedFederation(release, found, source)
+
+        return _Held(len(found), found.width, found.n_classes, 1, False, found.names, (found.digest,), federate)
 
     def _promise(self, run: str | None, release: RoundRelease) -> ac.Composition:
         """Count the whole plan of a run when it begins; returns what was promised besides."""
@@ -289,6 +344,7 @@ class ReverseKNN(Exclusive, Parameters):
             "soft_labels": loop.soft_labels,
             "balance": loop.balance,
             "seed": source.state(),
+            "clusters": loop.clusters and loop.clusters.digest,
         }
 
     def _classes(self, labels: NDArray[np.int64], y: NDArray[Any], names: Sequence[str] | None) -> int:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,20 +13,25 @@ from typing import Any
 import numpy as np
 
 import accountant as ac
-from mechanisms.arrays import Booleans, Singles
+from mechanisms.arrays import Booleans, Integers, Singles
 from mechanisms.budgets.journal import Journal
 from mechanisms.features import FeatureMap, feature_map
-from mechanisms.frames import read_labels, read_public, read_records
+from mechanisms.frames import Vocabulary, read_labels, read_public, read_records
 from mechanisms.labelling import Labelling
 from mechanisms.noise.source import as_randomness
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.phases import phase
 from mechanisms.private_knn import PrivateKNN
-from mechanisms.queries import central_points
+from mechanisms.queries import central_points, order_queries, take_turn
+from mechanisms.shards import is_sharded
 from mechanisms.students.network import NetworkStudent, Student
-from mechanisms.validation import LARGEST_FEATURE, check_count
+from mechanisms.validation import LARGEST_FEATURE, check_count, check_features
 
-__all__ = ["Rounds", "label_in_rounds"]
+__all__ = ["NothingAnswered", "Rounds", "label_in_rounds"]
+
+
+class NothingAnswered(ac.ParameterError):
+    """No query of a round was answered, so that no student can learn; the queries have been paid for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +40,13 @@ class Rounds:
 
     Attributes
     ----------
-    labels : int array of shape (m,), or text
+    labels : int array of shape (m,), or (m, c) for label sets, or text
         The latest released label of every public point; -1, or "" among names, where none was asked for or answered.
     asked : bool array of shape (m,)
         Public points that were queries in at least one round.
     rounds : tuple of Labelling
     student : Student
-        Trained on the public points and `labels`, at no further cost; it answers the number of a class.
+        Trained on the public points and `labels`, at no further cost; it answers the number of a class, or a set.
     """
 
     labels: Any
@@ -52,8 +57,10 @@ class Rounds:
     @property
     def answered(self) -> Booleans:
         """Public points with a label."""
-        found: Booleans = self.labels >= 0 if self.labels.dtype.kind == "i" else self.labels != ""
-        return found
+        if self.labels.dtype.kind != "i":
+            named: Booleans = self.labels != ""
+            return named
+        return _are_answered(self.labels)
 
     @property
     def composition(self) -> ac.Composition:
@@ -77,6 +84,7 @@ def label_in_rounds(
     public: object,
     *,
     queries: int | None = None,
+    choose: str | Sequence[int] = "central",
     rounds: int = 1,
     features: str | Callable[[Singles], object] = "raw",
     images: tuple[int, ...] | None = None,
@@ -95,17 +103,21 @@ def label_in_rounds(
         Answers every round with its own parameters. All releases count as its own, within its plan if it has one, and
         what it released before is part of the price.
     X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
-        Private records.
-    y : array of shape (n,), labels 0..c-1, or names among the labeller's `classes`
+        Private records. Those in partitions, as for `PrivateKNN.fit`, can be asked in one round, by their features.
+    y : array of shape (n,), labels 0..c-1, or names among the labeller's `classes`; with `clip` (n, c) label sets
     public : array of shape (m, d), or a data frame, whose columns are matched by name
         Public points. They must not depend on private records.
     queries : int or None
-        Points to ask about in each round, those in the middle of clusters; None asks about all.
+        Points to ask about in each round; None asks about all.
+    choose : {"central", "random", "first"} or sequence of int
+        Which points: those in the middle of clusters of the round's features; points drawn at random, always the same
+        ones; the first ones; or those in these rows. Except for "central", a round goes on where the one before it
+        ended, and begins again at the end.
     rounds : int
-    features : {"raw", "standardised", "hog"} or callable
-        Features of the first round; see `mechanisms.features`.
+    features : str or callable
+        Features of the first round, by name or as a map; see `mechanisms.features`.
     images : tuple of int, optional
-        Shape of one record as an image, for "hog".
+        Shape of one record as an image, for HOG.
     make_student : callable
         Makes a student; it learns from the public points themselves, not their features.
     journal : Journal, optional
@@ -116,18 +128,15 @@ def label_in_rounds(
     Raises
     ------
     accountant.ParameterError
-        A value is not as described; or no query of a round was answered, so that no student can learn.
+        A value is not as described; or no query of a round was answered (`NothingAnswered`).
     """
-    records, names = read_records(X, labeller.classes)
-    points = read_public(public, records, names)
     check_count("rounds", rounds, 1)
-    for name, table in (("X", records), ("public", points)):
-        if len(table) == 0:
-            raise ac.ParameterError(f"{name} holds no points; accepted: at least one")
-    numbers, _ = read_labels(y, len(records), labeller.n_classes, names.classes)
+    if is_sharded(X) and (rounds > 1 or features != "raw"):
+        given = f"rounds = {rounds}, features = {ac.shorten(features)}"
+        raise ac.ParameterError(f"{given} with X in partitions; accepted: 1 and 'raw'")
+    records, numbers, points, names = _read(labeller, X, y, public)
     asked = len(points) if queries is None else check_count("queries", queries, 1, len(points))
-    if isinstance(labeller, PrivateKNN) and labeller.clip is not None:
-        raise ac.ParameterError(f"clip = {labeller.clip}; accepted: None, students learn one label for each point")
+    order = order_queries(choose, len(points), asked)
     # a resumed run has asked some of these queries already; what is new is held against the plan in each round
     resumed = journal is not None and journal.held()[0] > 0
     limit, before = labeller.n_queries, 0 if resumed else labeller.asked
@@ -146,21 +155,47 @@ def label_in_rounds(
         student = make_student()
         if journal is not None:
             journal.about = {"rounds": rounds}
-        for _ in range(rounds):
+        for number in range(rounds):
             with phase("choosing the queries"):
                 described = describe(points)
-                chosen = central_points(described, asked)
+                chosen = central_points(described, asked) if order is None else take_turn(order, number, asked)
             tick = None if progress is None else _shift(progress, len(done) * asked)
-            out = own.fit(describe(records), numbers).label(described[chosen], journal, tick)
+            out = own.fit(records if is_sharded(records) else describe(records), numbers).label(
+                described[chosen], journal, tick
+            )
             done.append(out)
+            if out.labels.ndim > labels.ndim:  # label sets
+                labels = np.full((len(points), out.labels.shape[1]), -1, np.int64)
             labels[chosen[out.answered]] = out.labels[out.answered]
             seen[chosen] = True
-            if not (labels >= 0).any():
-                raise ac.ParameterError(f"none of {asked} queries was answered, which cost {out.composition}")
+            if not _are_answered(labels).any():
+                raise NothingAnswered(f"none of {asked} queries was answered, which cost {out.composition}")
             with phase("training the student"):
                 student = make_student().fit(points, labels)
             describe = feature_map(partial(_transform, student), points)
         return Rounds(names.spell(labels), seen, tuple(done), student)
+
+
+def _read(labeller: PrivateKNN | GNMax | LNMax, X: Any, y: Any, public: object) -> tuple[Any, Any, Singles, Vocabulary]:
+    """Private records and labels, public points, and names; records in partitions as they are."""
+    if is_sharded(X):
+        if not isinstance(labeller, PrivateKNN) or labeller.classes is not None:
+            raise ac.ParameterError(f"{labeller!r} with X in partitions; accepted: PrivateKNN, without classes")
+        return X, y, check_features(public, "public"), Vocabulary()
+    records, names = read_records(X, labeller.classes)
+    points = read_public(public, records, names)
+    for name, table in (("X", records), ("public", points)):
+        if len(table) == 0:
+            raise ac.ParameterError(f"{name} holds no points; accepted: at least one")
+    clip = getattr(labeller, "clip", None)
+    numbers = np.asarray(y) if clip is not None else read_labels(y, len(records), labeller.n_classes, names.classes)[0]
+    return records, numbers, points, names
+
+
+def _are_answered(labels: Integers) -> Booleans:
+    """Which points have a label, or a set of labels."""
+    found: Booleans = labels >= 0 if labels.ndim == 1 else labels[:, 0] >= 0
+    return found
 
 
 def _transform(student: Student, records: Singles) -> Singles:

@@ -44,9 +44,9 @@ def check_features(X: object, name: str = "X") -> Singles:
         raise ac.ParameterError(f"{name} is not a matrix of numbers ({error}); accepted: shape (n, d)") from None
     if features.ndim != 2 or features.shape[1] == 0:
         raise ac.ParameterError(f"{name} has shape {features.shape}; accepted: (n, d) with d >= 1")
-    finite = (np.abs(features) <= LARGEST_FEATURE).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
+    # a comparison with nan is false; only a matrix that is refused is compared number by number, which takes memory
+    if features.size and not (features.min() >= -LARGEST_FEATURE and features.max() <= LARGEST_FEATURE):
+        row = int(np.argmin((np.abs(features) <= LARGEST_FEATURE).all(axis=1)))
         raise ac.ParameterError(f"{name}[{row}] is out of range; accepted: numbers in [-1e+15, 1e+15]")
     return features
 

@@ -9,8 +9,17 @@ import numpy as np
 import accountant as ac
 from mechanisms.arrays import Floats, Integers
 from mechanisms.noise.source import Randomness, noise_of
+from mechanisms.validation import check_positive
 
-__all__ = ["clip_votes", "clipped_sensitivity", "noisy_argmax", "noisy_label_set", "passes_screening", "tally"]
+__all__ = [
+    "check_sets",
+    "clip_votes",
+    "clipped_sensitivity",
+    "noisy_argmax",
+    "noisy_label_set",
+    "passes_screening",
+    "tally",
+]
 
 
 def tally(labels: Integers, n_classes: int) -> Integers:
@@ -34,6 +43,23 @@ def noisy_argmax(event: ac.Event, counts: Integers | Floats, source: Randomness)
 def noisy_label_set(event: ac.Event, counts: Floats, bar: float, source: Randomness) -> Integers:
     """One bit for each class: whether its noisy count exceeds `bar`."""
     return (counts + noise_of(event, source, len(counts)) > bar).astype(np.int64)
+
+
+def check_sets(y: object, n: int, clip: float) -> Integers:
+    """Label sets (n, c) of zeros and ones.
+
+    Raises
+    ------
+    accountant.ParameterError
+    """
+    sets = np.asarray(y)
+    if sets.ndim != 2 or len(sets) != n or sets.shape[1] == 0:
+        raise ac.ParameterError(f"y has shape {sets.shape}; accepted with clip: ({n}, c)")
+    if not np.isin(sets, (0, 1)).all():
+        # Zhu et al. 2020, Thm 13, needs votes of zeros and ones: for others the clipped difference can be larger
+        raise ac.ParameterError("y holds values other than 0 and 1; accepted with clip: binary label sets")
+    check_positive("clip", clip)
+    return sets.astype(np.int64)
 
 
 def clip_votes(labels: Integers, clip: float) -> Floats:

@@ -96,6 +96,30 @@ def test_reverse_knn_labelling_time(tmp_path):
     assert rows["central"]["accuracy"] > 0.3, "one in ten by chance"
 
 
+def test_forecast_accuracy(tmp_path):
+    """On digits: forecasts near what comes out, and the papers' settings beaten, over one split and few runs."""
+    pytest.importorskip("sklearn")
+    target = tmp_path / "figures.json"
+    options = ["--seeds", "1", "--repeats", "1", "--queries", "12", "--rates", "1", "--centres", "40", "80"]
+    options += ["--json", str(target)]
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "benchmarks/forecast_accuracy.py", *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "COLUMNS": "160"},
+    )
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(target.read_text())
+    for mechanism in ("private-knn", "ind-knn", "reverse-knn"):
+        proposed, paper = figures[f"{mechanism}, proposed"], figures[f"{mechanism}, paper"]
+        assert proposed["epsilon"] <= 1.0
+        assert abs(proposed["predicted answers"] - proposed["answers"]) < 0.12
+        assert abs(proposed["predicted all points"] - proposed["all points"]) < 0.12
+        assert proposed["all points"] > paper["all points"] - 0.02
+        assert f"{mechanism}, proposed" in result.stdout
+
+
 def test_attack_risk_time(tmp_path):
     pytest.importorskip("dp_accounting")
     target = tmp_path / "figures.json"
@@ -116,6 +140,24 @@ def test_attack_risk_time(tmp_path):
         assert theirs["ratio"] == pytest.approx(theirs["seconds"] / ours["seconds"])
         assert ours["too low"] == theirs["too low"] == 0
         assert all(low <= high * (1 + 1e-9) for low, high in zip(ours["lower"], theirs["upper"], strict=True))
+
+
+def test_random_allocation_intervals(tmp_path):
+    target = tmp_path / "figures.json"
+    result = subprocess.run(
+        [sys.executable, "benchmarks/random_allocation_intervals.py", "--small", "--json", str(target)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(target.read_text())["results"]
+    for first in (row for row in rows if row["contender"] == "ours, 0.7 %"):
+        assert first["width"] <= 7.1e-3
+        for row in (row for row in rows if row["workload"] == first["workload"]):
+            assert row["lower"] <= first["upper"], row
+            assert row["upper"] >= first["lower"], row
 
 
 def test_budgets_of_peers(tmp_path):
@@ -141,3 +183,25 @@ def test_budgets_of_peers(tmp_path):
         assert row["ours above theirs"] == row["ours below it"] == 0
         assert row["median theirs over ours"] >= 1 - 1e-5
         assert row["ours ms"] > 0
+
+
+@pytest.mark.parametrize("sizes", [["3000", "6000"]])
+def test_more_records_than_memory(tmp_path, sizes):
+    pytest.importorskip("distributed")
+    target = tmp_path / "figures.json"
+    options = ["--records", *sizes, "--width", "8", "--queries", "30", "--workers", "1", "--json", str(target)]
+    result = subprocess.run(
+        [sys.executable, "benchmarks/more_records_than_memory.py", *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(target.read_text())
+    assert [str(row["records"]) for row in figures["sizes"]] == sizes
+    for row in figures["sizes"]:
+        assert 0 < row["answered"] <= 30
+        assert row["ratio"] == pytest.approx(row["seconds"] / row["bare_seconds"])
+        assert row["peak_mb"] >= 0  # a tiny run may end before it is looked at
+    assert figures["model"]["megabytes_to_coordinator_per_1024_queries"] < 20

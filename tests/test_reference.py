@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.events.subsampling import generic_subsampled_curve
+from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.renyi.conversion import CONVERSIONS, epsilon_from_renyi, log_delta_from_renyi
 from tests.reference.events import MAKE, load
 

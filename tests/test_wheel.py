@@ -30,6 +30,7 @@ ASSETS = [
     "accountant/report/page/page.js",
     "mechanisms/py.typed",
     "mechanisms/flower/pyproject.toml",
+    "mechanisms/papers/private-knn/table-1.toml",
 ]
 
 

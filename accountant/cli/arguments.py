@@ -9,6 +9,7 @@ from typing import Any
 
 from accountant.cli.completion import complete_number, complete_plan, complete_with
 from accountant.errors import DataDependentError, PlanError
+from accountant.patience import PATIENCE
 from accountant.plan import PLAN_KEYS, Plan, load_plan, parse_float, parse_plan
 from accountant.price import ROUTES
 from accountant.renyi.conversion import CONVERSIONS
@@ -41,12 +42,14 @@ def add_route(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--method", default="renyi", choices=ROUTES, help="route to the price (default renyi)")
     add("--tolerance", type=number, default=TOLERANCE, help=f"width of tight intervals (default {TOLERANCE})")
+    text = f"seconds of work that tight prices may take, counted before it is done (default {PATIENCE:g})"
+    add("--patience", type=number, default=PATIENCE, metavar="SECONDS", help=text)
     add("--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
 
 
 def route(options: argparse.Namespace) -> dict[str, Any]:
     """The chosen route, as keywords of the functions that price."""
-    return {"method": options.method, "conversion": options.conversion, "tolerance": options.tolerance}
+    return {name: getattr(options, name) for name in ("method", "conversion", "tolerance", "patience")}
 
 
 def read_plan(options: argparse.Namespace) -> Plan:

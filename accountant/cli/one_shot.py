@@ -38,7 +38,7 @@ def add_one_shot(commands: Any) -> None:
         "--sampler",
         default="poisson",
         choices=list(SAMPLERS),
-        help="how batches are drawn; poisson and random-allocation are priced",
+        help="how batches are drawn; fixed-size and shuffle need --adjacency replace, and shuffle is not amplified",
     )
     add_output(parser)
     add_single_releases(commands)

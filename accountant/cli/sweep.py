@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from accountant.cli.arguments import add_plan, add_route, read_plan
+from accountant.cli.arguments import add_plan, add_route, read_plan, route
 from accountant.cli.sweep_blocks import Work, price_missing
 from accountant.cli.sweep_files import SweepTable, check_sweep_output, refuse_beyond_disk
 from accountant.cli.sweep_journal import SweepJournal
@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.epsilon is not None and options.delta is not None:
         raise PlanError("--delta and --epsilon; accepted: one of them")
     errors = "nan" if options.skip_errors else "raise"
-    task = check_task(delta, options.epsilon, options.method, options.conversion, options.tolerance, errors)
+    task = check_task(delta, options.epsilon, errors, **route(options))
     size = count_rows(values)
     if size > MOST:
         raise PlanError(f"{size} settings; accepted: up to {MOST}")

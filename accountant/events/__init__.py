@@ -11,6 +11,7 @@ from accountant.events.discrete_gaussian import DiscreteGaussian
 from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.approximate_dp import ApproximateDP
+from accountant.events.profile_points import ProfilePoints
 from accountant.events.screening import DataDependentScreening, NoisyScreening
 from accountant.events.collision import Collision
 from accountant.events.noisy_max import DataDependentGNMax, DataDependentLNMax, GNMax, LNMax
@@ -20,6 +21,7 @@ from accountant.events.kary_response import KaryRandomizedResponse
 from accountant.events.noisy_selection import ReportNoisyMax, SparseVector
 from accountant.events.tree_aggregation import TreeAggregation
 from accountant.events.clipped_sum import ClippedSum
+from accountant.events.matrix_mechanism import BandedCycle, MatrixMechanism
 from accountant.events.truncated_poisson import TruncatedPoissonGaussian
 from accountant.events.shuffled import Shuffled
 from accountant.events.shuffled_counts import ShuffledCounts
@@ -27,6 +29,7 @@ from accountant.events.shuffled_counts import ShuffledCounts
 
 __all__ = [
     "ApproximateDP",
+    "BandedCycle",
     "ClippedSum",
     "Collision",
     "DataDependentGNMax",
@@ -41,9 +44,11 @@ __all__ = [
     "KaryRandomizedResponse",
     "LNMax",
     "Laplace",
+    "MatrixMechanism",
     "MixtureOfGaussians",
     "NoisyScreening",
     "PermuteAndFlip",
+    "ProfilePoints",
     "PureDP",
     "RandomizedResponse",
     "ReportNoisyMax",

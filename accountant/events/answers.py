@@ -45,13 +45,14 @@ class ClosedForm(NamedTuple):
     """Log of the worse direction's profile at epsilons >= 0, and where it comes from.
 
     `directed` gives both directions, remove and add; without it they are the same. `mu` is that of N(mu, 1) against
-    N(0, 1), where the profile is theirs.
+    N(0, 1), where the profile is theirs. `work` are the operations of a value (see `accountant.patience`).
     """
 
     log_profile: Callable[[FloatArray], FloatArray]
     source: str
     directed: Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None = None
     mu: float | None = None
+    work: float = 400.0
 
 
 class Summand(NamedTuple):
@@ -81,13 +82,14 @@ class GivenFinite(NamedTuple):
     """A release whose loss may be infinite, given that it is not: each of `parts`, `times` times.
 
     `log_probability` is that of one of each with a finite loss; `log_reverse` the same in direction "add", where it is
-    another.
+    another. `lost` is the probability of an infinite loss of one of each where it is a parameter, and so known exactly.
     """
 
     parts: tuple[Event, ...]
     times: int
     log_probability: float
     log_reverse: float | None = None
+    lost: float | None = None
 
 
 class Row(NamedTuple):

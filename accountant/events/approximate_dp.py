@@ -18,7 +18,7 @@ from accountant.events.randomized_response import PureDP, bernoulli_log_profile
 from accountant.events.registry import register
 from accountant.events.sampled_groups import ChainOfApproximateDP
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.special import log_mixture_ratio
+from accountant.numerics.special import log_mixture, log_mixture_ratio
 
 __all__ = ["ApproximateDP"]
 
@@ -83,7 +83,7 @@ class ApproximateDP(Event):
     def _given_finite(self) -> GivenFinite | None:
         if self.delta == 0.0:
             return None
-        return GivenFinite((PureDP(self.epsilon, self.adjacency),), 1, math.log1p(-self.delta))
+        return GivenFinite((PureDP(self.epsilon, self.adjacency),), 1, math.log1p(-self.delta), lost=self.delta)
 
     def _subsampled_given_finite(self, rate: float) -> GivenFinite | None:
         """Only the mixture can be told for certain: it has rate * delta where the other distribution has nothing."""
@@ -110,9 +110,12 @@ class ToldApart(Event):
         likely = -math.log1p(math.exp(-self.epsilon))
         kept = math.log1p(-self.delta)
         log_q = np.array([math.log(self.delta), kept + likely, kept + likely - self.epsilon])
+        log_p = np.array([math.log(self.delta) + math.log1p(-self.rate), 0.0, 0.0])
+        log_p[1:] = log_mixture(self.rate, log_q[1:], log_q[:0:-1])
         inner = log_mixture_ratio(self.rate, np.array([-self.epsilon, self.epsilon]))
-        losses = np.array([math.log1p(-self.rate), *inner.tolist()]) - math.log1p(-self.rate * self.delta)
-        return FinitePair(log_q, losses)
+        log_finite = math.log1p(-self.rate * self.delta)
+        losses = np.array([math.log1p(-self.rate), *inner.tolist()]) - log_finite
+        return FinitePair(log_p - log_finite, log_q, losses)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self._pair().curve(orders)

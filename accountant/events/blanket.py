@@ -44,7 +44,7 @@ from accountant.events.event import Event
 from accountant.events.randomized_response import PureDP, RandomizedResponse, bernoulli_log_profile
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import bisect_whole
-from accountant.numerics.special import deviance, log_binomial_pmf
+from accountant.numerics.special import deviance, log_binomial_pmf, logaddexp
 
 __all__ = ["FLOORS", "NO_GAIN", "USERS", "Blanket", "blanket", "clones", "local_epsilon", "log_shuffled_delta"]
 
@@ -190,6 +190,27 @@ def fill_short_sums(n: FloatArray, p: float, q: float, x: FloatArray, result: Fl
             above, mass, j = above + 1.0, mass * ratio, j - 1.0
 
 
+@Kernel
+def fill_block_sums(first: FloatArray, last: FloatArray, n: float, p: float, result: FloatArray) -> None:
+    """Fill `result` with logs of P(first <= k <= last), k binomial.
+
+    Each mass is the one before times a ratio, for so few counts in a row that its rounding stays below 2e-12.
+    """
+    odds = p / (1.0 - p)
+    for i in range(first.size):
+        start = first[i]
+        result[i] = -math.inf
+        while start <= last[i]:
+            end = min(start + 4096.0, last[i] + 1.0)
+            total, mass, k = 0.0, 1.0, start
+            while k < end:
+                total += mass
+                mass *= (n - k) * odds / (k + 1.0)
+                k += 1.0
+            result[i] = logaddexp(result[i], log_binomial_pmf(n, start, p) + math.log(total))
+            start = end
+
+
 class Counts(NamedTuple):
     """Cells: how many stand at + and - (a block from `first` to `last`), how many at 0, and the log-weight.
 
@@ -221,13 +242,14 @@ def counts(pair: Blanket, users: int, log_tail: float) -> Counts:
     n, q = float(users), 2 * pair.r
     low = max(edge(n - 1, q, log_tail, False) + 2, 1.0)
     high = min(edge(n - 1, q, log_tail, True), n)
-    each = np.arange(low, high + 1)
-    log_mass = np.empty_like(each)
-    log_pmfs(np.full_like(each, n), each, q, log_mass)
     width = max(1, int(2e-6 * low))
-    first = each[::width]
+    first = np.arange(low, high + 1, width)
     last = np.minimum(first + width - 1, high)
-    log_mass = np.logaddexp.reduceat(log_mass, np.arange(0, each.size, width))
+    log_mass = np.empty_like(first)
+    if width == 1:
+        log_pmfs(np.full_like(first, n), first, q, log_mass)
+    else:
+        fill_block_sums(first, last, n, q, log_mass)
     if pair.neutral == 0.0:
         return Counts(first, last, np.zeros_like(first), log_mass, log_tail + LOG_2)
     zeros, log_share = neutrals(pair, users, first, last, log_tail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
@@ -61,12 +62,18 @@ class Collision(Event):
         super().__post_init__()
         integer("buckets", self.buckets, self.nonzeros + 1, 10**15)
 
+    def _largest_loss(self) -> Fraction:
+        return Fraction(self.epsilon)  # of a bucket hit by the first input only, where the second hits c of them
+
     def _curve(self, orders: FloatArray) -> FloatArray:
         curve = np.zeros_like(orders)
         if self.epsilon > 0.0:
             counts, log_q, log_ratio = _patterns(self.epsilon, self.nonzeros, self.buckets)
             worst_pattern_curve(orders, counts, log_q, log_ratio, curve)
         return curve
+
+    def _profile_work(self) -> float:
+        return 10_000.0 * self.nonzeros
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         worst = np.full_like(epsilons, -math.inf)

@@ -15,6 +15,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import AdjacencyMismatch, ParameterError, ProfileUnavailable, integer, real, shorten
 from accountant.events.curve import Profile, evaluate_curve
 from accountant.events.event import Event
+from accountant.numerics.exact import sum_up
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["Composition"]
@@ -179,6 +180,10 @@ class Composition:
         for kind, gathered, counts in self._chunks():
             total += counts @ kind._curves(gathered, orders)
         return total
+
+    def _largest_loss(self) -> float:
+        """The least float, or nearly so, that is not below the limit of the curve at order inf."""
+        return sum_up((event._largest_loss(), count) for event, count in self._grouped().items())
 
     def _chunks(self) -> list[tuple[type[Event], Any, FloatArray]]:
         """Events by class, in pieces that fit the cache: what their curves need, and their counts."""

@@ -15,12 +15,12 @@ from accountant.errors import ProfileUnavailable
 from accountant.events.answers import AdditiveNoise, ClosedForm, Summand
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.gaussian import gaussian_log_profile
+from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.randomized_response import finite_curve
 from accountant.events.registry import register
-from accountant.events.subsampling import generic_subsampled_curve
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.special import log_mixture_ratio
+from accountant.numerics.special import log_mixture, log_mixture_ratio
 
 __all__ = ["DiscreteGaussian", "discrete_gaussian_log_profile"]
 
@@ -127,10 +127,10 @@ class DiscreteGaussian(BatchedEvent):
             curve[~direct] = np.minimum(curve[~direct], generic_subsampled_curve(self, rate, orders[~direct]))
         for i in np.flatnonzero(direct).tolist():
             n = np.arange(-total - reach, last[i] + 1)
-            log_q = -((n + total) ** 2) / (2 * variance) - log_theta(math.sqrt(variance))
+            log_p, log_q = (-(x**2) / (2 * variance) - log_theta(math.sqrt(variance)) for x in (n, n + total))
             ratio = log_mixture_ratio(rate, (n + total / 2) * (self.sensitivity / self.sigma**2))
             found = np.empty(1)
-            finite_curve(orders[i : i + 1], log_q, ratio, found)
+            finite_curve(orders[i : i + 1], log_q, log_mixture(rate, log_q, log_p), ratio, found)
             curve[i] = min(curve[i], found[0])
         return curve
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
 from accountant.events.answers import AdditiveNoise, GroupLine, Summand
 from accountant.events.event import BatchedEvent, Event
+from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.randomized_response import (
     PROFILE_BITS,
@@ -23,9 +25,8 @@ from accountant.events.randomized_response import (
     sampled_bits_curve,
 )
 from accountant.events.registry import register
-from accountant.events.subsampling import generic_subsampled_curve
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.special import log_mixture_ratio
+from accountant.numerics.special import log_mixture, log_mixture_ratio
 
 __all__ = ["DiscreteLaplace"]
 
@@ -85,6 +86,9 @@ class DiscreteLaplace(BatchedEvent):
     def _block(self) -> int:
         return QUICK_BITS if self.sensitivity == 1 else 1
 
+    def _largest_loss(self) -> Fraction:
+        return self.coordinates * self.sensitivity / Fraction(self.scale)
+
     def _rate(self) -> float:
         """By how much the log-probability of noise falls with every integer."""
         return 1.0 / self.scale
@@ -119,15 +123,16 @@ class DiscreteLaplace(BatchedEvent):
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         own, t, s = self._curve(orders), self._rate(), self.sensitivity
         if s * self.coordinates > PROFILE_BITS or (s > 1 and self.coordinates > 1):
-            end = log_mixture_ratio(rate, self._curve(np.array([math.inf])))
-            return np.minimum(np.minimum(generic_subsampled_curve(self, rate, orders), own), end)
+            return generic_subsampled_curve(self, rate, orders)
         if s == 1:
             return np.minimum(sampled_bits_curve(t, self.coordinates, rate, orders), own)
         i = np.arange(s + 1.0)
         log_p = -i * t - math.log1p(math.exp(-t))
         log_p[1:-1] += math.log(-math.expm1(-t))
         curve = np.empty_like(orders)
-        finite_curve(orders, log_p[::-1].copy(), log_mixture_ratio(rate, (s - 2 * i) * t), curve)
+        log_q = log_p[::-1].copy()
+        ratio = log_mixture_ratio(rate, (s - 2 * i) * t)
+        finite_curve(orders, log_q, log_mixture(rate, log_q, log_p), ratio, curve)
         return np.minimum(curve, own)
 
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,8 +16,10 @@ from numpy.typing import ArrayLike
 from accountant.adjacency import Adjacency, Direction, as_adjacency
 from accountant.errors import EventError, ParameterError, ProfileUnavailable, shorten
 from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve
-from accountant.events.parameters import check_parameters, parameters_of, refuse_table_keys
-from accountant.events.subsampling import generic_subsampled_curve, renyi_from_profile
+from accountant.events.generic_subsampling import generic_subsampled_curve
+from accountant.events.parameters import check_parameters, importable_name, parameters_of, refuse_table_keys
+from accountant.events.subsampling import renyi_from_profile
+from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["BatchedEvent", "Event"]
 
 SHORTCUTS = {
-    *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening"),
+    *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening", "_sketch"),
+    "_largest_loss",
     *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line", "_surrogates", "_certain"),
 }
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
@@ -49,9 +53,8 @@ class Event(ABC):
 
     * in plans: `to_table`; `caveats` beside prices; `examples` for ``accountant verify``;
     * for mechanisms: `additive_noise`;
-    * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`,
-      `_coordinate_field` with `_block`, `_screening`, `_given_finite`;
-    * for `Group`: `_group`, `_line`;
+    * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
+      `_coordinate_field` with `_block`, `_profile_work` where the profile takes long; for `Group`: `_group`, `_line`;
     * for the page of a report: `_standard_form`; for the laws: `_ceiling`.
 
     Those that repeat what the curve says, `SHORTCUTS`, are inherited from abstract classes alone: a subclass of an
@@ -65,8 +68,7 @@ class Event(ABC):
     data_dependent : bool
         Whether the curve is itself a function of private data.
     family : bool
-        Whether the profile is a supremum over several pairs of distributions, so that a Rényi curve integrated
-        from it may exceed the event's own.
+        Whether the profile is a supremum over several pairs, so that a curve integrated from it may exceed its own.
     between_bounds : bool
         Whether curve and profile are bounds from above, and the tight route knows others from below (`_surrogates`).
     plan_name : str or None
@@ -78,6 +80,7 @@ class Event(ABC):
     family: ClassVar[bool] = False
     between_bounds: ClassVar[bool] = False
     plan_name: ClassVar[str | None] = None
+    _never_sampled: ClassVar[str | None] = None  # why a sample of it is not what people take it for
     _coordinate_field: ClassVar[str | None] = None
     _profile_error: float = 2e-13
     """Relative error allowed to the profile."""
@@ -104,7 +107,6 @@ class Event(ABC):
         cls.plan_name = None
 
     # --- what a subclass answers -------------------------------------------------------------------
-
     @abstractmethod
     def _curve(self, orders: FloatArray) -> FloatArray:
         """Rényi curve at a 1-D array of orders in [1, inf]; order 1 is KL, order inf is pure DP."""
@@ -117,8 +119,11 @@ class Event(ABC):
         """Epsilons > 0 at which the profile is not smooth, other than where it ends."""
         return ()
 
-    # --- what may be answered better than by the general rule --------------------------------------
+    def _profile_work(self) -> float:
+        """Operations that a value of the profile takes, both directions (see `accountant.patience`)."""
+        return 250.0
 
+    # --- what may be answered better than by the general rule --------------------------------------
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> Any:
         """What `_curves` needs of many events, gathered once for all orders."""
@@ -141,7 +146,7 @@ class Event(ABC):
         if float(self._curve(np.array([math.inf]))[0]) < math.inf:
             with suppress(ProfileUnavailable):
                 exact = renyi_from_profile(self, orders, rate)
-        if np.isinf(exact).any() or self.family:
+        if np.isinf(exact).any():
             exact = np.minimum(exact, generic_subsampled_curve(self, rate, orders))
         return np.minimum(exact, own)
 
@@ -171,7 +176,6 @@ class Event(ABC):
         return self.adjacency is Adjacency.ADD_REMOVE
 
     # --- what plans, commands and mechanisms ask ----------------------------------------------------
-
     @property
     def sampling_rate(self) -> float:
         """Probability with which a record takes part: 1 unless the event is Poisson-subsampled."""
@@ -211,7 +215,7 @@ class Event(ABC):
         ParameterError
             Its class has no name, or a parameter with the name of another key.
         """
-        name = self.plan_name or (_importable_name(type(self)) if own else None)
+        name = self.plan_name or (importable_name(type(self)) if own else None)
         if name is None:
             raise ParameterError(f"{shorten(self)} has no name in plans; accepted: events of registered classes")
         refuse_table_keys(type(self))
@@ -222,7 +226,6 @@ class Event(ABC):
         return {"event": name, **values}
 
     # --- what the routes to a price ask -------------------------------------------------------------
-
     def _row(self, rate: float = 1.0) -> Row | None:
         """The curve, or that under Poisson subsampling with 0 < rate < 1, as numbers; None if no kernel computes it."""
         return None
@@ -273,6 +276,10 @@ class Event(ABC):
         """An event that costs no more, if the surrogates below are below a bound only and not below the release."""
         return self
 
+    def _sketch(self) -> Event:
+        """An event with about this curve, in less time: grids are chosen by it."""
+        return self
+
     def _group(self, size: int) -> Event | None:
         """An event whose price is that of `size` > 1 records of one individual; None where nothing is proven."""
         return None
@@ -280,6 +287,10 @@ class Event(ABC):
     def _line(self) -> GroupLine | None:
         """Along which line several records move the release, if along one; then samples of it have a price too."""
         return None
+
+    def _largest_loss(self) -> Fraction | float:
+        """At least the curve's limit at order inf: exactly where it is rational, else rounded up by a few places."""
+        return float(self.renyi(math.inf)) * SPARE
 
     def _ceiling(self) -> Event | None:
         """An event whose curve is nowhere below, sampled at the same rate or not: a law compares the two."""
@@ -290,7 +301,6 @@ class Event(ABC):
         return None
 
     # --- what users call ----------------------------------------------------------------------------
-
     def renyi(self, orders: ArrayLike) -> FloatArray:
         """Rényi curve: an upper bound on D_a between neighbouring inputs, in both directions, in nats.
 
@@ -386,9 +396,3 @@ class BatchedEvent(Event):
     @classmethod
     @abstractmethod
     def _curves(cls, gathered: Any, orders: FloatArray) -> FloatArray: ...
-
-
-def _importable_name(kind: type[Event]) -> str | None:
-    """MODULE:NAME of a class that another program can import."""
-    reachable = kind.__module__ != "__main__" and "<" not in kind.__qualname__
-    return f"{kind.__module__}:{kind.__qualname__}" if reachable else None

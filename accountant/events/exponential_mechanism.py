@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,13 @@ from accountant.events.parameters import EpsilonOfNoise
 from accountant.events.randomized_response import PureLike
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, log_mixture_ratio_at, logaddexp
+from accountant.numerics.special import (
+    divergence_from_log_mean,
+    log_mean_excess,
+    log_mean_term,
+    log_mixture_ratio_at,
+    logaddexp,
+)
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip"]
 
@@ -91,6 +98,9 @@ class ExponentialMechanism(BoundedRangeLike):
     epsilon: EpsilonOfNoise
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    def _largest_loss(self) -> Fraction:
+        return Fraction(self.epsilon)
+
     @classmethod
     def examples(cls) -> tuple[ExponentialMechanism, ...]:
         return (cls(1.0),)
@@ -164,7 +174,8 @@ def bounded_range_divergence(a: float, epsilon: float) -> float:
     whole = math.log(-math.expm1(-epsilon))
     log_mean = -math.inf
     if t < epsilon:
-        log_mean = math.log(-math.expm1(t - epsilon)) - t - whole + log_mean_excess(b, t)
+        log_p = math.log(-math.expm1(t - epsilon)) - whole
+        log_mean = log_mean_term(b, log_p, log_p - t, t)
     if t > 0.0:
         log_mean = logaddexp(log_mean, math.log(-math.expm1(-t)) - whole + log_mean_excess(b, t - epsilon))
     return min(divergence_from_log_mean(b, log_mean), epsilon)

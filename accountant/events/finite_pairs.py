@@ -9,14 +9,18 @@ import numpy as np
 
 from accountant.events.randomized_response import finite_curve
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.special import log_mixture_ratio
+from accountant.numerics.special import log_mixture, log_mixture_ratio
 
 __all__ = ["FinitePair"]
 
 
 class FinitePair(NamedTuple):
-    """P and Q, by the logarithms of Q's probabilities and the losses log P/Q, all finite."""
+    """P and Q, by the logarithms of their probabilities and the losses log P/Q, all finite.
 
+    The losses are given too: they are what logarithms of probabilities that are all but equal would cancel to.
+    """
+
+    log_p: FloatArray
     log_q: FloatArray
     losses: FloatArray
 
@@ -26,19 +30,19 @@ class FinitePair(NamedTuple):
         values = np.full_like(orders, end)
         finite = np.isfinite(orders)
         found = np.empty(int(finite.sum()))
-        finite_curve(orders[finite], self.log_q, self.losses, found)
+        finite_curve(orders[finite], self.log_q, self.log_p, self.losses, found)
         values[finite] = np.minimum(found, end)
         return values
 
     def log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Logs of sum (P - e^e Q)_+ and of sum (Q - e^e P)_+ at epsilons >= 0."""
-        return self._log_sums(self.log_q + self.losses, self.losses, epsilons), self._log_sums(
-            self.log_q, -self.losses, epsilons
-        )
+        remove = self._log_sums(self.log_p, self.losses, epsilons)
+        return remove, self._log_sums(self.log_q, -self.losses, epsilons)
 
     def sampled(self, rate: float) -> FinitePair:
         """(1-g) Q + g P against Q."""
-        return FinitePair(self.log_q, log_mixture_ratio(rate, self.losses))
+        log_p = log_mixture(rate, self.log_q, self.log_p)
+        return FinitePair(log_p, self.log_q, log_mixture_ratio(rate, self.losses))
 
     @staticmethod
     def _log_sums(log_masses: FloatArray, losses: FloatArray, epsilons: FloatArray) -> FloatArray:

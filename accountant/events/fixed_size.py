@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from accountant.events.answers import AdditiveNoise
 from accountant.events.event import Event
 from accountant.events.gaussian import GaussianDP, GaussianLike, subsampled_gaussian_curve
 from accountant.events.parameters import Range
+from accountant.events.registry import register
 from accountant.events.subsampling import renyi_from_profile
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import log_integral
@@ -22,6 +23,7 @@ from accountant.numerics.special import divergence_from_log_mean, log_mixture_ra
 __all__ = ["FixedSizeSampled"]
 
 
+@register("fixed-size-sampled")
 @dataclass(frozen=True)
 class FixedSizeSampled(Event):
     """An event run on a sample of `batch` distinct records, every such sample being equally likely.
@@ -31,7 +33,8 @@ class FixedSizeSampled(Event):
     of this profile. The Rényi curve is the integral over that profile, for Gaussian noise and wherever the loss is
     bounded. Proof: notebooks/mathematics.md, Samples of a fixed size.
 
-    Poisson samples of the same mean size are priced otherwise: this is not `PoissonSubsampled`.
+    Poisson samples of the same mean size are priced otherwise: this is not `PoissonSubsampled`. In plans `batch` and
+    `records` beside ``event = "fixed-size-sampled"`` are these parameters, and mean no Poisson sample.
 
     Parameters
     ----------
@@ -100,12 +103,6 @@ class FixedSizeSampled(Event):
             f"every step draws {self.batch} of {self.records} records anew, all samples equally likely, in secret",
         )
 
-    def to_table(self, *, own: bool = False) -> dict[str, Any]:
-        raise ParameterError(
-            f"{shorten(self)} has no form in plans, where batch and records mean Poisson samples; accepted: prices "
-            "from Python"
-        )
-
     def _ceiling(self) -> Event | None:
         return self.event
 
@@ -125,7 +122,7 @@ class FixedSizeSampled(Event):
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         own = self.event._curve(orders)
-        if self.batch == self.records:
+        if self.rate == 1.0:
             return own
         limit = float(self.event._curve(np.array([math.inf]))[0])
         end = float(log_mixture_ratio(self.rate, np.array([limit]))[0]) if limit < math.inf else math.inf
@@ -164,7 +161,7 @@ class FixedSizeSampled(Event):
         lost = -math.log1p(-self.rate)
         pair = GaussianDP(self.event._mu())  # type: ignore[attr-defined]  # of GaussianLike
         far = 60.0 / order
-        edges = [far * 0.5**k for k in range(70)] + [lost * (1 - 0.5**k) for k in range(1, 50)] + [lost]
+        edges = [far * 0.5**k for k in range(25)] + [lost * (1 - 0.5**k) for k in range(1, 25)] + [lost]
         places = np.unique([0.0, *(edge for edge in edges if edge <= far)])
 
         def assumed(t: FloatArray) -> FloatArray:
@@ -173,7 +170,7 @@ class FixedSizeSampled(Event):
         def real(t: FloatArray) -> FloatArray:
             return -order * t + pair._subsampled_log_profile(self.rate, t)[1]
 
-        high, low = (math.exp(log_integral(each, places)) for each in (assumed, real))
+        high, low = (math.exp(log_integral(each, places, 1e-13)) for each in (assumed, real))
         tail = self.rate * math.exp(-60.0) / order
         return max(high * (1 + 1e-12) - low * (1 - 1e-12), 0.0) + tail
 

@@ -178,22 +178,40 @@ def gaussian_log_profile(mu: float, epsilons: FloatArray) -> FloatArray:
     if mu == 0.0:
         return np.full_like(epsilons, -math.inf)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        return log_mills_gap(mu, mu / 2 - epsilons / mu, epsilons)
+        return log_mills_gap(mu, _distance_left(mu, epsilons), epsilons)
+
+
+def _distance_left(mu: float, epsilons: FloatArray) -> FloatArray:
+    """mu/2 - e/mu; where these cancel, e/mu is corrected by the remainder of its division (Dekker 1971)."""
+    ratio = epsilons / mu
+    distance: FloatArray = mu / 2 - ratio
+    if mu < 30.0:
+        return distance
+    (high, low), (upper, lower) = ((top := (2.0**27 + 1) * x - ((2.0**27 + 1) * x - x), x - top) for x in (ratio, mu))
+    product = ratio * mu
+    rounding = low * lower - (((product - high * upper) - low * upper) - high * lower)
+    remainder = ((epsilons - product) - rounding) / mu
+    return np.where(np.isfinite(remainder), distance - remainder, distance)
 
 
 def log_mills_gap(mu: float, x: FloatArray, losses: FloatArray) -> FloatArray:
     """log of phi(x) (R(x) - R(x - mu)), with R = Phi/phi the Mills ratio and `losses` = mu (mu/2 - x).
 
-    The difference is integrated from R'(z) = 1 + z R(z) where it would cancel.
+    The difference is integrated from R'(z) = 1 + z R(z) where it would cancel. phi(x) R(x - mu) is e^losses times
+    Phi(x - mu), which far out in the tail is taken from R: both logarithms may be huge.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_density = -x * x / 2 - 0.5 * math.log(2 * math.pi)
         # beyond 1e150 standard deviations the square overflows to -inf, and so does the logarithm sought
-        apart = log_ndtr(x) + np.log1p(-np.exp(np.minimum(losses + log_ndtr(x - mu) - log_ndtr(x), 0.0)))
         if mu > 0.5:
             inside = np.clip(x, -1e8, 30.0)
-            near = log_density + np.log(mills_ratio(inside) - mills_ratio(inside - mu))
-            return np.where(x > 5.0, apart, near)
+            gap: FloatArray = log_density + np.log(mills_ratio(inside) - mills_ratio(inside - mu))
+            right = x > 5.0
+            if right.any():
+                z, density, loss = x[right], log_density[right], losses[right]
+                tail = np.where(z < mu - 5.0, density + np.log(mills_ratio(z - mu)), loss + log_ndtr(z - mu))
+                gap[right] = log_ndtr(z) + np.log1p(-np.exp(np.minimum(tail - log_ndtr(z), 0.0)))
+            return gap
         nodes, weights = gauss_legendre(16)
         z = np.maximum(x[:, None], -1e150) - mu * nodes
         return log_density + np.log(_mills_slope(z) @ weights * mu)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated
 
 import numpy as np
@@ -52,13 +53,18 @@ class KaryRandomizedResponse(Event):
     def examples(cls) -> tuple[KaryRandomizedResponse, ...]:
         return (cls(1.0, 5),)
 
+    def _largest_loss(self) -> Fraction:
+        return Fraction(self.epsilon)
+
     def _pair(self) -> FinitePair:
         log_truth = -math.log1p((self.categories - 1) * math.exp(-self.epsilon))
-        logs, losses = [log_truth - self.epsilon, log_truth], [self.epsilon, -self.epsilon]
+        log_other = log_truth - self.epsilon
+        log_p, log_q, losses = [log_truth, log_other], [log_other, log_truth], [self.epsilon, -self.epsilon]
         if self.categories > 2:
-            logs.append(log_truth - self.epsilon + math.log(self.categories - 2))
+            for logs in (log_p, log_q):
+                logs.append(log_other + math.log(self.categories - 2))
             losses.append(0.0)
-        return FinitePair(np.array(logs), np.array(losses))
+        return FinitePair(np.array(log_p), np.array(log_q), np.array(losses))
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self._pair().curve(orders)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, ClassVar, NamedTuple, Self
 
@@ -15,9 +16,9 @@ from accountant.errors import ProfileUnavailable
 from accountant.events.answers import AdditiveNoise
 from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
+from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
-from accountant.events.subsampling import generic_subsampled_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import gauss_legendre
 
@@ -76,6 +77,9 @@ class Laplace(BatchedEvent):
     def _group(self, size: int) -> Event:
         return Laplace(self.scale, size * self.sensitivity, self.coordinates, self.adjacency)
 
+    def _largest_loss(self) -> Fraction:
+        return self.coordinates * Fraction(self.sensitivity) / Fraction(self.scale)
+
     @property
     def shift(self) -> float:
         """Sensitivity in units of the scale: the pure-DP epsilon of one coordinate."""
@@ -98,6 +102,9 @@ class Laplace(BatchedEvent):
             )
         both = laplace_log_profile(self.shift, self.coordinates, epsilons)
         return both, both
+
+    def _profile_work(self) -> float:
+        return 1000.0 * (1 + self.coordinates)
 
     @property
     def _block(self) -> int:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, real, shorten
+from accountant.errors import ParameterError, ProfileUnavailable, shorten
 from accountant.events.event import Event
 from accountant.events.gaussian import log_mills_gap
-from accountant.events.parameters import NoiseScale
+from accountant.events.parameters import NoiseScale, numbers_of
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import log_integral_where_large
@@ -22,6 +21,9 @@ __all__ = ["MixtureOfGaussians", "mixture_curve", "mixture_log_profile", "thin"]
 
 COMPONENTS = 1000
 """Most components of a mixture."""
+
+FARTHEST = 1e4
+"""Standard deviations up to which a profile is computed: beyond, where two components cross is no float."""
 
 WIDEST_SEARCH = 2.0**13
 """Largest half-width, in panels, of the range that a curve is integrated over."""
@@ -64,8 +66,8 @@ class MixtureOfGaussians(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        lengths = _numbers("sensitivities", self.sensitivities, 0.0, 1e50)
-        shares = _numbers("probabilities", self.probabilities, 0.0, 1.0)
+        lengths = numbers_of("sensitivities", self.sensitivities, 1e50, COMPONENTS)
+        shares = numbers_of("probabilities", self.probabilities, 1.0, COMPONENTS)
         if len(lengths) != len(shares):
             raise ParameterError(
                 f"{len(lengths)} sensitivities, {len(shares)} probabilities; accepted: as many of both"
@@ -91,6 +93,9 @@ class MixtureOfGaussians(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return mixture_curve(*self._mixture(), orders)
 
+    def _profile_work(self) -> float:
+        return 1500.0 * len(self.probabilities)
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         return mixture_log_profile(*self._mixture(), epsilons)
 
@@ -99,17 +104,6 @@ class MixtureOfGaussians(Event):
 
     def _subsampled_log_profile(self, rate: float, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         return mixture_log_profile(*thin(*self._mixture(), rate), epsilons)
-
-
-def _numbers(name: str, values: object, low: float, high: float) -> tuple[float, ...]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ParameterError(f"{name} = {shorten(values)}; accepted: 1 to {COMPONENTS} numbers in [{low:g}, {high:g}]")
-    numbers = tuple(real(name, value, low, high) for value in values)
-    if not 1 <= len(numbers) <= COMPONENTS or any(0 < value < 1e-50 for value in numbers):
-        raise ParameterError(
-            f"{name} = {shorten(numbers)}; accepted: 1 to {COMPONENTS} numbers, each 0 or in [1e-50, {high:g}]"
-        )
-    return numbers
 
 
 def thin(log_p: FloatArray, s: FloatArray, rate: float) -> tuple[FloatArray, FloatArray]:
@@ -221,6 +215,11 @@ def mixture_log_profile(log_p: FloatArray, s: FloatArray, epsilons: FloatArray) 
     where it is -e, H_e(Q||P) = e^e sum p_i [e^{s_i t - s_i^2/2} Phi(t) - Phi(t - s_i)]. With Mills' ratio R = Phi/phi
     the terms are phi(t - s_i) (R(s_i - t) - R(-t)) and phi(t - s_i) (R(t) - R(t - s_i)), all positive.
     """
+    if float(np.max(s)) > FARTHEST:
+        raise ProfileUnavailable(
+            f"a mixture of Gaussians {float(np.max(s)):g} standard deviations apart has no computed profile; accepted: "
+            f"[0, {FARTHEST:g}]"
+        )
     if not (s > 0.0).any():
         nothing = np.full_like(epsilons, -math.inf)
         return nothing, nothing

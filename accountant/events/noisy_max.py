@@ -117,6 +117,9 @@ class LNMax(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self._counts._curve(orders)
 
+    def _profile_work(self) -> float:
+        return self._counts._profile_work() + 2000.0
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self._counts._log_profile(epsilons)
 

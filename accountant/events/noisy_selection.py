@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import numpy as np
-
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
+from accountant.events.comparisons import GaussianComparisons, LaplaceComparisons
 from accountant.events.event import Event
 from accountant.events.exponential_mechanism import ExponentialMechanism, PermuteAndFlip
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
-from accountant.events.zero_concentrated import ZeroConcentratedDP
-from accountant.numerics.kernel import FloatArray
-from accountant.numerics.special import log_binomial_pmf
 
 __all__ = ["ReportNoisyMax", "SparseVector"]
-
-HUGE = 1e100
-"""Slopes beyond are not squared."""
 
 
 def _check_choice(name: str, value: object, accepted: tuple[str, ...]) -> None:
@@ -102,7 +94,7 @@ class SparseVector(PricedAsAnother):
 
     * Laplace noise on the threshold: pure DP at ``s/threshold_scale + kappa`` (Lyu, Su & Li 2017).
     * Gaussian noise on it: Rényi curve ``a s^2/(2 threshold_scale^2) + kappa`` (proof: notebooks/mathematics.md, Noisy
-      comparisons; Zhu & Wang 2020 for other noise). It has no privacy profile.
+      comparisons; Zhu & Wang 2020 for other noise).
 
     With Gaussian noise on the queries the price depends on how long the stream may be, too. With K = `queries`,
     m = 2 s, or s if `monotone`, and R(a) = ``a s^2/(2 threshold_scale^2)``, or ``s/threshold_scale`` if the noise on
@@ -111,7 +103,12 @@ class SparseVector(PricedAsAnother):
         R(a) + a tops m^2/(2 query_scale^2) + log(C(K, 0) + ... + C(K, tops))/(a - 1)
 
     and ``a K s^2/(2 query_scale^2)``, the curve of all noisy queries (proof: notebooks/mathematics.md, Noisy
-    comparisons). It has no privacy profile.
+    comparisons).
+
+    Where some noise is Gaussian, the profile, too, is a bound from above: ``E (1 - e^(e - L - M))_+`` in both
+    directions, with L the loss of a threshold that moves by s and M, independent of it, kappa, or `tops` times the
+    largest of 0 and K losses of Gaussian values that move by m (same section). On the tight route the lower end of the
+    price is 0.
 
     Nothing but "above" and "below" is released; a noisy value of a query is a release of its own, with fresh noise.
 
@@ -180,67 +177,5 @@ class SparseVector(PricedAsAnother):
         shift = self.sensitivity / self.threshold_scale
         kappa = (1.0 if self.monotone else 2.0) * self.tops * self.sensitivity / self.query_scale
         if self.threshold_noise == "gaussian":
-            return ZeroConcentratedDP(shift * shift / 2, kappa, self.adjacency)
+            return LaplaceComparisons(shift, kappa, self.adjacency)
         return PureDP(shift + kappa, self.adjacency)
-
-
-@dataclass(frozen=True)
-class GaussianComparisons(Event):
-    """What a `SparseVector` with Gaussian noise on at most `queries` queries costs; an "above" moves by `moved`."""
-
-    threshold_scale: float
-    query_scale: float
-    tops: int
-    sensitivity: float
-    moved: float
-    threshold_noise: str
-    queries: int
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-
-    def _curve(self, orders: FloatArray) -> FloatArray:
-        shift = self.sensitivity / self.threshold_scale
-        gaussian = self.threshold_noise == "gaussian"
-        slope = self.tops * (self.moved / self.query_scale) ** 2 / 2 + (shift * shift / 2 if gaussian else 0.0)
-        every = self.queries * (self.sensitivity / self.query_scale) ** 2 / 2
-        with np.errstate(over="ignore", invalid="ignore"):
-            return least_of_lines(every, slope, 0.0 if gaussian else shift, self.log_answers, orders)
-
-    @property
-    def log_answers(self) -> float:
-        return log_sequences(self.queries, self.tops)
-
-
-def least_of_lines(every: float, slope: float, constant: float, extra: float, orders: FloatArray) -> FloatArray:
-    """The best bound on D_a, a >= 1, that is convex times a - 1 and known to be at most either of two.
-
-    These are E a and A a + C + L/(a - 1). G = (a - 1) D_a is convex and at most f_2 = E a (a - 1) and
-    f_1 = (a - 1) (A a + C) + L, so below the line that touches both, too, between the places where it does:
-    T = E (2 a_2 - 1) = A (2 a_1 - 1) + C and A a_1^2 - E a_2^2 = L - C. Where a_2 would be below 1, it goes through
-    (1, 0).
-    """
-    if slope >= every:
-        return every * orders
-    start = slope + constant + 2.0 * math.sqrt(slope * extra)
-    if start <= every or every > HUGE:
-        touch, line = 1.0 + math.sqrt(extra / slope), np.full_like(orders, start)
-        left = 1.0
-    else:
-        half, free = constant / (2 * slope), ((slope - constant) ** 2 / slope - every) / 4 - extra + constant
-        square = (1 / slope - 1 / every) / 4
-        tangent = (half + math.sqrt(half * half - 4 * square * free)) / (2 * square)
-        left, touch = (tangent / every + 1.0) / 2, ((tangent - constant) / slope + 1.0) / 2
-        line = (every * left * (left - 1.0) + tangent * (orders - left)) / np.maximum(orders - 1.0, left - 1.0)
-    beyond = np.maximum(orders, touch)
-    far = slope * beyond + constant + extra / (beyond - 1.0)
-    return np.where(orders <= left, np.minimum(every * orders, far), np.where(orders < touch, line, far))
-
-
-def log_sequences(queries: int, tops: int) -> float:
-    """At least log(C(K, 0) + ... + C(K, c)): the binomials fall from C(K, c) on at least by c/(K - c + 1) each."""
-    every = queries * math.log(2.0)
-    if 2 * tops >= queries:
-        return every
-    n, k = float(queries), float(tops)
-    share = k / n
-    log_choose = log_binomial_pmf(n, k, share) - k * math.log(share) - (n - k) * math.log1p(-share)
-    return min(every, log_choose + math.log((n - k + 1.0) / (n - 2.0 * k + 1.0)) + 1e-12 * every)

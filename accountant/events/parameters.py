@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from inspect import get_annotations
 from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from accountant.errors import ParameterError, integer, real
+from accountant.errors import ParameterError, integer, real, shorten
 
 __all__ = [
     "TABLE_KEYS",
@@ -20,6 +21,8 @@ __all__ = [
     "Range",
     "Scale",
     "check_parameters",
+    "importable_name",
+    "numbers_of",
     "parameters_of",
     "refuse_table_keys",
 ]
@@ -144,6 +147,12 @@ def parameters_of(kind: Any) -> tuple[Parameter, ...]:
     )
 
 
+def importable_name(kind: type) -> str | None:
+    """MODULE:NAME of a class that another program can import."""
+    reachable = kind.__module__ != "__main__" and "<" not in kind.__qualname__
+    return f"{kind.__module__}:{kind.__qualname__}" if reachable else None
+
+
 def refuse_table_keys(kind: Any) -> None:
     """Raise ParameterError where a parameter has the name of another key of plans, which would be read as both."""
     for each in parameters_of(kind):
@@ -210,3 +219,19 @@ def check_parameters(event: Any) -> None:
         value = getattr(event, check.name)
         if type(value) is not check.type or not check.low <= value <= check.high:
             object.__setattr__(event, check.name, check(value))
+
+
+def numbers_of(name: str, values: object, high: float, most: int, *, least: float = 1e-50) -> tuple[float, ...]:
+    """The numbers of an iterable parameter: 1 to `most`, each 0 or in [least, high].
+
+    Raises
+    ------
+    ParameterError
+    """
+    limits = f"accepted: 1 to {most} numbers, each 0 or in [{least:g}, {high:g}]"
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ParameterError(f"{name} = {shorten(values)}; {limits}")
+    numbers = tuple(real(name, value, 0.0, high) for value in values)
+    if not 1 <= len(numbers) <= most or any(0 < value < least for value in numbers):
+        raise ParameterError(f"{name} = {shorten(numbers)}; {limits}")
+    return numbers

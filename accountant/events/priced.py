@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from fractions import Fraction
 
+from accountant.adjacency import Direction
 from accountant.events.answers import GivenFinite, GroupLine, Row, Summand
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -23,6 +25,20 @@ class PricedAsAnother(Event):
     def family(self) -> bool:  # type: ignore[override]  # as the other event
         return self._price().family
 
+    @property
+    def between_bounds(self) -> bool:  # type: ignore[override]  # as the other event
+        return self._price().between_bounds
+
+    def _surrogates(
+        self, direction: Direction, step: float, log_lost: float, sign: int
+    ) -> list[tuple[Event, int]] | None:
+        return self._price()._surrogates(direction, step, log_lost, sign)
+
+    def _certain(self) -> Event:
+        other = self._price()
+        certain = other._certain()
+        return self if certain is other else certain
+
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self._price()._curve(orders)
 
@@ -32,6 +48,9 @@ class PricedAsAnother(Event):
     def _profile_knots(self) -> Sequence[float]:
         return self._price()._profile_knots()
 
+    def _profile_work(self) -> float:
+        return self._price()._profile_work()
+
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         return self._price()._subsampled_curve(rate, orders)
 
@@ -40,6 +59,9 @@ class PricedAsAnother(Event):
 
     def _subsampled_given_finite(self, rate: float) -> GivenFinite | None:
         return self._price()._subsampled_given_finite(rate)
+
+    def _largest_loss(self) -> Fraction | float:
+        return self._price()._largest_loss()
 
     @property
     def _amplified(self) -> bool:

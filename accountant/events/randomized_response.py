@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -22,7 +23,8 @@ from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
     deviance,
     divergence_from_log_mean,
-    log_mean_excess,
+    log_mean_term,
+    log_mixture,
     log_mixture_ratio,
     logaddexp,
     stirling_error,
@@ -48,6 +50,9 @@ class BernoulliLike(BatchedEvent):
     def _summand(self) -> Summand:
         return bernoulli_summand(self.epsilon, self._bits())
 
+    def _largest_loss(self) -> Fraction:
+        return self._bits() * Fraction(self.epsilon)
+
     @property
     def _block(self) -> int:
         return QUICK_BITS
@@ -61,6 +66,9 @@ class BernoulliLike(BatchedEvent):
         curves = np.empty((len(gathered), orders.size))
         bernoulli_curves(gathered, orders, curves)
         return curves
+
+    def _profile_work(self) -> float:
+        return 1000.0 + 30.0 * self._bits()
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = bernoulli_log_profile(self.epsilon, self._bits(), epsilons)
@@ -166,7 +174,9 @@ def bernoulli_summand(epsilon: float, bits: int) -> Summand:
         flipped = int(size)
         if flipped > PROFILE_BITS:
             return None
-        return ClosedForm(lambda points: bernoulli_log_profile(epsilon, flipped, points), f"binomial of {flipped} bits")
+        source = f"binomial of {flipped} bits"
+        work = 1000.0 + 30.0 * flipped
+        return ClosedForm(lambda points: bernoulli_log_profile(epsilon, flipped, points), source, work=work)
 
     return Summand(("bits", epsilon), bits, closed_form)
 
@@ -178,7 +188,9 @@ def bernoulli_divergence(a: float, epsilon: float) -> float:
         return epsilon
     b = a - 1.0
     log_likely = -math.log1p(math.exp(-epsilon))
-    log_mean = logaddexp(log_likely - epsilon + log_mean_excess(b, epsilon), log_likely + log_mean_excess(b, -epsilon))
+    log_other = log_likely - epsilon
+    forward = log_mean_term(b, log_likely, log_other, epsilon)
+    log_mean = logaddexp(forward, log_mean_term(b, log_other, log_likely, -epsilon))
     return min(divergence_from_log_mean(b, log_mean), epsilon)
 
 
@@ -231,22 +243,24 @@ def sampled_bits_curve(epsilon: float, bits: int, rate: float, orders: FloatArra
     """The Rényi curve of Poisson-sampled bits: what the integral over the profile would give, as a sum."""
     k = np.arange(bits + 1, dtype=float)
     log_q = _log_masses(epsilon, bits, bits - k)
-    ratio = log_mixture_ratio(rate, (2 * k - bits) * epsilon)
+    log_p = log_mixture(rate, log_q, log_q[::-1])
     curve = np.empty_like(orders)
-    finite_curve(orders, log_q, ratio, curve)
+    finite_curve(orders, log_q, log_p, log_mixture_ratio(rate, (2 * k - bits) * epsilon), curve)
     return curve
 
 
 @Kernel
-def finite_curve(orders: FloatArray, log_q: FloatArray, ratio: FloatArray, curve: FloatArray) -> None:
-    """Fill `curve` with the larger of D_a(P||Q) and D_a(Q||P) at finite orders, from log Q and log P/Q."""
+def finite_curve(
+    orders: FloatArray, log_q: FloatArray, log_p: FloatArray, ratio: FloatArray, curve: FloatArray
+) -> None:
+    """Fill `curve` with the larger of D_a(P||Q) and D_a(Q||P) at finite orders, from log Q, log P and log P/Q."""
     for i in range(orders.size):
         b = orders[i] - 1.0
         forward = -math.inf
         backward = -math.inf
         for j in range(log_q.size):
-            forward = logaddexp(forward, log_q[j] + log_mean_excess(b, ratio[j]))
-            backward = logaddexp(backward, log_q[j] + ratio[j] + log_mean_excess(b, -ratio[j]))
+            forward = logaddexp(forward, log_mean_term(b, log_p[j], log_q[j], ratio[j]))
+            backward = logaddexp(backward, log_mean_term(b, log_q[j], log_p[j], -ratio[j]))
         curve[i] = divergence_from_log_mean(b, max(forward, backward))
 
 

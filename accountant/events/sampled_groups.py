@@ -62,6 +62,9 @@ class SampledGaussianGroup(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return mixture_curve(*self._mixture(), orders)
 
+    def _profile_work(self) -> float:
+        return 1500.0 * (self.size + 1)
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         return mixture_log_profile(*self._mixture(), epsilons)
 
@@ -102,8 +105,9 @@ class SampledGeometricGroup(Event):
 @lru_cache(maxsize=16)
 def geometric_pair(t: float, step: int, rate: float, size: int) -> FinitePair:
     x = np.arange(step * size + 1.0)
-    log_q = -x * t - math.log1p(math.exp(-t))
-    log_q[1:-1] += math.log(-math.expm1(-t))
+    log_p = np.full_like(x, -math.log1p(math.exp(-t)))
+    log_p[1:-1] += math.log(-math.expm1(-t))
+    log_q = log_p - x * t
     log_b = binomial_logs(size, rate)
     shifts = step * np.arange(size + 1.0)
     losses = np.empty_like(x)
@@ -116,7 +120,9 @@ def geometric_pair(t: float, step: int, rate: float, size: int) -> FinitePair:
         near = np.abs(total) < 0.5
         far = np.logaddexp.reduce(log_b + moved, axis=1)
         losses[part] = np.where(near, np.log1p(np.where(near, total, 0.0)), far)
-    return FinitePair(log_q, losses)
+        # |x| - |x - j s| cancels in log Q + loss
+        log_p[part] += np.logaddexp.reduce(log_b - t * np.abs(x[part, None] - shifts), axis=1)
+    return FinitePair(log_p, log_q, losses)
 
 
 @dataclass(frozen=True)
@@ -204,15 +210,16 @@ def chain_pair(epsilon: float, delta: float, size: int) -> tuple[FinitePair, flo
         masses = [(high - low) / kept for low, high in pairwise(ends)]
         losses = [(2 * (len(corners) - number) - size) * epsilon for number in range(len(masses))]
         log_finite = math.log1p(-float(lost)) if lost < 0.5 else _log(kept)
-        pair = [(_log(mass), loss) for mass, loss in zip(masses, losses, strict=True) if mass > 0]
-    log_q, kept_losses = (np.array(each) for each in zip(*pair, strict=True))
-    return FinitePair(log_q, kept_losses), float(lost), log_finite
+        pair = [(_log(mass, loss), _log(mass), loss) for mass, loss in zip(masses, losses, strict=True) if mass > 0]
+    log_p, log_q, kept_losses = (np.array(each) for each in zip(*pair, strict=True))
+    return FinitePair(log_p, log_q, kept_losses), float(lost), log_finite
 
 
-def _log(number: Decimal) -> float:
+def _log(number: Decimal, loss: float = 0.0) -> float:
+    """log(number e^loss)."""
     with localcontext() as context:
         context.prec = 25
-        return float((+number).ln())
+        return float((+number).ln() + Decimal(loss))
 
 
 def _knots(pair: FinitePair) -> list[float]:

@@ -50,6 +50,10 @@ class _OneBit(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return _evaluate(self._counts(), 1.0, orders)
 
+    def _profile_work(self) -> float:
+        counts = self._counts()
+        return 10.0 * (counts.high - counts.low) + 400.0
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = self._counts().pairs(1.0).log_profile(epsilons)
         return both, both

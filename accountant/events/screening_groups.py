@@ -14,9 +14,14 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError
 from accountant.events.event import Event
 from accountant.events.screening_pairs import Pairs, Screening
-from accountant.events.screening_search import size as log_size
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_phi_steps, logaddexp
+from accountant.numerics.special import (
+    divergence_from_log_mean,
+    log_binomial_pmf,
+    log_mean_term,
+    log_phi_steps,
+    logaddexp,
+)
 
 __all__ = ["ScreeningGroup"]
 
@@ -76,7 +81,8 @@ def group_pairs(screening: Screening, records: int, rate: float) -> Pairs:
     rising = pairs_upwards(sigma, threshold, low, high, records, rate)
     # the mirrored screening: -t against -threshold, where what passes fails
     falling = pairs_upwards(sigma, -threshold, -high, -low, records, rate)
-    return rising.and_also(Pairs(falling.log_fail, falling.log_pass, falling.ratio_fail, falling.ratio_pass))
+    passed, failed, up, down, moved, stayed = falling
+    return rising.and_also(Pairs(failed, passed, down, up, stayed, moved))
 
 
 def pairs_upwards(sigma: float, threshold: float, low: int, high: int, records: int, rate: float) -> Pairs:
@@ -87,7 +93,11 @@ def pairs_upwards(sigma: float, threshold: float, low: int, high: int, records: 
     passing, failing = np.full(x.size, -math.inf), np.full(x.size, -math.inf)
     kept = np.full(x.size, records * math.log1p(-rate) if rate < 1.0 else -math.inf)
     up, down = np.empty_like(x), np.empty_like(x)
+    moved_pass, moved_fail = kept + log_ndtr(x), kept + log_ndtr(-x)
     for move, share in shares.items():
+        there = (counts + np.minimum(move, room) - threshold) / sigma
+        moved_pass = np.logaddexp(moved_pass, share + log_ndtr(there))
+        moved_fail = np.logaddexp(moved_fail, share + log_ndtr(-there))
         fill_ratios(x, room, float(move), sigma, up, down)
         with np.errstate(over="ignore", divide="ignore", under="ignore"):
             # means of e^u - 1 > 0 and of 1 - e^u > 0, which do not cancel, and of e^u
@@ -97,7 +107,7 @@ def pairs_upwards(sigma: float, threshold: float, low: int, high: int, records: 
             failing = np.logaddexp(failing, share + np.log(-np.expm1(down)))
             kept = np.logaddexp(kept, share + down)
     ratio_fail = np.where(failing < -0.5, np.log1p(-np.exp(np.minimum(failing, -0.5))), kept)
-    return Pairs(log_ndtr(x), log_ndtr(-x), np.logaddexp(0.0, passing), ratio_fail)
+    return Pairs(log_ndtr(x), log_ndtr(-x), np.logaddexp(0.0, passing), ratio_fail, moved_pass, moved_fail)
 
 
 @Kernel
@@ -119,12 +129,19 @@ def binomial_shares(records: int, furthest: int, rate: float) -> dict[int, float
 
 @Kernel
 def worst_log_mean(
-    b: float, log_pass: FloatArray, log_fail: FloatArray, ratio_pass: FloatArray, ratio_fail: FloatArray
+    b: float,
+    log_pass: FloatArray,
+    log_fail: FloatArray,
+    ratio_pass: FloatArray,
+    ratio_fail: FloatArray,
+    moved_pass: FloatArray,
+    moved_fail: FloatArray,
 ) -> float:
     """Largest log E_Q[phi_a(log P/Q)/b] of any pair, in either direction, a = 1 + b."""
     worst = -math.inf
     for i in range(log_pass.size):
-        for backward in (False, True):
-            passed = log_pass[i] + log_size(b, ratio_pass[i], backward)
-            worst = max(worst, logaddexp(passed, log_fail[i] + log_size(b, ratio_fail[i], backward)))
+        passed = log_mean_term(b, moved_pass[i], log_pass[i], ratio_pass[i])
+        worst = max(worst, logaddexp(passed, log_mean_term(b, moved_fail[i], log_fail[i], ratio_fail[i])))
+        passed = log_mean_term(b, log_pass[i], moved_pass[i], -ratio_pass[i])
+        worst = max(worst, logaddexp(passed, log_mean_term(b, log_fail[i], moved_fail[i], -ratio_fail[i])))
     return worst

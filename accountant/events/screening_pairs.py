@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.special import log_mixture_ratio, log_ndtr_steps
+from accountant.numerics.special import log_mixture, log_mixture_ratio, log_ndtr_steps
+from accountant.patience import spend
 
 __all__ = ["Pairs", "Screening"]
+
+PAIR = 1000.0
+"""Operations (see `accountant.patience`) that the pairs of one count take."""
 
 
 class Screening(NamedTuple):
@@ -32,10 +36,16 @@ class Screening(NamedTuple):
 
         First those in which the individual moves the count up, by rising count, then those in which it moves it down.
         """
+        self.spend_on_pairs(rate)
         return _pairs(self, rate)
+
+    def spend_on_pairs(self, rate: float) -> None:
+        """Count the work of `pairs`, once in a price."""
+        spend(PAIR * (self.high - self.low), f"the pairs of {self.high - self.low} counts", once=(self, rate))
 
     def reversed_pairs(self, rate: float) -> Pairs:
         """The same pairs, (without, with)."""
+        self.spend_on_pairs(rate)
         return _reversed_pairs(self, rate)
 
     @property
@@ -50,21 +60,18 @@ class Screening(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Bernoulli pairs (P, Q), one per entry: logs of Q's two probabilities and of P/Q at both outcomes."""
+    """Bernoulli pairs (P, Q), one per entry: logs of Q's two probabilities, of P/Q at both outcomes, and of P's two."""
 
     log_pass: FloatArray
     log_fail: FloatArray
     ratio_pass: FloatArray
     ratio_fail: FloatArray
+    moved_pass: FloatArray
+    moved_fail: FloatArray
 
     def reversed(self) -> Pairs:
         """The pairs (Q, P)."""
-        return Pairs(
-            self.log_pass + self.ratio_pass,
-            self.log_fail + self.ratio_fail,
-            -self.ratio_pass,
-            -self.ratio_fail,
-        )
+        return Pairs(self.moved_pass, self.moved_fail, -self.ratio_pass, -self.ratio_fail, self.log_pass, self.log_fail)
 
     def and_also(self, other: Pairs) -> Pairs:
         """These pairs, then the others."""
@@ -73,22 +80,28 @@ class Pairs(NamedTuple):
     def log_profile(self, epsilons: FloatArray) -> FloatArray:
         """Log of the largest P(S) - e^e Q(S) over pairs and outcomes S, at epsilons >= 0."""
         worst = np.full_like(epsilons, -math.inf)
-        for log_q, ratio in ((self.log_pass, self.ratio_pass), (self.log_fail, self.ratio_fail)):
+        for log_p, ratio in ((self.moved_pass, self.ratio_pass), (self.moved_fail, self.ratio_fail)):
             # for e >= 0 at most one outcome gains, so none are added up
             gaining = ratio > 0
-            worst_gain(epsilons, (log_q + ratio)[gaining], ratio[gaining], worst)
+            worst_gain(epsilons, log_p[gaining], ratio[gaining], worst)
         return worst
 
 
 @lru_cache(maxsize=4)
 def _pairs(screening: Screening, rate: float) -> Pairs:
     sigma = screening.sigma
-    x = (np.arange(screening.low, screening.high, dtype=float) - screening.threshold) / sigma
-    up_pass, up_fail = log_ndtr_steps(x, 1 / sigma)
-    rising = Pairs(log_ndtr(x), log_ndtr(-x), up_pass, up_fail)  # (t+1, t)
+    x = (np.arange(screening.low, screening.high + 1, dtype=float) - screening.threshold) / sigma
+    up_pass, up_fail = log_ndtr_steps(x[:-1], 1 / sigma)
+    passed, failed = log_ndtr(x), log_ndtr(-x)
+    rising = Pairs(passed[:-1], failed[:-1], up_pass, up_fail, passed[1:], failed[1:])  # (t+1, t)
     pairs = rising.and_also(rising.reversed())
+    if rate == 1.0:
+        return pairs
     return pairs._replace(
-        ratio_pass=log_mixture_ratio(rate, pairs.ratio_pass), ratio_fail=log_mixture_ratio(rate, pairs.ratio_fail)
+        ratio_pass=log_mixture_ratio(rate, pairs.ratio_pass),
+        ratio_fail=log_mixture_ratio(rate, pairs.ratio_fail),
+        moved_pass=log_mixture(rate, pairs.log_pass, pairs.moved_pass),
+        moved_fail=log_mixture(rate, pairs.log_fail, pairs.moved_fail),
     )
 
 

@@ -13,7 +13,9 @@ from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
     divergence_from_log_mean,
     log_mean_excess,
+    log_mean_term,
     log_mixture_ratio_at,
+    log_phi,
     log_phi_steps,
     logaddexp,
 )
@@ -30,12 +32,16 @@ __all__ = [
 
 
 class Pair(NamedTuple):
-    """A pair (x, x + h): logs of Phi(x) and Phi(-x), and of their ratios at x + h to x, `up` > 0 and `down` < 0."""
+    """A pair (x, x + h): logs of Phi(x) and Phi(-x), and of their ratios at x + h to x, `up` > 0 and `down` < 0.
+
+    `log_moved` is the log of P(pass), Phi(x + h) unless sampled; `log_pass` + `up` where that does not cancel.
+    """
 
     log_pass: float
     log_fail: float
     up: float
     down: float
+    log_moved: float
 
 
 class Block(NamedTuple):
@@ -59,6 +65,9 @@ class WorstPair(NamedTuple):
     sign: float
 
 
+FAR = 30.0
+"""A log-ratio from which on the log of P(pass) is computed by itself."""
+
 SLACK = 1e-13
 """Part of a log mean that counts as rounding."""
 
@@ -73,17 +82,23 @@ def size(b: float, u: float, backward: bool) -> float:
 def pair_at(t: float, sigma: float, threshold: float, rate: float) -> Pair:
     """For Q at count t and P at t + 1; `up` as sampled, `down` as it is without sampling."""
     log_pass, log_fail, up, down = log_phi_steps((t - threshold) / sigma, 1.0 / sigma)
-    return Pair(log_pass, log_fail, log_mixture_ratio_at(rate, up), down)
+    ratio = log_mixture_ratio_at(rate, up)
+    log_moved = log_pass + ratio
+    if up > FAR:
+        log_moved = math.log(rate) + log_phi((t + 1.0 - threshold) / sigma)
+        if rate < 1.0:
+            log_moved = logaddexp(log_moved, math.log1p(-rate) + log_pass)
+    return Pair(log_pass, log_fail, ratio, down, log_moved)
 
 
 @Kernel
 def log_mean_of(b: float, pair: Pair, rate: float) -> float:
     """log E_Q[phi_a/b] of a pair, or log E_P with P and Q exchanged if that is larger."""
     down = log_mixture_ratio_at(rate, pair.down)
-    forward = logaddexp(pair.log_pass + size(b, pair.up, False), pair.log_fail + size(b, down, False))
+    forward = logaddexp(log_mean_term(b, pair.log_moved, pair.log_pass, pair.up), pair.log_fail + size(b, down, False))
     if rate == 1.0:
         return forward  # the mirrored screening holds the pair backwards
-    return max(forward, logaddexp(pair.log_pass + size(b, pair.up, True), pair.log_fail + size(b, down, True)))
+    return max(forward, logaddexp(pair.log_moved + log_mean_excess(b, -pair.up), pair.log_fail + size(b, down, True)))
 
 
 @Kernel

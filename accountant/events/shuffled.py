@@ -75,9 +75,12 @@ class Shuffled(Event):
         curve = np.full_like(orders, losses[-1])
         finite = np.isfinite(orders)
         found = np.empty(int(finite.sum()))
-        finite_curve(orders[finite], log_masses, losses, found)
+        finite_curve(orders[finite], log_masses, log_masses[::-1].copy(), losses, found)
         curve[finite] = np.minimum(found, losses[-1])
         return curve
+
+    def _profile_work(self) -> float:
+        return 50.0 * grid_pair(self.local, self.n)[0].size
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         losses, log_masses = grid_pair(self.local, self.n)

@@ -46,11 +46,8 @@ __all__ = ["MovedCount", "ShuffledCounts"]
 ATOMS = 2**23
 """Most values of W that are told apart."""
 
-PAIRED = 3_000
-"""Values of W up to which the profile of a rising and a falling count is a sum over both."""
-
-SPREAD = 512
-"""Losses of the pair whose Rényi curve stands for a count's."""
+SPREAD = 256
+"""Losses of the pair whose Rényi curve stands for a count's: so many by number, and as many by size."""
 
 REMOTE = 40.0
 """Values of W beyond which its probability is below e^-REMOTE times that of 0 count as infinite losses."""
@@ -130,13 +127,14 @@ class ShuffledCounts(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return np.full_like(orders, math.inf)
 
+    def _profile_work(self) -> float:
+        return 50.0 * one_count(*self._sizes()).losses.size
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """A falling count has loss -l where it has Q-mass q, hence sum_l q_l H(e + l), H of the rising count."""
         if self.nonzeros > 1:
             raise ProfileUnavailable(f"ShuffledCounts has a computed profile for nonzeros = 1, not {self.nonzeros}")
         rising = one_count(*self._sizes())
-        if rising.losses.size > PAIRED:
-            raise ProfileUnavailable(f"{self!r} has {rising.losses.size} losses; accepted for a profile: {PAIRED}")
         log_lost, both = math.log(-math.expm1(self._log_finite())), np.empty_like(epsilons)
         paired_sums(epsilons, rising.log_p - rising.losses, log_lost, *rising.forward, both)
         return both, both
@@ -159,7 +157,7 @@ class MovedCount(Event):
         losses, log_p = spread(self.scale, self.shape, self.ratio)
         curve = np.full_like(orders, float(np.max(np.abs(losses))))
         finite, found = np.isfinite(orders), np.empty(int(np.isfinite(orders).sum()))
-        finite_curve(orders[finite], log_p - losses, losses, found)
+        finite_curve(orders[finite], log_p - losses, log_p, losses, found)
         curve[finite] = np.minimum(found, curve[finite])
         return curve
 
@@ -306,9 +304,14 @@ def spread(scale: float, shape: float, ratio: float) -> tuple[FloatArray, FloatA
     """
     pair = given_finite(scale, shape, ratio)
     losses, log_p = pair.losses, pair.log_p
-    keep = np.unique(np.linspace(0, losses.size - 1, min(losses.size, SPREAD)).astype(int))
+    if losses.size <= 2 * SPREAD:
+        return losses, log_p
+    # half of them evenly by number, where most of the probability is, half by size, for the tail
+    evenly = np.linspace(0, losses.size - 1, SPREAD).astype(int)
+    by_size = np.searchsorted(losses, np.linspace(losses[0], losses[-1], SPREAD)).clip(0, losses.size - 1)
+    keep = np.unique(np.concatenate([evenly, by_size]))
     ends = losses[keep]
-    if keep.size == losses.size or not (np.diff(ends) > 0).all():
+    if not (np.diff(ends) > 0).all():
         return losses, log_p
     group = np.repeat(np.arange(keep.size - 1), np.diff(keep))
     inside, left, right = losses[:-1], ends[group], ends[group + 1]

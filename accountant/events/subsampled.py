@@ -91,6 +91,10 @@ class PoissonSubsampled(Event):
     def family(self) -> bool:  # type: ignore[override]  # as the event underneath
         return self.event.family
 
+    @property
+    def between_bounds(self) -> bool:  # type: ignore[override]  # as the event underneath
+        return self.event.between_bounds
+
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> tuple[list[Self], FloatArray]:
         # Gaussian-like events, which are many in practice, go through one call; the rest one by one
@@ -135,6 +139,9 @@ class PoissonSubsampled(Event):
         if self.rate == 1.0:
             return self.event._log_profile(epsilons)
         return self.event._subsampled_log_profile(self.rate, epsilons)
+
+    def _profile_work(self) -> float:
+        return self.event._profile_work() + 100.0
 
     def _profile_knots(self) -> tuple[float, ...]:
         knots = np.asarray(self.event._profile_knots(), dtype=float)

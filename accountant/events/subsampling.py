@@ -1,4 +1,4 @@
-"""Poisson subsampling of events in general: a bound from the curve alone, and the integral over the profile."""
+"""Poisson subsampling of events in general: which there are, and their curve as an integral over the profile."""
 
 from __future__ import annotations
 
@@ -11,76 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency
-from accountant.errors import SubsamplingError
+from accountant.errors import ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.curve import check_orders
-from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import log_integral
-from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_mixture_ratio, logaddexp
+from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio
 
 if TYPE_CHECKING:
     from accountant.events.event import Event
 
-__all__ = ["can_be_sampled", "generic_subsampled_curve", "refuse_subsampling", "renyi_from_profile"]
-
-GENERIC_ORDERS = 1_000_000
-"""Integer orders up to which the generic subsampling bound is summed; beyond, the event's own curve stands."""
-
-NEGLIGIBLE = 60.0
-"""Logarithm by which a term must be smaller than the largest to be left out of a sum of GENERIC_ORDERS terms."""
-
-
-@Kernel
-def log_binomial_excess(n: int, log_growth: FloatArray, x_log_x: FloatArray, rate: float) -> float:
-    """log sum_{j=2}^n C(n,j) g^j (1-g)^(n-j) e^{log_growth[j]}; `x_log_x` holds j log j.
-
-    C(n,j) g^j (1-g)^(n-j) is e^{-n KL(j/n || g)} times the probability of j at rate j/n, where it is the likeliest of
-    n + 1 counts: at least 1/(n+1). Terms that this shows to be below e^-NEGLIGIBLE of the largest are left out:
-    together they are below any rounding.
-    """
-    odds, none = math.log(rate) - math.log1p(-rate), n * math.log1p(-rate) + x_log_x[n]
-    largest = -math.inf
-    for j in range(2, n + 1):
-        largest = max(largest, none + j * odds - x_log_x[j] - x_log_x[n - j] + log_growth[j])
-    floor = largest - math.log(n + 1.0) - NEGLIGIBLE
-    total = -math.inf
-    for j in range(2, n + 1):
-        if none + j * odds - x_log_x[j] - x_log_x[n - j] + log_growth[j] >= floor:
-            total = logaddexp(total, log_binomial_pmf(float(n), float(j), rate) + log_growth[j])
-    return total
-
-
-def generic_subsampled_curve(event: Event, rate: float, orders: FloatArray) -> FloatArray:
-    """Upper bound on the Rényi curve of a Poisson-subsampled event from its own curve alone.
-
-    Integer orders (Steinke 2022, "Composition of Differential Privacy & Privacy Amplification by
-    Subsampling", Thm 29):  exp((a-1) eps'(a)) - 1 = sum_{j=2}^a C(a,j) g^j (1-g)^(a-j) expm1((j-1) eps(j)).
-    Real orders: (a-1) eps'(a) is convex, so its chord between integers lies above it. Orders beyond
-    GENERIC_ORDERS keep the event's own curve, of which a subsampled curve is never an excess.
-    """
-    result = event._curve(orders)
-    small = orders <= GENERIC_ORDERS
-    if not small.any():
-        return result
-    floors = np.floor(orders[small]).astype(int)
-    integers = np.unique(np.concatenate([floors, floors + 1]))
-    j = np.arange(integers[-1] + 1, dtype=float)
-    kappa = np.zeros_like(j)
-    kappa[2:] = (j[2:] - 1) * event._curve(j[2:])
-    with np.errstate(divide="ignore", over="ignore"):
-        log_growth = np.where(kappa > 30, kappa + np.log1p(-np.exp(-kappa)), np.log(np.expm1(np.minimum(kappa, 31))))
-    x_log_x = j * np.log(np.maximum(j, 1.0))
-    cumulant = {1: 0.0}
-    for n in integers[integers >= 2].tolist():
-        cumulant[n] = divergence_from_log_mean(1.0, log_binomial_excess(n, log_growth, x_log_x, rate))
-    fraction = orders[small] - floors
-    low = np.array([cumulant[n] for n in floors.tolist()])
-    high = np.array([cumulant[n + 1] for n in floors.tolist()])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # at an integer the next one does not count, also where it is infinite
-        above = np.where(fraction > 0, fraction * high, 0.0)
-        chord = ((1 - fraction) * low + above) / (orders[small] - 1)
-    result[small] = np.minimum(result[small], np.where(floors == 1, high, chord))
-    return result
+__all__ = [
+    "can_be_sampled",
+    "integrate_profile",
+    "refuse_subsampling",
+    "renyi_from_profile",
+]
 
 
 def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, tolerance: float = 1e-14) -> FloatArray:
@@ -98,8 +43,19 @@ def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, toler
     Raises
     ------
     ProfileUnavailable
-        The event has no profile.
+        The event has no profile, or is a family of pairs: the largest of their profiles is not smooth where the worst
+        pair changes, nobody says where that is, and the integral may fall short of the curve.
     """
+    if event.family:
+        raise ProfileUnavailable(
+            f"{event!r} is a family of pairs of distributions, whose curve is no integral over the largest of their "
+            "profiles; accepted: its own curve, renyi(orders)"
+        )
+    return integrate_profile(event, orders, rate, tolerance)
+
+
+def integrate_profile(event: Event, orders: ArrayLike, rate: float = 1.0, tolerance: float = 1e-14) -> FloatArray:
+    """As `renyi_from_profile`, also of families, whose result may be off where the worst pair changes."""
     points = check_orders(orders)
     event._log_profile(np.zeros(1))  # where there is no profile, this says so
     end = float(event._curve(np.array([math.inf]))[0])
@@ -182,12 +138,14 @@ def refuse_subsampling(event: Event) -> None:
         raise SubsamplingError(
             f"{event!r} comes after sampling; accepted: ac.Group(ac.PoissonSubsampled(event, rate), size)"
         )
+    if event._never_sampled is not None:
+        raise SubsamplingError(f"{shorten(event)} {event._never_sampled}")
     if not event._amplified and event.adjacency is Adjacency.ADD_REMOVE:
         raise SubsamplingError(
             f"{event!r} draws its sample itself, from a number of records that is known; accepted: it alone, at a rate "
             "of its own"
         )
-    if event.between_bounds:
+    if event.between_bounds and not event._amplified:
         raise SubsamplingError(
             f"Poisson subsampling of {event!r} has no price: it has drawn its own sample; accepted: the event within"
         )

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
-from accountant.errors import real
+from accountant.errors import ParameterError, real, shorten
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["Geometric", "NegativeBinomial", "Poisson", "Tries"]
+__all__ = ["Geometric", "NegativeBinomial", "Poisson", "Tries", "tries_from_table"]
 
 LARGEST_MEAN = 1e12
 
@@ -26,9 +28,17 @@ class Tries(ABC):
     Attributes
     ----------
     mean : float
+    plan_name : str
+        Its name in plans.
     """
 
     mean: float
+    plan_name: ClassVar[str]
+    plan_keys: ClassVar[tuple[str, ...]] = ("mean",)
+
+    def to_table(self) -> dict[str, Any]:
+        """What a plan says of it: ``{distribution = "geometric", mean = 40.0}``; `tries_from_table` reads it."""
+        return {"distribution": self.plan_name, **{key: getattr(self, key) for key in self.plan_keys}}
 
     @property
     @abstractmethod
@@ -60,6 +70,7 @@ class Poisson(Tries):
     """
 
     mean: float
+    plan_name: ClassVar[str] = "poisson"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", real("mean", self.mean, 0.0, LARGEST_MEAN, open_low=True))
@@ -98,6 +109,8 @@ class NegativeBinomial(Tries):
 
     mean: float
     shape: float
+    plan_name: ClassVar[str] = "negative-binomial"
+    plan_keys: ClassVar[tuple[str, ...]] = ("mean", "shape")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", real("mean", self.mean, 1.0, LARGEST_MEAN))
@@ -154,6 +167,8 @@ class Geometric(NegativeBinomial):
     """
 
     shape: float = 1.0
+    plan_name: ClassVar[str] = "geometric"
+    plan_keys: ClassVar[tuple[str, ...]] = ("mean",)
 
     def __init__(self, mean: float) -> None:
         object.__setattr__(self, "mean", mean)
@@ -162,3 +177,23 @@ class Geometric(NegativeBinomial):
 
     def __repr__(self) -> str:
         return f"Geometric(mean={self.mean!r})"
+
+
+KINDS: dict[str, type[Tries]] = {kind.plan_name: kind for kind in (Poisson, NegativeBinomial, Geometric)}
+"""Distributions by their names in plans."""
+
+
+def tries_from_table(table: object) -> Tries:
+    """The distribution that a table of a plan states, such as ``{distribution = "geometric", mean = 40}``.
+
+    Raises
+    ------
+    ParameterError
+        It is no such table, or a value is out of range.
+    """
+    name = table.get("distribution") if isinstance(table, Mapping) else None
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if not isinstance(table, Mapping) or kind is None or set(table) != {"distribution", *kind.plan_keys}:
+        accepted = "; ".join(f"{each}: {', '.join(KINDS[each].plan_keys)}" for each in KINDS)
+        raise ParameterError(f"{shorten(table)}; accepted: distribution, and what belongs to it ({accepted})")
+    return kind(**{key: table[key] for key in kind.plan_keys})

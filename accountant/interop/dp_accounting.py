@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from accountant.errors import NoGuarantee, ParameterError, real, shorten
 from accountant.events.composition import Composition
+from accountant.events.curve import as_reals
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
 from accountant.interop.described_events import describe
 from accountant.interop.dp_events import Refused, translate
 from accountant.interop.loss_distributions import grid_losses
 from accountant.interop.peers import import_peer, narrow_epsilon, price_delta, price_epsilon
+from accountant.risk import gaussian_dp, true_positive_rate
 
 privacy_accountant = import_peer("dp_accounting.privacy_accountant", "dp_accounting")
 
@@ -128,6 +132,47 @@ class Accountant(privacy_accountant.PrivacyAccountant):  # type: ignore[misc, na
     def get_delta(self, target_epsilon: float) -> float:
         """An upper bound on delta at an epsilon in [0, inf]."""
         return 1.0 if self._exposed else price_delta(self.run, target_epsilon, self.tolerance)
+
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+        """An upper bound on any attacker's true-positive rate at each false-positive rate, in the worse direction.
+
+        Parameters
+        ----------
+        false_positive_rates : float or array_like
+            In [0, 1].
+        deltas : array_like, optional
+            Taken for the sake of `PLDAccountant`, which reads as many points of the profile; here all of it is read.
+
+        Returns
+        -------
+        float or ndarray
+            As `false_positive_rates` is.
+        """
+        rates = as_reals("false_positive_rates", false_positive_rates)
+        if self._exposed:
+            found = np.ones_like(rates)
+        else:
+            found = true_positive_rate(self.run, rates, tolerance=self._risk_tolerance).upper
+        return float(found) if np.ndim(false_positive_rates) == 0 else found
+
+    def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
+        """The least mu of which the run is mu-Gaussian-DP wherever both error rates are at least a floor.
+
+        An upper bound, where that of `PLDAccountant` is an estimate.
+
+        Parameters
+        ----------
+        false_positive_rates : array_like, optional
+            The least of them is the floor, [1e-30, 0.5); 1e-12 by default.
+        deltas : array_like, optional
+            As for `get_true_positive_rates`.
+        """
+        floor = 1e-12 if false_positive_rates is None else float(np.min(false_positive_rates))
+        return math.inf if self._exposed else gaussian_dp(self.run, floor, tolerance=self._risk_tolerance).upper
+
+    @property
+    def _risk_tolerance(self) -> float:
+        return 1e-4 if self.tolerance is None else self.tolerance
 
     def guarantee(self, target_delta: float) -> Guarantee:
         """Epsilon with its certified lower end, and how it was found.

@@ -35,6 +35,7 @@ from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.subsampling import can_be_sampled
 from accountant.events.tries import NegativeBinomial, Poisson
 from accountant.events.truncated_poisson import price_of_parts
+from accountant.events.with_replacement import SampledWithReplacement
 from accountant.interop.special_response import ResponseOrNoise
 from accountant.selection import Selection
 
@@ -239,17 +240,20 @@ def _require_list(event: Any, values: Any) -> Any:
 
 def _fixed_size(event: Any, relation: Any) -> Found:
     _require(event, relation, ("REPLACE_ONE",))
+    repeated = type(event).__name__ == "SampledWithReplacementDpEvent"
     records = integer("Size of the source dataset", event.source_dataset_size, 1, 10**12)
-    batch = integer("Sample size", event.sample_size, 0, records)
+    batch = integer("Sample size", event.sample_size, 0, 10**12 if repeated else records)
     inner = translate(event.event, relation)
     if batch == 0 or (inner.run.releases == 0 and not inner.exposed):
         return NOTHING
     if inner.exposed:
         return EXPOSED
     if inner.run.releases > 1:
-        raise Refused(event, "Samples without replacement have a price for a single release only.")
+        how = "with" if repeated else "without"
+        raise Refused(event, f"Samples {how} replacement have a price for a single release only.")
+    kind = SampledWithReplacement if repeated else FixedSizeSampled
     try:
-        return Found(1 * FixedSizeSampled(next(iter(inner.run.entries)), batch, records))
+        return Found(1 * kind(next(iter(inner.run.entries)), batch, records))
     except AccountantError as error:
         raise Refused(event, str(error)) from None
 
@@ -292,6 +296,7 @@ TRANSLATIONS: dict[str, Callable[[Any, Any], Found]] = {
     "PoissonSampledDpEvent": _poisson,
     "TruncatedSubsampledGaussianDpEvent": _cut_sample,
     "RepeatAndSelectDpEvent": _selection,
+    "SampledWithReplacementDpEvent": _fixed_size,
     "SampledWithoutReplacementDpEvent": _fixed_size,
 }
 """By the name of the class, so that events of other versions of dp_accounting are known or refused, never mistaken."""

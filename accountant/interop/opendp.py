@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import numpy as np
 
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import ParameterError, real, shorten
-from accountant.events import ApproximateDP, PureDP, ZeroConcentratedDP
+from accountant.events import ApproximateDP, ProfilePoints, PureDP, ZeroConcentratedDP
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.profile_points import MOST
 from accountant.interop.loss_distributions import profile_above
 from accountant.interop.peers import import_peer, price_epsilon
 
 dp = import_peer("opendp.prelude", "opendp")
+
+SMALL = 1e-12
+"""The delta up to which a profile is read."""
+
+READINGS = 128
+"""Points at which a profile is read."""
+
+CERTAIN = 0.999999
+"""The largest delta that an event takes; points with more say next to nothing."""
 
 __all__ = ["to_event", "to_map", "to_privacy_profile"]
 
@@ -23,6 +35,7 @@ def to_event(
     d_in: Any = 1,
     *,
     delta: float | None = None,
+    epsilons: Iterable[float] | None = None,
     adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
 ) -> Event:
     """An event that costs what a measurement's map says of inputs at a distance, or what a privacy profile says.
@@ -35,30 +48,33 @@ def to_event(
     d_in : object
         Distance of neighbouring inputs, in the measurement's input metric; of no use to a profile.
     delta : float, optional
-        In (0, 1): where a profile (that of smoothed max-divergence, too) is read. The event knows this point alone.
+        In (0, 1): where a profile (that of smoothed max-divergence, too) is read, and nowhere else.
+    epsilons : iterable of float, optional
+        In [0, 700], at most 1000: where a profile is read instead. By default 128 of them, from 0 to where delta is
+        1e-12 or the profile ends.
     adjacency : Adjacency or str
         The neighbouring relation for which inputs are at most that far apart.
 
     Returns
     -------
-    PureDP, ApproximateDP or ZeroConcentratedDP
-        At what the map returns, which OpenDP has rounded up.
+    PureDP, ApproximateDP, ZeroConcentratedDP or ProfilePoints
+        At what the map or the profile returns, which OpenDP has rounded up.
 
     Raises
     ------
     ParameterError
-        It is neither, its output measure is another one, or a profile comes without delta.
+        It is neither, its output measure is another one, or a profile is to be read at delta and at epsilons.
     """
     relation = as_adjacency(adjacency)
     if not isinstance(source, dp.Measurement):
-        return _read_profile(source, delta, relation)
+        return _read_profile(source, delta, epsilons, relation)
     cost, measure = source.map(d_in), str(source.output_measure)
     lost = 0.0
     if measure.startswith("Approximate("):
         cost, lost = cost
         measure = measure.removeprefix("Approximate(").removesuffix(")")
     if measure == "SmoothedMaxDivergence":
-        return _read_profile(cost, delta, relation)
+        return _read_profile(cost, delta, epsilons, relation)
     if measure == "MaxDivergence":
         return ApproximateDP(cost, lost, relation) if lost > 0.0 else PureDP(cost, relation)
     if measure == "ZeroConcentratedDivergence" and lost == 0.0:
@@ -69,13 +85,24 @@ def to_event(
     )
 
 
-def _read_profile(profile: Any, delta: float | None, relation: Adjacency) -> Event:
+def _read_profile(profile: Any, delta: float | None, epsilons: Iterable[float] | None, relation: Adjacency) -> Event:
     if not isinstance(profile, dp.PrivacyProfile):
         raise ParameterError(f"source = {shorten(profile)}; accepted: a Measurement or PrivacyProfile of OpenDP")
-    if delta is None:
-        raise ParameterError("a privacy profile without delta; accepted: delta in (0, 1), where it is read")
-    point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
-    return ApproximateDP(profile.epsilon(point), point, relation)
+    if delta is not None:
+        if epsilons is not None:
+            raise ParameterError("a privacy profile with delta and epsilons; accepted: either")
+        point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
+        return ApproximateDP(profile.epsilon(point), point, relation)
+    if epsilons is None:
+        end = min(float(profile.epsilon(SMALL)), MOST)
+        places = np.linspace(0.0, end, READINGS).tolist()
+    else:
+        places = list(epsilons)
+    read = [(epsilon, float(profile.delta(epsilon))) for epsilon in places]
+    points = [(epsilon, max(delta, 1e-300) if delta > 0.0 else 0.0) for epsilon, delta in read if delta <= CERTAIN]
+    if not points:
+        raise ParameterError(f"a privacy profile with delta above {CERTAIN} at all epsilons; accepted: less at some")
+    return ProfilePoints(tuple(each for each, _ in points), tuple(each for _, each in points), relation)
 
 
 def to_privacy_profile(run: Event | Composition, *, tolerance: float = 1e-4) -> Any:

@@ -101,7 +101,7 @@ def price_epsilon(run: Composition, target: float, tolerance: float | None = Non
 def price_delta(run: Composition, target: float, tolerance: float | None = None) -> float:
     """The upper end of `narrow_delta` at an epsilon in [0, inf]."""
     point = real("epsilon", target, 0.0, math.inf)
-    if run.releases == 0 or float(run.renyi(math.inf)) <= point < math.inf:
+    if run.releases == 0 or run._largest_loss() <= point < math.inf:
         return 0.0
     # delta falls: what holds at 1e300 holds beyond
     return narrow_delta(run, min(point, 1e300), tolerance).delta

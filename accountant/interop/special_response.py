@@ -44,7 +44,8 @@ class ResponseOrNoise(Event):
         k = float(self.buckets)
         log_q = np.array([-math.log(k), math.log1p(-1 / k)])
         # k (1 - noise) + noise = 1 + (k - 1) (1 - noise)
-        return FinitePair(log_q, np.array([math.log1p((k - 1) * (1 - self.noise)), math.log(self.noise)]))
+        losses = np.array([math.log1p((k - 1) * (1 - self.noise)), math.log(self.noise)])
+        return FinitePair(log_q + losses, log_q, losses)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self._pair().curve(orders)

@@ -61,10 +61,11 @@ def bisect_whole(turned: Callable[[int], bool], first: int, last: int) -> tuple[
     return first, last
 
 
-def bisect_by_arrays(above: Callable[[FloatArray], NDArray[np.bool_]]) -> Interval:
+def bisect_by_arrays(above: Callable[[FloatArray], NDArray[np.bool_]], at_once: int = 64) -> Interval:
     """Floats >= 0, a few roundings apart, between which a condition ends: true at `lower`, false at `upper`.
 
-    (0, 0) if it is false at 0; `upper` is infinite if it is still true at 1e300.
+    (0, 0) if it is false at 0; `upper` is infinite if it is still true at 1e300. With more points `at_once` there are
+    more of them in all, and fewer calls.
     """
     if not above(np.zeros(1))[0]:
         return Interval(0.0, 0.0)
@@ -74,8 +75,8 @@ def bisect_by_arrays(above: Callable[[FloatArray], NDArray[np.bool_]]) -> Interv
         if high > 1e300:
             return Interval(high, math.inf)
     while True:
-        # 64 points at a time, on a log scale once above 0
-        points = np.linspace(low, high, 66)[1:-1] if low == 0.0 else np.geomspace(low, high, 66)[1:-1]
+        # on a log scale once above 0
+        points = (np.linspace if low == 0.0 else np.geomspace)(low, high, at_once + 2)[1:-1]
         points = np.unique(points[(points > low) & (points < high)])
         if points.size == 0 or (low == 0.0 and high < 1e-300):
             return Interval(low, high)

@@ -16,9 +16,12 @@ __all__ = [
     "log1p_and_excess",
     "log_binomial_pmf",
     "log_mean_excess",
+    "log_mean_term",
+    "log_mixture",
     "log_mixture_ratio",
     "log_mixture_ratio_at",
     "log_ndtr_steps",
+    "log_phi",
     "log_phi_steps",
     "log_relative_excess",
     "logaddexp",
@@ -99,6 +102,14 @@ def log_mean_excess(b: float, u: float) -> float:
 
 
 @Kernel
+def log_mean_term(b: float, log_p: float, log_q: float, u: float) -> float:
+    """log( q phi_a(u)/b ) of an outcome with u = log p/q: from p where a large u would cancel in log q + u."""
+    if u > 1.0:
+        return log_p + log_relative_excess(b, u)
+    return log_q + log_mean_excess(b, u)
+
+
+@Kernel
 def divergence_from_log_mean(b: float, log_mean: float) -> float:
     """log1p(b J)/b from log J: the Rényi divergence of order 1 + b from J = E_Q[phi_a/b]."""
     if b == 0.0:
@@ -175,6 +186,12 @@ def log_mixture_ratio(rate: float, u: FloatArray) -> FloatArray:
         fill_log_mixture_ratios(rate, points.ravel(), (ratios := np.empty(points.size)))
         points = ratios.reshape(points.shape)
     return points
+
+
+def log_mixture(rate: float, log_q: FloatArray, log_p: FloatArray) -> FloatArray:
+    """log((1-rate) q + rate p), 0 < rate < 1."""
+    mixture: FloatArray = np.logaddexp(math.log1p(-rate) + log_q, math.log(rate) + log_p)
+    return mixture
 
 
 def mills_ratio(x: FloatArray) -> FloatArray:

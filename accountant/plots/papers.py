@@ -49,7 +49,8 @@ def screening_costs(
     releases : int
     delta : float
     pluralities : sequence of int
-        The votes that were cast, in order, repeated as needed. Those of the paper are not published.
+        The votes that were cast, in order, repeated as needed. The paper prints none; its authors' repository lists a
+        file of them, ``privacy_analysis/knn_num_neighbor_300_figure_knn_voting.npy``.
     tolerance : float
         Width of tight intervals.
     ax : Axes, optional

@@ -12,7 +12,7 @@ from accountant.errors import ParameterError, shorten
 from accountant.events.curve import check_orders
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
+from accountant.numerics.special import divergence_from_log_mean, log_mean_term, logaddexp
 
 __all__ = ["WorstPairs", "has_pairs", "worst_pairs"]
 
@@ -66,7 +66,7 @@ def worst_pairs(event: Event, orders: ArrayLike) -> WorstPairs:
     where = np.zeros(points.size, np.int64)
     for pairs in (screening.pairs(rate), screening.reversed_pairs(rate)):
         value, index = np.empty(points.size), np.empty(points.size, np.int64)
-        costliest(points - 1.0, pairs.log_pass, pairs.log_fail, pairs.ratio_pass, pairs.ratio_fail, value, index)
+        costliest(points - 1.0, *pairs, value, index)
         better = value > best + SAME
         best, where = np.maximum(value, best), np.where(better, index, where)
     divergence = np.array([divergence_from_log_mean(*each) for each in zip(points - 1.0, best, strict=True)])
@@ -80,6 +80,8 @@ def costliest(
     log_fail: FloatArray,
     ratio_pass: FloatArray,
     ratio_fail: FloatArray,
+    moved_pass: FloatArray,
+    moved_fail: FloatArray,
     value: FloatArray,
     index: NDArray[np.int64],
 ) -> None:
@@ -87,7 +89,7 @@ def costliest(
     means = np.empty(log_pass.size)
     for i in range(b.size):
         for j in range(log_pass.size):
-            passed = log_pass[j] + log_mean_excess(b[i], ratio_pass[j])
-            means[j] = logaddexp(passed, log_fail[j] + log_mean_excess(b[i], ratio_fail[j]))
+            passed = log_mean_term(b[i], moved_pass[j], log_pass[j], ratio_pass[j])
+            means[j] = logaddexp(passed, log_mean_term(b[i], moved_fail[j], log_fail[j], ratio_fail[j]))
         value[i] = means.max()
         index[i] = np.argmax(means >= value[i] - SAME)

@@ -12,9 +12,10 @@ from typing import Literal, get_args
 import numpy as np
 
 from accountant.errors import ParameterError
+from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import golden_bracket, golden_step
-from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, logaddexp
+from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, log_mean_term, logaddexp
 
 __all__ = ["CONVERSIONS", "Conversion", "check_conversion", "epsilon_from_renyi", "log_delta_from_renyi"]
 
@@ -45,7 +46,11 @@ def epsilon_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray,
 
 
 def log_delta_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray, epsilon: float) -> FloatArray:
-    """Log of the delta that a Rényi divergence `renyi` at order 1 + b implies at `epsilon`; may be above 0."""
+    """Log of the delta that a Rényi divergence `renyi` at order 1 + b implies at `epsilon`; may be above 0.
+
+    The divergence is rounded up first: b may be 1e12 where it all but cancels epsilon.
+    """
+    renyi = renyi * SPARE
     if conversion == "classic":
         with np.errstate(over="ignore"):
             classic: FloatArray = b * (renyi - epsilon)
@@ -81,7 +86,8 @@ def bernoulli_gap(b: float, epsilon: float, log_delta: float, z: float) -> float
     lost = (delta + gained) / kept  # 1 - (1-p)/(1-q)
     log_kept = math.log(kept)
     down = math.log1p(-lost) if lost < 0.5 else log_rest - logaddexp(0.0, z) - log_kept
-    log_mean = logaddexp(log_q + log_mean_excess(b, up), log_kept + log_mean_excess(b, down))
+    passed = log_mean_term(b, logaddexp(log_share, log_delta), log_q, up)
+    log_mean = logaddexp(passed, log_kept + log_mean_excess(b, down))
     return divergence_from_log_mean(b, log_mean)
 
 
@@ -90,17 +96,24 @@ def smallest_gap(b: float, epsilon: float, log_delta: float) -> float:
     """Least D_a over all pairs of two-point distributions whose hockey-stick divergence at epsilon is delta.
 
     Asoodeh et al. 2021, Thm 2 (two points suffice). Along p - e^eps q = delta the
-    divergence's exponential is convex in p, so golden-section search on the logit finds its minimum.
+    divergence's exponential is convex in p, so golden-section search on the logit finds its minimum. It looks no
+    further to the right than where the divergence, which changes by (1/b + delta) e^-z there, would be the same in
+    floating point, and at the least value of the first outcome's term alone, p = a delta.
     """
-    low, left, right, high = golden_bracket(log_delta + min(math.log(b), 0.0) - 8.0, 45.0)
+    flat = -math.log(1e-15 * max(b * epsilon / (1.0 + b * math.exp(log_delta)), 1e-5))
+    low, left, right, high = golden_bracket(log_delta + min(math.log(b), 0.0) - 8.0, min(max(flat, 5.0), 45.0))
     at_left = bernoulli_gap(b, epsilon, log_delta, left)
     at_right = bernoulli_gap(b, epsilon, log_delta, right)
     while high - low > 1e-9 * (1.0 + abs(low)):
-        lower = at_left < at_right
+        lower = at_left <= at_right
         low, left, right, high = golden_step(low, left, right, high, lower)
         fresh = bernoulli_gap(b, epsilon, log_delta, left if lower else right)
         at_left, at_right = (fresh, at_left) if lower else (at_right, fresh)
-    return min(at_left, at_right)
+    found = min(at_left, at_right)
+    log_share = log_delta + math.log(b) - math.log1p(-math.exp(log_delta))
+    if log_share < 0.0:
+        found = min(found, bernoulli_gap(b, epsilon, log_delta, log_share - math.log(-math.expm1(log_share))))
+    return found
 
 
 @Kernel

@@ -14,7 +14,8 @@ from accountant.events.answers import LINEAR, SAMPLED_GAUSSIAN, SCREENING
 from accountant.events.composition import Composition
 from accountant.events.subsampled_moments import Derivatives
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.renyi.rows import Place, curve_limit, row_at, scaled_cumulant, table_of
+from accountant.numerics.roots import golden_bracket, golden_step
+from accountant.renyi.rows import NUDGE, Place, curve_limit, row_at, scaled_cumulant, table_of
 
 __all__ = ["BestOrders", "best_orders"]
 
@@ -152,6 +153,7 @@ def search(run: Entries, target: Target, x: float, certified: bool) -> tuple[flo
     given, rule, low, high = target
     left, right = low, high
     step_before = math.inf
+    rough = False
     last_x, last_g = math.nan, math.nan
     for _ in range(200):
         b = (1.0 + math.exp(x)) - 1.0  # the order itself is what is priced
@@ -169,11 +171,13 @@ def search(run: Entries, target: Target, x: float, certified: bool) -> tuple[flo
         if right - left < 1e-12:
             break
         if not 0.0 < slope < math.inf:
+            rough = rough or math.isnan(slope)
             slope = (g - last_g) / (x - last_x)
         last_x, last_g = x, g
         known = 0.0 < slope < math.inf and abs(g) < math.inf
         move = -g / slope if known else math.copysign(math.inf, -g)
         if known and 0.5 * abs(tilt * move) < 1e-14 * abs(at) and left <= x + move <= right:
+            rough = rough and slope * NUDGE > 1e-4  # the curve leaps up within what differences see
             break
         move = min(max(move, -4.0), 4.0)
         halve = low < left and right < high and (abs(move) > 0.5 * step_before or not known)  # Newton does not close in
@@ -183,7 +187,36 @@ def search(run: Entries, target: Target, x: float, certified: bool) -> tuple[flo
             aim = edge if edge in (left, right) else 0.5 * (left + right)
         step_before = abs(aim - x)
         x = aim
+    if rough and low < math.log(best_b) < high:
+        return polish(run, target, best_b, best_curve, certified)
     return best_b, best_curve
+
+
+@Kernel
+def polish(run: Entries, target: Target, b: float, curve: float, certified: bool) -> tuple[float, float]:
+    """(b, curve) of the least value near a point that differences over NUDGE have found: they see nothing finer."""
+    best, middle = value(target.rule, target.given, b, curve), math.log(b)
+    low, left, right, high = golden_bracket(middle - 4.0 * NUDGE, middle + 4.0 * NUDGE)
+    at_left, at_right = math.nan, math.nan
+    for _ in range(40):
+        for side in (-1.0, 1.0):
+            if (side < 0.0 and math.isnan(at_left)) or (side > 0.0 and math.isnan(at_right)):
+                here = (1.0 + math.exp(left if side < 0.0 else right)) - 1.0
+                there = total(run, here, certified).value
+                at = value(target.rule, target.given, here, there)
+                if at < best:
+                    best, b, curve = at, here, there
+                if side < 0.0:
+                    at_left = at
+                else:
+                    at_right = at
+        lower = at_left < at_right
+        low, left, right, high = golden_step(low, left, right, high, lower)
+        if lower:
+            at_left, at_right = math.nan, at_left
+        else:
+            at_left, at_right = at_right, math.nan
+    return b, curve
 
 
 @Kernel

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from accountant.errors import NoGuarantee
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
+from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import minimise
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
@@ -38,7 +39,7 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
     quick = renyi_epsilons([run], np.array([delta]), conversion) if delta > 0.0 else None
     if quick is not None and quick.orders[0] < math.inf:
         return _guarantee(run, float(quick.values[0]), delta, conversion, float(quick.orders[0]), bool(quick.edges[0]))
-    pure = float(quick.values[0]) if quick else float(run.renyi(math.inf))
+    pure = float(quick.values[0]) if quick else run._largest_loss()
     if quick or delta == 0.0 or pure == 0.0:
         if pure == math.inf:
             raise NoGuarantee(
@@ -60,7 +61,7 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
         return _guarantee(
             run, epsilon, float(quick.values[0]), conversion, float(quick.orders[0]), bool(quick.edges[0])
         )
-    if float(run.renyi(math.inf)) <= epsilon:
+    if run._largest_loss() <= epsilon:
         return _guarantee(run, epsilon, 0.0, conversion, math.inf, False)
     order, best, at_edge = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
     return _guarantee(run, epsilon, float(_nonzero_delta(best)), conversion, order, at_edge)
@@ -105,10 +106,11 @@ def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: 
     # the conversions hold for each run by itself
     convert: Callable[..., FloatArray] = epsilon_from_renyi if task == CLASSIC_EPSILON else log_delta_from_renyi
     values = convert(conversion, best.b, best.curve, given)
-    pure = best.limit <= (values if task == CLASSIC_EPSILON else given)
+    limit = best.limit * SPARE
+    pure = limit <= (values if task == CLASSIC_EPSILON else given)
     log_b = np.log(best.b)
     edges = ((log_b <= _LOW + 1e-6) | (log_b >= _HIGH - 1e-6)) & ~pure
-    return Prices(np.where(pure, best.limit, values), np.where(pure, math.inf, 1 + best.b), edges)
+    return Prices(np.where(pure, limit, values), np.where(pure, math.inf, 1 + best.b), edges)
 
 
 def _best_of_rules(

@@ -17,7 +17,7 @@ from accountant.events.subsampled_moments import Derivatives, moments, terms
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log1p_and_excess, log_mixture_ratio_at
 
-__all__ = ["Place", "curve_limit", "row_at", "scaled_cumulant", "table_of"]
+__all__ = ["NUDGE", "Place", "curve_limit", "row_at", "scaled_cumulant", "table_of"]
 
 NUDGE = 1e-8
 """Step in log b of the differences that stand in for derivatives where these would overflow."""

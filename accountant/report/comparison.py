@@ -11,6 +11,7 @@ from accountant import plots
 from accountant.errors import DataDependentError, ParameterError, real
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee, format_up
+from accountant.patience import PATIENCE
 from accountant.plan import Plan
 from accountant.plots.findings import price_in_words
 from accountant.plots.style import LINES, need_matplotlib
@@ -33,9 +34,9 @@ def compare_plans(
     delta: float,
     *,
     judge: Judge,
-    method: str = "renyi",
     conversion: str = "improved",
     tolerance: float = 0.01,
+    **prices: Any,
 ) -> str:
     """The page, as HTML.
 
@@ -49,8 +50,8 @@ def compare_plans(
         From the plans, by their titles, and their certified prices, or Rényi prices where one has none: what the plans
         state differently, in rows of a name and a value for each; and sentences, which plan costs less, and how far
         that can be said.
-    method, conversion, tolerance
-        Of the prices, as for `epsilon`.
+    conversion, tolerance, **prices
+        Of the prices, as for `epsilon`: `method` and `patience`, too.
 
     Raises
     ------
@@ -70,15 +71,15 @@ def compare_plans(
     delta = real("delta", delta, 0.0, 1.0, open_high=True)
     need_matplotlib()
     runs = [plan.composition for plan in plans]
-    prices = [epsilon(run, delta, method=method, conversion=rule, tolerance=tolerance) for run in runs]
+    found = [epsilon(run, delta, conversion=rule, tolerance=tolerance, **prices) for run in runs]
     tights = [
-        price if price.method == "tight" else try_tight(run, delta, tolerance)
-        for run, price in zip(runs, prices, strict=True)
+        price if price.method == "tight" else try_tight(run, delta, tolerance, prices.get("patience", PATIENCE))
+        for run, price in zip(runs, found, strict=True)
     ]
     names = _name_apart(plans)
     known = [price for price in tights if not isinstance(price, str)]
     titled = [replace(plan, name=name) for plan, name in zip(plans, names, strict=True)]
-    differences, verdict = judge(titled, known if len(known) == len(plans) else prices)
+    differences, verdict = judge(titled, known if len(known) == len(plans) else found)
     risks = [attack_figures(run, tolerance) for run in runs]
     # one route: what is drawn is what the verdict is about
     how = _Drawing(delta, rule, tolerance, len(known) == len(plans) and all(risk.tight for risk in risks))
@@ -89,7 +90,7 @@ def compare_plans(
         "delta": format_up(delta),
         "verdict": "".join(f"<p>{html.escape(line)}</p>" for line in verdict),
         "names": "".join(f'<th scope="col" class="n">{html.escape(name)}</th>' for name in names),
-        "prices": _rows(_price_rows(plans, prices, tights, risks)),
+        "prices": _rows(_price_rows(plans, found, tights, risks)),
         "differences": _rows(differences),
         "figures": figure_blocks(drawn),
         "assumptions": "\n".join(

@@ -14,6 +14,7 @@ from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreacha
 from accountant.events.composition import Composition
 from accountant.files import check_output, write_text
 from accountant.guarantee import Guarantee, format_up
+from accountant.patience import PATIENCE
 from accountant.plan import Plan, builtin_plans
 from accountant.plots.findings import price_in_words
 from accountant.plots.style import need_matplotlib
@@ -35,6 +36,7 @@ def report(
     method: str = "renyi",
     conversion: str = "improved",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> str:
     """The page, as HTML.
 
@@ -43,7 +45,7 @@ def report(
     plan : Plan
     delta : float
         In [0, 1).
-    method, conversion, tolerance
+    method, conversion, tolerance, patience
         Of the price at the top, as for `epsilon`. The page also shows the prices by the other routes.
 
     Raises
@@ -58,11 +60,11 @@ def report(
     rule = check_conversion(conversion)
     delta = real("delta", delta, 0.0, 1.0, open_high=True)
     run = plan.composition
-    price = epsilon(run, delta, method=method, conversion=rule, tolerance=tolerance)
+    price = epsilon(run, delta, method=method, conversion=rule, tolerance=tolerance, patience=patience)
     price.as_dict()  # raises if the price depends on private data
     need_matplotlib()
     rules = {each: epsilon(run, delta, conversion=each) for each in CONVERSIONS}
-    tight = price if price.method == "tight" else try_tight(run, delta, tolerance)
+    tight = price if price.method == "tight" else try_tight(run, delta, tolerance, patience)
     risk = attack_figures(run, tolerance)
     parts = shares(plan, price)
     data = plan_json(plan, delta, rule, rules)
@@ -85,10 +87,10 @@ def report(
     return _fill_template(body, data)
 
 
-def try_tight(run: Composition, delta: float, tolerance: float) -> Guarantee | str:
+def try_tight(run: Composition, delta: float, tolerance: float, patience: float = PATIENCE) -> Guarantee | str:
     """The certified interval, or why there is none."""
     try:
-        return epsilon(run, delta, method="tight", tolerance=tolerance)
+        return epsilon(run, delta, method="tight", tolerance=tolerance, patience=patience)
     except (ProfileUnavailable, ToleranceUnreachable, NoGuarantee) as error:
         return str(error)
 

@@ -28,6 +28,8 @@ TIGHT = {
     "pure-DP limit": "the largest privacy loss that can occur",
     "privacy-loss distribution": "distributions of the privacy loss on a grid, one from above (Doroshenko et al. 2022) "
     "and one from below, composed by Fourier transform",
+    "blocks of screenings": "a block of screenings between the pair of distributions whose profile is the value of the "
+    "game of that block, and an adversary who shows the same pair of counts all the time",
     "dynamic programme": "the game in which an adversary picks another vote count before every screening, solved "
     "backwards, with interpolation from above and tests from below",
 }
@@ -36,6 +38,8 @@ TIGHT = {
 REFERENCES = {
     "Asoodeh et al. 2021": "S. Asoodeh, J. Liao, F. Calmon, O. Kosut, L. Sankar. Three variants "
     "of differential privacy: lossless conversion and applications. IEEE JSAIT, 2021.",
+    "Balle, Barthe & Gaboardi 2018": "B. Balle, G. Barthe, M. Gaboardi. Privacy amplification by subsampling: tight "
+    "analyses via couplings and divergences. NeurIPS 2018.",
     "Balle & Wang 2018": "B. Balle, Y.-X. Wang. Improving the Gaussian mechanism for differential privacy: analytical "
     "calibration and optimal denoising. ICML 2018.",
     "Bun & Steinke 2016": "M. Bun, T. Steinke. Concentrated differential privacy: simplifications, extensions, and "
@@ -44,8 +48,14 @@ REFERENCES = {
     "privacy. NeurIPS 2020.",
     "Chan, Shi & Song 2011": "T.-H. H. Chan, E. Shi, D. Song. Private and continual release of statistics. "
     "ACM TISSEC 14, 2011.",
+    "Choquette-Choo et al. 2023": "C. Choquette-Choo, A. Ganesh, R. McKenna, H. B. McMahan, K. Rush, A. Thakurta, "
+    "Z. Xu. (Amplified) banded matrix factorization: a unified approach to private training. NeurIPS 2023.",
     "Choquette-Choo et al. 2024": "C. Choquette-Choo, A. Ganesh, T. Steinke, A. Thakurta. Privacy amplification for "
     "matrix mechanisms. ICLR 2024.",
+    "Chua et al. 2024": "L. Chua, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi, A. Sinha, C. Zhang. How private are "
+    "DP-SGD implementations? ICML 2024.",
+    "Denisov et al. 2022": "S. Denisov, H. B. McMahan, K. Rush, A. Smith, A. Thakurta. Improved differential privacy "
+    "for SGD via optimal private linear operators on adaptive streams. NeurIPS 2022.",
     "Ding et al. 2021": "Z. Ding, D. Kifer, T. Steinke, Y. Wang, Y. Xiao, D. Zhang. The permute-and-flip mechanism is "
     "identical to report-noisy-max with exponential noise. arXiv:2105.07260, 2021.",
     "Dong, Roth & Su 2022": "J. Dong, A. Roth, W. Su. Gaussian differential privacy. JRSS B 84, 2022.",
@@ -66,6 +76,7 @@ REFERENCES = {
     "privacy. ICML 2015.",
     "Kairouz, Bonawitz & Ramage 2016": "P. Kairouz, K. Bonawitz, D. Ramage. Discrete distribution estimation under "
     "local privacy. ICML 2016.",
+    "Liu & Talwar 2019": "J. Liu, K. Talwar. Private selection from private candidates. STOC 2019.",
     "Lyu, Su & Li 2017": "M. Lyu, D. Su, N. Li. Understanding the sparse vector technique for differential privacy. "
     "PVLDB 10, 2017.",
     "McKenna & Sheldon 2020": "R. McKenna, D. Sheldon. Permute-and-flip: a new mechanism for differentially private "
@@ -76,6 +87,8 @@ REFERENCES = {
     "Papernot et al. 2017": "N. Papernot et al. Semi-supervised knowledge transfer for deep learning from private "
     "training data. ICLR 2017.",
     "Papernot et al. 2018": "N. Papernot et al. Scalable private learning with PATE. ICLR 2018.",
+    "Papernot & Steinke 2022": "N. Papernot, T. Steinke. Hyperparameter tuning with Rényi differential privacy. "
+    "ICLR 2022.",
     "Schuchardt et al. 2024": "J. Schuchardt, M. Stoian, A. Kosmala, S. Günnemann. Unified mechanism-specific "
     "amplification by subsampling and group privacy amplification. NeurIPS 2024.",
     "Steinke 2022": "T. Steinke. Composition of differential privacy & privacy amplification by subsampling. "

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from accountant.adjacency import Direction
+from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import ToleranceUnreachable
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.samplers.allocation_pairs import add_copies, bracket_step, pair_above
-from accountant.samplers.discrete_pair import Outcomes
-from accountant.samplers.likelihoods import add_spreads
+from accountant.samplers.allocation_pairs import sum_above
+from accountant.tight.polygon import ULP
 
 __all__ = ["allocation_curve"]
 
@@ -29,12 +30,17 @@ GRID_ORDERS = np.geomspace(0.01, 7.0, 60) + 1
 NODES = np.unique(np.concatenate([GRID_ORDERS, np.arange(2.0, MOMENTS + 1), MOMENTS * np.geomspace(1.1, 1e6, 300)]))
 """Orders at which the curve is computed; between them (a - 1) D_a, which is convex, is bounded by its chords."""
 
+SPLITS = np.hstack([[np.geomspace(1.0, 8.0, 13), np.zeros(13)], [np.ones(13), np.geomspace(1e-4, 8.0, 13)]])
+"""Factors of the log of a grid's last place, and what is added: where another bound takes over."""
+
 ROUNDING = 1e-8
-"""Relative rounding of g, of places and of sums."""
+"""Relative rounding of g, but for that of places near 1, and of sums."""
 
 
 def allocation_curve(event: Event, steps: int, orders: FloatArray) -> FloatArray:
     """An upper bound on D_a of one of `steps` steps in both directions, at orders in [1, inf]."""
+    if (orders > NODES[-1]).all():
+        return event._curve(orders)
     nodes, values = _curve_at_nodes(event, steps)
     found = np.empty_like(orders)
     near = orders <= nodes[0]
@@ -50,7 +56,9 @@ def allocation_curve(event: Event, steps: int, orders: FloatArray) -> FloatArray
 def _curve_at_nodes(event: Event, steps: int) -> tuple[FloatArray, FloatArray]:
     """Orders, and the largest convex function below bounds on (a - 1) D_a at them."""
     own = event._curve(NODES) * (NODES - 1)
-    worst = np.minimum(np.maximum(_log_moments_removed(event, steps), _log_moments_added(event, steps)), own)
+    mean = mean_of_steps(event, steps)
+    worst = np.maximum(_log_moments_removed(event, steps, mean), _log_moments_added(event, steps, mean))
+    worst = np.minimum(worst, own)
     corners = [0]
     for i in range(1, NODES.size):
         if not math.isfinite(worst[i]):
@@ -66,13 +74,51 @@ def _bends_down(values: FloatArray, a: int, b: int, c: int) -> bool:
     return bool(rise >= (values[c] - values[b]) * (NODES[b] - NODES[a]))
 
 
-def mean_of_steps(event: Event, steps: int, direction: Direction) -> Outcomes:
-    """The mean of the ratios, spread on a grid that reaches far."""
+class Halves(NamedTuple):
+    """The mean X of the ratios from above: E(z - X)_+ for z < 1 by places below 1, E(X - z)_+ for z > 1 by the others.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (places, 2)
+        Logs of places and of masses, in rising order.
+    log_zero, log_lost : float
+        Logs of what lies at 0, and of what E(X - z)_+ may have beyond the last place.
+    rounding : float
+        Relative rounding of E g for a convex g with g(1) = g'(1) = 0.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    log_zero: float
+    log_lost: float
+    rounding: float
+
+    def log_mean(self, power: float) -> float:
+        """Log of E g(X) over all places, g(x) = x^power - 1 - power (x - 1)."""
+        both = np.concatenate([self.low, self.high])
+        return float(np.logaddexp.reduce(both[:, 1] + _log_excess(power, both[:, 0])))
+
+
+def mean_of_steps(event: Event, steps: int) -> Halves | None:
+    """The mean of the ratios of `steps` steps, on grids that reach far; None if they take too long."""
     variance = math.expm1(min(float(event._curve(np.array([2.0]))[0]), 50.0))
-    fine, log_lost = FINENESS * math.sqrt(variance / steps), LOG_LOST[direction]
-    one = bracket_step(event, direction, min(fine * math.sqrt(steps), 0.125), log_lost)[0]
-    total = add_copies(one, steps, lambda size: fine * math.sqrt(steps / size), log_lost, add_spreads)
-    return pair_above(total, steps, direction)
+    halves, errors, beyond = [], [], []
+    for direction, sign in zip(DIRECTIONS, (1, -1), strict=True):
+        try:
+            total = sum_above(event, steps, direction, FINENESS * math.sqrt(variance / steps), LOG_LOST[direction])
+        except ToleranceUnreachable:
+            return None
+        places = total.places / steps
+        # places err by a share `moved`; near 1, where g is about c (x - 1)^2, E g by 2 moved / deviation of itself
+        moved = total.moved + 8 * ULP * (2 + float(np.max(np.abs(np.log(places)))) + math.log(steps))
+        deviation = math.sqrt(float(np.sum(total.masses * (places - 1) ** 2)) + 1e-300)
+        errors.append(2 * total.error + ULP * (8 * places.size + 64) + 4 * moved / deviation + ROUNDING)
+        half = (total.masses > 0) & (sign * (places - 1) > 0)
+        halves.append(np.log(np.column_stack([places[half], total.masses[half]])))
+        beyond.append(total.lost / steps if sign > 0 else total.zero)
+    with np.errstate(divide="ignore"):
+        log_lost, log_zero = np.log(beyond).tolist()
+    return Halves(halves[1], halves[0], log_zero, log_lost, max(errors))
 
 
 def whole_moments(event: Event, steps: int) -> FloatArray:
@@ -88,42 +134,54 @@ def whole_moments(event: Event, steps: int) -> FloatArray:
         if steps >> bit > 1:
             power = _multiply_series(power, power)
     assert result is not None
-    found = result + factorials - orders * math.log(steps)
-    return np.asarray(found + 1e-14 * (np.abs(result) + factorials + orders * math.log(steps)) + 1e-13)
+    # one multiplication errs by `rounding` in the log of a coefficient; as the first, 1, is exact, so much is added
+    # to at most n factors each time
+    largest = np.maximum.accumulate(np.maximum(np.abs(result), np.abs(logs - factorials)))
+    rounding = ULP * (3 * largest + orders + 16)
+    error = orders * (2 * steps.bit_length() + 4) * rounding + 4 * ULP * (factorials + orders * math.log(steps))
+    return np.asarray(result + factorials - orders * math.log(steps) + error)
 
 
 def _multiply_series(a: FloatArray, b: FloatArray) -> FloatArray:
     """Logs of the coefficients of a product of power series."""
-    return np.array([np.logaddexp.reduce(a[: n + 1] + b[n::-1]) for n in range(a.size)])
+    found = np.empty_like(a)
+    for n in range(a.size):
+        terms = a[: n + 1] + b[n::-1]
+        top = terms.max()
+        found[n] = top + np.log(np.sum(np.exp(terms - top)))
+    return found
 
 
-def _log_moments_removed(event: Event, steps: int) -> FloatArray:
+def _log_moments_removed(event: Event, steps: int, mean: Halves | None) -> FloatArray:
     """Logs of bounds on E X^a under Q at all nodes.
 
     E f(X) = 1 + E g(X), g = f - f(1) - f'(1) (x - 1) >= 0. On the grid g becomes larger. Beyond its last place y a line
-    takes its place, from which g differs by int_y f''(z) E(X - z)_+ dz, with E(X - z)_+ <= z^(1-c) E X^c.
+    takes its place, from which g differs by int_y f''(z) E(X - z)_+ dz, with E(X - z)_+ at most what is lost, for z < s
+    with any s, and at most z^(1-c) E X^c beyond.
     """
     moments, found = whole_moments(event, steps), np.full(NODES.size, math.inf)
     whole = (np.round(NODES) == NODES) & (NODES <= MOMENTS)
     found[whole] = moments[NODES[whole].astype(int)]
-    mean = mean_of_steps(event, steps, "remove")
-    logs, end = np.log(mean.places), float(event._curve(np.array([math.inf]))[0])
-    high, powers = float(logs[-1]), np.arange(3.0, MOMENTS + 1)
-    with np.errstate(divide="ignore"):
-        log_masses, log_zero, log_lost = np.log(mean.masses), *np.log([mean.zero, mean.lost])
+    if mean is None or not mean.high.size:
+        return found
+    end, powers = float(event._curve(np.array([math.inf]))[0]), np.arange(3.0, MOMENTS + 1)
+    high = float(mean.high[-1, 0])
     for i in np.flatnonzero(GRID_ORDERS[-1] >= NODES).tolist():
         order = float(NODES[i])
-        terms = [float(np.logaddexp.reduce(log_masses + _log_excess(order, logs)))]
-        terms += [log_zero + math.log(order - 1), log_lost + math.log(order) + (order - 1) * high]
+        terms = [mean.log_mean(order), mean.log_zero + math.log(order - 1)]
         if high < end:
-            c = powers[powers > order + 0.5]
-            tails = moments[c.astype(int)] + (order - c) * high - np.log(c - order)
-            terms.append(math.log(order * (order - 1)) + float(tails.min()))
-        found[i] = min(found[i], np.logaddexp(0.0, np.logaddexp.reduce(terms) + mean.accuracy + ROUNDING))
+            c, splits = powers[powers > order + 0.5], high * SPLITS[0] + SPLITS[1]
+            tails = moments[c.astype(int)] + np.outer(splits, order - c) - np.log(c - order)
+            between = mean.log_lost + math.log(order) + (order - 1) * splits
+            beyond = math.log(order * (order - 1)) + np.min(tails, axis=1)
+            terms.append(float(np.min(np.logaddexp(between, beyond))))
+        else:
+            terms.append(mean.log_lost + math.log(order) + (order - 1) * high)
+        found[i] = min(found[i], np.logaddexp(0.0, np.logaddexp.reduce(terms) + mean.rounding))
     return found
 
 
-def _log_moments_added(event: Event, steps: int) -> FloatArray:
+def _log_moments_added(event: Event, steps: int, mean: Halves | None) -> FloatArray:
     """Logs of bounds on E X^-b under Q, b = a - 1, at all nodes.
 
     As above; below its first place y the grid has a mass `zero` at 0, so that E(z - X)_+ <= zero z for z < y, and
@@ -131,26 +189,24 @@ def _log_moments_added(event: Event, steps: int) -> FloatArray:
     """
     b = NODES - 1
     found = b * event._curve(1 + b / steps)
-    mean = mean_of_steps(event, steps, "add")
-    logs, end = np.log(mean.places), float(event._curve(np.array([math.inf]))[0])
-    low = float(logs[0])
-    with np.errstate(divide="ignore"):
-        log_masses, log_zero, log_lost = np.log(mean.masses), *np.log([mean.zero, mean.lost])
+    if mean is None or not mean.low.size:
+        return found
+    end, low = float(event._curve(np.array([math.inf]))[0]), float(mean.low[0, 0])
     c = steps * np.geomspace(1e-3, 1e3, 61)
     heads = c * event._curve(1 + c / steps)
     for i in np.flatnonzero(NODES <= MOMENTS).tolist():
         order = float(NODES[i])
-        terms = [float(np.logaddexp.reduce(log_masses + _log_excess(1 - order, logs)))]
+        terms = [mean.log_mean(1 - order)]
         # the line from the first place to 0, and the slope of g at infinity
-        terms += [log_zero + math.log(order) + (1 - order) * low, log_lost + math.log(order - 1)]
+        terms += [mean.log_zero + math.log(order) + (1 - order) * low, mean.log_lost + math.log(order - 1)]
         if -low < end:
             far = c > order
-            splits = low * np.geomspace(1.0, 8.0, 13)
+            splits = low * SPLITS[0] - SPLITS[1]
             tails = heads[far] + np.outer(splits, c[far] - order + 1) - np.log(c[far] - order + 1)
-            between = log_zero + math.log(order) + (1 - order) * splits
+            between = mean.log_zero + math.log(order) + (1 - order) * splits
             beyond = math.log(order * (order - 1)) + np.min(tails, axis=1, initial=math.inf)
             terms.append(float(np.min(np.logaddexp(between, beyond))))
-        found[i] = min(found[i], np.logaddexp(0.0, np.logaddexp.reduce(terms) + mean.accuracy + ROUNDING))
+        found[i] = min(found[i], np.logaddexp(0.0, np.logaddexp.reduce(terms) + mean.rounding))
     return np.asarray(found)
 
 

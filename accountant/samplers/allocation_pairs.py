@@ -10,20 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVar
 
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import ToleranceUnreachable
+from accountant.events.discrete_pair import DiscretePair, Outcomes
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.samplers.discrete_pair import DiscretePair, Outcomes
-from accountant.samplers.likelihoods import Contraction, Spread, add_contractions, add_spreads
+from accountant.samplers.likelihoods import Contraction, Spread, Sum, add_contractions, add_spreads
+from accountant.tight.fourier import integer_power, norm, transform_error
 from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ULP, Grid, Masses
 
-__all__ = ["add_copies", "bracket_step", "lower_pair", "pair_above", "subset_pair", "upper_pair"]
+__all__ = ["convolve", "lower_pair", "pair_below", "require_finite", "subset_pair", "sum_above", "upper_pair"]
 
 LARGEST_STEP = 0.125
 """Coarsest grid of one step's losses, in nats."""
@@ -31,10 +32,11 @@ LARGEST_STEP = 0.125
 LARGEST_LOSS = 300.0
 """Losses of one step beyond which a grid does not go."""
 
+LARGEST_EXCESS = 10.0
+"""Log of how much more than asked for may lie beyond those."""
+
 MARGIN = 3.0
 """Nats by which what one addition cuts off is less than what all may."""
-
-Sum = TypeVar("Sum", Spread, Contraction)
 
 
 def other(direction: Direction) -> Direction:
@@ -105,12 +107,14 @@ def add_copies(
 
 
 def pair_above(total: Spread, steps: int, direction: Direction) -> Outcomes:
-    """The mean of `steps` ratios as a pair of which the larger distribution has mass 1, and the other at most 1.
+    """The mean of `steps` ratios as a pair of which the larger distribution has mass 1, and the other at least 1.
 
     Then E(X - u)_+ = 1 - u + E(u - X)_+ up to what raises the bound of that direction.
     """
     remove = direction == DIRECTIONS[0]
     masses, places = total.masses, total.places / steps
+    moved = total.moved + 8 * ULP * (2 + float(np.max(np.abs(np.log(places)))) + math.log(steps))
+    error = total.error + moved + ULP * (masses.size + 8)
     whole = total.zero + float(masses.sum())
     moments = total.lost / steps + float(np.sum(masses * places))
     excess = max(moments if remove else whole, 1.0) * (1 + 1e-15)
@@ -118,19 +122,33 @@ def pair_above(total: Spread, steps: int, direction: Direction) -> Outcomes:
     return Outcomes(
         masses,
         places,
-        zero=max(1 - float(masses.sum()), 0.0) if remove else total.zero,
-        lost=total.lost / steps if remove else max(1 - float(np.sum(masses * places)), 0.0),
+        zero=max(1 - float(masses.sum()), 0.0) + error if remove else total.zero,
+        lost=total.lost / steps if remove else max(1 - float(np.sum(masses * places)), 0.0) + error,
         accuracy=(excess - 1) + 2 * total.error + ULP * (8 * masses.size + 64),
-        moved=total.moved + 8 * ULP * (2 + float(np.max(np.abs(np.log(places)))) + math.log(steps)),
+        moved=moved,
     )
+
+
+def sum_above(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> Spread:
+    """The sum of the ratios of `steps` steps, from above, on a grid of about `step` for the loss."""
+    one = bracket_step(event, direction, _first_step(steps, step), log_lost)[0]
+    return add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_spreads)
 
 
 @lru_cache(maxsize=64)
 def upper_pair(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> DiscretePair:
     """A pair above that of one of `steps` steps, on a grid of about `step` for the loss."""
-    one = bracket_step(event, direction, _first_step(steps, step), log_lost)[0]
-    found = add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_spreads)
-    return DiscretePair(pair_above(found, steps, direction))
+    return DiscretePair(pair_above(sum_above(event, steps, direction, step, log_lost), steps, direction))
+
+
+def require_finite(pair: DiscretePair, direction: Direction, log_lost: float) -> None:
+    """Raise ToleranceUnreachable if much more than exp(log_lost) of the losses lies beyond the grid."""
+    infinite = pair.infinite_mass(direction)
+    if infinite > math.exp(log_lost + LARGEST_EXCESS) + 1e-290:
+        raise ToleranceUnreachable(
+            f"random allocation: losses of one step are above {LARGEST_LOSS:g} nats with probability {infinite:.2g}; "
+            'accepted: at most that, or method="renyi"'
+        )
 
 
 @lru_cache(maxsize=64)
@@ -138,10 +156,10 @@ def lower_pair(event: Event, steps: int, direction: Direction, step: float, log_
     """A pair below that of one of `steps` steps, on a grid of about `step` for the loss."""
     one = bracket_step(event, direction, _first_step(steps, step), log_lost)[1]
     found = add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_contractions)
-    return _pair_below(found.masses, found.places / steps, found.zero, found.error, found.moved, direction)
+    return pair_below(found.masses, found.places / steps, found.zero, found.error, found.moved, direction)
 
 
-def _pair_below(
+def pair_below(
     masses: FloatArray, places: FloatArray, zero: float, error: float, moved: float, direction: Direction
 ) -> DiscretePair:
     order = np.argsort(places, kind="stable")
@@ -179,8 +197,8 @@ def subset_pair(
     reach = 14 * spread + 2 * float(np.max(np.abs(losses)))
     points = 2 ** math.ceil(math.log2(min(max(reach / step, 64.0), 2.0**20)))
     q, p = (np.bincount(scores % points, weights, points).astype(float) for weights in with_zero)
-    with_q, error_q = _convolve(q, steps, q, 0)
-    with_p, error_p = _convolve(q, steps - selected, p, selected)
+    with_q, error_q = convolve(q, steps, q, 0)
+    with_p, error_p = convolve(q, steps - selected, p, selected)
     mirrored = direction == DIRECTIONS[1]
     if mirrored:  # below are what is certain of Q, and all that may be of P
         with_q, with_p = np.maximum(with_q - error_q, 0.0), with_p + error_p
@@ -190,24 +208,28 @@ def subset_pair(
     surplus = max(whole, 1.0)
     good = (with_q > 1e-280) & (with_p > 1e-280)
     zero = 0.0 if mirrored else max(1 - float(with_q[good].sum()), 0.0)
-    error = surplus - 1 + steps * one.error
-    return _pair_below(with_q[good], with_p[good] / with_q[good], zero, error, 16 * ULP, direction)
+    error = surplus - 1 + steps * (one.error + one.moved)
+    return pair_below(with_q[good], with_p[good] / with_q[good], zero, error, 16 * ULP, direction)
 
 
-def _convolve(q: FloatArray, many: int, p: FloatArray, few: int) -> tuple[FloatArray, float]:
-    """q^{*many} * p^{*few} modulo their length, and a bound on the error of every mass (sums of q and p at most 1).
+def convolve(q: FloatArray, many: int, p: FloatArray, few: int) -> tuple[FloatArray, float]:
+    """q^{*many} * p^{*few} modulo their length n, and a bound on the error of every mass (sums of q and p at most 1).
 
-    Transforms err by eta = 8 ULP log2(n) in every place (Higham 2002, section 24.1), the power's share is that of its
-    factors; what comes back is the mean over all places.
+    A transform errs by eta = `transform_error(n)` of its 2-norm, hence by at most eta sqrt(n) |q| in one place. A
+    product of factors of at most m_k in place k then errs by (factors) m_k^(factors - 1) times that, and what comes
+    back, a mean over all places, by the mean of it: at most eta |q| |m^(factors - 1)| / sqrt(n) for each factor
+    (Cauchy-Schwarz inequality).
     """
+    from scipy.fft import irfft, rfft
+
     size, total = q.size, many + few
-    eta = 8 * ULP * (math.log2(size) + 2)
-    transforms = np.fft.rfft(q), np.fft.rfft(p)
-    product = transforms[0] ** many * transforms[1] ** few
-    largest = np.minimum(np.maximum(np.abs(transforms[0]), np.abs(transforms[1])) + eta, 1 + eta)
-    share = total * (eta + 16 * ULP * (1 + math.log2(total))) * 2
-    weights = np.full(product.size, 2.0)
-    weights[0] = 1.0
-    mean = float(np.sum(weights * largest ** (total - 1))) / size
-    bound = share * mean + eta * float(np.sqrt(np.sum(weights * np.abs(product) ** 2))) / math.sqrt(size) + 1e-300
-    return np.maximum(np.fft.irfft(product, size), 0.0), bound
+    eta, length = transform_error(size), max(norm(q), norm(p))
+    spectra = rfft(q), rfft(p)
+    product = integer_power(spectra[0], many) * integer_power(spectra[1], few)
+    off = eta * math.sqrt(size) * length
+    largest = np.minimum(np.maximum(np.abs(spectra[0]), np.abs(spectra[1])) * (1 + 4 * ULP) + off, 1 + off)
+    with np.errstate(under="ignore"):
+        powers = math.sqrt(2) * largest ** (total - 1)
+    found = irfft(product, size)
+    share = eta * length * norm(powers) / math.sqrt(size) + 4 * ULP * float(np.sum(powers)) * math.sqrt(2) / size
+    return np.maximum(found, 0.0), 1.01 * total * share + 2 * eta * norm(found) + 1e-300

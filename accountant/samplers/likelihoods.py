@@ -26,7 +26,7 @@ from accountant.errors import ToleranceUnreachable
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.tight.polygon import ULP
 
-__all__ = ["Contraction", "Spread", "add_contractions", "add_spreads"]
+__all__ = ["Contraction", "Spread", "Sum", "add_contractions", "add_spreads"]
 
 IntArray = NDArray[np.int64]
 
@@ -41,6 +41,12 @@ TINY = 1e-300
 
 
 @Kernel
+def reach_of_sum(apart: float) -> float:
+    """How far log(e^x + e^(x + apart)) is from the larger of x and x + apart."""
+    return math.log1p(math.exp(-abs(apart)))
+
+
+@Kernel
 def convolve_spreads(
     a: FloatArray, b: FloatArray, apart: int, least: int, step: float, twice: bool, low: FloatArray, high: FloatArray
 ) -> None:
@@ -52,7 +58,7 @@ def convolve_spreads(
     rise = math.expm1(step)
     for lag in range(0 if twice else 1 - b.size - apart, a.size - apart):
         # i - (j + apart) = lag
-        reach = math.log1p(math.exp(-abs(lag) * step)) / step
+        reach = reach_of_sum(lag * step) / step
         cells = math.floor(reach)
         share = math.expm1((reach - cells) * step) / rise
         weight = 2.0 if twice and lag > 0 else 1.0
@@ -82,7 +88,7 @@ def convolve_few_spreads(
     for i in some_a:
         for j in some_b:
             lag = i - j - apart
-            reach = math.log1p(math.exp(-abs(lag) * step)) / step
+            reach = reach_of_sum(lag * step) / step
             cells = math.floor(reach)
             share = math.expm1((reach - cells) * step) / rise
             place = cells - least + max(i, j + apart)
@@ -109,7 +115,7 @@ def convolve_contractions(
 ) -> None:
     """Masses and first moments of sums by cell, and of those that fall into the cell after; see `convolve_spreads`."""
     for lag in range(0 if twice else 1 - b.size - apart, a.size - apart):
-        cells = math.floor(math.log1p(math.exp(-abs(lag) * step)) / step)
+        cells = math.floor(reach_of_sum(lag * step) / step)
         weight = 2.0 if twice and lag > 0 else 1.0
         first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
         shift = cells - least + max(0, -lag)
@@ -141,7 +147,7 @@ def convolve_few_contractions(
     """The same for few masses, each at once in its cell."""
     for i in some_a:
         for j in some_b:
-            cells = math.floor(math.log1p(math.exp(-abs(i - j - apart) * step)) / step)
+            cells = math.floor(reach_of_sum((i - j - apart) * step) / step)
             total = places_a[i] + places_b[j]
             place = cells - least + max(i, j + apart)
             if total >= edges[place + 1]:
@@ -285,7 +291,7 @@ def _arrange(a: Sum, b: Sum) -> tuple[Sum, Sum, int, int, int]:
         a, b = b, a
     apart, step = b.first - a.first, a.step
     span, nearest = max(a.masses.size, b.masses.size + apart), max(apart - a.masses.size + 1, 0)
-    low, high = (math.log1p(math.exp(-lag * step)) / step for lag in (span, nearest))
+    low, high = (reach_of_sum(lag * step) / step for lag in (span, nearest))
     least = apart + math.floor(low)
     return a, b, apart, least, span + math.ceil(high) - least + 2
 

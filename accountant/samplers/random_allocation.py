@@ -18,7 +18,7 @@ from accountant.events.parameters import Range
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 from accountant.samplers.allocation_curve import allocation_curve
-from accountant.samplers.allocation_pairs import lower_pair, subset_pair, upper_pair
+from accountant.samplers.allocation_pairs import lower_pair, require_finite, subset_pair, upper_pair
 
 __all__ = ["RandomAllocation"]
 
@@ -81,8 +81,17 @@ class RandomAllocation(Event):
         drawn = f"every record takes part in {self.selected} of {self.steps} steps, drawn at random and kept secret"
         return (*self.event.caveats(), drawn)
 
+    @property
+    def _tells_nothing(self) -> bool:
+        return float(self.event._curve(np.array([math.inf]))[0]) == 0.0
+
     def _blocks(self) -> list[tuple[int, int]]:
-        """Lengths of blocks of steps, one step of each of which is drawn, and how many there are of each length."""
+        """Lengths of blocks of steps, one step of each of which is drawn, and how many there are of each length.
+
+        If a step tells nothing, so does its mean with others.
+        """
+        if self._tells_nothing:
+            return [(1, self.selected)]
         short, longer = divmod(self.steps, self.selected)
         return [(size, count) for size, count in ((short, self.selected - longer), (short + 1, longer)) if count]
 
@@ -93,7 +102,7 @@ class RandomAllocation(Event):
         return curve
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self.steps == 1:
+        if self.steps == 1 or self._tells_nothing:
             return self.event._log_profile(epsilons)
         if self.selected > 1:
             raise ProfileUnavailable(
@@ -112,16 +121,49 @@ class RandomAllocation(Event):
         make = upper_pair if sign > 0 else lower_pair
         found: list[tuple[Event, int]] = []
         for size, count in self._blocks():
-            fine = step * FINER / math.sqrt(1 + math.log2(size))
-            found.append((self.event if size == 1 else make(self.event, size, direction, fine, log_lost), count))
+            if size == 1:
+                found.append((self.event, count))
+                continue
+            pair = make(self.event, size, direction, step * FINER / math.sqrt(1 + math.log2(size)), log_lost)
+            if sign > 0:
+                require_finite(pair, direction, log_lost)
+            found.append((pair, count))
         return found
 
     def _certain(self) -> Event:
-        return self if self.selected in (1, self.steps) else SumOfLosses(self)
+        return self if self.selected in (1, self.steps) or self._tells_nothing else SumOfLosses(self)
+
+    def _sketch(self) -> Event:
+        return LeadingMoments(self) if self.steps >= MANY * self.selected else self
 
     @property
     def _amplified(self) -> bool:
         return False
+
+
+@dataclass(frozen=True)
+class LeadingMoments(Event):
+    """About the curve of an epoch: of E X^a the part with the variance of the mean, and that of one large ratio."""
+
+    epoch: RandomAllocation
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        own, curve = self.epoch.event._curve(orders), np.zeros_like(orders)
+        log_variance = _log_expm1(float(self.epoch.event._curve(np.array([2.0]))[0]))
+        inner = (orders > 1) & (orders < math.inf)
+        a = orders[inner]
+        for size, count in self.epoch._blocks():
+            block = own.copy()
+            spread = np.log(a * (a - 1) / 2) + log_variance - math.log(size)
+            large = (a - 1) * (own[inner] - math.log(size))
+            block[inner] = np.logaddexp(0.0, np.logaddexp(spread, large)) / (a - 1)
+            curve += count * block
+        return curve
+
+
+def _log_expm1(x: float) -> float:
+    return x + math.log(-math.expm1(-x)) if x > 0 else -math.inf
 
 
 @dataclass(frozen=True)
@@ -146,6 +188,9 @@ class SumOfLosses(Event):
 
 USUAL_LOST = -60.0
 """Log of what the grid of the profile leaves out."""
+
+MANY = 50
+"""Steps of a block from which on its leading moments are near enough, and its curve takes much longer."""
 
 FINER = 1.4
 """Grid of sums, relative to that on which losses are composed, times the root of the number of additions."""

@@ -16,7 +16,7 @@ from accountant.errors import AdjacencyMismatch, ProfileUnavailable, shorten
 from accountant.events.event import Event
 from accountant.events.randomized_response import PureDP
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.events.subsampling import can_be_sampled, renyi_from_profile
+from accountant.events.subsampling import can_be_sampled, integrate_profile
 from accountant.testing.strategies import epsilons_of, hypothesis, log_uniform, orders
 
 __all__ = ["FORM", "LAWS", "Law", "LawBroken", "laws_for"]
@@ -246,7 +246,7 @@ def _profile_duality(event: Event, draw: Callable[[Any], Any]) -> None:
 
 def _integral(event: Event, draw: Callable[[Any], Any]) -> None:
     order = draw(orders(200.0))
-    curve, integral = _at(event, order), float(renyi_from_profile(event, order, tolerance=1e-9))
+    curve, integral = _at(event, order), float(integrate_profile(event, order, tolerance=1e-9))
     law, where = "curve recovered from the profile", f"order {order!r}"
     _at_most(law, where, curve, integral, "the curve is {low!r}, the integral over the profile {high!r}", slack=1e-6)
     if not event.family:

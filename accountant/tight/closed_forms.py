@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from fractions import Fraction
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from accountant.errors import ProfileUnavailable
 from accountant.events.answers import ClosedForm
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.numerics.kernel import FloatArray
+from accountant.numerics.exact import FEW
 from accountant.numerics.roots import Interval, bisect_by_arrays
+from accountant.patience import spend
 
 __all__ = [
     "ACCURACY",
@@ -26,6 +28,15 @@ __all__ = [
 ACCURACY = 5e-11
 """Bound on the relative error of computed profiles at epsilons moved by PLACES; 1.2e-12 was found."""
 
+SLOW = 2e5
+"""Operations of a value of a profile that is too slow to be inverted, where there is another way."""
+
+QUICK = 20_000.0
+"""Operations of a value of a profile below which calls count more than values."""
+
+VALUES = {64: 1500, 3: 220}
+"""Values of a profile that it takes to invert it, by how many are computed at once."""
+
 PIECES = 4096
 """Releases into which many coordinates are taken apart; each has more of them if they are more."""
 
@@ -33,8 +44,11 @@ PLACES = 2.0**-48
 """Bound on what rounding does to a profile's epsilon, relatively: most of it near an end, or for a large mu."""
 
 
-def closed_form(run: Composition) -> ClosedForm | None:
-    """The run's profile, if the losses of its releases add up to a known distribution, or if it is one release."""
+def closed_form(run: Composition, slow: bool = False) -> ClosedForm | None:
+    """The run's profile, if the losses of its releases add up to a known distribution, or if it is one release.
+
+    One release whose profile takes long is left out unless `slow`.
+    """
     first = next((_plain(event)._summand() for event in run.entries), None)
     if first is not None and all(_size(event, first.key) is not None for event in run.entries):
         found = first.closed_form(run.total(lambda event: _size(event, first.key) or 0))
@@ -42,9 +56,13 @@ def closed_form(run: Composition) -> ClosedForm | None:
             return found
     if run.releases == 1:
         (event,) = map(_plain, run.entries)
-        if has_profile(event) and not event.between_bounds:
+        other_way = event._given_finite() is not None and event._profile_work() > SLOW
+        if not event.between_bounds and (slow or not other_way) and has_profile(event):
             return ClosedForm(
-                lambda points: np.maximum(*event._log_profile(points)), "profile of one release", event._log_profile
+                lambda points: np.maximum(*event._log_profile(points)),
+                "profile of one release",
+                event._log_profile,
+                work=event._profile_work(),
             )
     return None
 
@@ -78,14 +96,16 @@ def by_coordinate(run: Composition) -> Composition:
     return Composition(entries)
 
 
-def given_finite(run: Composition) -> tuple[Composition, tuple[float, float]]:
+def given_finite(run: Composition) -> tuple[Composition, tuple[float, float], Fraction | None]:
     """The run given that no loss is infinite, and the log-probabilities 1 - d of that under P and under Q.
 
     Where P has d and Q has d' where the other has nothing, the rest of their ratio is that of the conditional
-    distributions times (1 - d)/(1 - d'): H(u) = d + (1 - d) H'(u (1 - d')/(1 - d)).
+    distributions times (1 - d)/(1 - d'): H(u) = d + (1 - d) H'(u (1 - d')/(1 - d)). Last comes d itself, where it is
+    known: a rational number, of a few releases.
     """
     entries: list[tuple[Event, int]] = []
     log_finite, log_reverse = 0.0, 0.0
+    finite: Fraction | None = Fraction(1)
     for event, count in run:
         known = _plain(event)._given_finite()
         if known is None:
@@ -95,7 +115,11 @@ def given_finite(run: Composition) -> tuple[Composition, tuple[float, float]]:
         entries += [(part, each) for part in known.parts]
         log_finite += each * known.log_probability
         log_reverse += each * (known.log_probability if known.log_reverse is None else known.log_reverse)
-    return Composition(entries), (log_finite, log_reverse)
+        if finite is None or known.lost is None or run.releases > FEW:
+            finite = None
+        else:
+            finite *= (1 - Fraction(known.lost)) ** each
+    return Composition(entries), (log_finite, log_reverse), None if finite is None else 1 - finite
 
 
 def _plain(event: Event) -> Event:
@@ -103,8 +127,12 @@ def _plain(event: Event) -> Event:
     return event.unsampled if event.sampling_rate == 1.0 else event
 
 
-def inverse_profile(log_profile: Callable[[FloatArray], FloatArray], log_delta: float) -> Interval:
+def inverse_profile(known: ClosedForm, log_delta: float) -> Interval:
     """Epsilons between which the profile passes delta, computed values being right to ACCURACY and PLACES."""
-    lower = bisect_by_arrays(lambda points: log_profile(points) > log_delta + ACCURACY).lower
-    upper = bisect_by_arrays(lambda points: log_profile(points) > log_delta - ACCURACY).upper
-    return Interval(lower * (1 - PLACES), upper * (1 + PLACES))
+    at_once = 64 if known.work < QUICK else 3
+    spend(known.work * VALUES[at_once], f"a profile of {known.work:.2g} operations a value, inverted")
+
+    def passed(sign: int) -> Interval:
+        return bisect_by_arrays(lambda points: known.log_profile(points) > log_delta + sign * ACCURACY, at_once)
+
+    return Interval(passed(1).lower * (1 - PLACES), passed(-1).upper * (1 + PLACES))

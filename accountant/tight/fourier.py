@@ -82,8 +82,8 @@ class LossSum:
         self.log_total += count * masses.log_total
         self.mean += count * mean
         self.support += count * np.array([float(places[-1]) - mean, mean])
-        # Higham 2002, Thm 24.2: transforms err by less than 7 log2(n) roundings of the norm; |spectrum| <= 1: all add
-        self.noise += count * ULP * (16 * math.log2(n) * norm(wrapped) + 32)
+        # |spectrum| <= 1: all errors add up
+        self.noise += count * (transform_error(n) * norm(wrapped) + 32 * ULP)
         far = max(abs(masses.first), abs(masses.first + x.size)) * self.grid.step + abs(masses.offset)
         self.slack += count * ULP * (x.size + 8 * (1 + abs(masses.log_total)) + 8 * self.grid.tilt * far)
         self.shift += count * far
@@ -115,7 +115,7 @@ class LossSum:
             if distance <= self.support[row] * (1 + 1e-9):
                 chernoff = float(np.min(self.cumulants[row] - self.powers * distance))
                 outside[row] += math.exp(min(0.0, chernoff + 1e-9))
-        noise = self.noise + ULP * 16 * math.log2(n) * (norm(probabilities) + self.noise)
+        noise = self.noise + transform_error(n) * (norm(probabilities) + self.noise)
         shift = ULP * (8 + self.kinds) * (self.shift + float(np.max(np.abs(losses))))
         slack = self.slack + (ULP * self.kinds * abs(self.log_total) + tilt * shift)
         # P(l < a) = M E~[e^{-tilt l}; l < a] <= M e^{-tilt a} E~ e^{-t (l - a)} for t >= tilt
@@ -128,7 +128,8 @@ class LossSum:
             log_total=self.log_total,
             above_window=outside[0],
             below_window=outside[1],
-            log_below=min(1.0, float(below) + self.deep_cumulant + slack + 1e-6),
+            # a window that begins with the least loss of all has nothing below
+            log_below=min(1.0, float(below) + self.deep_cumulant + slack + 1e-6) if start > 0 else -math.inf,
             noise=noise,
             slack=slack,
             shift=shift,
@@ -193,6 +194,11 @@ class ComposedLoss:
         beyond = math.log(self.above_window) - self.tilt * (float(self.losses[-1]) - self.centre) - top
         inside = np.logaddexp(math.log(max(total + error, 1e-300)) if weights.size else -math.inf, beyond) + scale
         return min(0.0, float(np.logaddexp(inside, self.log_below + log_w(shifted - self.losses[:1])[0])))
+
+
+def transform_error(points: int) -> float:
+    """What a transform errs by, relative to its 2-norm: more than 7 log2(points) roundings (Higham 2002, Thm 24.2)."""
+    return 16 * ULP * math.log2(points)
 
 
 def norm(x: FloatArray) -> float:

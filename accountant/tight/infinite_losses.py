@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import NoGuarantee
+from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.tight.loss_composition import Entries, bound_delta, bound_epsilon
@@ -29,8 +31,10 @@ INFINITE_ERROR = 1e-11
 """Bound on the relative error of the probability of an infinite loss, and of what it leaves."""
 
 
-def left_of(delta: float, log_finite: float) -> float:
+def left_of(delta: float, log_finite: float, exact: Fraction | None = None) -> float:
     """The delta that is left to finite losses: d' where delta = d + (1 - d) d', d the probability of an infinite one.
+
+    `exact` is d where it is known.
 
     Raises
     ------
@@ -39,15 +43,21 @@ def left_of(delta: float, log_finite: float) -> float:
     """
     if log_finite == 0.0:
         return delta
-    left = math.log1p(-delta) - log_finite * (1 + INFINITE_ERROR)
-    if not left < 0.0:
+    if exact is not None:
+        left = round_down((Fraction(delta) - exact) / (1 - exact))
+    else:
+        rest = math.log1p(-delta) - log_finite * (1 + INFINITE_ERROR)
+        left = -math.expm1(rest) * (1 - INFINITE_ERROR) if rest < 0.0 else -1.0
+    if left < 0.0:
         lost = -math.expm1(log_finite)
         raise NoGuarantee(f"delta = {delta:g}; accepted: above {lost:.6g}, the probability of an infinite loss")
-    return -math.expm1(left) * (1 - INFINITE_ERROR)
+    return left
 
 
-def bounds_on_lost(log_finite: float) -> tuple[float, float]:
-    """Bounds on the probability of an infinite loss."""
+def bounds_on_lost(log_finite: float, exact: Fraction | None = None) -> tuple[float, float]:
+    """Bounds on the probability of an infinite loss; `exact` is itself, where it is known."""
+    if exact is not None:
+        return round_down(exact), round_up(exact)
     lost = -math.expm1(log_finite)
     return lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)
 
@@ -81,8 +91,8 @@ class OneSided:
         """Bounds on delta of one direction."""
         own, other = self._logs(direction)
         slack = self._slack()
-        low, high = (self._finite(direction, epsilon + other - own + sign * slack) for sign in (1, -1))
         (lost, more), kept = bounds_on_lost(own), math.exp(own)
+        low, high = (self._finite(direction, epsilon + other - own + sign * slack, lost / kept) for sign in (1, -1))
         return Interval(
             (lost + kept * low.lower) * (1 - ROUNDING), min((more + kept * high.upper) * (1 + ROUNDING), 1.0)
         )
@@ -95,13 +105,17 @@ class OneSided:
         """What rounding may do to the difference of the two logarithms."""
         return INFINITE_ERROR * -sum(self.log_finite)
 
-    def _finite(self, direction: Direction, epsilon: float) -> Interval:
-        """Bounds on the profile of the finite losses at any real epsilon: 1 - e^x + e^x H_{-x}(Q||P) where x < 0."""
+    def _finite(self, direction: Direction, epsilon: float, least: float) -> Interval:
+        """Bounds on the profile of the finite losses at any real epsilon: 1 - e^x + e^x H_{-x}(Q||P) where x < 0.
+
+        What is below `least` need not be known well.
+        """
         if epsilon >= 0.0:
-            return bound_delta(self.finite, epsilon, self.tolerance, directions=(direction,))
+            return bound_delta(self.finite, epsilon, self.tolerance, directions=(direction,), least=least)
         (other,) = (each for each in DIRECTIONS if each != direction)
-        found = bound_delta(self.finite, -epsilon, self.tolerance, directions=(other,))
         floor, scale = -math.expm1(epsilon), math.exp(epsilon)
+        least = (floor + least) / scale
+        found = bound_delta(self.finite, -epsilon, self.tolerance, directions=(other,), least=least)
         return Interval(floor + scale * found.lower, min(floor + scale * found.upper, 1.0))
 
     def _epsilon(self, direction: Direction, left: float) -> Interval:

@@ -13,9 +13,7 @@ bound on the same masses, rounding by the norm of the transform's error; both ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,159 +22,47 @@ from accountant.errors import NoGuarantee, ParameterError, ToleranceUnreachable,
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import Interval, find_crossing
-from accountant.tight.fourier import WINDOW_NATS, ComposedLoss, HockeyStick, LossSum, Remainder
-from accountant.tight.loss_grid import Bracket, aligned_step, bracket, largest_atom, loss_range
-from accountant.tight.polygon import ULP, Grid
+from accountant.numerics.roots import Interval
+from accountant.patience import round_up, spend
+from accountant.tight.directed_run import (
+    MAX_POINTS,
+    DirectedRun,
+    Entries,
+    Question,
+    Remainders,
+    RemainderTooWide,
+    unreachable,
+)
+from accountant.tight.fourier import HockeyStick, Remainder
+from accountant.tight.loss_grid import aligned_step
+from accountant.tight.polygon import Grid
 
 __all__ = [
     "DirectedRun",
     "Entries",
     "Question",
     "Remainder",
+    "RemainderTooWide",
     "Remainders",
     "bound_delta",
+    "bound_delta_above",
     "bound_epsilon",
     "plan",
     "refine",
     "representative",
 ]
 
-MAX_POINTS = 2**23
+KIND = 1e5
+"""Operations (see `accountant.patience`) of what is done once for each different event."""
+
+STALL = 10.0
+"""A grid so many times finer than that of the last narrower interval is the last that is tried."""
+
+HALVINGS = 4
+"""Times that a step is halved where only an upper end is asked for."""
 
 SPARE = 5.0
 """Nats by which a tilt may miss the saddle point: errors grow by as much, relative to the answer."""
-
-
-Entries = Sequence[tuple[Event, int]]
-Remainders = Mapping[Direction, Remainder]
-
-
-class Question(NamedTuple):
-    """What is asked, epsilon at a delta or delta at an epsilon; and how wide the answer may be."""
-
-    delta: float | None
-    epsilon: float
-    tolerance: float
-
-    def satisfied(self, answer: Interval, spread: float) -> bool:
-        """Whether the interval is narrow enough: relative to delta, or to epsilon or a hundredth of `spread`."""
-        least = 1e-300 / self.tolerance if self.delta is None else 0.01 * spread
-        return answer.upper - answer.lower <= self.tolerance * max(answer.upper, least)
-
-
-@dataclass
-class DirectedRun:
-    """One direction of a run: its grid, composed measures (one above, if `both` one below), and the answer so far."""
-
-    entries: Entries
-    direction: Direction
-    remainder: Remainder
-    grid: Grid
-    spread: float
-    log_delta: float
-    measures: list[ComposedLoss] = field(default_factory=list)
-    log_infinite: float = -math.inf
-    both: bool = True
-    found: Interval = field(default_factory=lambda: Interval(0.0, math.inf))
-
-    def bound(self, epsilon: float, sign: int) -> float:
-        """Log of delta(epsilon), from above (sign 1) or below (sign -1)."""
-        if sign < 0:
-            return self.measures[1].log_delta(epsilon, self.remainder, -1) if self.both else -math.inf
-        finite = self.measures[0].log_delta(epsilon, self.remainder, 1)
-        return min(0.0, float(np.logaddexp(finite, self.log_infinite)))
-
-    def compose(self) -> None:
-        """Compose on the present grid, in a window that holds all but e^-WINDOW_NATS."""
-        sigmas = self.spread / self.grid.step
-        wanted = max(min(26 * sigmas + 4096, float(MAX_POINTS)), 16 * sigmas)
-        points = self._compose(wanted)
-        while (needed := max(measure.needed for measure in self.measures)) > points:
-            points = self._compose(1.1 * needed)
-        self.spread = needed * self.grid.step / (2 * math.sqrt(2 * WINDOW_NATS))
-
-    def solve(self, question: Question) -> None:
-        """Compose on the present grid and answer the question."""
-        self.compose()
-        if question.delta is not None:
-            found = self._epsilon(math.log(question.delta), 0.02 * question.tolerance)
-            self.found = Interval(max(found.lower, self.found.lower), min(found.upper, self.found.upper))
-            return
-        low, high = (self.bound(question.epsilon, sign) for sign in (-1, 1))
-        # exp turns the rounding of a logarithm into a relative error
-        low, high = (log + sign * 4 * ULP * (1 + abs(log)) for log, sign in ((max(low, -1e4), -1), (high, 1)))
-        self.found = Interval(math.exp(low), min(1.0, math.exp(high) + 5e-324))
-
-    def _compose(self, wanted: float) -> int:
-        """Compose in a window of at least so many points; returns how many it has."""
-        from scipy.fft import next_fast_len
-
-        if not wanted <= MAX_POINTS:
-            raise unreachable(f"the {self.direction} direction", wanted, self.grid.step)
-        points = 2 * int(next_fast_len(math.ceil(wanted / 2), real=True))
-        sums = [LossSum(self.grid, points, self.spread) for _ in range(1 + self.both)]
-        self.log_infinite, log_whole = -math.inf, 0.0
-        log_count = math.log(max(sum(count for _, count in self.entries), 1))
-        for event, count in self.entries:
-            ends = self.log_delta - log_count - 16, -log_count - 25
-            for piece, many, signs in self._pieces(event, count, ends[0]):
-                found = self._bracket(piece, ends, -1 in signs)
-                for sign, total, masses in zip((1, -1), sums, found.measures, strict=False):
-                    if sign in signs:
-                        total.add(masses, many)
-                if 1 in signs:
-                    self.log_infinite = float(np.logaddexp(self.log_infinite, found.log_infinite + math.log(many)))
-                    log_whole += many * found.log_whole
-        self.log_infinite += log_whole  # the others' masses come to more than 1
-        self.measures = [total.compose() for total in sums]
-        return points
-
-    def _pieces(self, event: Event, count: int, log_lost: float) -> list[tuple[Event, int, tuple[int, ...]]]:
-        """What stands for `count` of an event, how often, and on which sides: above (1), below (-1) or both."""
-        sides = (1, -1)[: 1 + self.both]
-        pieces: list[tuple[Event, int, tuple[int, ...]]] = []
-        for sign in sides:
-            found = event._surrogates(self.direction, self.grid.step, log_lost, sign)
-            if found is None:
-                return [(event, count, sides)]
-            pieces += [(piece, many * count, (sign,)) for piece, many in found]
-        return pieces
-
-    def _bracket(self, event: Event, ends: tuple[float, float], both: bool) -> Bracket:
-        """Measures of one event on the present grid."""
-        reach = loss_range(event, self.direction, self.grid.tilt, *ends)
-        cells = (reach.upper - reach.lower) / self.grid.step
-        if cells > MAX_POINTS:
-            raise unreachable(repr(event), cells, self.grid.step)
-        offset = largest_atom(event, self.direction, self.grid.step)
-        return bracket(event, self.direction, reach, offset, self.grid, both)
-
-    def _epsilon(self, target: float, fine: float) -> Interval:
-        """Bounds on the epsilon at which log delta is `target`, each found to a share `fine` of it."""
-
-        def above(e: float) -> float:
-            return self.bound(e, 1) - target * (1 + 4e-16)
-
-        def below(e: float) -> float:
-            return self.bound(e, -1) - target * (1 - 4e-16)
-
-        top = max(float(self.measures[0].losses[-1]), 0.0) + self.grid.step
-        while top < 1e300 and above(top) > 0 and not isinstance(self.remainder, HockeyStick):
-            top *= 2
-        upper = find_crossing(above, 0.0, top, fine).upper
-        if not 0 < upper < math.inf:
-            return Interval(0.0, upper)
-        # far below the saddle point the errors swallow the lower bound: look for it from above
-        gap = fine * upper
-        while gap < upper and below(upper - gap) <= 0:
-            gap *= 2
-        return Interval(find_crossing(below, max(upper - gap, 0.0), upper, fine).lower, upper)
-
-
-def unreachable(what: str, points: float, step: float) -> ToleranceUnreachable:
-    size = f"{points:.3g} points at a step of {step:.3g}; accepted: at most {MAX_POINTS}"
-    return ToleranceUnreachable(f"{what} takes a grid of {size}, hence a larger tolerance or fewer releases")
 
 
 def bound_epsilon(
@@ -185,6 +71,7 @@ def bound_epsilon(
     tolerance: float,
     remainders: Remainders | None = None,
     directions: Sequence[Direction] = DIRECTIONS,
+    above: bool = False,
 ) -> Interval:
     """An interval that holds epsilon(delta) of a composition, rounding included; its upper end is a guarantee.
 
@@ -200,6 +87,9 @@ def bound_epsilon(
         What remains of delta after these events, if others come last.
     directions : sequence of Direction
         Those that count.
+    above : bool
+        Whether only the upper end is asked for; the lower is 0, and `tolerance` is about how near the upper one comes
+        to its limit as steps vanish.
 
     Raises
     ------
@@ -211,7 +101,7 @@ def bound_epsilon(
         The width takes too large a grid.
     """
     question = Question(real("delta", delta, 0.0, 1.0, open_low=True, open_high=True), 0.0, tolerance)
-    return settle(entries, question, remainders, directions)
+    return settle(entries, question, remainders, directions, above)
 
 
 def bound_delta(
@@ -220,13 +110,27 @@ def bound_delta(
     tolerance: float,
     remainders: Remainders | None = None,
     directions: Sequence[Direction] = DIRECTIONS,
+    least: float = 0.0,
 ) -> Interval:
-    """Certified bounds on delta(epsilon) of a composition; as `bound_epsilon`, the width relative to delta."""
-    return settle(entries, Question(None, real("epsilon", epsilon, 0.0, 1e300), tolerance), remainders, directions)
+    """Bounds on delta(epsilon); as `bound_epsilon`, the width relative to delta, or to `least` if that is more."""
+    question = Question(None, real("epsilon", epsilon, 0.0, 1e300), tolerance, least)
+    return settle(entries, question, remainders, directions)
+
+
+def bound_delta_above(
+    entries: Entries, epsilon: float, tolerance: float, remainders: Remainders | None = None
+) -> Interval:
+    """As `bound_delta`, where only the upper end is asked for."""
+    question = Question(None, real("epsilon", epsilon, 0.0, 1e300), tolerance)
+    return settle(entries, question, remainders, DIRECTIONS, True)
 
 
 def settle(
-    entries: Entries, question: Question, remainders: Remainders | None, directions: Sequence[Direction]
+    entries: Entries,
+    question: Question,
+    remainders: Remainders | None,
+    directions: Sequence[Direction],
+    above: bool = False,
 ) -> Interval:
     """Choose directions, tilts and steps, and solve."""
     real("tolerance", question.tolerance, 1e-6, 1.0)
@@ -234,7 +138,7 @@ def settle(
     for event in whole.entries:
         if event.family:
             raise ParameterError(f"{event!r} is a family of pairs; accepted: events with a single dominating pair")
-    pure = whole.total(lambda event: float(event._curve(np.array([math.inf]))[0]))
+    pure = whole._largest_loss()
     if remainders is None and pure <= question.epsilon:
         return Interval(0.0, 0.0)
     if remainders is None:
@@ -246,10 +150,11 @@ def settle(
         if all(remove is add for remove, add in profiles.values()):
             directions = directions[:1]  # the same pairs, with P and Q exchanged
     kinds = list(whole)
+    spend(KIND * len(kinds), f"{len(kinds)} different releases")
     runs = [plan(kinds, representative(kinds), question, d, remainders[d]) for d in directions]
     for run in runs:
         run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)
-    return refine(runs, question)
+    return lower_upper_end(runs, question) if above else refine(runs, question)
 
 
 def _at_zero(event: Event) -> tuple[FloatArray, FloatArray]:
@@ -302,7 +207,9 @@ def plan(
     if points > 4 * MAX_POINTS:
         raise unreachable(f"the {direction} direction", points, step)
     step = aligned_step(kinds, direction, min(max(step, 16 * spread / MAX_POINTS), 12 / (1 + tilt)), tilt)
-    return DirectedRun(kinds, direction, remainder, Grid(step, tilt), max(spread, step), log_delta)
+    return DirectedRun(
+        kinds, direction, remainder, Grid(step, tilt), max(spread, step), log_delta, tolerance=question.tolerance
+    )
 
 
 def deviations(run: Composition, tilts: FloatArray) -> FloatArray:
@@ -317,22 +224,58 @@ def refine(runs: list[DirectedRun], question: Question) -> Interval:
         run.both = False
     for run in runs:
         run.solve(question)
-    for left in range(12, -1, -1):
+    best, best_step = math.inf, math.inf
+    while True:
         answer = Interval(max(run.found.lower for run in runs), max(run.found.upper for run in runs))
         worst = max(runs, key=lambda run: run.found.upper)
-        if question.satisfied(answer, worst.spread):
+        width = question.width(answer, worst.spread)
+        if width <= question.tolerance:
             return answer
-        if left and worst.both:
-            ratio = question.tolerance * answer.upper / (answer.upper - answer.lower)
-            step = worst.grid.step * min(max(0.8 * math.sqrt(ratio), 0.25), 0.9)
-            worst.grid = Grid(aligned_step(worst.entries, worst.direction, step, worst.grid.tilt), worst.grid.tilt)
-        worst.both = True
-        worst.solve(question)
-    raise ToleranceUnreachable(f"{answer} after 12 refinements; accepted: a larger tolerance")
+        try:
+            if worst.both:
+                if worst.remainder_decides(question):
+                    raise RemainderTooWide("the game of the screenings decides")
+                if width < 0.8 * best:
+                    best, best_step = width, worst.grid.step
+                elif worst.grid.step < best_step / STALL:
+                    raise ToleranceUnreachable("finer grids do not help")
+                step = worst.grid.step * min(max(0.8 * math.sqrt(question.tolerance / width), 0.25), 0.9)
+                worst.grid = Grid(aligned_step(worst.entries, worst.direction, step, worst.grid.tilt), worst.grid.tilt)
+            worst.both, worst.tolerance = True, None
+            worst.solve(question)
+        except ToleranceUnreachable as error:
+            raise type(error)(f"{error}; {_say_known(answer, width)}") from None
+
+
+def _say_known(answer: Interval, width: float) -> str:
+    """What a refusal says of an interval that is wider than was asked."""
+    found = f"certified so far: [{answer.lower:.6g}, {answer.upper:.6g}]"
+    return f"{found}, which tolerance = {round_up(width)} accepts" if width < 1.0 else found
+
+
+def lower_upper_end(runs: list[DirectedRun], question: Question) -> Interval:
+    """Solve every direction from above only, and with half the step as long as the upper end falls much.
+
+    A cell costs about the square of the step: the last halving took away about three quarters of what was too much.
+    """
+    for run in runs:
+        run.both = False
+        run.solve(question)
+        for _ in range(HALVINGS):
+            before = run.found.upper
+            run.grid = Grid(run.grid.step / 2, run.grid.tilt)
+            try:
+                run.solve(question)
+            except ToleranceUnreachable:
+                break
+            if question.width(Interval(run.found.upper, before), run.spread) <= question.tolerance:
+                break
+    return Interval(0.0, max(run.found.upper for run in runs))
 
 
 def representative(kinds: Entries) -> Composition:
     """The 128 costliest kinds of events, counted so often that they stand for all: enough to guess a tilt from."""
+    kinds = [(event._sketch(), count) for event, count in kinds]
     costs = [count * float(event._curve(np.array([2.0]))[0]) for event, count in kinds]
     most = np.argsort(costs)[::-1][:128].tolist()
     if kinds and costs[most[0]] == math.inf:

@@ -12,26 +12,31 @@ line in u) a lower one. Both are certified, rounding included; `accountant.tight
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ParameterError, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import Interval
-from accountant.renyi.conversion import epsilon_from_renyi
-from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Pairs, never, play_steps, shares
+from accountant.patience import spend
+from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
+from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Pairs, never, play_steps
 
-__all__ = ["GameValue", "is_screening", "solve_game"]
+__all__ = ["GameValue", "block_values", "is_screening", "largest_pair", "solve_game"]
 
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
+
+MAX_POINTS = 2**22
+"""Grid points that one game may take, of 200 bytes each."""
+
+MOVE = 60.0
+"""Operations (see `accountant.patience`) of a step at a grid point, by doubling of the number of pairs."""
 
 
 def solve_game(
@@ -60,7 +65,7 @@ def solve_game(
         Where the bounds are to be tight; [1e-250, 1). At much smaller ones they are still certified, but wider.
     tolerance : float
         Largest width of the interval of epsilon at `delta`, relative to epsilon or to the privacy loss's standard
-        deviation, whichever is larger; for one kind of screening. [1e-4, 1].
+        deviation, whichever is larger; for one kind of screening. [1e-6, 1].
 
     Returns
     -------
@@ -77,7 +82,7 @@ def solve_game(
     if direction not in DIRECTIONS:
         raise ParameterError(f"direction = {direction!r}; accepted: {', '.join(DIRECTIONS)}")
     delta = real("delta", delta, 1e-250, 1.0, open_high=True)
-    tolerance = real("tolerance", tolerance, 1e-4, 1.0)
+    tolerance = real("tolerance", tolerance, 1e-6, 1.0)
     way = DIRECTIONS.index(direction)
     together = _solve(run, delta, tolerance)
     if len(run) < 2:
@@ -86,52 +91,32 @@ def solve_game(
     return GameValue(together, max(alone, key=lambda game: game.least_epsilon(way, delta)), way)
 
 
-@dataclass(frozen=True, eq=False)
-class GameValue:
-    """Certified bounds on W_n(u), the largest P(S) - u Q(S) after n adaptively chosen steps; made by `solve_game`."""
-
-    _above: _Game
-    _below: _Game
-    _way: int
-
-    def log_upper(self, x: ArrayLike) -> FloatArray:
-        """Upper bound on log W_n(e^x), at any reals x."""
-        return np.minimum(_outward(self._log_value(self._above.log_upper, x), 1), 0.0)
-
-    def log_lower(self, x: ArrayLike) -> FloatArray:
-        """Lower bound on log W_n(e^x), at any reals x; -inf where no better one is known."""
-        return _outward(self._log_value(self._below.log_lower, x), -1)
-
-    def delta(self, epsilon: float) -> Interval:
-        """Bounds on delta at any real epsilon."""
-        x = real("epsilon", epsilon, -1e300, 1e300)
-        lower, upper = self.log_lower(x), self.log_upper(x)
-        return Interval(
-            float(np.exp(lower)) * (1 - STEP_ROUNDING), min(float(np.exp(upper)) * (1 + STEP_ROUNDING), 1.0)
-        )
-
-    def epsilon(self, delta: float) -> Interval:
-        """Bounds on the smallest epsilon >= 0 at a delta in [1e-250, 1)."""
-        delta = real("delta", delta, 1e-250, 1.0, open_high=True)
-        return Interval(self._below.least_epsilon(self._way, delta), self._above.greatest_epsilon(self._way, delta))
-
-    def _log_value(self, log_excess: Callable[[int, FloatArray], FloatArray], x: ArrayLike) -> FloatArray:
-        points = np.asarray(x, dtype=float)
-        if np.isnan(points).any():
-            raise ParameterError(f"x = {shorten(x)}; accepted: real numbers")
-        size, value = np.abs(points).ravel(), np.empty(points.size)
-        right = points.ravel() >= 0
-        value[right] = log_excess(self._way, size[right])
-        # W(u) = 1 - u + u W_reversed(1/u)
-        left = size[~right]
-        value[~right] = np.logaddexp(np.log(-np.expm1(-left)), -left + log_excess(1 - self._way, left))
-        return value.reshape(points.shape)
+def block_values(event: Event, steps: int, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
+    """Values in both directions of a game of one kind, on a grid that adds that share to every step's variance."""
+    run = steps * event
+    _spend_on_pairs(run)
+    setup = _set_up(run, delta)
+    reach = float(setup.reaches[-1])
+    step = min(setup.deviation * math.sqrt(4 * tolerance), reach / 64)
+    game = _play_within(run, delta, step, tolerance / 10, f"a game of {steps} screenings")
+    return GameValue(game, game, 0), GameValue(game, game, 1)
 
 
-def _outward(value: FloatArray, sign: int) -> FloatArray:
-    """A logarithm moved by more than its rounding."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(value), value + sign * STEP_ROUNDING * (1 + np.abs(value)), value)
+def largest_pair(event: Event, direction: Direction, order: float) -> Pairs:
+    """One pair (with, without) of a screening, of the largest Rényi divergence in that direction at an order above 1.
+
+    Its log-ratios are a little too small: it is dominated by the pair that is meant.
+    """
+    family = _family(1 * event)
+    p, rest, q, keep = family.masses()
+    above = order - 1
+    with np.errstate(divide="ignore"):
+        if direction == DIRECTIONS[0]:
+            costs = np.logaddexp(np.log(p) + above * family.up, np.log(rest) - above * family.down)
+        else:
+            costs = np.logaddexp(np.log(q) - above * family.up, np.log(keep) + above * family.down)
+    worst = int(np.argmax(costs))
+    return Pairs(family.up[worst] * (1 - INPUT_ERROR), family.down[worst] * (1 - INPUT_ERROR))
 
 
 def is_screening(event: Event) -> bool:
@@ -160,153 +145,97 @@ def _family(run: Composition) -> Pairs:
     return Pairs(up[keep], down[keep])
 
 
-@dataclass(frozen=True, eq=False)
-class _Game:
-    """A game played to its end: bounds on V_n at the grid points x = 0, step, 2 step, ..., for both directions.
-
-    Axes of `upper` (values) and `tests` (records, see `extend_tests`) are (direction, grid point); `b` and `renyi` are
-    a Rényi bound at orders 1 + b; beyond `end` there is nothing.
-    """
-
-    step: float
-    upper: FloatArray
-    tests: NDArray[np.void]
-    slope_error: float
-    b: FloatArray
-    renyi: FloatArray
-    end: float
-
-    @cached_property
-    def _lines(self) -> tuple[NDArray[np.intp], FloatArray]:
-        return _lowest_lines(self.b, self.renyi)
-
-    def log_upper(self, way: int, x: FloatArray) -> FloatArray:
-        """Upper bound on log V_n at x >= 0: interpolation linear in u, and Rényi beyond the grid."""
-        values = self.upper[way]
-        last = values.size - 1
-        cell = np.minimum(x / self.step, last - 1).astype(int)
-        cell -= (x < cell * self.step) & (cell > 0)  # the quotient was rounded up
-        above, below = np.clip((x - cell * self.step, (cell + 1) * self.step - x), 0.0, self.step)
-        low, high = shares(above, below, self.step)
-        # 1e-300 is above all that underflowed
-        log_value = np.log(low * values[cell] + high * values[cell + 1] + 1e-300)
-        beyond = x > last * self.step
-        if beyond.any():
-            far = _log_renyi_bound(self.b, self.renyi, np.minimum(x[beyond], self.end), self._lines)
-            log_value[beyond] = np.minimum(far, math.log(values[last] + 1e-300))
-        return np.where(x < self.end, log_value, -math.inf)
-
-    def log_lower(self, way: int, x: FloatArray) -> FloatArray:
-        """Lower bound on log V_n at x >= 0: the tests of the two grid points around it."""
-        value, slope = self.tests[way]["value"], self.tests[way]["slope"]
-        best = np.zeros(x.shape)
-        cell = np.minimum(x / self.step, value.size - 1).astype(int)
-        for k in (cell, np.minimum(cell + 1, value.size - 1)):
-            bend = np.expm1(np.minimum(x - k * self.step, 600.0))
-            change = -slope[k] * bend
-            sure = value[k] * (1 - STEP_ROUNDING) + change - self.slope_error * np.abs(change) - 1e-300 * np.abs(bend)
-            best = np.maximum(best, np.where(x - k * self.step < 600.0, sure, 0.0))
-        with np.errstate(divide="ignore"):
-            return np.where((best > 1e-290) & (x < self.end), np.log(best), -math.inf)
-
-    def greatest_epsilon(self, way: int, delta: float) -> float:
-        values, target = self.upper[way], delta * (1 - STEP_ROUNDING) - 1e-300
-        if values[0] <= target:
-            return 0.0
-        renyi = epsilon_from_renyi("improved", self.b, self.renyi, math.log(delta) - STEP_ROUNDING * 1e3)
-        best = min(float(np.min(renyi)) * (1 + 1e-12), self.end)
-        below = np.flatnonzero(values <= target)
-        if below.size:
-            i = int(below[0])
-            share = (values[i - 1] - target) / (values[i - 1] - values[i])
-            inside = self.step + math.log(share + (1 - share) * math.exp(-self.step))
-            best = min(best, (i - 1) * self.step + max(inside, 0.0))
-        return best * (1 + STEP_ROUNDING)
-
-    def least_epsilon(self, way: int, delta: float) -> float:
-        """Largest point at which a test still exceeds delta."""
-        value, slope = self.tests[way]["value"], self.tests[way]["slope"]
-        some = value > 1e-290
-        gap = value[some] * (1 - STEP_ROUNDING) - delta * (1 + STEP_ROUNDING)
-        rise = gap / ((slope[some] + 1e-300) * np.where(gap > 0, 1 + self.slope_error, 1 - self.slope_error))
-        with np.errstate(divide="ignore"):
-            roots = np.flatnonzero(some) * self.step + np.log1p(np.maximum(rise, -1.0))
-        return float(np.max(roots, initial=0.0)) * (1 - STEP_ROUNDING)
-
-    def width(self, way: int, delta: float, scale: float) -> float:
-        """Width of the interval of epsilon, relative to epsilon or to a scale if that is larger."""
-        high = self.greatest_epsilon(way, delta)
-        return (high - self.least_epsilon(way, delta)) / max(high, scale)
-
-
-def _log_renyi_bound(
-    b: FloatArray, renyi: FloatArray, x: FloatArray, lines: tuple[NDArray[np.intp], FloatArray] | None = None
-) -> FloatArray:
-    """Log of the least delta at epsilon = x that a Rényi bound at orders 1 + b implies; `lines`: `_lowest_lines`."""
-    # Canonne, Kamath & Steinke 2020, Prop. 12: a line in x for every order, each of which is a bound
-    kept, starts = lines or _lowest_lines(b, renyi)
-    order = kept[np.maximum(np.searchsorted(starts, x) - 1, 0)]
-    beta = b[order]
-    best = beta * (renyi[order] - x * (1 - STEP_ROUNDING) - np.log1p(1 / beta)) - np.log1p(beta)
-    return np.asarray(best * (1 - STEP_ROUNDING) + 2e3 * STEP_ROUNDING)
-
-
-def _lowest_lines(b: FloatArray, renyi: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
-    """Orders whose lines are the lowest somewhere, up to rounding, and from which x on each is; `b` rises."""
-    heights = b * (renyi - np.log1p(1 / b)) - np.log1p(b)
-    kept: list[int] = []
-    starts: list[float] = []
-    for i in np.flatnonzero(np.isfinite(heights)).tolist():
-        start = -math.inf
-        while kept:
-            start = (heights[i] - heights[kept[-1]]) / (b[i] - b[kept[-1]])
-            if start > starts[-1]:
-                break
-            kept.pop()
-            starts.pop()
-            start = -math.inf
-        kept.append(i)
-        starts.append(start)
-    return np.array(kept or [0]), np.array(starts or [-math.inf])
-
-
 # --- setting up a game -----------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=8)
-def _solve(run: Composition, delta: float, tolerance: float) -> _Game:
-    """The game of a run, on a grid that is fine enough."""
-    run = Composition((event, count) for event, count in run if event.sampling_rate > 0.0)
+class _Setup(NamedTuple):
+    """What does not depend on the grid: pairs, a Rényi bound at orders 1 + b, and how far losses matter.
+
+    `reaches` are the x beyond which delta is negligible after these `portions` of the steps; beyond `end` is nothing.
+    """
+
+    family: Pairs
+    steps: int
+    deviation: float
+    b: FloatArray
+    renyi: FloatArray
+    portions: FloatArray
+    reaches: FloatArray
+    end: float
+
+
+@lru_cache(maxsize=16)
+def _set_up(run: Composition, delta: float) -> _Setup:
     family, steps = _family(run), run.releases
     end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
-    if end == 0.0:
-        return _Game(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), end)
     deviation = family.deviation() or end / steps
     orders = 1 + np.geomspace(1e-4, 1e4, 241) / deviation
     orders = np.unique(orders[orders > 1])
     b, renyi = orders - 1, run.renyi(orders) * (1 + 1e-9)
-    # x beyond which delta is negligible after a portion of the steps (Mironov 2017, Prop. 3); this only sizes windows
+    # Mironov 2017, Prop. 3; this only sizes windows
     floor = math.log(delta) - math.log(steps) - 25.0
     portions = np.linspace(0.0, 1.0, 513) ** 2
     reaches = np.minimum(np.min(portions[:, None] * renyi - floor / b, axis=1), portions * end)
+    return _Setup(family, steps, deviation, b, renyi, portions, reaches, end)
+
+
+def _solve(run: Composition, delta: float, tolerance: float) -> PlayedGame:
+    """The game of a run, on a grid that is fine enough."""
+    run = Composition((event, count) for event, count in run if event.sampling_rate > 0.0)
+    _spend_on_pairs(run)
+    if float(run.renyi(math.inf)) == 0.0:
+        return PlayedGame(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), 0.0)
+    setup = _set_up(run, delta)
+    steps, reach, scale = setup.steps, float(setup.reaches[-1]), setup.deviation * math.sqrt(setup.steps)
     # interpolation adds at most step^2/4 to the variance of every step; a start for where losses are rare and large
-    reach = float(reaches[-1])
-    step = min(max(deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(steps))), reach / 64)
-    width = math.inf
-    while steps * reach / step <= MAX_WORK:
-        step = math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
-        windows = np.ceil(np.interp(np.arange(steps + 1) / steps, portions, reaches) / step).astype(np.int64)
-        upper, tests = play_steps(family, windows, step, tolerance / 10)
-        x = step * np.arange(upper.shape[1], dtype=float)
-        with np.errstate(over="ignore"):
-            upper = np.minimum(upper, np.exp(_log_renyi_bound(b, renyi, x)) * (1 + 1e-12))
-        game = _Game(step, upper, tests, (steps + 1) * STEP_ROUNDING, b, renyi, end)
-        width = max(game.width(way, delta, deviation * math.sqrt(steps)) for way in range(2))
-        if width <= tolerance:
+    step = min(max(setup.deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(steps))), reach / 64)
+    widths: list[float] = []
+    while steps * reach / step <= MAX_WORK and reach / step <= MAX_POINTS and not _stalls(widths):
+        known = f", known within {widths[-1]:.2g} so far," if widths else ""
+        what, hint = f"a game of {steps} screenings{known}", None if widths else tolerance
+        game = _play_within(run, delta, step, tolerance / 10, what, hint)
+        widths.append(max(game.width(way, delta, scale) for way in range(2)))
+        if widths[-1] <= tolerance:
             return game
         step /= 2
-    known = f"; {width:.2g} can be had" if width < math.inf else ""
+    known = f"; {min(widths):.2g} can be had" if widths else ""
     raise ToleranceUnreachable(
         f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings{known}; "
         "accepted: a larger tolerance, fewer screenings, or method = 'renyi' or 'auto'"
     )
+
+
+def _play_within(
+    run: Composition, delta: float, step: float, slack: float, what: str, tolerance: float | None = None
+) -> PlayedGame:
+    """The game on a grid of about that step, if there is patience for it."""
+    setup = _set_up(run, delta)
+    step = math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
+    window = float(np.mean(np.interp(np.linspace(0.0, 1.0, 4097), setup.portions, setup.reaches))) / step
+    move = MOVE * (2 + math.log2(setup.family.up.size))
+    spend(move * setup.steps * (window + 8), what, tolerance, once=(run, delta, step, slack))
+    return _play(run, delta, step, slack)
+
+
+def _spend_on_pairs(run: Composition) -> None:
+    """Count the work of all pairs, for each kind of screening."""
+    for event, _ in run:
+        if (screening := event.unsampled._screening()) is not None:
+            screening.spend_on_pairs(event.sampling_rate)
+
+
+def _stalls(widths: list[float]) -> bool:
+    """Whether five halvings of the grid did not help."""
+    return len(widths) > 5 and widths[-1] > 0.8 * widths[-6]
+
+
+@lru_cache(maxsize=16)
+def _play(run: Composition, delta: float, step: float, slack: float) -> PlayedGame:
+    """The game on one grid."""
+    family, steps, _, b, renyi, portions, reaches, end = _set_up(run, delta)
+    windows = np.ceil(np.interp(np.arange(steps + 1) / steps, portions, reaches) / step).astype(np.int64)
+    upper, tests = play_steps(family, windows, step, slack)
+    x = step * np.arange(upper.shape[1], dtype=float)
+    with np.errstate(over="ignore"):
+        upper = np.minimum(upper, np.exp(log_renyi_bound(b, renyi, x)) * (1 + 1e-12))
+    return PlayedGame(step, upper, tests, (steps + 1) * STEP_ROUNDING, b, renyi, end)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.cli.results_file import OptionError
+from mechanisms.cli.split import DEFAULT_SPLIT, parse_split
 
 if TYPE_CHECKING:
     from mechanisms.datasets import Columns, Dataset
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
 __all__ = [
     "LEARNT_CLASSES",
     "LEARNT_NAMES",
+    "MAPS",
     "SEED_WARNING",
     "CommandData",
     "add_data",
+    "check_excluded",
     "load_data",
     "load_private",
+    "parse_classes",
+    "parse_names",
     "parse_seed",
+    "read_query_ids",
     "warn_of_seed",
 ]
-
-SPLIT = (0.55, 0.28, 0.17)
-"""Default shares of private, public and test records when one data set is cut into three."""
 
 SEED_WARNING = "reproducible noise: not private against whoever knows the seed"
 
@@ -40,10 +43,10 @@ LEARNT_CLASSES = "the largest label that occurs in private records is released, 
 
 LEARNT_NAMES = "the names of all labels that occur in private records are released, and were not paid for"
 
-MAPS = ("raw", "standardised", "hog")
+MAPS = ("raw", "standardised", "hog", "hog-coarse", "hog-people")
 
 FEATURES_HELP = "columns that are features (default: all columns of numbers but label and identifiers)"
-MAPS_HELP = "; or raw, standardised or hog, what is made of them in the first round (default raw)"
+MAPS_HELP = "; or what is made of them in the first round: raw (default), standardised, hog, hog-coarse or hog-people"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +86,7 @@ class _FeaturesAction(argparse.Action):
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
         if values not in MAPS:
             try:
-                namespace.columns = _parse_names(values)
+                namespace.columns = parse_names(values)
             except argparse.ArgumentTypeError as error:
                 raise argparse.ArgumentError(self, str(error)) from None
         elif hasattr(namespace, "features"):
@@ -92,27 +95,36 @@ class _FeaturesAction(argparse.Action):
             raise argparse.ArgumentError(self, f"{values!r}; accepted: names of columns")
 
 
-def add_data(parser: argparse.ArgumentParser, maps: bool = False) -> None:
+def add_data(parser: argparse.ArgumentParser, maps: bool = False, third: str = "test") -> None:
     """Options that name private, public and test records, and say what is public about the private ones.
 
-    `maps`: whether the command can make other features of the columns.
+    `maps`: whether the command can make other features of the columns. `third`: what the test records are called.
     """
     add = parser.add_argument
     add("--data", metavar="SOURCE", help="labelled records to cut in three: digits, openml:NAME, file, directory")
-    add("--split", metavar="A,B,C", help=f"shares or numbers of private, public, test records (default {_join(SPLIT)})")
-    add("--private", metavar="SOURCE", help="labelled private records, instead of --data")
+    add(
+        "--split",
+        metavar="A,B,C",
+        help=f"shares or numbers of private, public, {third} records (default {DEFAULT_SPLIT})",
+    )
+    add(
+        "--private",
+        metavar="SOURCE",
+        help="labelled private records, instead of --data; DIR:train is a part, [a:b] are rows",
+    )
     add("--public", metavar="SOURCE", help="public points; labels, if any, are used for diagnostics only")
-    add("--test", metavar="SOURCE", help="labelled test records, for diagnostics")
+    what = "for diagnostics" if third == "test" else "private as well"
+    add(f"--{third}", dest="test", metavar="SOURCE", help=f"labelled {third} records, {what}")
     add(
         "--classes",
         metavar="N|LIST",
-        type=_parse_classes,
+        type=parse_classes,
         help="number of classes, their names, or a file of names: 10, or cat,dog,bird, or @names.txt, one a line",
     )
     add("--learn-classes", action="store_true", help="take the classes from private labels, which releases them")
     add("--label", metavar="NAME", default="label", help="column of labels in all tables (default label)")
     add("--features", action=_FeaturesAction, metavar="A,B,C", help=FEATURES_HELP + (MAPS_HELP if maps else ""))
-    add("--exclude", metavar="A,B,C", type=_parse_names, default=(), help="columns that are not used")
+    add("--exclude", metavar="A,B,C", type=parse_names, default=(), help="columns that are not used")
     add("--standardize", metavar="public", type=_parse_standardize, help="by means and deviations of public points")
     add("--impute-public", action="store_true", help="missing features become the mean of public points")
     parser.set_defaults(columns=None, **({"features": "raw"} if maps else {}))
@@ -126,7 +138,8 @@ def parse_seed(text: str) -> int:
     return int(text)
 
 
-def _parse_classes(text: str) -> int | tuple[str, ...]:
+def parse_classes(text: str) -> int | tuple[str, ...]:
+    """A number of classes, or their names."""
     names = tuple(name.strip() for name in text.split(","))
     if text.startswith("@"):
         try:
@@ -143,7 +156,7 @@ def _parse_classes(text: str) -> int | tuple[str, ...]:
     return names
 
 
-def _parse_names(text: str) -> tuple[str, ...]:
+def parse_names(text: str) -> tuple[str, ...]:
     """Names of columns, as in a line of a CSV file: a name with a comma stands in quotes."""
     names = tuple(next(csv.reader([text], skipinitialspace=True), []))
     if not names or "" in names or len(set(names)) < len(names):
@@ -156,10 +169,6 @@ def _parse_standardize(text: str) -> str:
         reason = "means and deviations of private records would be released without being paid for"
         raise argparse.ArgumentTypeError(f"{text!r}: {reason}; accepted: public")
     return text
-
-
-def _join(values: Sequence[float]) -> str:
-    return ",".join(f"{value:g}" for value in values)
 
 
 def warn_of_seed(options: argparse.Namespace) -> None:
@@ -211,10 +220,10 @@ def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Datas
         if options.impute_public:
             raise OptionError("--impute-public was given with --data; accepted: with --private and --public")
         data = load(options.data, ids=ids, classes=names, columns=chosen)
-        _check_excluded(options.exclude, [data])
+        check_excluded(options.exclude, [data])
         rows = data if ids else replace(data, ids=tuple(map(str, range(len(data)))))
         # the cut is public; it must be the same when an interrupted run goes on
-        cut = private_public_test_split(rows, _parse_split(options.split, len(data)), options.seed or 0)
+        cut = private_public_test_split(rows, parse_split(options.split, len(data)), options.seed or 0)
         public_ids = np.array(cut.public.ids) if ids else np.array(cut.public.ids).astype(int)
         private, public, test = (replace(part, ids=part.ids if ids else None) for part in vars(cut).values())
         return private, public, test, public_ids
@@ -250,7 +259,7 @@ def load_private(options: argparse.Namespace) -> tuple[Dataset, int, tuple[str, 
         classes=options.classes if isinstance(options.classes, tuple) else None,
         columns=_choose_columns(options),
     )
-    _check_excluded(options.exclude, [private])
+    check_excluded(options.exclude, [private])
     n_classes = _count_classes(options, private)
     _check_labels(private, n_classes)
     names = options.classes if isinstance(options.classes, tuple) else private.class_names
@@ -276,11 +285,11 @@ def _load_tables(
     known = None if private.class_names is None else private.class_names
     public = _number_as(known, match_columns(private, public))
     test = None if test is None else _number_as(known, match_columns(private, test))
-    _check_excluded(options.exclude, [each for each in (private, public, test) if each is not None])
+    check_excluded(options.exclude, [each for each in (private, public, test) if each is not None])
     widths = [each.features.shape[1] for each in (private, public, test) if each is not None]
     if len(set(widths)) > 1:
         raise OptionError(f"{options.private}: records of {widths} columns; accepted: as many in all sources")
-    return private, public, test, _read_query_ids(options.public, ids, len(public))
+    return private, public, test, read_query_ids(options.public, ids, len(public))
 
 
 def _check_names(private: str | None, label: str, ids: str | None) -> None:
@@ -294,7 +303,7 @@ def _check_names(private: str | None, label: str, ids: str | None) -> None:
             raise OptionError(f"{option}: {found}; accepted: the name of one, among {ac.shorten(names)}")
 
 
-def _check_excluded(exclude: Sequence[str], tables: Sequence[Dataset]) -> None:
+def check_excluded(exclude: Sequence[str], tables: Sequence[Dataset]) -> None:
     """Refuse a name that no table has: with a letter wrong, the column that was meant would be a feature."""
     known = {name for each in tables for name in each.ignored}
     lost = [name for name in exclude if name not in known]
@@ -312,7 +321,7 @@ def _number_as(names: tuple[str, ...] | None, other: Dataset) -> Dataset:
     return replace(other, labels=np.array([position[name] for name in own])[other.labels], class_names=None)
 
 
-def _read_query_ids(source: str, ids: str | None, n: int) -> NDArray[Any]:
+def read_query_ids(source: str, ids: str | None, n: int) -> NDArray[Any]:
     """The public points' column of identifiers as text, if their table has it; else their rows."""
     from mechanisms.datasets import read_column
 
@@ -333,7 +342,9 @@ def _say_columns(options: argparse.Namespace, private: Dataset) -> None:
 
 
 def _has_names(source: str) -> bool:
-    return Path(source).suffix.lower() in (".csv", ".tsv", ".parquet", ".arrow", ".feather")
+    from mechanisms.datasets import parse_source
+
+    return Path(parse_source(source).base).suffix.lower() in (".csv", ".tsv", ".parquet", ".arrow", ".feather")
 
 
 def _standardize(private: Dataset, public: Dataset, test: Dataset | None) -> tuple[Dataset, Dataset, Dataset | None]:
@@ -359,6 +370,8 @@ def _count_classes(options: argparse.Namespace, private: Dataset) -> int:
         if found < 2:
             raise OptionError(f"{private.name}: one class; accepted: labels of two classes or more")
         return found
+    if private.labels is not None and private.labels.ndim == 2:
+        return int(private.labels.shape[1])  # of label sets: a number of columns, which is public
     if private.classes is None:
         accepted = "--classes N, --classes NAME,NAME,... or --learn-classes, which releases the largest private label"
         raise OptionError(f"{private.name}: the format does not fix the number of classes; accepted: {accepted}")
@@ -371,19 +384,3 @@ def _check_labels(dataset: Dataset, n_classes: int) -> None:
         row = int(np.argmax(labels >= n_classes))
         accepted = f"0..{n_classes - 1}, of {n_classes} classes"
         raise OptionError(f"{dataset.name}: record {row} has label {labels[row]}; accepted: {accepted}")
-
-
-def _parse_split(split: str | None, n: int) -> tuple[int, int, int]:
-    """Numbers of private, public and test records, from `--split` as shares or as numbers."""
-    accepted = f"accepted: three shares that sum to at most 1, or three whole numbers that sum to at most {n}"
-    try:
-        values = [float(part) for part in (split or _join(SPLIT)).split(",")]
-    except ValueError:
-        values = []
-    shares = sum(values) <= 1 + 1e-12
-    if len(values) != 3 or not all(value > 0 and (shares or value == int(value)) for value in values):
-        raise OptionError(f"--split {split}: {accepted}")
-    first, second, third = (int(value * n + 1e-9) if shares else int(value) for value in values)
-    if first + second + third > n or min(first, second, third) < 1:
-        raise OptionError(f"--split {split}: {accepted}")
-    return first, second, third

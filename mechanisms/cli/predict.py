@@ -57,7 +57,7 @@ def add_predict(commands: Any) -> None:
     add_data(parser)
     add("--queries", type=whole, help="public points to ask, in order (default all); with --public -, about how many")
     add("--kernel", choices=("cosine", "rbf"), help="similarity (default cosine)")
-    add("--bandwidth", type=number, help="of rbf (default e^1.5)")
+    add("--bandwidth", type=number, help="of rbf (default e^0.75)")
     add("--threshold", type=number, help="least similarity (default: by --selectivity, on public points)")
     add("--selectivity", type=number, help="share of points that a query is similar to (default 0.05)")
     add("--vote-sigma", type=number, help="noise of votes (default: a typical record's votes take half its budget)")

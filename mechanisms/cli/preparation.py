@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mechanisms.cli.data import CommandData, load_data
+from mechanisms.cli.sharded import load_sharded, on_cluster
 from mechanisms.phases import phase
 from mechanisms.private_knn import ThinSampleWarning
 
@@ -20,7 +21,7 @@ NOT_BEGUN = "before anything was spent"
 def read_data(options: argparse.Namespace) -> CommandData:
     """The data of a command; errors as for `load_data`."""
     with _before_spending("reading the records"):
-        return load_data(options)
+        return load_sharded(options) if on_cluster(options) else load_data(options)
 
 
 @contextmanager

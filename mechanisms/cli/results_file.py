@@ -97,9 +97,9 @@ def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
         if options.again:
             raise OptionError("--again was given without --out; accepted: with the file of a finished run")
         return None
-    path = Path(options.out)
-    check_results_path(path)
-    check_results_path(_follow_link(path))
+    path, endings = Path(options.out), getattr(options, "endings", ENDINGS)
+    check_results_path(path, endings)
+    check_results_path(_follow_link(path), endings)
     if not path.exists():
         return None
     _finish_csv(_follow_link(path))
@@ -116,7 +116,7 @@ def _read_summary(path: Path) -> dict[str, Any]:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
                 text = str(archive["summary"])
-        elif path.suffix == ".csv":
+        elif path.suffix in (".csv", ".json"):
             text = _summary_path(path).read_text(encoding="utf-8")
         else:
             import pyarrow.parquet
@@ -305,9 +305,9 @@ def _follow_link(path: Path) -> Path:
 # --- files ---------------------------------------------------------------------------------------------
 
 
-def check_results_path(path: Path) -> None:
+def check_results_path(path: Path, endings: tuple[str, ...] = ENDINGS) -> None:
     """Refuse an output that could not be written, before anything is spent."""
-    ac.files.check_output(path, ENDINGS, name="--out", refuse=OptionError)
+    ac.files.check_output(path, endings, name="--out", refuse=OptionError)
     if path.suffix == ".parquet":
         require("pyarrow.parquet")
     about = _summary_path(path)
@@ -316,8 +316,8 @@ def check_results_path(path: Path) -> None:
 
 
 def _summary_path(path: Path) -> Path:
-    """Where the summary of a results file stands that is a plain table."""
-    return path.with_name(f"{path.name}.json")
+    """Where the summary of a results file stands that is a plain table; a JSON file is its own."""
+    return path if path.suffix == ".json" else path.with_name(f"{path.name}.json")
 
 
 def csv_writer(stream: Any) -> Any:
@@ -380,8 +380,11 @@ def _finish_csv(path: Path) -> None:
 def write_results(path: Path, columns: dict[str, Any], summary: dict[str, Any]) -> None:
     """Write columns and summary; the file appears whole, and is on disk before the journals are removed.
 
-    The summary of a ``.csv`` file stands beside it, in ``FILE.csv.json``.
+    The summary of a ``.csv`` file stands beside it, in ``FILE.csv.json``; a ``.json`` file is one object of all.
     """
+    if path.suffix == ".json":
+        summary = {**summary, **{name: column.tolist() for name, column in columns.items()}}
+        return ac.files.write_json(path, summary, name="--out", refuse=OptionError)
     about = json.dumps(summary, allow_nan=True)
     if path.suffix == ".csv":
         _write_csv(path, columns, about)

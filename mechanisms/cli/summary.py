@@ -53,8 +53,17 @@ def price_total(results: ResultsFile, experiment: Experiment | ReverseExperiment
 
 
 def make_columns(data: CommandData, outcome: Outcome) -> dict[str, Any]:
-    """The columns of a results file, one row for each public point; labels are names if the classes have names."""
+    """The columns of a results file, one row for each public point; labels are names if the classes have names.
+
+    Label sets have a column of zeros and ones for each label, and -1 where a point was not answered.
+    """
     labels, predictions = outcome.labels, outcome.predictions
+    if labels.ndim == 2:
+        names = data.class_names or tuple(map(str, range(labels.shape[1])))
+        sets: dict[str, Any] = {"id": data.query_ids, "answered": labels[:, 0] >= 0}
+        for what, table in (("label", labels), ("prediction", predictions)):
+            sets |= {f"{what}_{name}": table[:, number] for number, name in enumerate(names)}
+        return sets
     named = {"label": data.name_labels(labels), "answered": labels >= 0, "prediction": data.name_labels(predictions)}
     return {"id": data.query_ids, **named}
 
@@ -81,7 +90,7 @@ def summarise(
     found = {
         "queries": outcome.asked,
         "answered": outcome.answered,
-        "labelled": int(np.count_nonzero(outcome.labels >= 0)),
+        "labelled": int(np.count_nonzero((outcome.labels >= 0).reshape(len(outcome.labels), -1)[:, 0])),
         "spent": _list_counts(outcome.spent),
         "dry_run": False,
     }

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.datasets.dataset import DataError, Dataset, learn_names, number_labels
 
-__all__ = ["LABEL", "Columns", "check_columns", "match_columns", "read_words", "to_dataset"]
+__all__ = ["LABEL", "Columns", "check_columns", "choose_features", "match_columns", "read_words", "to_dataset"]
 
 _Array = NDArray[Any]
 
@@ -96,16 +96,7 @@ def to_dataset(source: str | Path, table: Any, columns: Columns, index: Sequence
         if hasattr(field.type, "extension_name") or b"ARROW:extension:name" in (field.metadata or {}):
             raise ValueError(f"column {field.name!r} has a type of its own, {field.type}")
     names = table.column_names
-    if "features" in names and columns.features is None:
-        columns = replace(columns, features=("features",))
-    chosen, left = check_columns(names, columns), []
-    if columns.features is None:
-        left = [name for name in chosen if name in index or not _is_numeric(table.field(name).type)]
-        chosen = [name for name in chosen if name not in left]
-        if not chosen:
-            raise ValueError(f"no column of numbers beside {columns.label!r} among {ac.shorten(names)}")
-    used = {*chosen, *left, columns.label, columns.ids}
-    ignored = tuple(name for name in names if name in left or name not in used)
+    chosen, ignored = choose_features(table.schema, columns, index)
     if chosen == ["features"]:
         features, known, ignored = _read_numbers(table, "features", columns.label), None, ()
     else:
@@ -122,6 +113,26 @@ def to_dataset(source: str | Path, table: Any, columns: Columns, index: Sequence
     elif labels is not None and columns.learn_classes:
         labels, class_names = learn_names(source, labels)
     return Dataset(str(source), features, labels, ids=ids, columns=known, ignored=ignored, class_names=class_names)
+
+
+def choose_features(schema: Any, columns: Columns, index: Sequence[str] = ()) -> tuple[list[str], tuple[str, ...]]:
+    """Names of the features in an Arrow schema, and of the columns that are not used; parameters as for `to_dataset`.
+
+    Raises
+    ------
+    ValueError
+    """
+    names = schema.names
+    if "features" in names and columns.features is None:
+        columns = replace(columns, features=("features",))
+    chosen, left = check_columns(names, columns), []
+    if columns.features is None:
+        left = [name for name in chosen if name in index or not _is_numeric(schema.field(name).type)]
+        chosen = [name for name in chosen if name not in left]
+        if not chosen:
+            raise ValueError(f"no column of numbers beside {columns.label!r} among {ac.shorten(names)}")
+    used = {*chosen, *left, columns.label, columns.ids}
+    return chosen, tuple(name for name in names if name in left or name not in used)
 
 
 def match_columns(first: Dataset, other: Dataset) -> Dataset:

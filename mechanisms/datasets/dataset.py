@@ -97,6 +97,11 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.features)
 
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return int(self.features.shape[1])
+
     def take(self, rows: NDArray[np.int64]) -> Dataset:
         """The records at these positions, in this order."""
         labels = None if self.labels is None else self.labels[rows]

@@ -8,22 +8,26 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from mechanisms.datasets.bundled import BUNDLED
+from mechanisms.datasets.celeba import CELEBA_NAMES, celeba
 from mechanisms.datasets.columns import Columns
 from mechanisms.datasets.dataset import DataError, Dataset, name_errors, number_labels
-from mechanisms.datasets.formats import CIFAR_NAMES, IDX_NAMES, SVHN_NAMES, cifar10_binary, digits, files_of, idx, svhn
+from mechanisms.datasets.formats import CIFAR_NAMES, IDX_NAMES, SVHN_NAMES, cifar10_binary, files_of, idx, svhn
+from mechanisms.datasets.parts import SourceParts, parse_source
 from mechanisms.datasets.tables import arrow, csv, npy, npz, openml, parquet
 
 __all__ = ["load"]
 
 ACCEPTED_SOURCES = (
-    "digits, openml:NAME, a directory of IDX files, of CIFAR-10's .bin or of SVHN's .mat files, "
-    "or a .mat, .bin, .npz, .parquet, .arrow, .feather, .csv or .tsv file, or FEATURES.npy,LABELS.npy"
+    f"{', '.join(BUNDLED)}, openml:NAME, a directory of IDX files, of CIFAR-10's .bin, of SVHN's .mat files, "
+    "of CelebA, or a .mat, .bin, .npz, .parquet, .arrow, .feather, .csv or .tsv file, or FEATURES.npy,LABELS.npy"
 )
 
-_DIRECTORY_READERS: tuple[tuple[Callable[[Path], Dataset], tuple[str, ...]], ...] = (
+_DIRECTORY_READERS: tuple[tuple[Callable[..., Dataset], tuple[str, ...]], ...] = (
     (idx, IDX_NAMES),
     (cifar10_binary, CIFAR_NAMES),
     (svhn, SVHN_NAMES),
+    (celeba, CELEBA_NAMES),
 )
 _FILE_READERS: dict[str, Callable[[Path], Dataset]] = {".mat": svhn, ".bin": cifar10_binary}
 _TABLE_READERS: dict[str, Callable[..., Dataset]] = {
@@ -51,9 +55,11 @@ def load(
     Parameters
     ----------
     source : str or Path
-        ``digits``, ``openml:NAME``, a directory of MNIST's IDX files, of CIFAR-10's binary version or of SVHN's cropped
-        digits, or a file ``.mat`` (SVHN), ``.bin`` (CIFAR-10), ``.npz``, ``.parquet``, ``.arrow``, ``.feather``,
-        ``.csv`` or ``.tsv``; or ``FEATURES.npy``, or ``FEATURES.npy,LABELS.npy``.
+        ``digits``, ``mnist-5k``, ``breast-cancer``, ``lfw-faces``, ``openml:NAME``, a directory of MNIST's IDX files,
+        of CIFAR-10's binary version or of SVHN's cropped digits, one of MNIST's files of images, or a file ``.mat``
+        (SVHN), ``.bin`` (CIFAR-10), ``.npz``, ``.parquet``, ``.arrow``, ``.feather``, ``.csv`` or ``.tsv``; or
+        ``FEATURES.npy``, or ``FEATURES.npy,LABELS.npy``. ``DIR:train``, ``DIR:t10k``, ``DIR:test`` and
+        ``DIR:train+extra`` take parts of a directory; ``[a:b]`` at the end takes the rows from a to before b.
     labelled : bool
         Refuse tables without labels; other sources always have labels.
     ids : str, optional
@@ -74,6 +80,8 @@ def load(
     exclude = (*given.exclude, *(() if leave_out is None else (leave_out,)))
     ids, classes = ids or given.ids, classes or given.classes
     columns = replace(given, ids=ids, classes=classes, exclude=exclude)
+    whole = parse_source(source)
+    source = whole.base
     path, dataset = Path(source), _load_table(source, columns)
     table = dataset is not None
     if dataset is None:
@@ -82,7 +90,7 @@ def load(
         if str(source).startswith("openml:"):
             dataset = openml(str(source).removeprefix("openml:"), classes=classes)
         else:
-            dataset = digits() if source == "digits" else _format_of(source)(path)
+            dataset = BUNDLED[source]() if source in BUNDLED else _read_format(whole)
             dataset = dataset if classes is None else _with_classes(dataset, classes)
     if labelled and dataset.labels is None:
         wanted = "an array labels" if path.suffix in (".npz", ".npy") else f"a column {columns.label}"
@@ -90,7 +98,7 @@ def load(
     if ids is not None and not table:
         accepted = "identifiers in .npz, .parquet, .arrow, .csv or .tsv files"
         raise DataError(f"{source}: has no column {ids!r}; accepted: {accepted}")
-    return dataset
+    return whole.cut(dataset)
 
 
 def _load_table(source: str | Path, columns: Columns) -> Dataset | None:
@@ -103,22 +111,28 @@ def _load_table(source: str | Path, columns: Columns) -> Dataset | None:
     return None if not source or reader is None or not path.is_file() else reader(path, columns=columns)
 
 
-def _format_of(source: str | Path) -> Callable[[Path], Dataset]:
+def _read_format(whole: SourceParts) -> Dataset:
+    """The images of a file, of a directory, or of some parts of a directory."""
+    read, path = _format_of(whole.base), Path(whole.base)
+    return read(path, whole.parts) if whole.parts else read(path)
+
+
+def _format_of(source: str | Path) -> Callable[..., Dataset]:
     path = Path(source)
     read: Any = None
     with name_errors(source or "''", ACCEPTED_SOURCES):
         if source and path.is_dir():
             read = next((reader for reader, names in _DIRECTORY_READERS if files_of(path, names)), None)
         elif path.exists():
-            read = _FILE_READERS.get(path.suffix.lower())
+            read = idx if "-images" in path.name else _FILE_READERS.get(path.suffix.lower())
         else:
             near = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else []
-            close = get_close_matches(path.name, ["digits", *near], n=1)
+            close = get_close_matches(path.name, [*BUNDLED, *near], n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise ValueError(f"no such file, directory or name{hint}")
         if read is None:
             raise ValueError(f"not a known kind of data{_advice(path)}")
-    found: Callable[[Path], Dataset] = read
+    found: Callable[..., Dataset] = read
     return found
 
 
@@ -130,4 +144,4 @@ def _with_classes(dataset: Dataset, classes: Sequence[str]) -> Dataset:
 def _advice(path: Path) -> str:
     if path.suffix in (".pkl", ".pickle") or (path / "data_batch_1").exists():
         return " (pickled files are never read; CIFAR-10 also comes as a binary version)"
-    return " (give the directory that holds it)" if "-ubyte" in path.name else ""
+    return " (give the file of images, or the directory that holds it)" if "-ubyte" in path.name else ""

@@ -22,6 +22,7 @@ import accountant as ac
 from mechanisms.datasets.columns import CLASSES_HINT, FILL_HINT, LABEL, Columns, check_columns, read_words, to_dataset
 from mechanisms.datasets.dataset import DataError, Dataset, learn_names, name_errors, number_labels
 from mechanisms.datasets.formats import of_images, pick
+from mechanisms.datasets.parts import parse_source
 from mechanisms.validation import INSTALL, require
 
 __all__ = ["arrow", "csv", "frame", "npy", "npz", "openml", "parquet", "read_column", "read_names"]
@@ -146,6 +147,12 @@ def frame(table: Any, name: str = "frame", *, columns: Columns | None = None) ->
 
 def read_column(path: str | Path, name: str) -> _Array | None:
     """A column of identifiers as text, which may repeat; None if the file has no such column."""
+    whole = parse_source(path)
+    values = _read_whole_column(whole.base, name)
+    return values if values is None else values[whole.start : whole.stop]
+
+
+def _read_whole_column(path: str | Path, name: str) -> _Array | None:
     ending = Path(path).suffix.lower()
     with name_errors(path, f"a table with a column {name!r} of text or whole numbers"):
         if ending in (".csv", ".tsv"):
@@ -169,6 +176,7 @@ def read_names(path: str | Path) -> list[str] | None:
     DataError
         The file cannot be read.
     """
+    path = parse_source(path).base
     ending = Path(path).suffix.lower()
     with name_errors(path, "a table with named columns"):
         if ending in (".csv", ".tsv"):

@@ -13,6 +13,7 @@ import accountant as ac
 from mechanisms.datasets import Dataset
 from mechanisms.exclusive import Exclusive, UsageError
 from mechanisms.experiment.outcome import Diagnostics, Outcome, compare_labels, score, score_trained
+from mechanisms.shards.dataset import PartitionedDataset
 from mechanisms.students.network import NetworkStudent, Student
 from mechanisms.validation import check_count, nominal_count
 
@@ -25,7 +26,7 @@ class BaseExperiment(Exclusive, ABC):
     Parameters
     ----------
     setting : Setting or ReverseSetting
-    private : Dataset
+    private : Dataset or PartitionedDataset
         With labels, one for each record.
     public : Dataset
         Labels, if any, are used for diagnostics only.
@@ -67,21 +68,26 @@ class BaseExperiment(Exclusive, ABC):
     def __init__(
         self,
         setting: Any,
-        private: Dataset,
+        private: Dataset | PartitionedDataset,
         public: Dataset,
         test: Dataset | None = None,
         n_classes: int | None = None,
         nominal: int | None = None,
     ) -> None:
         self.setting, self.private, self.public, self.test = setting, private, public, test
-        self.n_classes = _check_classes(private, public, test, n_classes)
-        widths = {each.features.shape[1] for each in (private, public, test) if each is not None}
+        self.n_classes = _check_classes((private, public, test), n_classes, self._takes_sets)
+        widths = {each.width for each in (private, public, test) if each is not None}
         if len(widths) > 1:
             raise ac.ParameterError(f"records of {sorted(widths)} columns; accepted: the same for all data")
         self.nominal = self._count_records(nominal)
         self.make_student: Callable[[], Student] = NetworkStudent
         self._plan()
         self._claim()  # a copy would run once more under the same guarantee
+
+    @property
+    def _takes_sets(self) -> bool:
+        """Whether records have label sets instead of labels."""
+        return False
 
     @property
     @abstractmethod
@@ -97,8 +103,8 @@ class BaseExperiment(Exclusive, ABC):
         return nominal_count(len(self.private)) if nominal is None else check_count("nominal", nominal, 1)
 
     @property
-    def _labels(self) -> NDArray[np.int64]:
-        """Of the private records."""
+    def _labels(self) -> Any:
+        """Of the private records; of those in partitions, what their columns are for."""
         labels = self.private.labels
         assert labels is not None  # checked by the constructor
         return labels
@@ -142,18 +148,30 @@ class BaseExperiment(Exclusive, ABC):
         )
 
 
-def _check_classes(private: Dataset, public: Dataset, test: Dataset | None, n_classes: int | None) -> int:
-    """The number of classes: as given, as the format fixes it, or the largest label plus 1.
+def _check_classes(
+    parts: tuple[Dataset | PartitionedDataset, Dataset, Dataset | None], n_classes: int | None, sets: bool
+) -> int:
+    """The number of classes: as given, as the format fixes it, or the largest label plus 1; of sets their width.
 
     Raises
     ------
     accountant.ParameterError
-        Private records have no labels, some records have label sets, or a label lies outside the classes.
+        Private records have no labels, some records have label sets and others not, or a label lies outside the
+        classes.
     """
-    known = [each.labels for each in (private, public, test) if each is not None and each.labels is not None]
-    if private.labels is None or any(labels.ndim != 1 for labels in known):
-        accepted = "one label for each record (label sets: mx.PrivateKNN, mx.ReverseKNN)"
+    private = parts[0]
+    if isinstance(private, PartitionedDataset):
+        return check_count("classes", n_classes, 2)  # labels are held against it where they are read
+    known = [each.labels for each in (private, *parts[1:]) if each is not None and each.labels is not None]
+    if private.labels is None or any(labels.ndim != (2 if sets else 1) for labels in known):
+        accepted = "label sets for each record" if sets else "one label for each record (label sets: with clip)"
         raise ac.ParameterError(f"{private.name}: accepted: {accepted}")
+    if sets:
+        widths = {labels.shape[1] for labels in known}
+        if len(widths) > 1 or n_classes not in (None, private.labels.shape[1]):
+            accepted = f"{private.labels.shape[1]} labels in all sets"
+            raise ac.ParameterError(f"classes = {n_classes}, sets of {sorted(widths)}; accepted: {accepted}")
+        return int(private.labels.shape[1])
     if n_classes is None:
         return max(private.classes or 0, *(int(labels.max()) + 1 for labels in known))
     return check_count("classes", n_classes, int(private.labels.max()) + 1)

@@ -20,7 +20,7 @@ from mechanisms.private_knn import PrivateKNN
 from mechanisms.rounds import label_in_rounds
 from mechanisms.students.convolutional import ConvStudent
 from mechanisms.students.network import NetworkStudent, Student
-from mechanisms.validation import check_count, check_rate, require
+from mechanisms.validation import check_count, check_positive, check_rate, require
 
 __all__ = ["MECHANISMS", "Diagnostics", "Experiment", "Outcome", "Setting"]
 
@@ -38,30 +38,43 @@ class Setting:
     Parameters
     ----------
     mechanism : {"private-knn", "gnmax", "lnmax", "noisy-sgd"}
-    epsilon, delta : float
-        The guarantee, for all rounds together.
+    epsilon : float or None
+        Of the guarantee, for all rounds together: the noise follows from it. None: the noise is given, by `vote_sigma`
+        or `noise_multiplier`, and the guarantee follows.
+    delta : float
     queries : int or None
         Public points to ask about in each round. None: as many as the budget allows with noise of a tenth of the
-        neighbours, or a fifteenth of the teachers; at least six for every five classes.
+        neighbours, or a fifteenth of the teachers; at least six for every five classes. It must be given if the noise
+        is.
+    choose : {"central", "random", "first"} or sequence of int
+        Which public points are asked about: those in the middle of clusters, points drawn at random, the first ones, or
+        those in these rows; but for "central", a round goes on where the one before it ended.
     rounds : int
     max_labels : int or None
         Most queries answered in a round; None is all of them. A number below `queries` is of use with screening only.
     screening_ratio : float or None
         Standard deviation of the screening noise over that of the vote noise; None switches screening off.
+    vote_sigma, screening_sigma : float or None
+        The noise itself, in votes (for "lnmax" the scale of the votes' Laplace noise), in place of `epsilon` and
+        `screening_ratio`.
     threshold : float or None
         Votes needed to pass screening; None is 0.6 of the neighbours or teachers.
     neighbors : int or None
         None: the expected number of records of a class in a sample.
     sampling_rate : float
-        Of Private-kNN's samples; batches of NoisySGD have a tenth of that rate.
+        Of Private-kNN's samples; batches of NoisySGD have a tenth of that rate, unless `batch` is given.
     teachers : int or None
         None: one for every eight records.
     teacher : {"logistic", "nearest"}
         Logistic regression, or the label of the shard's nearest record.
-    steps : int
-        Of NoisySGD.
+    clip : float or None
+        Of NoisySGD, as for `LinearNoisySGD`; None: 0.1. Of the others, for label sets, as for `PrivateKNN` and `GNMax`:
+        None is one label for each record.
+    steps, batch, learning_rate, noise_multiplier
+        Of NoisySGD: number of steps, expected size of a batch (None: by `sampling_rate`), and as for `LinearNoisySGD`;
+        None of `noise_multiplier` follows from `epsilon`.
     features : str
-        "raw", "standardised" or "hog", in the first round.
+        Of the first round, by a name in `mechanisms.features`.
     student : {"network", "conv"}
     method : {"renyi", "tight", "auto"} or None
         As for `accountant.epsilon`. None: "auto", but "renyi" with screening, as calibration by tight prices takes long
@@ -72,18 +85,25 @@ class Setting:
     """
 
     mechanism: str
-    epsilon: float
+    epsilon: float | None
     delta: float
     queries: int | None = None
+    choose: str | tuple[int, ...] = "central"
     rounds: int = 1
     max_labels: int | None = None
     screening_ratio: float | None = None
+    vote_sigma: float | None = None
+    screening_sigma: float | None = None
     threshold: float | None = None
     neighbors: int | None = None
     sampling_rate: float = 0.5
     teachers: int | None = None
     teacher: str = "logistic"
     steps: int = 500
+    batch: int | None = None
+    clip: float | None = None
+    learning_rate: float = 0.02
+    noise_multiplier: float | None = None
     features: str = "raw"
     student: str = "network"
     method: str | None = None
@@ -100,6 +120,41 @@ class Setting:
                 raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
         check_count("rounds", self.rounds, 1)
         check_rate(self.sampling_rate)
+        self._check_noise()
+        sets = self.clip is not None and self.mechanism != "noisy-sgd"
+        if sets and (self.mechanism == "lnmax" or self.screens or self.student == "conv"):
+            only = "None, or private-knn or gnmax without screening, with the student network"
+            raise ac.ParameterError(f"clip = {self.clip!r} with {self.mechanism}; accepted: {only}")
+
+    @property
+    def fixed_noise(self) -> float | None:
+        """The noise that is given in place of a target; None if it follows from `epsilon`."""
+        return self.noise_multiplier if self.mechanism == "noisy-sgd" else self.vote_sigma
+
+    @property
+    def screens(self) -> bool:
+        """Whether queries are screened."""
+        return self.screening_ratio is not None or self.screening_sigma is not None
+
+    def _check_noise(self) -> None:
+        """Refuse a target beside a noise, neither of both, and noise of another mechanism."""
+        own, other = "vote_sigma", "noise_multiplier"
+        if self.mechanism == "noisy-sgd":
+            own, other = other, own
+        if getattr(self, other) is not None:
+            raise ac.ParameterError(f"{other} = {getattr(self, other)!r} with {self.mechanism}; accepted: {own}")
+        if (self.epsilon is None) == (self.fixed_noise is None):
+            both = f"epsilon = {self.epsilon!r} and {own} = {self.fixed_noise!r}"
+            raise ac.ParameterError(f"{both}; accepted: one of them, from which the other follows")
+        if self.screening_sigma is not None and (self.vote_sigma is None or self.screening_ratio is not None):
+            accepted = "with vote_sigma and without screening_ratio"
+            raise ac.ParameterError(f"screening_sigma = {self.screening_sigma!r}; accepted: {accepted}")
+        if self.fixed_noise is not None:
+            check_positive(own, self.fixed_noise)
+            if self.mechanism != "noisy-sgd" and self.queries is None:
+                raise ac.ParameterError(
+                    f"queries = None with {own}; accepted: their number, which the price depends on"
+                )
 
 
 class Experiment(BaseExperiment):
@@ -116,6 +171,10 @@ class Experiment(BaseExperiment):
     setting: Setting
 
     @property
+    def _takes_sets(self) -> bool:
+        return self.setting.clip is not None and self.setting.mechanism != "noisy-sgd"
+
+    @property
     def asked(self) -> int:
         return self.setting.rounds * self.queries
 
@@ -129,7 +188,11 @@ class Experiment(BaseExperiment):
         else:
             self.queries, start = self._choose_queries(), self._scale()
             plan = partial(self._plan_votes, self.queries)
-        self.noise = least_noise(plan, setting.epsilon, setting.delta, start, **self._route())
+        if setting.fixed_noise is not None:
+            self.noise = setting.fixed_noise
+        else:
+            assert setting.epsilon is not None  # one of the two is there
+            self.noise = least_noise(plan, setting.epsilon, setting.delta, start, **self._route())
         self.planned = plan(self.noise)
         if setting.mechanism == "noisy-sgd":
             self.labeller = self._make_noisy_sgd(self.noise)
@@ -172,6 +235,7 @@ class Experiment(BaseExperiment):
             self._labels,
             self.public.features,
             queries=self.queries,
+            choose=self.setting.choose,
             rounds=self.setting.rounds,
             features=self.setting.features,
             images=self.public.images,
@@ -195,7 +259,7 @@ class Experiment(BaseExperiment):
 
     def _route(self) -> dict[str, Any]:
         chosen = self.setting
-        usual = "auto" if chosen.screening_ratio is None else "renyi"
+        usual = "renyi" if chosen.screens else "auto"
         return {"method": chosen.method or usual, "conversion": chosen.conversion, "tolerance": 1e-3}
 
     def _price(self, run: ac.Composition) -> ac.Guarantee:
@@ -225,6 +289,7 @@ class Experiment(BaseExperiment):
         fewest = min(math.ceil(1.2 * self.n_classes), m)
 
         def affordable(count: int) -> bool:
+            assert chosen.epsilon is not None  # else the number is given
             return self._price(self._plan_votes(count, self._scale())).epsilon <= chosen.epsilon
 
         # search the largest affordable count: double, then bisect
@@ -241,7 +306,9 @@ class Experiment(BaseExperiment):
     def _make_voting(self, noise: float, queries: int) -> Voting:
         """The mechanism with that noise on its votes."""
         chosen = self.setting
-        screening = None if chosen.screening_ratio is None else chosen.screening_ratio * noise
+        screening = chosen.screening_sigma
+        if chosen.screening_ratio is not None:
+            screening = chosen.screening_ratio * noise
         common: dict[str, Any] = {
             "screening_sigma": screening,
             "threshold": chosen.threshold,
@@ -249,6 +316,8 @@ class Experiment(BaseExperiment):
             "n_classes": self.n_classes,
             "rng": chosen.seed,
         }
+        if chosen.mechanism != "lnmax":
+            common["clip"] = chosen.clip
         if chosen.mechanism == "private-knn":
             nominal: dict[str, Any] = {"n_records": self.nominal}
             return PrivateKNN(self._size(), chosen.sampling_rate, vote_sigma=noise, **common, **nominal)
@@ -266,7 +335,11 @@ class Experiment(BaseExperiment):
 
     def _make_noisy_sgd(self, noise: float) -> LinearNoisySGD:
         chosen = self.setting
-        return LinearNoisySGD(noise, chosen.sampling_rate / 10, chosen.steps, n_classes=self.n_classes, rng=chosen.seed)
+        rate = chosen.sampling_rate / 10
+        if chosen.batch is not None:
+            rate = check_count("batch", chosen.batch, 1, self.nominal) / self.nominal
+        steps = chosen.steps, 0.1 if chosen.clip is None else chosen.clip, chosen.learning_rate
+        return LinearNoisySGD(noise, rate, *steps, n_classes=self.n_classes, rng=chosen.seed)
 
 
 def _nearest_record() -> Any:

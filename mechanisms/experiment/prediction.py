@@ -28,7 +28,7 @@ __all__ = [
     "rehearse",
 ]
 
-DEFAULTS: dict[str, Any] = {"selectivity": 0.05, "count_share": 3.0, "kernel": "cosine", "bandwidth": math.exp(1.5)}
+DEFAULTS: dict[str, Any] = {"selectivity": 0.05, "count_share": 3.0, "kernel": "cosine", "bandwidth": math.exp(0.75)}
 
 STORE_DECIDES = ("threshold", "vote_sigma", "kernel", "bandwidth")
 """Values that a settled store decides if the user does not; it decides the noise of counts, too."""
@@ -60,7 +60,7 @@ class PredictionSetting:
     kernel : {"cosine", "rbf"} or None
         None: "cosine".
     bandwidth : float or None
-        Of "rbf". None: e^1.5.
+        nu of "rbf". None: e^0.75.
     conversion : {"gdp", "renyi"}
     hashing : (int, int) or None
     reuse : bool

@@ -15,6 +15,7 @@ from mechanisms.exclusive import exclusive
 from mechanisms.experiment.base import BaseExperiment
 from mechanisms.experiment.outcome import Outcome
 from mechanisms.features import feature_map
+from mechanisms.federation.client import label_sets
 from mechanisms.phases import phase
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.students.network import Student
@@ -97,6 +98,11 @@ class ReverseExperiment(BaseExperiment):
     setting: ReverseSetting
 
     @property
+    def _takes_sets(self) -> bool:
+        labels = self.private.labels
+        return isinstance(labels, np.ndarray) and labels.ndim == 2
+
+    @property
     def asked(self) -> int:
         return self.setting.rounds * self.setting.queries
 
@@ -104,9 +110,12 @@ class ReverseExperiment(BaseExperiment):
         setting = self.setting
         check_count("clients", setting.clients, 1, self.nominal)
         check_count("queries", setting.queries, 1, len(self.public))
+        if self._takes_sets and setting.client_split != "iid":
+            raise ac.ParameterError(f"client_split = {setting.client_split!r} with label sets; accepted: iid")
+        n_labels = label_sets(self._labels, len(self.private)).shape[1]
         self.holders = split_over_clients(self._labels, setting.clients, setting.client_split, setting.seed or 0)
         self.labeller = setting.make_labeller(self.n_classes)
-        self.release = self.labeller.planned(self.nominal, self.n_classes)
+        self.release = self.labeller.planned(self.nominal, self.n_classes, n_labels)
         self.planned = ac.Composition([(self.release.event, setting.rounds)])
         self.guarantee = self.release.guarantee(setting.delta)
         self.noise = self.release.noise
@@ -138,7 +147,7 @@ class ReverseExperiment(BaseExperiment):
         self._begin()
         with phase("computing features"):
             describe = feature_map(self.setting.features, self.public.features, self.public.images)
-            records, points = describe(self.private.features), describe(self.public.features)
+            records, points = describe(np.asarray(self.private.features)), describe(self.public.features)
         out = self.labeller.label(records, self._labels, points, self.holders, journal)
         with phase("training the student"):
             student = self.make_student().fit(self.public.features, out.labels)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from mechanisms.federation.trust_models import RoundRelease
 from mechanisms.labelling import Labelling
 from mechanisms.queries import cluster_centres
 from mechanisms.students.network import NetworkStudent
+from mechanisms.validation import check_queries
 
-__all__ = ["ReverseLabelling", "Round", "RoundLoop", "simplex_rows", "winners"]
+__all__ = ["Clusters", "ReverseLabelling", "Round", "RoundLoop", "simplex_rows", "winners"]
 
 LEAST_IMPORTANCE = 0.2
 """Importance of a public point whose label the student is sure of; 1 is that of a point it knows nothing about."""
@@ -105,6 +107,60 @@ class ReverseLabelling(Labelling):
 
 
 @dataclass(frozen=True, eq=False)
+class Clusters:
+    """Clusters of public points that were found elsewhere, from public data alone.
+
+    Attributes
+    ----------
+    queries : float array of shape (s, d)
+    assignment : int array of shape (m,), or None
+        The query whose label each public point takes; None is the nearest.
+    """
+
+    queries: NDArray[np.float32]
+    assignment: NDArray[np.int64] | None = None
+
+    @property
+    def digest(self) -> str:
+        """What tells these clusters from others."""
+        assigned = b"" if self.assignment is None else self.assignment.astype("<i8").tobytes()
+        return sha256(np.ascontiguousarray(self.queries).tobytes() + assigned).hexdigest()
+
+    @classmethod
+    def of(cls, queries: object, assignment: object, points: NDArray[np.float32], n_queries: int) -> Clusters | None:
+        """Checked clusters; without queries these are the means of the points assigned to each. None without either.
+
+        Raises
+        ------
+        accountant.ParameterError
+            A value is not as described.
+        """
+        if queries is None and assignment is None:
+            return None
+        given = None if assignment is None else np.asarray(assignment)
+        if given is not None and (given.shape != (len(points),) or given.dtype.kind not in "iu"):
+            found = f"assignment has shape {given.shape} and type {given.dtype}"
+            raise ac.ParameterError(f"{found}; accepted: integers of shape ({len(points)},), a query for each point")
+        if given is not None and not ((given >= 0) & (given < n_queries)).all():
+            worst = given[(given < 0) | (given >= n_queries)][0]
+            raise ac.ParameterError(f"assignment holds {worst}; accepted: 0..{n_queries - 1}, below n_queries")
+        if queries is None:
+            assert given is not None
+            sizes = np.bincount(given, minlength=n_queries)
+            if not sizes.all():
+                empty = int(np.argmin(sizes))
+                raise ac.ParameterError(f"assignment without queries leaves {empty} empty; accepted: points in all")
+            sums = np.zeros((n_queries, points.shape[1]))
+            np.add.at(sums, given, points)
+            table: NDArray[np.float32] = (sums / sizes[:, None]).astype(np.float32)
+        else:
+            table = check_queries(queries, points.shape[1])
+            if len(table) != n_queries:
+                raise ac.ParameterError(f"queries has {len(table)} rows; accepted: n_queries = {n_queries}")
+        return cls(table, None if given is None else given.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
 class RoundLoop:
     """All rounds of one run of reverse k-NN, in one process or over a network (Wang et al. 2022, Alg. 1).
 
@@ -119,6 +175,8 @@ class RoundLoop:
     balance : float
     make_student : callable or None
         As for `ReverseKNN`.
+    clusters : Clusters or None
+        Queries of the first round, and who takes which one's label; None chooses them by k-means.
     """
 
     release: RoundRelease
@@ -126,6 +184,7 @@ class RoundLoop:
     soft_labels: bool
     balance: float
     make_student: Callable[[], Any] | None = None
+    clusters: Clusters | None = None
 
     def run(self, points: NDArray[np.float32], ask: Callable[[int, RoundSetup], ReleasedCounts]) -> ReverseLabelling:
         """Ask all rounds and label the public points.
@@ -146,7 +205,7 @@ class RoundLoop:
         rounds: list[Round] = []
         for number in range(release.rounds):
             setup = self._set_up(points, votes if number else None)
-            rounds.append(_estimate(setup, points, ask(number, setup)))
+            rounds.append(_estimate(setup, self._assign(setup, points, number), ask(number, setup)))
             last = rounds[-1]
             votes += (last.soft if self.soft_labels else winners(last.counts, release.n_labels))[last.centre]
         labels = winners(votes, release.n_labels)
@@ -165,10 +224,17 @@ class RoundLoop:
 
     def _set_up(self, points: NDArray[np.float32], votes: NDArray[np.float64] | None) -> RoundSetup:
         """The setup of the next round, from public points and the votes (m, c) of earlier rounds."""
-        importance = None if votes is None else self._weigh(points, votes)
-        queries = cluster_centres(points, self.n_queries, importance)
+        if votes is None and self.clusters is not None:
+            queries = self.clusters.queries
+        else:
+            queries = cluster_centres(points, self.n_queries, None if votes is None else self._weigh(points, votes))
         prices = self.balance * balanced_prices(points, queries) if self.balance else np.zeros(len(queries))
         return self.release.setup(queries, prices)
+
+    def _assign(self, setup: RoundSetup, points: NDArray[np.float32], number: int) -> NDArray[np.int64]:
+        """The query (m,) whose label each public point takes."""
+        given = None if number or self.clusters is None else self.clusters.assignment
+        return setup.connections.find_best(points) if given is None else given
 
     def _weigh(self, points: NDArray[np.float32], votes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Importance (m,) of public points: how uncertain a student is there that learns from released labels only."""
@@ -179,11 +245,10 @@ class RoundLoop:
         return importance
 
 
-def _estimate(setup: RoundSetup, points: NDArray[np.float32], found: ReleasedCounts) -> Round:
-    """One round, from its setup and its released counts."""
+def _estimate(setup: RoundSetup, centre: NDArray[np.int64], found: ReleasedCounts) -> Round:
+    """One round, from its setup, the query that each public point belongs to, and its released counts."""
     connections = setup.connections
     soft = simplex_rows(found.counts, found.variance)
-    centre = connections.find_best(points)
     return Round(connections.queries, connections.prices, centre, found.counts, found.variance, soft)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,14 @@ from mechanisms.federation.trust_models import RoundRelease
 from mechanisms.noise.source import Randomness
 
 __all__ = ["Federation", "check_holders"]
+
+
+class Answering(Protocol):
+    """What a federation needs of a client."""
+
+    def answer(self, message: bytes) -> bytes:
+        """The answer to a server's setup."""
+        ...
 
 
 class Federation:
@@ -55,7 +63,7 @@ class Federation:
             options |= target
         if release.model == "shuffle":
             options["crowd"] = release.least
-        self.clients = [
+        self.clients: list[Answering] = [
             Client(
                 records[rows],
                 y[rows],

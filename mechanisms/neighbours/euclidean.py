@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from mechanisms.arrays import Floats, Integers, Singles
+from mechanisms.neighbours.distances import distance_margin, squared_distances
 from mechanisms.neighbours.rounding import product_error, squared_lengths
 
 __all__ = ["QUERY_BATCH", "Neighbours"]
 
 QUERY_BATCH = 256
 """Queries whose products with all records are held at once."""
-
-ROWS = 128
-"""Records compared in double precision at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +68,10 @@ class Neighbours:
         squares = self._squares[subset]
         # |x - q|^2 less |q|^2, which is the same for all records x
         distances = squares - 2.0 * products[subset]
-        length = float(np.sqrt(np.dot(query.astype(float), query.astype(float))))
-        # the product is doubled, and so is its error; 1e-13 covers the double precision of the rest
-        slack = 2 * product_error(len(query), length * self._lengths[subset]) + 1e-13 * squares
+        square = float(np.dot(query.astype(float), query.astype(float)))
+        # the product is doubled, and so is its error; the second term covers the double precision of the rest
+        slack = 2 * product_error(len(query), math.sqrt(square) * self._lengths[subset])
+        slack += 2 * distance_margin(len(query)) * (squares + square)
         low, high = distances - slack, distances + slack
         reach = np.partition(high, k - 1)[k - 1]
         positions = np.flatnonzero(low <= reach)
@@ -84,10 +84,8 @@ class Neighbours:
         # certain: at most k candidates, itself included, can be as near
         certain = np.searchsorted(np.sort(candidates.low), candidates.high, side="right") <= k
         sure, doubtful = candidates.positions[certain], candidates.positions[~certain]
-        wide, exact = query.astype(float), np.empty(len(doubtful))
-        for start in range(0, len(doubtful), ROWS):
-            rows = self.records[subset[doubtful[start : start + ROWS]]] - wide
-            # one product for each row: the rounding of a record's distance must depend on no other record
-            exact[start : start + ROWS] = np.matmul(rows[:, None, :], rows[:, :, None]).ravel()
+        exact = squared_distances(
+            self.records, subset[doubtful], query[None].astype(float), np.zeros(len(doubtful), np.int64)
+        )
         chosen = doubtful[np.argsort(exact, kind="stable")[: k - len(sure)]]
         return np.sort(np.concatenate([sure, chosen]))

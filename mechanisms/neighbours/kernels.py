@@ -15,7 +15,7 @@ from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.neighbours.rounding import product_error
 from mechanisms.validation import check_positive, check_real
 
-__all__ = ["Cosine", "RadialBasis", "Similarity", "dots", "similarity_of", "squares"]
+__all__ = ["Cosine", "RadialBasis", "Similarity", "compile_strictly", "dots", "similarity_of", "squares"]
 
 LENGTH_ERROR = 1e-6
 """Bound on the relative error of the length of a direction, a row divided by its length in single precision."""
@@ -29,6 +29,12 @@ LENGTH_ERROR = 1e-6
 def compile_loop(loop: Callable[..., None]) -> Any:
     """A loop compiled by numba and cached on disk; sums are in the same order for all rows, the compiler's choice."""
     return ac.compile_function(loop, nogil=True, fastmath={"reassoc", "contract"})
+
+
+@cache
+def compile_strictly(loop: Callable[..., None]) -> Any:
+    """A loop compiled by numba and cached on disk; every operation is rounded, in the order in which it is written."""
+    return ac.compile_function(loop, nogil=True)
 
 
 def _dots(rows: Singles, which: Integers, query: Floats, out: Floats) -> None:

@@ -59,6 +59,11 @@ class Records:
         """Let other records have these slots."""
         self._free.extend(slots.tolist())
 
+    def near(self, queries: Singles) -> Iterator[tuple[Singles, Integers]]:
+        """Pairs (query, slots of records that it may select, in order)."""
+        for query, products in self.batches(queries):
+            yield query, self.find_near(query, products)
+
     def batches(self, queries: Singles) -> Iterator[tuple[Singles, Singles]]:
         """Pairs (query, its inner products with the rows of all slots), computed many queries at a time."""
         most = min(LARGEST_BATCH, max(self.width // 2, 8))

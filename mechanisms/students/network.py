@@ -47,7 +47,7 @@ class NetworkStudent(Parameters):
 
     First, labels spread over the graph of nearest public neighbours (Zhou et al. 2004), which labels unanswered points
     and corrects some wrong answers. Then a network with one hidden layer learns all these labels. Both steps use
-    scikit-learn.
+    scikit-learn. Label sets, (m, c) zeros and ones, do not spread: the network learns those of answered points.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class NetworkStudent(Parameters):
         Parameters
         ----------
         X : array of shape (m, d)
-        y : integer array of shape (m,), -1 where a point was not answered
+        y : integer array of shape (m,), -1 where a point was not answered; or (m, c) label sets
 
         Raises
         ------
@@ -94,20 +94,24 @@ class NetworkStudent(Parameters):
             An array is not as described, or no point was answered.
         """
         points = check_features(X)
-        labels = check_answers(y, len(points))
+        labels = check_answers(y, len(points), sets=True)
         self.width_ = points.shape[1]
         self.centre_, self.spread_ = points.mean(axis=0), max(float(points.std()), 1e-12)
         scaled = self._scale(points)
-        self.labels_ = self._spread_labels(scaled, labels)
+        rows = np.arange(len(points))
+        if labels.ndim == 2:
+            self.labels_, rows = labels, np.flatnonzero(labels[:, 0] != UNANSWERED)
+        else:
+            self.labels_ = self._spread_labels(scaled, labels)
         self.network_ = require("sklearn.neural_network").MLPClassifier(
             (self.hidden,), alpha=1e-2, max_iter=self.max_iter, random_state=self.seed
         )
         with _suppress_warnings(), few_threads(scaled.size):
-            self.network_.fit(scaled, self.labels_)
+            self.network_.fit(scaled[rows], self.labels_[rows])
         return self
 
     def predict(self, X: object) -> Integers:
-        """Labels of (n, d) points.
+        """Labels (n,) of (n, d) points; or sets (n, c).
 
         Raises
         ------
@@ -116,7 +120,7 @@ class NetworkStudent(Parameters):
         """
         points = self._points(X, "predict")
         if len(points) == 0:
-            return np.empty(0, np.int64)
+            return np.empty((0, *self.labels_.shape[1:]), np.int64)
         return np.asarray(self.network_.predict(points), np.int64)
 
     def predict_proba(self, X: object) -> Floats:
@@ -160,9 +164,18 @@ class NetworkStudent(Parameters):
         return spread
 
 
-def check_answers(y: object, n: int) -> Integers:
-    """Labels (n,), at least one of them not -1."""
+def check_answers(y: object, n: int, sets: bool = False) -> Integers:
+    """Labels (n,), at least one of them not -1; or, where `sets` are accepted, (n, c) zeros and ones, or rows of -1."""
     labels = np.asarray(y)
+    if sets and labels.ndim == 2 and len(labels) == n and labels.shape[1] > 1 and labels.dtype.kind in "iu":
+        gone = (labels == UNANSWERED).all(axis=1)
+        if not np.isin(labels[~gone], (0, 1)).all():
+            raise ac.ParameterError(
+                "y holds other values than 0 and 1; accepted: sets of 0 and 1, or -1 in a whole row"
+            )
+        if gone.all():
+            raise ac.ParameterError(f"none of {n} points was answered; accepted: at least one label set to learn from")
+        return labels.astype(np.int64)
     if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min(initial=0) < UNANSWERED:
         found = f"{labels.dtype} values of shape {labels.shape}"
         raise ac.ParameterError(f"y holds {found}; accepted: integers of shape ({n},), -1 where unanswered")

@@ -11,7 +11,8 @@
 #
 # Ind-KNN answers queries one at a time. A private record pays only for the answers it took part in, and retires when
 # its budget is spent (Zhu et al. 2023, *Private Prediction Strikes Back*). This notebook turns a guarantee into a
-# budget, answers queries about handwritten digits, shows which records paid, and lets records leave and come back.
+# budget, answers queries about handwritten digits, shows which records paid, and lets records leave and come back. What
+# the paper prints stands beside ours in [every table and figure](reproduced.md).
 
 # %% tags=["hide-input"]
 # %matplotlib inline

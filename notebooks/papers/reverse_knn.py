@@ -17,6 +17,8 @@
 # * *central*: a server sees all votes, and adds noise to their sums;
 # * *local*: nobody; every record randomizes its own report;
 # * *shuffle*: a shuffler that hides who sent which of n local reports.
+#
+# What the paper prints stands beside ours in [every table and figure](reproduced.md).
 
 # %% tags=["hide-input"]
 # %matplotlib inline

@@ -95,10 +95,10 @@ def test_in_words(training):
         ({"phases": [(1.0, 3)]}, "phases of 3 steps in all; accepted: 20, or no epochs"),
         ({"phases": [1.0]}, r"phases = \[1.0\]; accepted: pairs"),
         ({"phases": []}, "phases of 0 steps in all"),
-        ({"sigma": 1.0, "sampler": "shuffle"}, "--sensitivity 2 --adjacency replace --count 2' .one for every epoch"),
-        ({"sigma": 1.0, "sampler": "fixed-size"}, "--count 20' .one for every step"),
+        ({"sigma": 1.0, "sampler": "shuffle"}, "shuffled epochs under add-remove adjacency; accepted: replace"),
+        ({"sigma": 1.0, "sampler": "fixed-size"}, "batches of a fixed size under add-remove adjacency; accepted: repl"),
         ({"sigma": 1.0, "sampler": "random-allocation", "adjacency": "replace"}, "accepted: add-remove"),
-        ({"sigma": 1.0, "sampler": "other"}, "sampler = 'other'; accepted: poisson or random-allocation"),
+        ({"sigma": 1.0, "sampler": "other"}, "sampler = 'other'; accepted: poisson, fixed-size, random"),
     ],
 )
 def test_refusals(more, words):
@@ -107,11 +107,28 @@ def test_refusals(more, words):
     assert "\n" not in str(caught.value)
 
 
-def test_the_way_out_of_other_samplers_costs_more_than_poisson():
-    """Without amplification, under replacement, one record of norm 1 moves each of its steps by 2."""
-    poisson = ac.dp_sgd(100, 10, 2, sigma=2.0, delta=1e-5, adjacency="replace")
-    bound = 20 * ac.Gaussian(2.0, 2.0, "replace")
-    assert poisson.guarantee.epsilon < ac.epsilon(bound, 1e-5).epsilon
+def test_batches_of_a_fixed_size_cost_more_than_poisson_and_less_than_no_sampling():
+    """Under replacement, one record of norm 1 moves each of its steps by 2."""
+    recipe = {"records": 100, "batch": 12, "epochs": 2, "sigma": 4.0, "delta": 1e-5, "adjacency": "replace"}
+    recipe["tolerance"] = 0.2
+    fixed, poisson = ac.dp_sgd(**recipe, sampler="fixed-size"), ac.dp_sgd(**recipe)
+    assert fixed.run == 17 * ac.FixedSizeSampled(ac.ClippedSum(4.0, adjacency="replace"), 12, 100)
+    assert fixed.plan.run == fixed.run
+    assert (fixed.steps, fixed.rate) == (17, 0.12)
+    assert "12 distinct records" in fixed.assumption
+    bound = ac.epsilon(17 * ac.Gaussian(4.0, 2.0, "replace"), 1e-5, method="tight")
+    assert poisson.guarantee.epsilon < fixed.guarantee.epsilon < bound.epsilon
+    assert fixed.stop_at(5).run.releases == 5
+
+
+def test_shuffled_epochs_are_priced_between_no_amplification_and_an_attack():
+    training = ac.dp_sgd(1000, 10, 3, sigma=4.0, delta=1e-5, adjacency="replace", sampler="shuffle")
+    assert training.run == 3 * ac.ShuffledEpoch(ac.ClippedSum(4.0, adjacency="replace"), 100)
+    assert training.plan.run == training.run
+    found = training.guarantee
+    bound = ac.epsilon(3 * ac.Gaussian(4.0, 2.0, "replace"), 1e-5, method="tight").epsilon
+    assert 0 < found.lower < bound <= found.epsilon <= bound * 1.02
+    assert found.epsilon > ac.dp_sgd(1000, 10, 3, sigma=4.0, delta=1e-5, adjacency="replace").guarantee.epsilon
 
 
 def test_random_allocation_is_priced_by_the_epoch():

@@ -28,7 +28,7 @@ class Finite(ac.Event):
 
     def _pair(self):
         p, q = (np.array([float(each) for each in part]) for part in self.probabilities())
-        return FinitePair(np.log(q), np.log(p) - np.log(q))
+        return FinitePair(np.log(p), np.log(q), np.log(p) - np.log(q))
 
     def _curve(self, orders):
         return self._pair().curve(orders)
@@ -165,15 +165,14 @@ def test_whole_runs():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ac.Selection(ac.Composition(), ac.Geometric(2.0)), "accepted: an event, or a composition"),
+        (lambda: ac.Selection(ac.Composition(), ac.Geometric(2.0)), "accepted: an event, a composition of some"),
         (lambda: ac.Selection(ac.Gaussian(1.0), 40), r"tries = 40; accepted: ac\.Poisson"),
         (lambda: ac.Poisson(0.0), "mean = 0 is out of range"),
         (lambda: ac.Geometric(0.5), "mean = 0.5 is out of range"),
         (lambda: ac.NegativeBinomial(2.0, -0.5), "shape = -0.5 is out of range"),
-        (
-            lambda: (1 * ac.Selection(ac.Gaussian(1.0), ac.Poisson(3.0))).to_toml(),
-            "has no form in plans: what",
-        ),
+        (lambda: ac.Selection([], ac.Geometric(2.0)), r"event = \[\]; accepted: an event, a composition"),
+        (lambda: ac.Selection([ac.Gaussian(1.0), 3], ac.Geometric(2.0)), "event: 3 among settings; accepted"),
+        (lambda: ac.Selection([ac.Composition()], ac.Geometric(2.0)), r"event: Composition\(\) among settings"),
     ],
 )
 def test_refusals(make, message):
@@ -184,3 +183,142 @@ def test_refusals(make, message):
 def test_no_pure_price_without_a_pure_limit():
     with pytest.raises(ac.NoGuarantee):
         ac.Selection(ac.Gaussian(1.0), ac.Geometric(3.0)).guarantee(0.0)
+
+
+# --- several settings ------------------------------------------------------------------------------------
+
+SETTINGS = Finite((5, 3, 2), (3, 3, 4)), Finite((6, 3, 1), (5, 2, 3)), Finite((2, 2, 6), (3, 1, 6))
+ORDERS = [1.0, 1.2, 2.0, 5.0, 40.0, math.inf]
+
+
+@pytest.mark.parametrize("tries", [ac.Geometric(4.0), ac.Poisson(3.0), ac.NegativeBinomial(5.0, 0.0)], ids=repr)
+def test_settings_cost_as_the_dearest(tries):
+    """At least as much as each setting alone, and as a try that draws one of them, which is one run of its own."""
+    chosen = ac.Selection(SETTINGS, tries)
+    for each in SETTINGS:
+        alone = ac.Selection(each, tries)
+        assert (chosen.renyi(ORDERS) >= alone.renyi(ORDERS) * (1 - 1e-9)).all()
+        assert chosen.guarantee(1e-3).epsilon >= alone.guarantee(1e-3).epsilon * (1 - 1e-9)
+    joint = Finite(*(tuple(int(120 * part) for each in SETTINGS for part in each.probabilities()[i]) for i in (0, 1)))
+    assert sum(joint.p) == sum(joint.q) == 360
+    drawn = ac.Selection(joint, tries)
+    assert (chosen.renyi(ORDERS) >= drawn.renyi(ORDERS) * (1 - 1e-9)).all()
+    assert chosen.guarantee(1e-3).epsilon >= drawn.guarantee(1e-3).epsilon * (1 - 1e-9)
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_the_best_of_drawn_settings_against_enumeration(data):
+    """Every outcome is (setting, released value), ranked in any way, equals drawn by lot."""
+    weights = st.lists(st.integers(1, 9), min_size=2, max_size=2)
+    pairs = [(data.draw(weights), data.draw(weights)) for _ in range(2)]
+    tries = data.draw(st.sampled_from([ac.Geometric(3.0), ac.Poisson(2.0), ac.NegativeBinomial(4.0, 0.0)]))
+    order = data.draw(st.sampled_from([1.5, 3.0, 12.0]))
+    chosen = ac.Selection([Finite(tuple(p), tuple(q)) for p, q in pairs], tries)
+    joint = [[Fraction(each, 2 * sum(pair[i])) for pair in pairs for each in pair[i]] for i in (0, 1)]
+    ranking = [[i] for i in data.draw(st.permutations(range(4)))]
+    with mp.workdps(30):
+        p, q = (best_of(each, ranking, tries) for each in joint)
+        moment = mp.fsum(x**order * y ** (1 - order) for x, y in zip(p, q, strict=True) if x)
+        assert float(mp.log(moment) / (order - 1)) <= float(chosen.renyi(order)) * (1 + 1e-9)
+
+
+def test_settings_are_compositions_without_repetition():
+    one, other = 3 * ac.Gaussian(2.0), ac.Laplace(3.0)
+    assert ac.Selection([one, other, one], ac.Geometric(3.0)).event == (one, 1 * other)
+    assert ac.Selection([one, one], ac.Geometric(3.0)) == ac.Selection(one, ac.Geometric(3.0))
+    with pytest.raises(ac.AdjacencyMismatch):
+        ac.Selection([one, ac.Gaussian(1.0, adjacency="replace")], ac.Geometric(3.0))
+
+
+def test_cheaper_settings_change_no_price():
+    dear, tries = 30 * ac.Gaussian(20.0), ac.Geometric(5.0)
+    both = ac.Selection([dear, 20 * ac.Gaussian(20.0), 30 * ac.Gaussian(25.0)], tries)
+    alone = ac.Selection(dear, tries)
+    assert alone.guarantee(1e-6).epsilon <= both.guarantee(1e-6).epsilon <= 1.01 * alone.guarantee(1e-6).epsilon
+
+
+def test_screenings_have_a_price():
+    """Many screenings would take a game for each epsilon: the Rényi curve bounds their profile."""
+    tried = 20 * ac.NoisyScreening(30.0, 60, 100) + 5 * ac.GNMax(20.0)
+    found = ac.Selection(tried, ac.Geometric(3.0)).guarantee(1e-5)
+    assert ac.epsilon(tried, 1e-5).epsilon < found.epsilon < 3 * ac.epsilon(tried, 1e-5).epsilon
+
+
+# --- plans -----------------------------------------------------------------------------------------------
+
+SAMPLED = 20 * ac.PoissonSubsampled(ac.Gaussian(1.1), 0.01)
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        ac.Selection(ac.Gaussian(1.1), ac.Poisson(3.25)),
+        ac.Selection(1 * ac.Gaussian(1.1), ac.Geometric(1 / 3 + 2)),
+        ac.Selection(SAMPLED + ac.Laplace(2.0), ac.NegativeBinomial(3.3, 0.1)),
+        ac.Selection([SAMPLED, 2 * SAMPLED, ac.Laplace(0.1)], ac.Geometric(10.0)),
+        ac.Selection(ac.Selection(SAMPLED, ac.Geometric(2.0)), ac.Poisson(2.0)),
+        ac.Selection(ac.FixedSizeSampled(ac.ClippedSum(1.1, adjacency="replace"), 3, 40), ac.Geometric(2.0)),
+    ],
+    ids=repr,
+)
+def test_plans_read_back_what_a_run_wrote(tmp_path, selection):
+    run = 3 * selection + 2 * ac.Gaussian(3.0, adjacency=selection.adjacency)
+    (tmp_path / "plan.toml").write_text(run.to_toml(delta=1e-5))
+    assert ac.load_plan(tmp_path / "plan.toml").run == run
+    assert ac.composition_from_tables(ac.composition_to_tables(run)) == run
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('tries = {distribution = "binomial", mean = 3}', "tries: .*accepted: distribution, and what belongs to it"),
+        ("tries = 40", "tries: 40; accepted: distribution, and what"),
+        ('tries = {distribution = "poisson", mean = 3, shape = 1}', "accepted: distribution, and what belongs to it"),
+        ('tries = {distribution = "poisson", mean = -3}', "mean = -3 is out of range"),
+        ("", "tries missing; selection needs of, tries"),
+    ],
+)
+def test_plans_refuse_tries(tmp_path, lines, words):
+    text = f'[[release]]\nevent = "selection"\nof = {{event = "gaussian", sigma = 2}}\n{lines}\n'
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(ac.PlanError, match=words) as caught:
+        ac.load_plan(tmp_path / "plan.toml")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("of", "words"),
+    [
+        ("[]", r"event = \[\]; accepted: an event, a composition"),
+        ("3", "event = 3; accepted: an event"),
+        ('[{event = "gaussian", sigma = 2, count = -1}]', "count = -1"),
+        ('[[{event = "gaussian", sigma = 2}], [3]]', "3; accepted: tables of events"),
+        ('[{event = "gaussian"}]', "of 1: sigma missing"),
+        ('[{event = "gaussian", sigma = 2, name = "a"}]', "unknown key 'name'"),
+    ],
+)
+def test_plans_refuse_what_is_tried(tmp_path, of, words):
+    text = f'[[release]]\nevent = "selection"\nof = {of}\ntries = {{distribution = "geometric", mean = 2}}\n'
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(ac.PlanError, match=words) as caught:
+        ac.load_plan(tmp_path / "plan.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plan_states_a_tuned_training_as_a_recipe(tmp_path):
+    """What is tried may state records, batch and epochs, and has the plan's adjacency."""
+    text = """adjacency = "replace"
+[[release]]
+event = "selection"
+tries = {distribution = "geometric", mean = 10}
+[[release.of]]
+event = "clipped-sum"
+noise_multiplier = 1.5
+records = 1000
+batch = 10
+epochs = 2
+"""
+    (tmp_path / "plan.toml").write_text(text)
+    step = ac.PoissonSubsampled(ac.ClippedSum(1.5, adjacency="replace"), 0.01)
+    assert ac.load_plan(tmp_path / "plan.toml").run == 1 * ac.Selection(200 * step, ac.Geometric(10.0))

@@ -22,7 +22,7 @@ def screen(monkeypatch):
     shown = io.StringIO()
     terminal = Console(file=shown, force_terminal=True, width=120, highlight=False)
     monkeypatch.setattr(work, "console", lambda *, stderr: terminal)
-    monkeypatch.setattr(work, "PATIENCE", 0.01)
+    monkeypatch.setattr(work, "DELAY", 0.01)
     return shown
 
 
@@ -45,14 +45,14 @@ def test_compilation_is_called_by_its_name(screen, monkeypatch):
 
 
 def test_what_is_quick_is_silent(screen, monkeypatch):
-    monkeypatch.setattr(work, "PATIENCE", 60.0)
+    monkeypatch.setattr(work, "DELAY", 60.0)
     with show_work("pricing"):
         pass
     assert screen.getvalue() == ""
 
 
 def test_nothing_is_said_where_nobody_looks(capsys, monkeypatch):
-    monkeypatch.setattr(work, "PATIENCE", 0.0)
+    monkeypatch.setattr(work, "DELAY", 0.0)
     with show_work("pricing"):
         time.sleep(0.05)
     assert capsys.readouterr() == ("", "")

@@ -128,7 +128,7 @@ def test_the_same_inputs_every_time():
 
 def test_family_integrals_only_bound_the_curve():
     """For screening the profile is a supremum over counts: its integral is strictly above the curve."""
-    from accountant.events.subsampling import renyi_from_profile
+    from accountant.events.subsampling import integrate_profile
 
     event = ac.NoisyScreening(2.0, 30, 50)
-    assert renyi_from_profile(event, 3.0, tolerance=1e-9) > event.renyi(3.0) * 1.01
+    assert integrate_profile(event, 3.0, tolerance=1e-9) > event.renyi(3.0) * 1.01

@@ -226,11 +226,20 @@ def test_guarantee_is_of_what_was_fitted():
     assert model.fit(X, Y).guarantee(1e-5).epsilon < before.epsilon
 
 
-def test_the_rbf_width_of_the_paper_selects_everything():
-    unit = Cosine(0).prepare(X)
-    model = silenced(ind(kernel="rbf", threshold=0.82).fit(unit, Y))
-    model.predict(Cosine(0).prepare(QUERIES[:1]))
-    assert model.counts_.tolist() == [300.0]
+def test_the_rbf_width_fits_the_thresholds_that_the_paper_prints():
+    """Fashion MNIST: cosine 0.60 or RBF 0.82 to 0.84 (Zhu et al. 2023, Table 5); with nu = e^1.5 RBF selects all."""
+    unit, queries = Cosine(0).prepare(X), Cosine(0).prepare(QUERIES[:5])
+
+    def selected(**kernel):
+        model = silenced(ind(**kernel).fit(unit, Y))
+        model.predict(queries)
+        return model.counts_
+
+    cosine = selected(kernel="cosine", threshold=0.60)
+    assert 0 < cosine.max() < 300
+    assert (selected(kernel="rbf", threshold=0.84) <= cosine).all()
+    assert (selected(kernel="rbf", threshold=0.82) >= cosine).all()
+    assert selected(kernel="rbf", threshold=0.82, bandwidth=math.exp(1.5)).tolist() == [300.0] * 5
 
 
 # --- records come and go -------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ def planned(**changes):
 
 
 def test_for_budget_answers_what_was_planned_and_no_more():
-    model = planned().fit(X, Y)
+    model = planned(rng=1).fit(X, Y)
     with pytest.raises(PlanExceeded, match="30 queries; accepted: at most the 20 that are left of n_queries = 20"):
         model.label(QUERIES)
     assert model.spent_.releases == 0

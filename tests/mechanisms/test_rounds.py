@@ -8,6 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 import accountant as ac
 import mechanisms as mx
 from mechanisms.features import feature_map
+from mechanisms.noise.sampling import RecordSampler
 from mechanisms.noise.source import Seeded
 from mechanisms.queries import central_points
 from mechanisms.rounds import label_in_rounds
@@ -108,11 +109,16 @@ def test_later_rounds_draw_other_noise():
 def test_no_draw_is_repeated(monkeypatch):
     drawn = []
 
-    def kept(self, size, uniform=Seeded.uniform):
-        drawn.extend(values := uniform(self, size))
+    def kept(self, size, words=Seeded.words):
+        drawn.extend(values := words(self, size))
         return values
 
-    monkeypatch.setattr(Seeded, "uniform", kept)
+    def sampled(self, queries, records, words=RecordSampler.words):
+        drawn.extend((values := words(self, queries, records)).ravel())
+        return values
+
+    monkeypatch.setattr(Seeded, "words", kept)
+    monkeypatch.setattr(RecordSampler, "words", sampled)
     run()
     assert len(drawn) > 1000
     assert len(set(drawn)) == len(drawn)
@@ -209,7 +215,7 @@ def test_students_learn_digits():
     bunch = load_digits()
     order = np.random.default_rng(2).permutation(len(bunch.data))
     digits, truth = bunch.data[order], bunch.target[order]
-    labeller = mx.PrivateKNN(20, 0.5, None, vote_sigma=2.0, n_classes=10, rng=4)
+    labeller = mx.PrivateKNN(20, 0.5, None, vote_sigma=2.0, n_classes=10, rng=1)
     public, answers = digits[900:1300], truth[900:1300]
     out = label_in_rounds(labeller, digits[:900], truth[:900], public, queries=60, rounds=2)
     assert np.mean(out.labels[out.answered] == answers[out.answered]) > 0.9
@@ -278,8 +284,8 @@ def test_bad_data_cost_nothing(records, labels, public, words, features):
     assert labeller.public == [], "nothing was labelled"
 
 
-def test_label_sets_are_refused():
-    with pytest.raises(ac.ParameterError, match=r"clip = 2\.0; accepted: None"):
+def test_labels_in_the_place_of_label_sets_are_refused():
+    with pytest.raises(ac.ParameterError, match=r"y has shape \(150,\); accepted with clip: \(150, c\)"):
         run(knn(clip=2.0))
 
 

@@ -109,8 +109,8 @@ def test_dp_sgd_in_words(capsys):
         (["--sigma", "1", "--epsilon", "1"], "--epsilon, --sigma of"),
         (["--phase", "1"], "'1' is not SIGMA:STEPS"),
         (["--phase", "1:0"], "'0' is not a positive integer"),
-        (["--sigma", "1", "--sampler", "shuffle"], "'accountant gaussian --sigma SIGMA --sensitivity 2"),
-        (["--sigma", "1", "--sampler", "fixed-size"], "no amplified price here"),
+        (["--sigma", "1", "--sampler", "shuffle"], "shuffled epochs under add-remove adjacency; accepted: replace"),
+        (["--sigma", "1", "--sampler", "fixed-size"], "a fixed size under add-remove adjacency; accepted: replace"),
         (["--sigma", "1", "--stop-at", "31"], "stop_at = 31 is out of range; accepted: an integer in [1, 30]"),
         (["--sigma", "1", "--write", "/no/such/plan.toml"], "accepted: a file in an existing directory"),
         (["--sigma", "1", "--write", "plan.txt"], "accepted: a file ending in .toml"),
@@ -121,23 +121,13 @@ def test_dp_sgd_refuses(refusal, more, words):
     assert words in refusal(*RECIPE, *more)
 
 
-def test_what_other_samplers_are_sent_to_works(answer):
-    found = answer(
-        *[
-            "gaussian",
-            "--sigma",
-            "1.5",
-            "--sensitivity",
-            "2",
-            "--adjacency",
-            "replace",
-            "--count",
-            "3",
-            "--delta",
-            "1e-4",
-        ]
-    )
-    assert found["epsilon"] == ac.epsilon(3 * ac.Gaussian(1.5, 2.0, "replace"), 1e-4, method="tight").epsilon
+@pytest.mark.audit
+def test_dp_sgd_prices_batches_of_a_fixed_size(answer):
+    more = ["--sigma", "6", "--sampler", "fixed-size", "--adjacency", "replace", "--tolerance", "0.5"]
+    recipe = [*RECIPE[:5], "--epochs", "0.2", *RECIPE[7:]]
+    found = answer(*recipe, *more)
+    assert (found["sampler"], found["adjacency"]) == ("fixed-size", "replace")
+    assert found["epsilon"] > answer(*recipe, *more[:2], *more[4:])["epsilon"]
 
 
 def test_gaussian_finds_what_is_not_given(answer):

@@ -1,6 +1,7 @@
 """(epsilon, delta)-DP against sums over all outcomes of compositions, sampled or not."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -85,6 +86,25 @@ def test_it_composes_with_other_releases_and_falls_with_the_rate():
     assert prices == sorted(prices)
     assert ac.epsilon(others, 1e-5, method="tight").lower < prices[0]
     assert prices[2] == pytest.approx(prices[3], rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_mass_of_infinite_losses_is_the_next_float(seed):
+    """1 - prod (1 - d)^n in rationals; at the sum of all epsilons nothing else is left."""
+    rng = np.random.default_rng(seed)
+    entries = [
+        (ac.ApproximateDP(float(rng.uniform(0, 2)), float(10.0 ** -rng.uniform(0.5, 12))), int(rng.integers(1, 6)))
+        for _ in range(int(rng.integers(1, 5)))
+    ]
+    run = ac.Composition(entries)
+    lost = 1 - math.prod((1 - Fraction(event.delta)) ** count for event, count in entries)
+    most = math.fsum(event.epsilon * count for event, count in entries) * (1 + 1e-15)
+    found = ac.delta(run, most, method="tight")
+    assert Fraction(found.lower) <= lost <= Fraction(found.delta)
+    assert found.delta <= math.nextafter(found.lower, 1)
+    assert ac.epsilon(run, found.delta, method="tight").epsilon <= most
+    with pytest.raises(ac.NoGuarantee, match="accepted: above"):
+        ac.epsilon(run, math.nextafter(found.lower, 0), method="tight")
 
 
 def test_infinite_losses_have_no_price():

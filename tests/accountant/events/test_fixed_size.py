@@ -113,9 +113,45 @@ def test_prices_agree():
         (lambda: ac.FixedSizeSampled(ac.ApproximateDP(1.0, 0.1, REPLACE), 1, 2), ac.ParameterError, "no proven"),
         (lambda: ac.FixedSizeSampled(ac.ZeroConcentratedDP(1.0, 0.0, REPLACE), 1, 2), ac.ParameterError, "no proven"),
         (lambda: ac.FixedSizeSampled(3, 1, 2), ac.ParameterError, "event = 3; accepted: an event"),
-        (lambda: (1 * ac.FixedSizeSampled(PURE, 1, 2)).to_toml(), ac.ParameterError, "has no form in plans, where"),
     ],
 )
 def test_refusals(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def plan_of(tmp_path, text):
+    path = tmp_path / "plan.toml"
+    path.write_text(text)
+    return ac.load_plan(path)
+
+
+def test_plans_read_back_what_a_run_wrote(tmp_path):
+    run = 7 * ac.FixedSizeSampled(ac.ClippedSum(1.1, 3.0, REPLACE), 3, 40) + 2 * ac.FixedSizeSampled(PURE, 1, 2)
+    assert plan_of(tmp_path, run.to_toml(delta=1e-5)).run == run
+    assert ac.composition_from_tables(ac.composition_to_tables(run)) == run
+
+
+def test_a_plan_states_batch_and_records_as_parameters(tmp_path):
+    head = 'adjacency = "replace"\n[[release]]\nevent = "fixed-size-sampled"\nbatch = 3\nrecords = 40\n'
+    of = 'of = {event = "clipped-sum", sigma = 1.1}\n'  # with the adjacency of the plan
+    event = ac.FixedSizeSampled(ac.ClippedSum(1.1, adjacency=REPLACE), 3, 40)
+    assert plan_of(tmp_path, head + of).run == 1 * event
+    plan = plan_of(tmp_path, head + of + "epochs = 2\n")
+    assert plan.run == 27 * event  # 2 * 40 / 3, rounded up
+    assert plan.with_text("fixed-size-sampled.batch", 4).run.releases == 20
+    assert plan.with_value("fixed-size-sampled.batch", 4).run.entries == {
+        ac.FixedSizeSampled(ac.ClippedSum(1.1, adjacency=REPLACE), 4, 40): 27
+    }
+    for more, words in (
+        ("epochs = 2\ncount = 3\n", "count beside records, batch, epochs; accepted: one of them"),
+        ("sampling_rate = 0.1\n", "replace"),
+        ("epochs = 0\n", "epochs = 0 is out of range"),
+    ):
+        with pytest.raises(ac.AccountantError, match=words) as caught:
+            plan_of(tmp_path, head + of + more)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ac.AccountantError, match="batch missing; fixed-size-sampled needs of, batch, records"):
+        plan_of(tmp_path, head.replace("batch = 3\n", "") + of)
+    with pytest.raises(ac.AccountantError, match="nothing is proven"):
+        plan_of(tmp_path, head.replace('adjacency = "replace"\n', "") + of)

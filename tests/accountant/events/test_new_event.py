@@ -351,6 +351,7 @@ NAMED = {
     "accountant/cli/answers.py": "mu is a method of attacks, called as the noise is",
     "accountant/cli/doctor.py": "times the first price of a common run",
     "accountant/samplers": "events, above the route that brackets them",
+    "accountant/selection.py": "an event, above the prices that it asks for",
     "accountant/risk.py": "mu is a method of attacks, called as the noise is",
     "accountant/cli/single_releases.py": "commands that are called like the events they price",
     "accountant/dp_sgd.py": "steps of DP-SGD are these events",

@@ -8,7 +8,7 @@ from mpmath import mp, mpf
 from scipy.stats import expon, gumbel_r, laplace, norm
 
 import accountant as ac
-from accountant.events.noisy_selection import least_of_lines, log_sequences
+from accountant.events.comparisons import least_of_lines, log_sequences
 from tests.accountant.events.test_exponential_mechanism import flip
 
 REPLACE = ac.Adjacency.REPLACE
@@ -140,8 +140,113 @@ def test_gaussian_sparse_vector_prices():
     assert math.isinf(many.renyi(math.inf))
     with pytest.raises(ac.ParameterError, match="accepted: the most queries that the stream has"):
         ac.SparseVector(3.0, 6.0, query_noise="gaussian")
-    with pytest.raises(ac.ProfileUnavailable):
-        many.profile(1.0)
+
+
+KINDS = [("laplace", "gaussian"), ("gaussian", "laplace"), ("gaussian", "gaussian")]
+
+
+@pytest.mark.parametrize(("kind", "query_kind"), KINDS)
+@pytest.mark.parametrize("monotone", [False, True])
+def test_no_sparse_vector_has_a_larger_profile(kind, query_kind, monotone):
+    """Hockey-stick divergences of enumerated streams, alone and of two streams, in both directions."""
+    rng = np.random.default_rng(7)
+    noise, query_noise = ((laplace if each == "laplace" else norm) for each in (kind, query_kind))
+    streams = [rng.choice([-3.0, 0.0, 2.0], 6) for _ in range(6)] + [np.full(6, -4.0), np.array([-1.0] * 5 + [9.0])]
+    epsilons = np.array([0.0, 0.05, 0.2, 0.5, 1.0, 2.0])
+    event = ac.SparseVector(2.0, 4.0, 1, 1.0, monotone, kind, query_kind, 6)
+    once = event.profile(epsilons).remove
+    twice = np.array([ac.delta(2 * event, e, method="tight", tolerance=0.05).delta for e in epsilons])
+    largest = 0.0
+    for queries in streams:
+        for signs in ([1.0],) if monotone else ([1.0], [-1.0, 1.0], [-1.0, 0.0, 1.0]):
+            moved = queries + (rng.choice(signs, 6) if len(signs) > 1 else 1.0)
+            p, q = (stops(each, 0.5, noise(scale=2.0), 4.0, query_noise) for each in (queries, moved))
+            for first, second in ((p, q), (q, p)):
+                for laws, bound in (((first, second), once), ([np.outer(a, a) for a in (first, second)], twice)):
+                    delta = np.array([np.maximum(laws[0] - np.exp(e) * laws[1], 0).sum() for e in epsilons])
+                    assert (delta <= bound + 1e-9).all()
+                    largest = max(largest, float((delta / bound).max()))
+    assert largest > 0.05
+
+
+@mp.workdps(20)
+def loss_of_a_stream(event, epsilon):
+    """E (1 - e^(eps - L - M))_+ as an integral over M's law, of the profile of the threshold alone."""
+    mu = mpf(event.sensitivity) / event.threshold_scale
+    step = mpf(event.sensitivity) * (1 if event.monotone else 2) / event.query_scale
+
+    def threshold(x):  # at any real epsilon
+        if event.threshold_noise == "gaussian":
+            return mp.ncdf(mu / 2 - x / mu) - mp.exp(x) * mp.ncdf(-mu / 2 - x / mu)
+        if abs(x) < mu:
+            return 1 - mp.exp((x - mu) / 2)
+        return max(1 - mp.exp(x), mpf(0))
+
+    if event.query_noise == "laplace":
+        return threshold(epsilon - event.tops * step)
+
+    def density(x):  # of the largest of `queries` losses N(step^2/2, step^2), in standard deviations
+        return event.queries * mp.npdf(x) * mp.ncdf(x) ** (event.queries - 1)
+
+    none = mp.ncdf(-step / 2) ** event.queries
+    places = mp.linspace(-step / 2, 14, 29)
+    kinks = [(epsilon + sign * mu) / (event.tops * step) - step / 2 for sign in (-1, 1)]
+    places = sorted([*places, *(each for each in kinks if places[0] < each < places[-1])])
+    rest = mp.quad(lambda x: density(x) * threshold(epsilon - event.tops * step * (x + step / 2)), places)
+    return none * threshold(mpf(epsilon)) + rest
+
+
+STREAMS = [
+    ac.SparseVector(2.0, 4.0, 1, 1.0, False, "gaussian", "laplace"),
+    ac.SparseVector(20.0, 40.0, 1, 1.0, False, "gaussian", "gaussian", 100),
+    ac.SparseVector(5.0, 10.0, 3, 1.0, True, "laplace", "gaussian", 1000),
+    ac.SparseVector(0.5, 2.0, 1, 1.0, False, "gaussian", "gaussian", 1),
+]
+
+
+@pytest.mark.parametrize("event", STREAMS)
+def test_profiles_of_streams_are_their_definition(event):
+    for epsilon in (0.0, 0.7):
+        exact = loss_of_a_stream(event, epsilon)
+        found = event.profile(epsilon)
+        assert found.remove == found.add
+        assert float(exact) <= float(found.remove) * (1 + 1e-12)
+        assert float(found.remove) <= float(exact) * 1.02 + 1e-290
+        tight = ac.delta(event, epsilon, method="tight", tolerance=1e-3)
+        assert tight.lower == 0.0
+        assert float(exact) <= tight.delta * (1 + 1e-12) or tight.delta < float(found.remove)  # Rényi is less
+
+
+def test_many_streams_cost_less_than_their_curve():
+    """The tight route composes the pairs; where several answers "above" make them loose it states the Rényi price."""
+    event = ac.SparseVector(200.0, 400.0, 1, 1.0, True, "gaussian", "gaussian", 100_000)
+    assert ac.epsilon(1000 * event, 1e-6, method="tight").epsilon < 0.75 * ac.epsilon(1000 * event, 1e-6).epsilon
+    many = ac.SparseVector(5.0, 10.0, 5, 1.0, True, "gaussian", "gaussian", 1000)
+    assert ac.epsilon(many, 1e-6, method="tight").epsilon == ac.epsilon(many, 1e-6).epsilon
+    mixed = ac.epsilon(event + ac.Gaussian(5.0), 1e-6, method="tight")
+    assert mixed.lower == pytest.approx(ac.epsilon(ac.Gaussian(5.0), 1e-6, method="tight").lower, rel=1e-2)
+    sampled = ac.PoissonSubsampled(event, 0.1)
+    assert float(sampled.profile(0.01).remove) < float(event.profile(0.01).remove)
+    with pytest.raises(ac.ProfileUnavailable, match="bounds from above only"):
+        ac.epsilon(sampled, 1e-6, method="tight")
+
+
+def test_streams_at_the_ends_of_their_parameters():
+    """Noise on the queries that says nothing leaves the threshold, and the other way round; losses beyond floats."""
+    quiet = ac.SparseVector(2.0, 1e12, 1, 1.0, False, "gaussian", "gaussian", 10**6)
+    assert float(quiet.profile(0.3).remove) == pytest.approx(float(ac.GaussianDP(0.5).profile(0.3).remove), rel=1e-8)
+    loud = ac.SparseVector(1e12, 4.0, 1, 1.0, True, "gaussian", "gaussian", 1)
+    most = float(ac.GaussianDP(0.25).profile(0.3).remove)
+    assert most <= float(loud.profile(0.3).remove) < 1.02 * most
+    for event in (
+        ac.SparseVector(1e-3, 1e-3, 1, 1.0, True, "gaussian", "gaussian", 10),
+        ac.SparseVector(1e12, 1e-4, 1, 1.0, True, "gaussian", "laplace"),
+        ac.SparseVector(1e-50, 1e-50, 10**9, 1.0, False, "gaussian", "gaussian", 10**12),
+        ac.SparseVector(1e50, 1e50, 10**9, 1e-50, False, "gaussian", "gaussian", 10**12),
+    ):
+        delta = float(event.profile(1.0).remove)
+        assert 0 < delta <= 1
+        assert ac.epsilon(event, 1e-6, method="auto").epsilon <= ac.epsilon(event, 1e-6).epsilon
 
 
 def turn(a, b, c):
@@ -178,8 +283,6 @@ def test_sparse_vector_prices():
     assert float(ac.SparseVector(2.0, 6.0, tops=3, monotone=True).renyi(math.inf)) == pytest.approx(1.0)
     gaussian = ac.SparseVector(5.0, 20.0, tops=2, sensitivity=2.0, threshold_noise="gaussian")
     assert gaussian.renyi([1.0, 6.0]) == pytest.approx([0.08 + 0.4, 0.48 + 0.4])
-    with pytest.raises(ac.ProfileUnavailable):
-        gaussian.profile(1.0)
     # noise on the threshold that says nothing leaves the queries
     assert ac.SparseVector(1e12, 4.0).renyi([2.0]) == pytest.approx(ac.PureDP(0.5).renyi([2.0]), rel=1e-9)
     assert ac.epsilon(ac.PoissonSubsampled(gaussian, 0.01), 1e-6).epsilon < ac.epsilon(gaussian, 1e-6).epsilon

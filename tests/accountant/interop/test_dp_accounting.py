@@ -65,6 +65,22 @@ def test_releases_on_one_sample_are_one_event():
     assert from_dp_event(laplace) == 1 * ac.PoissonSubsampled(ac.Laplace(2.0, coordinates=3), 0.2)
 
 
+@pytest.mark.parametrize("inner", [dpa.GaussianDpEvent(2.0), dpa.RandomizedResponseDpEvent(0.5, 2)])
+def test_samples_of_a_fixed_size(inner):
+    (event,) = from_dp_event(inner, REPLACE).entries
+    known = {
+        dpa.SampledWithReplacementDpEvent(100, 10, inner): ac.SampledWithReplacement(event, 10, 100),
+        dpa.SampledWithReplacementDpEvent(10, 100, inner): ac.SampledWithReplacement(event, 100, 10),
+        dpa.SampledWithoutReplacementDpEvent(100, 10, inner): ac.FixedSizeSampled(event, 10, 100),
+    }
+    for sampled, ours in known.items():
+        assert from_dp_event(sampled, REPLACE) == 1 * ours
+    assert from_dp_event(dpa.SampledWithReplacementDpEvent(100, 0, inner), REPLACE).releases == 0
+    composed = dpa.ComposedDpEvent([dpa.GaussianDpEvent(1.0), dpa.RandomizedResponseDpEvent(0.5, 2)])
+    with pytest.raises(UnsupportedDpEvent, match="with replacement have a price for a single release only"):
+        from_dp_event(dpa.SampledWithReplacementDpEvent(100, 10, composed), REPLACE)
+
+
 def test_tree_is_gaussian_noise_on_every_level():
     """Kairouz et al. 2021, App. D: of 1600 steps 11 nodes see a record."""
     event = dpa.SingleEpochTreeAggregationDpEvent(8.83, [1600, 100])
@@ -368,5 +384,24 @@ def test_approximate_events_compose_as_their_suite_says():
     run = ac.ApproximateDP(1.0, 0.1) + ac.ApproximateDP(2.0, 0.2)
     accountant = Accountant()
     accountant.run = run
-    assert accountant.get_delta(3.0) == pytest.approx(0.28, rel=1e-9)
-    assert accountant.get_epsilon(0.28 + 1e-9) == pytest.approx(3.0, rel=1e-6)
+    assert accountant.get_delta(3.0) == 0.28
+    assert accountant.get_epsilon(0.28) == 3.0
+    assert accountant.get_epsilon(math.nextafter(0.28, 0)) == math.inf
+
+
+def test_attack_risk_as_later_versions_of_the_peer_ask_for_it():
+    accountant = Accountant().compose(dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(1.0)))
+    assert isinstance(accountant.get_true_positive_rates(1e-8), float)
+    rates = accountant.get_true_positive_rates(np.array([1e-8, 1e-6]))
+    assert rates == pytest.approx([2.084e-7, 9.6218e-6], rel=1e-3)  # by the definition; others state 1.4e-12
+    gaussian = Accountant().compose(dpa.GaussianDpEvent(2.0), 4)
+    assert gaussian.get_gdp_parameter_estimate() == pytest.approx(1.0, rel=1e-6)
+    floors = [accountant.get_gdp_parameter_estimate([floor, 0.1]) for floor in (1e-2, 1e-9)]
+    assert 0 < floors[0] < floors[1] < 1
+    bare = Accountant().compose(dpa.dp_event.NonPrivateDpEvent())
+    assert bare.get_true_positive_rates([0.0, 0.5]).tolist() == [1.0, 1.0]
+    assert (bare.get_true_positive_rates(0.5), bare.get_gdp_parameter_estimate()) == (1.0, math.inf)
+    assert Accountant().get_true_positive_rates(0.3) == pytest.approx(0.3)
+    assert Accountant().get_gdp_parameter_estimate() == 0.0
+    with pytest.raises(ac.ParameterError, match="accepted"):
+        accountant.get_true_positive_rates([1.5])

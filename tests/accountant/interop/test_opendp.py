@@ -27,6 +27,21 @@ def test_measurements_become_events():
     assert to_event(dp.c.make_approximate(gaussian), 1.0) == ac.ZeroConcentratedDP(0.125)
 
 
+def test_profiles_become_events_at_many_points():
+    """A Gaussian profile of OpenDP, read at 128 epsilons, composes as Gaussian noise of that scale does."""
+    profile = dp.new_privacy_profile(lambda epsilon: float(ac.Gaussian(2.0).profile(epsilon).remove))
+    run = 10 * to_event(profile)
+    exact = ac.epsilon(10 * ac.Gaussian(2.0), 1e-5, method="tight", tolerance=1e-3)
+    assert exact.lower <= ac.epsilon(run, 1e-5, method="tight", tolerance=1e-3).epsilon <= 1.01 * exact.epsilon
+    few = to_event(profile, epsilons=[0.5, 1.0])
+    assert few.epsilons == (0.5, 1.0)
+    assert few.deltas == pytest.approx([float(ac.Gaussian(2.0).profile(e).remove) for e in (0.5, 1.0)], rel=1e-9)
+    with pytest.raises(ac.ParameterError, match="accepted: either"):
+        to_event(profile, delta=1e-6, epsilons=[1.0])
+    with pytest.raises(ac.ParameterError, match="accepted: less at some"):
+        to_event(dp.new_privacy_profile(lambda epsilon: 1.0), epsilons=[1.0])
+
+
 def test_profiles_become_events_at_a_point():
     measurement = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*NUMBERS, scale=2.0))
     profile = measurement.map(1.0)
@@ -38,9 +53,8 @@ def test_profiles_become_events_at_a_point():
 
 def test_other_sources_are_refused():
     profile = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*NUMBERS, scale=2.0))
-    for source in (profile, profile.map(1.0), "a measurement"):
-        with pytest.raises(ac.ParameterError, match="accepted"):
-            to_event(source, 1.0)
+    with pytest.raises(ac.ParameterError, match="accepted"):
+        to_event("a measurement", 1.0)
     with pytest.raises(ac.ParameterError, match="out of range"):
         to_event(profile, 1.0, delta=1.0)
 

@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 
 import accountant as ac
 from accountant.samplers.allocation_curve import MOMENTS, NODES, whole_moments
+from accountant.samplers.allocation_pairs import convolve, upper_pair
 from accountant.samplers.likelihoods import Contraction, Spread, add_contractions, add_spreads
 
 
@@ -254,3 +255,87 @@ def test_hard_inputs_end():
         assert (
             0 <= (found.lower or 0.0) <= found.epsilon <= ac.epsilon(event, delta, method="tight").epsilon * (1 + 1e-3)
         )
+
+
+@pytest.mark.parametrize("event", [ac.PureDP(0.0), ac.PoissonSubsampled(ac.Gaussian(1.0), 0.0)], ids=repr)
+@pytest.mark.parametrize("selected", [1, 3])
+def test_steps_that_tell_nothing_cost_nothing(event, selected):
+    epoch = ac.RandomAllocation(event, 10, selected)
+    assert (epoch.renyi([1.0, 2.0, math.inf]) == 0).all()
+    assert epoch.profile(0.0).remove == epoch.profile(0.0).add == 0
+    assert [ac.epsilon(epoch, 1e-6, method=method).epsilon for method in ("renyi", "tight")] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("event", "steps"), [(ac.Laplace(1e-3), 50), (ac.PureDP(500.0), 1000), (ac.Gaussian(0.01), 100)], ids=repr
+)
+def test_losses_beyond_the_grid_have_a_curve_and_no_tight_price(event, steps):
+    epoch, orders = ac.RandomAllocation(event, steps), [1.0, 1.5, 2.0, 7.3, 1e4]
+    curve, own = epoch.renyi(orders), event.renyi(orders)
+    assert (curve <= own * 1.02).all()
+    # P of the mean is above P / steps on one step
+    assert curve[2] >= own[2] - math.log(steps) - 1e-9
+    with pytest.raises(ac.ToleranceUnreachable, match=r"losses of one step are above 300 nats .* accepted"):
+        ac.epsilon(epoch, 1e-6, method="tight")
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(1e3, 10**6), (1e6, 1000), (30.0, 20)])
+def test_curves_of_little_information(sigma, steps):
+    """For ratios near 1 both directions cost a/2 times the variance of their mean, up to third moments."""
+    orders = np.array([1.0, 1.5, 2.0, 2.5, 5.3])
+    exact = orders / 2 * math.expm1(1 / sigma**2) / steps
+    curve = ac.RandomAllocation(ac.Gaussian(sigma), steps).renyi(orders)
+    assert (curve >= exact * (1 - 1e-2)).all()
+    assert (curve <= exact * 1.05).all()
+
+
+@pytest.mark.parametrize("steps", [3, 1000, 10**6])
+def test_whole_moments_are_above_those_of_high_precision(steps):
+    with mp.workdps(60):
+        terms = [mp.exp(mpf(n) * (n - 1) / 8) / mp.factorial(n) for n in range(41)]  # Gaussian(2)
+        power, result = terms, None
+        for bit in range(steps.bit_length()):
+            if steps >> bit & 1:
+                result = power if result is None else product(result, power)
+            power = product(power, power)
+        exact = [mp.log(result[n] * mp.factorial(n) / mpf(steps) ** n) for n in range(41)]
+    found = whole_moments(ac.Gaussian(2.0), steps)[:41]
+    excess = np.array([float(each - truth) for each, truth in zip(found.tolist(), exact, strict=True)])
+    assert (excess >= 0).all()
+    assert (excess <= 1e-9).all()
+
+
+def product(a, b):
+    return [mp.fsum(a[i] * b[n - i] for i in range(n + 1)) for n in range(len(a))]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(0, 2**20), min_size=2, max_size=16).filter(any),
+    st.lists(st.integers(0, 2**20), min_size=2, max_size=16).filter(any),
+    st.integers(0, 40),
+    st.integers(1, 40),
+)
+def test_convolutions_err_by_no_more_than_their_bound(q, p, many, few):
+    """Against integers: sixteen masses, modulo 16."""
+    whole, factors, size = 2**25, (), 16
+    exact = [1] + [0] * (size - 1)
+    for factor, count in ((q, many), (p, few)):
+        factor = factor + [0] * (size - len(factor))
+        factors += (np.array(factor) / whole,)
+        for _ in range(count):
+            exact = [sum(exact[i] * factor[(n - i) % size] for i in range(size)) for n in range(size)]
+    found, bound = convolve(factors[0], many, factors[1], few)
+    total = whole ** (many + few)
+    assert max(abs(Fraction(mass) - Fraction(value, total)) for mass, value in zip(found, exact, strict=True)) <= bound
+    assert bound <= 1e-11
+
+
+def test_pairs_from_above_have_at_least_one_of_both_distributions():
+    for direction, rest in (("remove", "add"), ("add", "remove")):
+        pair = upper_pair(ac.Gaussian(1.0), 1000, direction, 1e-3, -40.0)
+        sums = math.fsum(pair._masses), math.fsum(pair._masses * pair._places)
+        assert pair.infinite_mass(direction) <= 1e-15
+        assert 0 < pair.infinite_mass(rest) <= 1e-8
+        assert sums[0] + pair.infinite_mass("add") >= 1 - 1e-14
+        assert sums[1] + pair.infinite_mass("remove") >= 1 - 1e-12

@@ -116,10 +116,11 @@ def test_one_release_by_its_profile(event):
 
 def test_inverse_of_a_profile_at_its_edges():
     known = closed_form(1 * ac.Laplace(1.0))
-    assert inverse_profile(known.log_profile, math.log(0.9)) == (0.0, 0.0)  # delta(0) is about 0.39
-    low, high = inverse_profile(known.log_profile, math.log(1e-300))
+    assert inverse_profile(known, math.log(0.9)) == (0.0, 0.0)  # delta(0) is about 0.39
+    low, high = inverse_profile(known, math.log(1e-300))
     assert 0.99 < low <= high <= 1.0 + 1e-12
-    assert inverse_profile(lambda points: np.full(points.shape, -1.0), -2.0).upper == math.inf
+    flat = known._replace(log_profile=lambda points: np.full(points.shape, -1.0))
+    assert inverse_profile(flat, -2.0).upper == math.inf
 
 
 # --- certified intervals -------------------------------------------------------------------------------
@@ -507,3 +508,10 @@ def test_discrete_gaussians_of_one_sigma_are_one_sum():
     assert mixed.source == "privacy-loss distribution"
     truth = gaussian_epsilon(math.sqrt(215 * 4 / 400 + 4 / 100), 1e-9)
     assert mixed.lower * 0.9999 <= truth <= mixed.epsilon * 1.0001
+
+
+@pytest.mark.parametrize("nothing", [ac.PureDP(0.0), ac.KaryRandomizedResponse(0.0, 3, "add-remove")], ids=repr)
+def test_what_costs_nothing_beside_screenings(nothing):
+    screenings = 2 * ac.PoissonSubsampled(ac.NoisyScreening(12.4, 1.1, 1), 0.37)
+    assert ac.epsilon(screenings + nothing, 0.01, method="tight") == ac.epsilon(screenings, 0.01, method="tight")
+    assert ac.delta(screenings + nothing, 0.01, method="tight") == ac.delta(screenings, 0.01, method="tight")

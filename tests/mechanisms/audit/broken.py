@@ -95,9 +95,8 @@ def twice_the_rate(broken, seed):
 
 
 SAME_SAMPLE = (
-    "sample = poisson_sample(len(products), event.sampling_rate, self._source)",
-    "sample = self._kept if isinstance(event.event, ac.GNMax) else "
-    "poisson_sample(len(products), event.sampling_rate, self._source); self._kept = sample",
+    "sample = sampler.draw(len(products), event.sampling_rate, number, self._column(event))",
+    "sample = sampler.draw(len(products), event.sampling_rate, number, 0)",
 )
 
 

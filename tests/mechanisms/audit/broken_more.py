@@ -175,14 +175,15 @@ def fixed_size_samples(broken, seed):
     X, y = np.arange(4.0)[:, None], np.zeros(4, int)
     queries, delta = 8, 0.1
 
-    def half(n, rate, source):
-        return np.sort(np.argsort(source.uniform(n))[: int(n * rate)])
+    def half(sampler, n, rate, query, column):
+        return np.sort(np.argsort(sampler.words(query, np.arange(n))[:, column])[: int(n * rate)])
 
     def mechanism(data, rng, count):
         model = mx.PrivateKNN(**parameters, n_classes=2, rng=rng).fit(*data)
         return (model.label(np.zeros((queries * count, 1))).labels >= 0).reshape(count, queries).sum(axis=1)
 
-    sampling = mock.patch.object(private_knn, "poisson_sample", half if broken else private_knn.poisson_sample)
+    draw = private_knn.RecordSampler.draw
+    sampling = mock.patch.object(private_knn.RecordSampler, "draw", half if broken else draw)
     with sampling:
         found = audited(mechanism, ((X[:3], y[:3]), (X, y)), runs=4000, delta=delta, seed=seed, batched=True)
     promise = knn_promise(parameters, queries)

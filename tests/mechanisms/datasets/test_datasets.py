@@ -152,7 +152,7 @@ def test_svhn(tmp_path, compressed, kind):
     np.testing.assert_array_equal(found.features[2].reshape(32, 32, 3), pixels[..., 2] / np.float32(255))
     write_svhn(tmp_path / "test_32x32.mat", np.array([2]))
     write_svhn(tmp_path / "extra_32x32.mat", np.array([3]))
-    assert load(tmp_path).labels.tolist() == [0, 1, 9, 2]
+    assert load(tmp_path).labels.tolist() == [0, 1, 9, 3, 2]
 
 
 def test_cifar10_binary(tmp_path):
@@ -800,10 +800,10 @@ def test_columns_of_one_name(tmp_path):
         ("digit", "no such file, directory or name (did you mean 'digits'?)"),
         ("a.npx", "no such file, directory or name (did you mean 'a.npz'?)"),
         ("missing/a.npz", "no such file, directory or name"),
-        ("", "'': not a known kind of data; accepted: digits, openml:NAME"),
+        ("", "'': not a known kind of data; accepted: digits, mnist-5k"),
         (".", "train-images-idx3-ubyte: has no partner"),
         ("a.npy", "a.npy: No data left in file; accepted: a .npy file, nothing pickled"),
-        ("train-images-idx3-ubyte", "not a known kind of data (give the directory that holds it)"),
+        ("train-images-idx3-ubyte", "train-images-idx3-ubyte: has no partner"),
         ("\0", "no such file, directory or name"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.adjacency import Adjacency
+from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 
@@ -69,6 +69,10 @@ class DiscretePair(Event):
 
     def __repr__(self) -> str:
         return f"<pair of {self._masses.size} outcomes>"
+
+    def infinite_mass(self, direction: Direction) -> float:
+        """Probability of an infinite loss in that direction."""
+        return self._lost if direction == DIRECTIONS[0] else self._zero
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         """The largest loss; no other order is asked for."""

@@ -1,0 +1,231 @@
+"""What answers "above" and "below" a noisy threshold cost, with the pairs of distributions that dominate them."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from accountant.adjacency import DIRECTIONS, Adjacency, Direction
+from accountant.events.discrete_pair import DiscretePair, Outcomes
+from accountant.events.event import Event
+from accountant.events.gaussian import GaussianDP
+from accountant.events.laplace import Laplace
+from accountant.events.randomized_response import PureDP
+from accountant.events.zero_concentrated import ZeroConcentratedDP
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.special import log_binomial_pmf
+
+__all__ = ["GaussianComparisons", "LaplaceComparisons"]
+
+HUGE = 1e100
+"""Slopes beyond are not squared."""
+
+HUGE_SHIFT = 1e50
+"""Standard deviations beyond which the threshold's loss is taken for infinite; below 1e-50 they are rounded up."""
+
+SHARE = 64.0
+"""Losses of answers are rounded by the grid's step over this."""
+
+CELLS, USUAL = 2**17, 2**14
+"""Losses of answers: at most, and for the profile of a single stream."""
+
+MOST = 500.0
+"""Nats beyond which a loss of the answers is taken for infinite."""
+
+ACCURACY = 1e-11
+"""Bound on the relative error of tails of the normal distribution's powers, and of the sums over them."""
+
+
+@dataclass(frozen=True)
+class Comparisons(Event):
+    """A stream of answers "above" and "below": bounds from above on its curve and on its profile.
+
+    The profile is at most ``E (1 - e^(e - L - M))_+`` in both directions, with L the loss of the noisy threshold and M,
+    independent of it, at least that of the answers "above" (proof: notebooks/mathematics.md, Noisy comparisons).
+    """
+
+    between_bounds: ClassVar[bool] = True
+
+    @abstractmethod
+    def _threshold(self) -> Event:
+        """The noisy threshold, whose pair is the same in both directions."""
+
+    @abstractmethod
+    def _answers(self, width: float, log_lost: float, sign: int) -> Outcomes:
+        """M as a pair, rounded up (sign 1) or down (-1) by about `width`; less than exp(log_lost) of P is left out."""
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        pair = DiscretePair(self._answers(step / SHARE, log_lost, sign))
+        return [(self._threshold(), 1), (pair if direction == DIRECTIONS[0] else Mirrored(pair), 1)]
+
+    def _certain(self) -> Event:
+        return PureDP(0.0, self.adjacency)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        masses, places, _, lost, accuracy, _ = self._answers(0.0, -800.0, 1)
+        answers, points = np.log(places), self._threshold()
+        weights = masses * places * (1.0 + accuracy)
+        result = np.empty_like(epsilons)
+        for i, epsilon in enumerate(epsilons.tolist()):
+            left = epsilon - answers
+            values = np.empty_like(left)
+            with np.errstate(under="ignore"):
+                values[left >= 0] = np.exp(points._log_profile(left[left >= 0])[0])
+                lower = left[left < 0]  # 1 - u + u H(1/u)
+                values[left < 0] = np.exp(lower + points._log_profile(-lower)[0]) - np.expm1(lower)
+            result[i] = min(math.fsum((weights * values).tolist()) * (1.0 + accuracy) + lost, 1.0)
+        logs = np.log(np.maximum(result, 5e-324))  # an underflow to 0 would claim pure DP
+        return logs, logs
+
+
+@dataclass(frozen=True)
+class LaplaceComparisons(Comparisons):
+    """What a `SparseVector` costs with Laplace noise on queries and Gaussian noise, moved by `shift`, on the threshold.
+
+    Every answer "above" loses at most as much as any other: M is the constant `kappa`.
+    """
+
+    shift: float
+    kappa: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return ZeroConcentratedDP(self.shift * self.shift / 2, self.kappa)._curve(orders)
+
+    def _group(self, size: int) -> Event:
+        return ZeroConcentratedDP(self.shift * self.shift / 2, self.kappa, self.adjacency)._group(size)
+
+    def _threshold(self) -> Event:
+        return _gaussian(self.shift, self.adjacency)
+
+    def _answers(self, width: float, log_lost: float, sign: int) -> Outcomes:
+        if self.kappa > MOST or self.shift > HUGE_SHIFT:
+            return _outcomes(np.zeros(1), np.zeros(1), 1.0, sign)
+        return _outcomes(np.array([self.kappa]), np.ones(1), 0.0, sign)
+
+
+@dataclass(frozen=True)
+class GaussianComparisons(Comparisons):
+    """What a `SparseVector` with Gaussian noise on at most `queries` queries costs; an "above" moves by `moved`.
+
+    M is `tops` times the largest of 0 and of `queries` independent losses of Gaussian values that move by `moved`.
+    """
+
+    threshold_scale: float
+    query_scale: float
+    tops: int
+    sensitivity: float
+    moved: float
+    threshold_noise: str
+    queries: int
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        shift = self.sensitivity / self.threshold_scale
+        gaussian = self.threshold_noise == "gaussian"
+        slope = self.tops * (self.moved / self.query_scale) ** 2 / 2 + (shift * shift / 2 if gaussian else 0.0)
+        every = self.queries * (self.sensitivity / self.query_scale) ** 2 / 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            return least_of_lines(every, slope, 0.0 if gaussian else shift, self.log_answers, orders)
+
+    @property
+    def log_answers(self) -> float:
+        return log_sequences(self.queries, self.tops)
+
+    def _threshold(self) -> Event:
+        shift = self.sensitivity / self.threshold_scale
+        if self.threshold_noise == "gaussian":
+            return _gaussian(shift, self.adjacency)
+        return Laplace(self.threshold_scale, self.sensitivity, adjacency=self.adjacency)
+
+    def _answers(self, width: float, log_lost: float, sign: int) -> Outcomes:
+        from scipy.special import log_ndtr, ndtri_exp
+
+        mu, n = self.moved / self.query_scale, float(self.queries)
+        # losses are N(mu^2/2, mu^2): places of the largest in standard deviations
+        low, high = float(ndtri_exp(-700.0 / n)), -float(ndtri_exp(max(log_lost, -5e5) - 1.0 - math.log(n)))
+        scale, start = self.tops * mu, max(low, -mu / 2)
+        high = min(max(high, start + 1e-9), MOST / scale - mu / 2)
+        if high <= start or self.sensitivity / self.threshold_scale > HUGE_SHIFT:
+            return _outcomes(np.zeros(1), np.zeros(1), 1.0, sign)
+        cells = min(max(math.ceil((high - start) * scale / max(width, 1e-300)), 1), CELLS) if width else USUAL
+        edges = np.linspace(start, high, cells + 1)
+        logs = n * log_ndtr(edges)
+        below, beyond = np.exp(logs), -np.expm1(logs)
+        inner = np.where(logs[1:] < -0.7, np.diff(below), -np.diff(beyond))
+        masses = np.append(below[0], np.maximum(inner, 0.0))
+        losses = scale * np.maximum(edges + mu / 2, 0.0)
+        if sign < 0:
+            losses = np.append(0.0, losses[:-1])  # the first mass may have any loss that is less
+        return _outcomes(losses, masses, float(beyond[-1]), sign)
+
+
+@dataclass(frozen=True)
+class Mirrored(Event):
+    """A pair with P and Q exchanged."""
+
+    pair: DiscretePair
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.pair._curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        remove, add = self.pair._log_profile(epsilons)
+        return add, remove
+
+    def _profile_knots(self) -> Sequence[float]:
+        return self.pair._profile_knots()
+
+
+def _gaussian(shift: float, adjacency: Adjacency) -> Event:
+    """The pair of a threshold that moves by at least `shift` standard deviations, of at most HUGE_SHIFT."""
+    return GaussianDP(min(max(shift, 1e-50), HUGE_SHIFT), adjacency)
+
+
+def _outcomes(losses: FloatArray, probabilities: FloatArray, lost: float, sign: int) -> Outcomes:
+    """P's probabilities of losses in rising order, as a pair; Q has the rest where P has nothing."""
+    masses = np.maximum(probabilities * np.exp(-losses), 5e-324)
+    zero = max(-math.fsum((probabilities * np.expm1(-losses)).tolist()) + lost, 0.0)
+    return Outcomes(masses, np.exp(losses), zero, lost, ACCURACY, sign * ACCURACY)
+
+
+def least_of_lines(every: float, slope: float, constant: float, extra: float, orders: FloatArray) -> FloatArray:
+    """The best bound on D_a, a >= 1, that is convex times a - 1 and known to be at most either of two.
+
+    These are E a and A a + C + L/(a - 1). G = (a - 1) D_a is convex and at most f_2 = E a (a - 1) and
+    f_1 = (a - 1) (A a + C) + L, so below the line that touches both, too, between the places where it does:
+    T = E (2 a_2 - 1) = A (2 a_1 - 1) + C and A a_1^2 - E a_2^2 = L - C. Where a_2 would be below 1, it goes through
+    (1, 0).
+    """
+    if slope >= every:
+        return every * orders
+    start = slope + constant + 2.0 * math.sqrt(slope * extra)
+    if start <= every or every > HUGE:
+        touch, line = 1.0 + math.sqrt(extra / slope), np.full_like(orders, start)
+        left = 1.0
+    else:
+        half, free = constant / (2 * slope), ((slope - constant) ** 2 / slope - every) / 4 - extra + constant
+        square = (1 / slope - 1 / every) / 4
+        tangent = (half + math.sqrt(half * half - 4 * square * free)) / (2 * square)
+        left, touch = (tangent / every + 1.0) / 2, ((tangent - constant) / slope + 1.0) / 2
+        line = (every * left * (left - 1.0) + tangent * (orders - left)) / np.maximum(orders - 1.0, left - 1.0)
+    beyond = np.maximum(orders, touch)
+    far = slope * beyond + constant + extra / (beyond - 1.0)
+    return np.where(orders <= left, np.minimum(every * orders, far), np.where(orders < touch, line, far))
+
+
+def log_sequences(queries: int, tops: int) -> float:
+    """At least log(C(K, 0) + ... + C(K, c)): the binomials fall from C(K, c) on at least by c/(K - c + 1) each."""
+    every = queries * math.log(2.0)
+    if 2 * tops >= queries:
+        return every
+    n, k = float(queries), float(tops)
+    share = k / n
+    log_choose = log_binomial_pmf(n, k, share) - k * math.log(share) - (n - k) * math.log1p(-share)
+    return min(every, log_choose + math.log((n - k + 1.0) / (n - 2.0 * k + 1.0)) + 1e-12 * every)

@@ -1,0 +1,323 @@
+"""Samples of a fixed size, drawn with replacement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from accountant.adjacency import Adjacency, Direction
+from accountant.errors import ParameterError, SubsamplingError, shorten
+from accountant.events.answers import AdditiveNoise
+from accountant.events.event import Event
+from accountant.events.fixed_size import FixedSizeSampled
+from accountant.events.gaussian import GaussianLike
+from accountant.events.group import price_of_group
+from accountant.events.mixture_of_gaussians import MixtureOfGaussians, mixture_log_profile
+from accountant.events.parameters import Range
+from accountant.events.priced import PricedAsAnother
+from accountant.events.registry import register
+from accountant.events.subsampling import renyi_from_profile
+from accountant.events.truncated_poisson import log_binomial_tail
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_mixture_ratio
+
+__all__ = ["SampledWithReplacement"]
+
+MOST_DRAWS = 1000
+"""Largest mean number of draws of one record."""
+
+MOST_SIZES = 1024
+"""Numbers of draws that are told apart; where there are more, several count as the largest of them."""
+
+NEGLIGIBLE = -760.0
+"""Log of probabilities that no float tells from 0; they are not dropped, but bounded."""
+
+RARE = -23.0
+"""Log of the weight below which the smaller direction of a curve need not be exact."""
+
+SEEN = -70.0
+"""Log of the probability above which a number of draws is looked at from below."""
+
+FAR = 1e3
+"""Standard deviations beyond which shifts are not told apart from below."""
+
+ROUNDING = 1e-11
+"""More than the relative rounding of a probability."""
+
+
+class Draws(NamedTuple):
+    """A group of draws: how it is priced, the log of its probability, given any draw at all, and how exactly."""
+
+    part: DrawnGroup
+    log_weight: float
+
+
+@register("sampled-with-replacement")
+@dataclass(frozen=True)
+class SampledWithReplacement(Event):
+    """An event run on `draws` records drawn independently and uniformly: a record may come several times.
+
+    With n records and m draws, a record is in the sample with probability g = 1 - (1 - 1/n)^m, and k times with
+    probability b_k = Binom(m, 1/n)(k). Under REPLACE, with e^{e'} = 1 + g (e^e - 1), the profile at e' is at most
+    ``S(e) = sum over k >= 1 of b_k H_k(e)``, H_k that of the event for a group of k, in both directions
+    (Balle, Barthe & Gaboardi 2018, Thm 10). For Gaussian noise it is at most ``(1 - B) M(e) + B S(e)``, B = e^{e' - e},
+    where M is g times the profile of the mixture of N(k mu, 1) with weights b_k / g against N(0, 1): who compares with
+    samples without the record does not know k (proofs: notebooks/mathematics.md, Samples with replacement).
+
+    No release is known that reaches this bound. The lower end of the tight route is that of one which shows the record:
+    a sum to which it alone contributes. The Rényi curve is the integral over S; for Gaussian noise it is finite, but
+    soon huge, as it covers the case that all draws are the same record: prices are those of the tight route.
+
+    Parameters
+    ----------
+    event : Event
+        Under REPLACE: what it costs when one record of the sample is another. For DP-SGD, ``ac.ClippedSum(sigma, clip,
+        adjacency="replace")``. Its groups need a price: see `Group`.
+    draws : int
+        Draws in a sample, m; [1, 1e12].
+    population : int
+        Records in all, n, which is public; [1, 1e12].
+
+    Raises
+    ------
+    ParameterError
+        A parameter is out of range, `event` is no event, or nothing is proven for it or for its groups.
+    SubsamplingError
+        `event` is not under REPLACE, or its curve depends on the data.
+    """
+
+    between_bounds: ClassVar[bool] = True
+
+    event: Event
+    draws: Annotated[int, Range(1, 1e12)]
+    population: Annotated[int, Range(1, 1e12)]
+    adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.event, Event):
+            raise ParameterError(f"event = {shorten(self.event)}; accepted: an event such as ClippedSum(sigma)")
+        if self.event.adjacency is not Adjacency.REPLACE:
+            raise SubsamplingError(
+                f"{shorten(self.event)} is under {self.event.adjacency} adjacency: with a record more or less, all "
+                "samples change, and nothing is proven; accepted: the event under replace adjacency"
+            )
+        if self.draws > MOST_DRAWS * self.population and self.population > 1:
+            raise ParameterError(
+                f"draws = {self.draws} of {self.population} records; accepted: [1, {MOST_DRAWS * self.population}], "
+                f"at most {MOST_DRAWS} times the records"
+            )
+        self._parts()
+
+    @classmethod
+    def examples(cls) -> tuple[Event, ...]:
+        from accountant.events.clipped_sum import ClippedSum
+
+        return (cls(ClippedSum(4.0, adjacency=Adjacency.REPLACE), 2, 100),)
+
+    @property
+    def rate(self) -> float:
+        """Probability that a record is drawn at all."""
+        return 1.0 if self.population == 1 else -math.expm1(self.draws * math.log1p(-1 / self.population))
+
+    @property
+    def additive_noise(self) -> AdditiveNoise | None:
+        return self.event.additive_noise
+
+    def caveats(self) -> tuple[str, ...]:
+        return (
+            *self.event.caveats(),
+            f"every step draws {self.draws} times one of {self.population} records, all equally likely, in secret",
+        )
+
+    @property
+    def _amplified(self) -> bool:
+        return False
+
+    def _parts(self) -> tuple[Draws, ...]:
+        return parts_of(self.event, self.draws, self.population, self.rate)
+
+    def _ceiling(self) -> Event | None:
+        return group_of(self.event, self.draws)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        logs = np.full_like(epsilons, -math.inf)
+        heights = [log_weight + part._log_height(epsilons) for part, log_weight in self._parts()]
+        for height in heights:
+            logs = np.logaddexp(logs, height)
+        if isinstance(self.event, GaussianLike) and len(heights) > 1:
+            logs = self._overlaid(epsilons, heights, logs)
+        both = np.minimum(logs, 0.0)
+        return both, both
+
+    def _overlaid(self, epsilons: FloatArray, heights: list[FloatArray], known: FloatArray) -> FloatArray:
+        """The profile where the number of draws is hidden from whoever compares with samples without the record.
+
+        Of g ((1 - B) H_e(P || R) + B H_e(P || Q)) with B = e^{e' - e}, the first H is that of a mixture of Gaussians.
+        """
+        inner = log_mixture_ratio(1 / self.rate, epsilons)
+        near: list[tuple[float, float]] = []
+        apart = np.full_like(epsilons, -math.inf)
+        for (part, log_weight), height in zip(self._parts(), heights, strict=True):
+            length = part.event._mu()  # type: ignore[attr-defined]  # of the same kind
+            if log_weight > SEEN and length < FAR:
+                near.append((log_weight, length))
+            else:
+                apart = np.logaddexp(apart, height)
+        if not near:
+            return known
+        weights, shifts = np.array(near).T
+        whole = float(logsumexp(weights))
+        mixed = math.log(self.rate) + whole + mixture_log_profile(weights - whole, shifts, inner)[0]
+        with np.errstate(divide="ignore"):
+            share = np.log1p(-self.rate) + np.log(-np.expm1(-inner))
+        hidden: FloatArray = np.logaddexp(share + np.logaddexp(mixed, apart), epsilons - inner + known)
+        return np.minimum(hidden, known)
+
+    def _profile_knots(self) -> tuple[float, ...]:
+        return tuple(sorted({knot for part, _ in self._parts() for knot in part._profile_knots()}))
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        """Of the moments less 1, which are integrals over the profile, the mean over the number of draws."""
+        largest = group_of(self.event, self.draws)
+        limit = float(largest._curve(np.array([math.inf]))[0])
+        end = float(log_mixture_ratio(self.rate, np.array([limit]))[0]) if limit < math.inf else math.inf
+        finite = np.isfinite(orders)
+        curve = np.where(finite, largest._curve(orders), end)
+        if finite.any() and limit > 0.0 and self.rate < 1.0:
+            curve[finite] = np.minimum(self._mean_curve(orders[finite]), curve[finite])
+        return np.minimum(curve, end)
+
+    def _mean_curve(self, orders: FloatArray) -> FloatArray:
+        parts = self._parts()
+        if not isinstance(self.event, GaussianLike) and not any(part.rare for part, _ in parts):
+            return renyi_from_profile(self, orders)
+        logs = logsumexp([part._log_mean(orders) + log_weight for part, log_weight in parts], axis=0)
+        pairs = zip(orders.tolist(), logs.tolist(), strict=True)
+        return np.array([divergence_from_log_mean(order - 1.0, log_mean) for order, log_mean in pairs])
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        return [(BoundOnDraws(self), 1)]
+
+    def _certain(self) -> Event:
+        if self.draws == 1 or self.population == 1:
+            return BoundOnDraws(self)
+        return SumOfDraws(self) if isinstance(self.event, GaussianLike) else DrawnGroup(self.event, 1, 1, self.rate)
+
+
+@dataclass(frozen=True)
+class BoundOnDraws(Event):
+    """The profile of the sum over the number of draws, as that of a release."""
+
+    _profile_error: ClassVar[float] = 2e-12  # type: ignore[misc]  # probabilities of draws are logarithms
+
+    sampled: SampledWithReplacement
+    adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.sampled._curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.sampled._log_profile(epsilons)
+
+    def _profile_knots(self) -> tuple[float, ...]:
+        return self.sampled._profile_knots()
+
+
+@dataclass(frozen=True)
+class SumOfDraws(PricedAsAnother):
+    """Gaussian noise on a sum to which one record alone contributes, each time it is drawn.
+
+    Numbers of draws that are counted as one are here the least of them, and rare ones none: the sum then tells less.
+    """
+
+    sampled: SampledWithReplacement
+    adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
+
+    def _price(self) -> Event:
+        mu = self.sampled.event._mu()  # type: ignore[attr-defined]  # of GaussianLike
+        parts, least = [], 1
+        for size, log_probability in draws_by_size(self.sampled.draws, self.sampled.population):
+            if log_probability > SEEN:
+                parts.append((min(mu * least, FAR), math.exp(log_probability) * (1 - ROUNDING)))
+            least = size + 1
+        shifts, shares = zip((0.0, 1 - math.fsum(share for _, share in parts)), *parts, strict=True)
+        return MixtureOfGaussians(1.0, shifts, shares)
+
+
+@dataclass(frozen=True)
+class DrawnGroup(FixedSizeSampled):
+    """A group of which the draws are, and which is in the sample with probability `share`.
+
+    Where it is `rare`, the direction of the smaller moment is bounded by a profile of 1.
+    """
+
+    share: float = 1.0
+    rare: bool = False
+
+    @property
+    def rate(self) -> float:
+        return self.share
+
+    def _reverse_excess(self, order: float) -> float:
+        return self.rate / order if self.rare else super()._reverse_excess(order)
+
+    def _log_mean(self, orders: FloatArray) -> FloatArray:
+        """log of (e^{bD} - 1)/b, D its curve and b = order - 1."""
+        b = orders - 1.0
+        if self.rare and not isinstance(self.event, GaussianLike):
+            # the moment is no larger than without a sample: forward e^{bD} - 1, backward b
+            return math.log(self.rate) + np.logaddexp(_log_expm1_ratio(b, self.event._curve(orders)), 0.0)
+        return _log_expm1_ratio(b, self._curve(orders))
+
+
+def _log_expm1_ratio(b: FloatArray, curve: FloatArray) -> FloatArray:
+    """log of (e^{b c} - 1)/b, which is log c at b = 0."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        x = b * curve
+        small = np.log(curve) + np.log(np.where(x > 0.0, np.expm1(np.minimum(x, 1.0)) / np.where(x > 0.0, x, 1.0), 1.0))
+        large = x + np.log(-np.expm1(-x)) - np.log(b)
+    return np.where(x < 1.0, small, large)
+
+
+def group_of(event: Event, size: int) -> Event:
+    """The event that prices `size` copies of a record in the sample."""
+    return event if size == 1 else price_of_group(event, size)
+
+
+@lru_cache(maxsize=256)
+def parts_of(event: Event, draws: int, population: int, rate: float) -> tuple[Draws, ...]:
+    """Groups of draws with the logs of their weights b_k / g, which add up to 1."""
+    if population == 1:
+        return (Draws(DrawnGroup(group_of(event, draws), 1, 1), 0.0),)
+    found: list[Draws] = []
+    for size, log_probability in draws_by_size(draws, population):
+        log_weight = log_probability - math.log(rate)
+        rare = len(found) > 0 and log_weight < RARE
+        found.append(Draws(DrawnGroup(group_of(event, size), 1, 1, rate, rare), log_weight))
+    return tuple(found)
+
+
+def draws_by_size(draws: int, population: int) -> list[tuple[int, float]]:
+    """How often a record may be drawn, and the logs of probabilities that sum up to that of any draw.
+
+    Of more than MOST_SIZES numbers, neighbours count as the largest of them, and those above the last one whose
+    probability is e^NEGLIGIBLE count as `draws`: no group costs less than a smaller one.
+    """
+    mean, chance = draws / population, 1 / population
+    # Bernstein's inequality: beyond, the probability is below e^NEGLIGIBLE
+    reach = mean - NEGLIGIBLE / 3 + math.sqrt((NEGLIGIBLE / 3) ** 2 - 2 * NEGLIGIBLE * mean)
+    sizes = np.arange(1, min(draws, math.ceil(reach)) + 1)
+    logs = np.array([log_binomial_pmf(float(draws), float(size), chance) for size in sizes])
+    last = int(np.flatnonzero((logs > NEGLIGIBLE) | (sizes == 1))[-1]) + 1
+    width = -(-last // MOST_SIZES)
+    edges = [*range(width, last, width), last]
+    found = [(edge, float(logsumexp(logs[low:edge]))) for low, edge in zip([0, *edges], edges, strict=False)]
+    if last < draws:
+        found.append((draws, log_binomial_tail(draws, last + 1, chance)))
+    return found

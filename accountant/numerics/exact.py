@@ -1,0 +1,36 @@
+"""Sums that are exact until they become a float."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+__all__ = ["FEW", "SPARE", "round_down", "round_up", "sum_up"]
+
+FEW = 64
+"""Terms up to which a sum is exact; of more, each product and the sum are rounded up by more than they are rounded."""
+
+SPARE = 1.0 + 2.0**-50
+"""A factor that rounds up what a few operations have rounded."""
+
+
+def round_up(number: Fraction) -> float:
+    """The least float that is not below a number."""
+    nearest = number.numerator / number.denominator  # correctly rounded
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def round_down(number: Fraction) -> float:
+    """The largest float that is not above a number."""
+    return -round_up(-number)
+
+
+def sum_up(terms: Iterable[tuple[Fraction | float, int]]) -> float:
+    """At least the sum of numbers >= 0 times counts: the least such float where they are few."""
+    kept = [(number, count) for number, count in terms if number and count]
+    if any(number == math.inf for number, _ in kept):
+        return math.inf
+    if len(kept) <= FEW:
+        return round_up(sum((Fraction(number) * count for number, count in kept), Fraction(0)))
+    return math.fsum(float(number) * count * SPARE for number, count in kept) * SPARE

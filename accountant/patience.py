@@ -1,0 +1,144 @@
+"""How much work a price may take: counted before it is done, never timed, so that a call ends alike everywhere.
+
+Whoever is about to do much work says how many operations it takes (`spend`); where they are more than what is left of
+the allowance, the work is not begun. What is counted does not depend on what happens to be in a cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from accountant.errors import OutOfPatience, real
+
+__all__ = [
+    "OPERATIONS_PER_SECOND",
+    "PATIENCE",
+    "Progress",
+    "allow_work",
+    "check_patience",
+    "fits",
+    "round_up",
+    "spend",
+    "watch_work",
+]
+
+PATIENCE = 5.0
+"""Seconds of work that a price may take unless another number is given."""
+
+OPERATIONS_PER_SECOND = 1e9
+"""What one idle core of about 2020 does: an operation is a nanosecond of it. The constants that say how many a piece of
+work takes were measured there, and are rather too large."""
+
+Progress = Callable[[float, float], None]
+"""Is told the seconds of work that are spent, and those that will be when what is begun now is done."""
+
+
+class Allowance:
+    """What is left of one price's work, in operations."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.spent = seconds, 0.0
+        self.known: set[Hashable] = set()
+
+
+_current: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+_watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def allow_work(seconds: float) -> Iterator[None]:
+    """While the block runs, all work together may take so many seconds; within another allowance that one counts."""
+    if _current.get() is not None:
+        yield
+        return
+    token = _current.set(Allowance(seconds))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def watch_work(progress: Progress) -> Iterator[None]:
+    """While the block runs, `progress` is told of all work."""
+    token = _watcher.set(progress)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def check_patience(value: object) -> float:
+    """Seconds in (0, inf], or ParameterError."""
+    return real("patience", value, 0.0, math.inf, open_low=True)
+
+
+def spend(
+    operations: float,
+    what: str,
+    tolerance: float | None = None,
+    *,
+    halves: float = 2.0,
+    once: Hashable = None,
+) -> None:
+    """Count work before it is done.
+
+    Parameters
+    ----------
+    operations : float
+    what : str
+        What takes them, for a message.
+    tolerance : float, optional
+        The tolerance that makes it so much, where a larger one helps.
+    halves : float
+        Work falls as the tolerance to the power 1/halves.
+    once : hashable, optional
+        What the work makes, where a price that needs it again finds it in a cache; it is counted once.
+
+    Raises
+    ------
+    OutOfPatience
+        It is more than what is left of the allowance; nothing was counted.
+    """
+    allowance, progress = _current.get(), _watcher.get()
+    before = 0.0 if allowance is None else allowance.spent
+    if allowance is not None:
+        if once is not None and once in allowance.known:
+            return
+        needed = (before + operations) / OPERATIONS_PER_SECOND
+        if needed > allowance.seconds:
+            raise OutOfPatience(_refusal(what, needed, allowance, tolerance, halves), needed)
+        allowance.spent += operations
+        if once is not None:
+            allowance.known.add(once)
+    if progress is not None:
+        progress(before / OPERATIONS_PER_SECOND, (before + operations) / OPERATIONS_PER_SECOND)
+
+
+def fits(operations: float) -> bool:
+    """Whether there is patience left for so much work."""
+    allowance = _current.get()
+    return allowance is None or allowance.spent + operations <= allowance.seconds * OPERATIONS_PER_SECOND
+
+
+def _refusal(what: str, needed: float, allowance: Allowance, tolerance: float | None, halves: float) -> str:
+    """How long it would take, and what would do."""
+    accepted = [f"patience = {round_up(needed)} or more"]
+    left = allowance.seconds * OPERATIONS_PER_SECOND - allowance.spent
+    if tolerance is not None and left > 0:
+        wide = tolerance * (1.2 * (needed * OPERATIONS_PER_SECOND - allowance.spent) / left) ** halves
+        if wide <= 1.0:
+            accepted.append(f"tolerance = {round_up(wide)} or more")
+    took = f"{round_up(needed)} s" if needed < 1e15 else "longer than anybody waits"
+    return f"{what} would take about {took}, patience = {allowance.seconds:g}; accepted: {', '.join(accepted)}"
+
+
+def round_up(value: float) -> str:
+    """With two digits, rounded up."""
+    if not 0.0 < value < math.inf:
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / unit * (1 - 1e-9)) * unit:.2g}"

@@ -1,0 +1,155 @@
+"""Every record takes part in one step of an epoch, in a random order: between no amplification and an attack."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from accountant.adjacency import Adjacency, Direction
+from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
+from accountant.events.answers import AdditiveNoise
+from accountant.events.clipped_sum import ClippedSum
+from accountant.events.discrete_pair import DiscretePair
+from accountant.events.event import Event
+from accountant.events.gaussian import Gaussian, GaussianLike
+from accountant.events.parameters import Range
+from accountant.events.registry import register
+from accountant.numerics.kernel import FloatArray
+from accountant.samplers.allocation_pairs import pair_below
+
+__all__ = ["LargestStep", "ShuffledEpoch"]
+
+CELLS = 4000
+"""Cells of the largest step's result."""
+
+REACH = 30.0
+"""Standard deviations up to which there are cells."""
+
+ROUNDING = 1e-11
+"""Relative rounding of the probability of a cell, and of ratios."""
+
+
+@register("shuffled-epoch")
+@dataclass(frozen=True)
+class ShuffledEpoch(Event):
+    """Every record takes part in exactly one of `steps` steps; records are shuffled, and batches cut from their order.
+
+    From above, one epoch costs what one step costs to a record that is in it for certain: given the order, all other
+    steps are the same for both neighbours. Nothing smaller is proven for sums with Gaussian noise. From below, the
+    tight route prices an attack: all other records pull the sums the other way, and the attacker looks at the largest
+    sum, mu = sensitivity / sigma apart (Chua et al. 2024). Its interval therefore shows what is not known, and does
+    not shrink with the tolerance. Poisson samples may cost much less than both ends.
+
+    The number of records is public. Under add-remove adjacency the neighbour has a record that contributes nothing
+    in its place: a record that is really taken out would move others to other batches.
+
+    Parameters
+    ----------
+    event : Event
+        One step with Gaussian noise, such as ``ac.ClippedSum(sigma, adjacency="replace")``.
+    steps : int
+        Steps of an epoch; [1, 1e9].
+
+    Raises
+    ------
+    ParameterError
+        `steps` is out of range, or `event` is no event.
+    SubsamplingError
+        `event` has other noise.
+    """
+
+    between_bounds: ClassVar[bool] = True
+
+    event: Event
+    steps: Annotated[int, Range(1, 1e9, usual=(2, 10000))]
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, Event):
+            raise ParameterError(f"event = {shorten(self.event)}; accepted: an event such as Gaussian(sigma)")
+        if not isinstance(self.event, GaussianLike):
+            raise SubsamplingError(
+                f"{shorten(self.event)} in shuffled epochs; accepted: sums with Gaussian noise, such as "
+                "Gaussian(sigma) or ClippedSum(sigma), for which bounds from both sides are known"
+            )
+        object.__setattr__(self, "adjacency", self.event.adjacency)
+        super().__post_init__()
+
+    @classmethod
+    def examples(cls) -> tuple[Event, ...]:
+        return cls(Gaussian(1.0), 100), cls(ClippedSum(2.0, adjacency=Adjacency.REPLACE), 1000)
+
+    @property
+    def additive_noise(self) -> AdditiveNoise | None:
+        return self.event.additive_noise
+
+    def caveats(self) -> tuple[str, ...]:
+        order = f"every record is in one of {self.steps} steps, in a random order; no amplification by it is proven"
+        return (*self.event.caveats(), order)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.event._curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.event._log_profile(epsilons)
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        return [(self.event, 1)]
+
+    def _certain(self) -> Event:
+        return self.event if self.steps == 1 else LargestStep(self)
+
+    @property
+    def _amplified(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class LargestStep(Event):
+    """What the largest of an epoch's sums tells, if all other records pull the sums the other way."""
+
+    between_bounds: ClassVar[bool] = True
+
+    epoch: ShuffledEpoch
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", self.epoch.adjacency)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.epoch._curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        raise ProfileUnavailable(f"{self!r} is a bound from below only")
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        event = self.epoch.event
+        assert isinstance(event, GaussianLike)
+        mu = event._mu()
+        # under replacement the record's place is taken by one that pulls with the others
+        apart = (2 * mu, mu) if self.epoch.adjacency is Adjacency.ADD_REMOVE else (mu, 0.0)
+        return [(largest_step_pair(*apart, self.epoch.steps, direction), 1)]
+
+
+@lru_cache(maxsize=64)
+def largest_step_pair(with_record: float, without: float, steps: int, direction: Direction) -> DiscretePair:
+    """The pair of the largest of `steps` standard normals of which one is shifted: by `with_record`, and by `without`.
+
+    Its distribution function is Phi(x - shift) Phi(x)^(steps - 1); what is known of it are the probabilities of cells.
+    """
+    from scipy.special import log_ndtr, ndtri_exp
+
+    low = float(ndtri_exp(-45.0 / (steps - 1)))
+    edges = np.linspace(low, with_record + REACH, CELLS)
+    masses = []
+    for shift in (with_record, without):
+        logs = log_ndtr(edges - shift) + (steps - 1) * log_ndtr(edges)
+        logs = np.concatenate([[-math.inf], logs, [0.0]])
+        masses.append(np.exp(logs[1:]) * -np.expm1(logs[:-1] - logs[1:]))
+    p, q = masses
+    good = (p > 1e-280) & (q > 1e-280)
+    return pair_below(q[good], p[good] / q[good], 0.0, ROUNDING, ROUNDING, direction)

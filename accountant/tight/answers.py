@@ -1,0 +1,310 @@
+"""Ways to certify prices: a known profile, a game of screenings, or composed distributions of losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from accountant.adjacency import DIRECTIONS, Adjacency, Direction
+from accountant.errors import ProfileUnavailable, ToleranceUnreachable
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
+from accountant.patience import spend
+from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
+from accountant.tight.loss_composition import (
+    Entries,
+    Remainders,
+    RemainderTooWide,
+    bound_delta,
+    bound_delta_above,
+    bound_epsilon,
+)
+from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
+from accountant.tight.screening_blocks import split_into_blocks
+from accountant.tight.screening_families import GameValue, solve_game
+from accountant.tight.screening_game import STEP_ROUNDING
+from accountant.tight.trade_off import ProfileTradeOff, TradeOff, both_signs
+
+__all__ = ["Answers", "Game", "KnownProfile", "LossDistribution", "answers_of", "from_closed_form", "sort_events"]
+
+AIM = 1e-8
+"""The delta for which games of screenings are solved whose true-positive rates are asked; others are near as well."""
+
+LEAST_RATE = 1e-14
+"""Where families follow other events, the profile is looked at up to the epsilon at this delta."""
+
+FAMILY_SHARES = 0.5, 0.1, 0.02, 0.004
+"""Shares of the tolerance that screenings get where other events are composed with them, until one is small enough."""
+
+BLOCK_SHARE = 0.5
+"""Share of the tolerance that blocks of screenings may lose."""
+
+BEYOND = 12.0
+"""Nats by which the delta for which blocks are made is below the one that is asked."""
+
+MANY = 512
+"""Screenings from which on blocks of them are tried."""
+
+
+class Answers(Protocol):
+    """One way to certify a run's prices at 0 < delta < 1 and at epsilons >= 0."""
+
+    @property
+    def source(self) -> str:
+        """What the prices are computed by."""
+
+    def epsilon(self, delta: float) -> Interval:
+        """Bounds on the smallest epsilon at a delta."""
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        """Bounds on delta at each epsilon."""
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        """Bounds on the true-positive rates of one direction."""
+
+
+@dataclass(frozen=True)
+class KnownProfile:
+    """The profile of the whole run, or its logarithm, is known."""
+
+    known: ClosedForm
+
+    @property
+    def source(self) -> str:
+        return self.known.source
+
+    def epsilon(self, delta: float) -> Interval:
+        return inverse_profile(self.known, math.log(delta))
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        points = np.asarray(epsilons, dtype=float)
+        spend(2 * points.size * self.known.work, f"{2 * points.size} values of a profile")
+        lows, highs = (self.known.log_profile(points * moved).tolist() for moved in (1 + PLACES, 1 - PLACES))
+        ends = zip(lows, highs, strict=True)
+        return [Interval(math.exp(low - ACCURACY), _never_zero(math.exp(high + ACCURACY))) for low, high in ends]
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        forward = DIRECTIONS.index(direction)
+
+        def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            size, ends = np.abs(x), []
+            for sign in (1.0, -1.0):
+                points = size * (1 + sign * PLACES)
+                both = self._both(points)
+                logs = (np.minimum(each - sign * ACCURACY, 0.0) for each in (both[forward], both[1 - forward]))
+                ends.append(both_signs(x, *logs))
+            return ends[0], ends[1]
+
+        return ProfileTradeOff(log_bounds)
+
+    def _both(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.known.directed is not None:
+            return self.known.directed(points)
+        return (self.known.log_profile(points),) * 2
+
+
+@dataclass(frozen=True)
+class Game:
+    """All events are families of pairs: the adversary plays."""
+
+    families: Entries
+    smallest_delta: Callable[[Sequence[float]], float]
+    tolerance: float
+    source: str = "dynamic programme"
+
+    def epsilon(self, delta: float) -> Interval:
+        return _worse([value.epsilon(delta) for value in self._values(delta)])
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        values = self._values(self.smallest_delta(epsilons))
+        return [_worse([value.delta(epsilon) for value in values]) for epsilon in epsilons]
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        value = solve_game(self.families, direction, delta=AIM, tolerance=self.tolerance)
+
+        def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return value.log_lower(x) - STEP_ROUNDING, np.minimum(value.log_upper(x) + STEP_ROUNDING, 0.0)
+
+        return ProfileTradeOff(log_bounds, lines=2001)
+
+    def _values(self, delta: float) -> list[GameValue]:
+        return [solve_game(self.families, direction, delta=delta, tolerance=self.tolerance) for direction in DIRECTIONS]
+
+
+@dataclass(frozen=True)
+class LossDistribution:
+    """Events with a single dominating pair are convolved; families of pairs come last (see `solve_game`)."""
+
+    families: Entries
+    singles: Entries
+    run: Composition
+    end: float
+    smallest_delta: Callable[[Sequence[float]], float]
+    tolerance: float
+    least: float = 0.0
+
+    @property
+    def source(self) -> str:
+        return "privacy-loss distribution" + (" before a dynamic programme" if self.families else "")
+
+    def epsilon(self, delta: float) -> Interval:
+        certain = self._certain()
+
+        def ask(remainders: Remainders | None) -> Interval:
+            found = bound_epsilon(self.singles, delta, self.tolerance, remainders, above=certain is not None)
+            if certain is None:
+                return found
+            upper = min(found.upper, renyi_epsilon(self.run, delta, "improved").epsilon)  # neither is the sharper
+            return Interval(_lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
+
+        return self._with_remainders(ask, delta)
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        certain, smallest = self._certain(), self.smallest_delta(epsilons) if self.families else 0.0
+
+        def ask(epsilon: float, remainders: Remainders | None) -> Interval:
+            if certain is None:
+                return bound_delta(self.singles, epsilon, self.tolerance, remainders, least=self.least)
+            found = bound_delta_above(self.singles, epsilon, self.tolerance, remainders)
+            upper = min(found.upper, renyi_delta(self.run, epsilon, "improved").delta)
+            return Interval(_lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
+
+        return [
+            Interval(0.0, 0.0) if epsilon >= self.end else self._with_remainders(partial(ask, epsilon), smallest)
+            for epsilon in epsilons
+        ]
+
+    def _with_remainders(self, ask: Callable[[Remainders | None], Interval], delta: float) -> Interval:
+        """The answer, with games of screenings that are solved as narrowly as it takes."""
+        if not self.families:
+            return ask(None)
+        # several kinds are loose together however well their games are solved
+        *shares, last = FAMILY_SHARES if len(self.families) == 1 else FAMILY_SHARES[:1]
+        for share in shares:
+            with suppress(RemainderTooWide):
+                return ask(self._remainders(delta, share))
+        return ask(self._remainders(delta, last))
+
+    def _certain(self) -> Entries | None:
+        """The same with events that are known to cost no more, where some are known by a bound from above only."""
+        entries = [(event._certain(), count) for event, count in self.singles]
+        same = all(event is other for (event, _), (other, _) in zip(entries, self.singles, strict=True))
+        return None if same else entries
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        if self._certain() is not None:
+            raise ProfileUnavailable(
+                "attack risks of a release that is known between two bounds only, such as a shuffled epoch or several "
+                "of many steps; accepted: its price, or for random allocation selected = 1"
+            )
+        if not self.families:
+            return LossTradeOff(self.singles, direction, self.tolerance)
+        share = FAMILY_SHARES[0] * self.tolerance
+        game = solve_game(self.families, direction, delta=AIM, tolerance=share)
+        reach = renyi_epsilon(self.run, LEAST_RATE, "improved").epsilon
+        return MixedTradeOff(self.singles, direction, self.tolerance, game, reach)
+
+    def _remainders(self, delta: float, share: float) -> Remainders:
+        """What screenings leave of delta after all other events: families last bounds every interleaving."""
+        width = max(share * self.tolerance, 1e-6)
+        return {
+            direction: solve_game(self.families, direction, delta=delta, tolerance=width) for direction in DIRECTIONS
+        }
+
+
+class Blocks:
+    """Very many screenings of one kind, with or without other releases: composed as blocks where that is enough."""
+
+    def __init__(self, plain: Game | LossDistribution, family: tuple[Event, int], run: Composition) -> None:
+        self.plain, self.family, self.run = plain, family, run
+        self.tolerance, self.source = plain.tolerance, plain.source
+        self.singles = plain.singles if isinstance(plain, LossDistribution) else []
+
+    def epsilon(self, delta: float) -> Interval:
+        guess = renyi_epsilon(self.run, delta, "improved")
+        room = BLOCK_SHARE * self.tolerance * guess.epsilon
+        blocks = self._blocks(guess.order, math.log(delta), room)
+        if blocks is None:
+            return self.plain.epsilon(delta)
+        self.source = "privacy-loss distribution of blocks of screenings"
+        return bound_epsilon([*self.singles, *blocks], delta, self.tolerance)
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        log_delta, answers = math.log(self.plain.smallest_delta(epsilons)), []
+        for epsilon in epsilons:
+            order = renyi_delta(self.run, epsilon, "improved").order
+            room = BLOCK_SHARE * self.tolerance / (order - 1) if order is not None and order > 1 else 0.0
+            blocks = self._blocks(order, log_delta, room)
+            if blocks is None:
+                return self.plain.deltas(epsilons)
+            answers.append(bound_delta([*self.singles, *blocks], epsilon, self.tolerance))
+        self.source = "privacy-loss distribution of blocks of screenings"
+        return answers
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        return self.plain.trade_off(direction)
+
+    def _blocks(self, order: float | None, log_delta: float, room: float) -> Entries | None:
+        if order is None:
+            return None
+        return split_into_blocks(*self.family, order, log_delta - BEYOND, room, self.tolerance)
+
+
+def _lower_end(
+    bound: Callable[..., Interval], certain: Entries, point: float, tolerance: float, remainders: Remainders | None
+) -> float:
+    """What an attack reaches; 0, which it always does, where rounding is more than that."""
+    try:
+        return bound(certain, point, tolerance, remainders).lower
+    except ToleranceUnreachable:
+        return 0.0
+
+
+def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.0) -> Answers:
+    """How to price a run that has no closed form; deltas below `least` may be as wide as that one's tolerance."""
+    families, singles = sort_events(run)
+    singles = [entry for entry in singles if not families or entry[0]._largest_loss() > 0.0]
+
+    def smallest_delta(epsilons: Sequence[float]) -> float:
+        """Where a game that serves all epsilons is to be tight; a tenth of the Rényi bound was found to do."""
+        guess = min((renyi_delta(run, e, "improved").delta / 10 for e in epsilons if e < end), default=0.5)
+        return min(max(guess, 1e-250), 0.5)
+
+    plain = (
+        LossDistribution(families, singles, run, end, smallest_delta, tolerance, least)
+        if singles
+        else Game(families, smallest_delta, tolerance)
+    )
+    if len(families) == 1 and families[0][1] >= MANY:
+        return Blocks(plain, families[0], run)
+    return plain
+
+
+def from_closed_form(known: ClosedForm, run: Composition) -> Answers:
+    """A known profile; whoever replaces a record may do so in both directions, and meets the larger profile."""
+    return KnownProfile(known if run.adjacency is Adjacency.ADD_REMOVE else known._replace(directed=None))
+
+
+def _worse(directions: Sequence[Interval]) -> Interval:
+    """Bounds on the larger of two prices."""
+    return Interval(max(each.lower for each in directions), max(each.upper for each in directions))
+
+
+def _never_zero(delta: float) -> float:
+    """An underflow to 0 would claim pure DP."""
+    return min(max(delta, 5e-324), 1.0)
+
+
+def sort_events(run: Composition) -> tuple[Entries, Entries]:
+    """Families of pairs, and events with a single dominating pair."""
+    entries = list(run)
+    return [entry for entry in entries if entry[0].family], [entry for entry in entries if not entry[0].family]

@@ -1,0 +1,197 @@
+"""Very many screenings: a block of them has one pair that dominates it, and blocks are composed like other releases.
+
+Let W_k be the value of the game of k screenings (`accountant.tight.screening_families`), W that of all that follows,
+or the profile of whatever else is released: an expectation E_L (1 - u e^-L)_+. Whatever is played in the block,
+
+    E_P[W(u Q/P)] = E_L E_P[(1 - u e^-L Q/P)_+] <= E_L W_k(u e^-L),
+
+so a block is dominated by the pair of distributions whose profile is W_k, for adaptive choices too (notebooks/
+mathematics.md, Blocks of screenings). From below stands an adversary who plays the same pair of the family all the
+time: the number of its outcomes is binomial. The longer the blocks the nearer are both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from accountant.adjacency import DIRECTIONS, Adjacency, Direction
+from accountant.events.event import Event
+from accountant.events.shuffled_counts import Sticks, both_sticks
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
+from accountant.tight.loss_grid import bracket
+from accountant.tight.polygon import ULP, Grid
+from accountant.tight.screening_families import GameValue, block_values, largest_pair
+
+__all__ = ["ScreeningBlock", "split_into_blocks"]
+
+LEAST_BLOCK = 128
+"""Screenings in the shortest blocks that are tried; the next are four times as long."""
+
+LEAST_BLOCKS = 4
+"""With fewer of them than these all screenings are one game."""
+
+LEAST = -740.0
+"""Log of the least probability that is told from 0."""
+
+GAME_SHARE = 0.3
+"""Share of the tolerance that the grid of a block's game may add to the variance of every step."""
+
+
+@dataclass(frozen=True)
+class ScreeningBlock(Event):
+    """Some screenings of one kind, one after the other, between a pair that dominates them and one that is played.
+
+    Parameters
+    ----------
+    event : Event
+        The screening.
+    steps : int
+    order : float
+        Rényi order at which the pair that is played all the time is to be the costliest.
+    log_lost : float
+        Log of what is far less than the delta that is asked.
+    tolerance : float
+        Share that the game's grid adds to the variance of every step.
+    """
+
+    between_bounds: ClassVar[bool] = True
+
+    event: Event
+    steps: int
+    order: float
+    log_lost: float
+    tolerance: float
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", self.event.adjacency)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.steps * self.event._curve(orders)
+
+    def _surrogates(
+        self, direction: Direction, step: float, log_lost: float, sign: int
+    ) -> list[tuple[Event, int]] | None:
+        if sign < 0:
+            return [(SamePair(self, direction), 1)]
+        return [(self.dominating(), 1)]
+
+    def dominating(self) -> DominatingPair:
+        """The pair whose profile is the value of the game."""
+        delta = min(max(math.exp(self.log_lost), 1e-250), 0.5)
+        return DominatingPair(self, *block_values(self.event, self.steps, delta, self.tolerance))
+
+
+class DominatingPair(Event):
+    """The pair whose profile is what bounds a game's value from above."""
+
+    block: ScreeningBlock
+    games: tuple[GameValue, GameValue]
+
+    def __init__(self, block: ScreeningBlock, remove: GameValue, add: GameValue) -> None:
+        self.__dict__.update(adjacency=block.adjacency, block=block, games=(remove, add))
+
+    def __repr__(self) -> str:
+        return f"<pair above {self.block.steps} screenings>"
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.block._curve(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        remove, add = self.games
+        return remove.log_upper(epsilons), add.log_upper(epsilons)
+
+    def divergence(self, direction: Direction, order: float) -> float:
+        """About its Rényi divergence."""
+        game = self.games[DIRECTIONS.index(direction)]
+        reach, step = game.window()
+        grid = Grid(2 * step, order - 1)
+        found = bracket(self, direction, Interval(-reach, reach), 0.0, grid, both=False)
+        return found.measures[0].log_total / grid.tilt
+
+
+class SamePair(Event):
+    """The costliest pair of a family played at every step: `up` happens a binomial number of times."""
+
+    block: ScreeningBlock
+    losses: FloatArray
+    log_p: FloatArray
+    sticks: tuple[Sticks, Sticks]
+
+    def __init__(self, block: ScreeningBlock, direction: Direction) -> None:
+        pair = largest_pair(block.event, direction, block.order)
+        n, up, down = block.steps, float(pair.up), float(pair.down)
+        log_p, log_rest = (math.log(each) for each in pair.masses()[:2])
+        ups = np.arange(n + 1.0)
+        losses = ups * up - (n - ups) * down
+        logs = gammaln(n + 1.0) - gammaln(ups + 1.0) - gammaln(n - ups + 1.0) + ups * log_p + (n - ups) * log_rest
+        kept = np.maximum(logs, logs - losses) > LEAST
+        # what is left out only lowers the profile; logarithms err by a few roundings of their largest parts
+        error = 1e-12 + 64 * ULP * (float(gammaln(n + 1.0)) + n * (abs(log_p) + abs(log_rest) + up + down))
+        self.__dict__.update(
+            adjacency=block.adjacency,
+            block=block,
+            losses=losses[kept],
+            log_p=logs[kept],
+            sticks=both_sticks(losses[kept], logs[kept]),
+            _profile_error=error,
+        )
+
+    def __repr__(self) -> str:
+        return f"<pair below {self.block.steps} screenings>"
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        """The largest loss; no other order is asked for."""
+        return np.where(np.isinf(orders), float(np.max(np.abs(self.losses))), math.nan)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        forward, backward = self.sticks
+        return forward.log_value(epsilons), backward.log_value(epsilons)
+
+    def divergence(self, direction: Direction, order: float) -> float:
+        """Its Rényi divergence."""
+        both = self.log_p + (order - 1) * self.losses, self.log_p - order * self.losses
+        return float(np.logaddexp.reduce(both[DIRECTIONS.index(direction)])) / (order - 1)
+
+
+def split_into_blocks(
+    event: Event, count: int, order: float, log_lost: float, room: float, tolerance: float
+) -> list[tuple[Event, int]] | None:
+    """Blocks of about one length that stand for `count` screenings; None where one game does as well.
+
+    Parameters
+    ----------
+    event : Event
+    count : int
+    order : float
+        Rényi order near which the price is found.
+    log_lost : float
+        Log of what is far less than the delta that is asked.
+    room : float
+        By how much the bounds on epsilon may differ for the blocks' sake: by about as much as the divergences at that
+        order do, times their number.
+    tolerance : float
+        The tolerance of the whole.
+    """
+    steps = LEAST_BLOCK
+    while count >= LEAST_BLOCKS * steps and 1.0 < order < math.inf:
+        blocks = count // steps
+        length, longer = divmod(count, blocks)
+        block = ScreeningBlock(event, length, order, log_lost, GAME_SHARE * tolerance)
+        above = block.dominating()
+        gaps = [
+            above.divergence(direction, order) - SamePair(block, direction).divergence(direction, order)
+            for direction in DIRECTIONS
+        ]
+        if blocks * max(gaps) <= room:
+            more = ScreeningBlock(event, length + 1, order, log_lost, GAME_SHARE * tolerance)
+            found: list[tuple[Event, int]] = [(block, blocks - longer), (more, longer)]
+            return found if longer else found[:1]
+        steps *= 4
+    return None

@@ -1,0 +1,123 @@
+"""Commands over private records that stay in partitions, on workers of this machine or of a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, cast
+
+import numpy as np
+
+import accountant as ac
+from mechanisms.cli.data import CommandData
+from mechanisms.cli.results_file import OptionError
+
+__all__ = ["add_cluster", "load_sharded", "on_cluster", "use_cluster"]
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Options that leave private records in Parquet files, which workers read."""
+    text = "private records stay in Parquet files, which so many workers read on this machine"
+    parser.add_argument("--workers", metavar="N", type=ac.terminal.whole, help=text)
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="or workers of this Dask scheduler, as tcp://host:8786")
+
+
+def on_cluster(options: argparse.Namespace) -> bool:
+    """Whether private records stay in partitions.
+
+    Raises
+    ------
+    OptionError
+        Options do not go together.
+    """
+    workers, scheduler = getattr(options, "workers", None), getattr(options, "scheduler", None)
+    if workers is not None and scheduler is not None:
+        raise OptionError("--workers was given with --scheduler; accepted: one or the other")
+    return workers is not None or scheduler is not None
+
+
+@contextmanager
+def use_cluster(options: argparse.Namespace) -> Iterator[None]:
+    """A block in which Dask's workers read partitions; without them for other records."""
+    if not on_cluster(options):
+        yield
+        return
+    from mechanisms.validation import require
+
+    distributed = require("distributed", "cluster")
+    with warnings.catch_warnings():
+        warnings.showwarning = cast(Any, _show_warning)
+        try:
+            client = _connect(distributed, options)
+        except (OSError, ValueError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            accepted = "the address of a Dask scheduler that runs"
+            raise OptionError(f"--scheduler {options.scheduler}: {reason}; accepted: {accepted}") from None
+        with client:
+            if find_spec("bokeh") is not None:  # without it there is no dashboard
+                print(f"mechanisms: tasks are shown at {client.dashboard_link}", file=sys.stderr)
+            yield
+
+
+def _connect(distributed: Any, options: argparse.Namespace) -> Any:
+    if options.scheduler is not None:
+        return distributed.Client(options.scheduler, timeout=10)
+    local = {"n_workers": options.workers, "threads_per_worker": 1, "processes": True, "silence_logs": 40}
+    return distributed.Client(**local, dashboard_address=":0")
+
+
+def _show_warning(message: Any, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+    from mechanisms.shards import ShardSizeWarning
+
+    where = "" if issubclass(category, ShardSizeWarning) else f" ({category.__name__} at {filename}:{lineno})"
+    print(f"mechanisms: warning: {message}{where}", file=sys.stderr)
+
+
+def load_sharded(options: argparse.Namespace) -> CommandData:
+    """Public points, and what the footers of private Parquet files say; errors as for `load_data`."""
+    from mechanisms.cli.data import check_excluded, read_query_ids
+    from mechanisms.datasets import Columns, load, match_columns
+    from mechanisms.shards.dataset import load_partitioned
+    from mechanisms.validation import nominal_count
+
+    _refuse(options)
+    names = options.classes if isinstance(options.classes, tuple) else None
+    exclude = (*options.exclude, *(() if options.ids is None else (options.ids,)))
+    columns = Columns(options.label, None, options.columns, exclude, names)
+    private: Any = load_partitioned(options.private, columns)
+    public = match_columns(private, load(options.public, labelled=False, classes=names, columns=columns))
+    check_excluded(exclude, [private, public])
+    if public.features.shape[1] != private.width:
+        found = f"{options.public}: records of {public.features.shape[1]} columns"
+        raise OptionError(f"{found}; accepted: {private.width}, as {options.private}")
+    n_classes = options.classes if isinstance(options.classes, int) else len(options.classes)
+    if public.labels is not None and np.max(public.labels, initial=0) >= n_classes:
+        raise OptionError(f"{options.public}: label {public.labels.max()}; accepted: 0..{n_classes - 1}")
+    nominal = options.records or nominal_count(len(private))
+    query_ids = read_query_ids(options.public, options.ids, len(public))
+    return CommandData(private, public, None, n_classes, names, nominal, query_ids)
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """Refuse what needs all private records in one place."""
+    if not options.private or not options.public or options.data:
+        raise OptionError("--workers and --scheduler: accepted with --private PARQUET --public SOURCE")
+    if options.classes is None:
+        raise OptionError("--workers and --scheduler: accepted with --classes N, or --classes NAME,NAME,...")
+    refused = {
+        "--test": options.test,
+        "--learn-classes": options.learn_classes,
+        "--standardize": options.standardize,
+        "--impute-public": options.impute_public,
+        "--diagnostics": options.diagnostics,
+        f"--rounds {options.rounds}": options.rounds != 1,
+        f"--features {options.features}": options.features != "raw",
+    }
+    for name, given in refused.items():
+        if given:
+            accepted = "without it, as records stay in their partitions as they are"
+            raise OptionError(f"{name} was given with --workers or --scheduler; accepted: {accepted}")

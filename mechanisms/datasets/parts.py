@@ -1,0 +1,79 @@
+"""Parts of a source that can be typed: ``DIR:train``, ``DIR:t10k[0:5000]``, ``FILE[1000:]``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mechanisms.datasets.dataset import DataError, Dataset
+
+__all__ = ["SourceParts", "parse_source"]
+
+PARTS = ("train", "t10k", "test", "extra")
+"""Names of parts; t10k and test are the same part, by MNIST's name and by that of SVHN and CIFAR-10."""
+
+_ROWS = re.compile(r"\[(\d*):(\d*)\]$")
+_PARTS = re.compile(r":([a-z0-9+]+)$")
+
+
+@dataclass(frozen=True)
+class SourceParts:
+    """A source, and what is taken of it.
+
+    Attributes
+    ----------
+    base : str
+        The source itself.
+    parts : tuple of str
+        Files of a directory, in this order; none: all.
+    start, stop : int or None
+        Rows from `start` to before `stop`, counted after the parts were joined; None: from the first, to the last.
+    """
+
+    base: str
+    parts: tuple[str, ...] = ()
+    start: int | None = None
+    stop: int | None = None
+
+    def cut(self, dataset: Dataset) -> Dataset:
+        """The rows of a data set.
+
+        Raises
+        ------
+        DataError
+            There are fewer rows, or none is taken.
+        """
+        if self.start is None and self.stop is None:
+            return dataset
+        low, high = self.start or 0, len(dataset) if self.stop is None else self.stop
+        if not low < high <= len(dataset):
+            shown = f"[{'' if self.start is None else self.start}:{'' if self.stop is None else self.stop}]"
+            raise DataError(f"{dataset.name}: rows {shown}; accepted: 0 <= a < b <= {len(dataset)} in [a:b]")
+        return dataset.take(np.arange(low, high))
+
+
+def parse_source(source: str | Path) -> SourceParts:
+    """A source as it was typed, taken apart; a file or directory of that very name is taken as it is.
+
+    Raises
+    ------
+    DataError
+        There is no part of that name.
+    """
+    text = str(source)
+    if not text or Path(text).exists():
+        return SourceParts(text)
+    rows = _ROWS.search(text)
+    base = text[: rows.start()] if rows else text
+    start, stop = (int(each) if each else None for each in rows.groups()) if rows else (None, None)
+    named = None if Path(base).exists() else _PARTS.search(base)
+    parts: tuple[str, ...] = ()
+    if named and Path(base[: named.start()]).is_dir():
+        base, parts = base[: named.start()], tuple(named.group(1).split("+"))
+        wrong = [part for part in parts if part not in PARTS]
+        if wrong or len(set(parts)) < len(parts):
+            raise DataError(f"{text}: part {(wrong or parts)[0]!r}; accepted: different ones of {', '.join(PARTS)}")
+    return SourceParts(base, parts, start, stop)

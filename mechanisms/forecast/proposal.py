@@ -1,0 +1,93 @@
+"""What a forecast says of one setting, and of all that were compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import accountant as ac
+from mechanisms.individual_knn import IndividualKNN
+from mechanisms.private_knn import PrivateKNN
+from mechanisms.reverse_knn import ReverseKNN
+
+__all__ = ["ASSUMPTIONS", "Forecast", "Proposal"]
+
+ASSUMPTIONS = (
+    "public points and private records are independent draws of one distribution, and public labels are right",
+    "queries are public points of that distribution, too",
+    "the number of private records is the one that was given",
+)
+"""What every forecast takes for granted. The guarantee holds whether or not it is true."""
+
+ESTIMATORS = {"private-knn": PrivateKNN, "ind-knn": IndividualKNN, "reverse-knn": ReverseKNN}
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What one setting is expected to bring, and its price.
+
+    Attributes
+    ----------
+    mechanism : {"private-knn", "ind-knn", "reverse-knn"}
+    parameters : dict
+        Of the estimator.
+    queries : int
+        Points that are asked about.
+    answers : float
+        Expected number of answered queries.
+    accuracy : float
+        Expected share of right labels among the answers.
+    reach : float
+        Expected share of right labels if every public point takes the label of the nearest answered query: what number
+        and quality of answers are worth together, and a cautious guess of a student's accuracy.
+    epsilon, delta : float
+        The price, fixed before a run.
+    support : float
+        Public points that stand for the records which decide one answer; below about 10 the forecast is rough.
+    """
+
+    mechanism: str
+    parameters: dict[str, Any]
+    queries: int
+    answers: float
+    accuracy: float
+    reach: float
+    epsilon: float
+    delta: float
+    support: float
+
+    def estimator(self, **more: Any) -> Any:
+        """The mechanism with these parameters, and others such as `rng`."""
+        return ESTIMATORS[self.mechanism](**{**self.parameters, **more})
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """All settings that were compared, the best first; nothing was spent.
+
+    Attributes
+    ----------
+    forecasts : tuple of Forecast
+        By falling `reach`.
+    assumptions : tuple of str
+    """
+
+    forecasts: tuple[Forecast, ...]
+    assumptions: tuple[str, ...] = field(default=ASSUMPTIONS)
+
+    def __post_init__(self) -> None:
+        if not self.forecasts:
+            raise ac.ParameterError("0 settings meet the target; accepted: a larger epsilon, or other values to try")
+
+    @property
+    def best(self) -> Forecast:
+        """The setting of largest `reach`."""
+        return self.forecasts[0]
+
+    def by(self, parameter: str) -> tuple[Forecast, ...]:
+        """The best setting for each value of a parameter (or "queries"), in the order of these values."""
+        found: dict[Any, Forecast] = {}
+        for each in self.forecasts:
+            value = each.queries if parameter == "queries" else each.parameters.get(parameter)
+            found.setdefault(value, each)
+        return tuple(found[value] for value in sorted(found, key=lambda value: (value is not None, value)))

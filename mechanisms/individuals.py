@@ -1,0 +1,78 @@
+"""Private records whose budgets are counted one by one, as `fit` gets them: in memory, or in partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import accountant as ac
+from mechanisms.arrays import Singles
+from mechanisms.frames import Vocabulary, read_labels, read_records
+from mechanisms.neighbours.kernels import Similarity
+from mechanisms.neighbours.records import Records
+from mechanisms.shards import ShardedRecords, is_sharded, shard_records
+from mechanisms.shards.similar import ShardedSimilar
+
+__all__ = ["Individuals", "read_individuals"]
+
+
+@dataclass(frozen=True, eq=False)
+class Individuals:
+    """Records, before it is known what they have spent.
+
+    Attributes
+    ----------
+    features : array of shape (n, d)
+        Without columns, if the records stay in partitions.
+    labels : int array of shape (n,)
+        Zeros, if they do; set to what the partitions tell.
+    width, n_classes : int
+    names : Vocabulary
+    ids : object
+        Identifiers, "digest" or None.
+    shards : ShardedRecords or None
+    """
+
+    features: Singles
+    labels: NDArray[np.int64]
+    width: int
+    n_classes: int
+    names: Vocabulary
+    ids: Any
+    shards: ShardedRecords | None = None
+
+    def hold(self, kernel: Similarity) -> tuple[Records | ShardedSimilar, Singles]:
+        """What finds the records that are similar to a query, and the prepared features."""
+        if self.shards is not None:
+            return ShardedSimilar(kernel, self.shards, self.labels), self.features
+        rows = kernel.prepare(self.features)
+        return Records(kernel, rows), rows
+
+
+def read_individuals(
+    X: Any, y: Any, ids: Any, n_classes: int | None, classes: Sequence[str] | None, hashing: object
+) -> Individuals:
+    """Private records, checked.
+
+    Raises
+    ------
+    accountant.ParameterError
+        They are not as described for `IndividualKNN.fit`.
+    """
+    if not is_sharded(X):
+        features, names = read_records(X, classes)
+        labels, found = read_labels(y, len(features), n_classes, names.classes)
+        return Individuals(features, labels, features.shape[1], found, names, ids)
+    if hashing is not None:
+        raise ac.ParameterError(f"hashing = {ac.shorten(hashing)} with records in partitions; accepted: None")
+    column = isinstance(ids, str)
+    if column and ids == "digest":
+        raise ac.ParameterError("ids = 'digest' with records in partitions; accepted: identifiers, or their column")
+    shards = shard_records(X, y, classes, n_classes, ids if column or hasattr(ids, "__dask_graph__") else None)
+    known = shards.ids or ids
+    empty, zeros = np.empty((len(shards), 0), np.float32), np.zeros(len(shards), np.int64)
+    return Individuals(empty, zeros, shards.width, shards.n_classes, shards.names, known, shards)

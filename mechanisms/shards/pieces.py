@@ -1,0 +1,194 @@
+"""Where the partitions of private records come from: dask arrays and data frames, and Parquet files."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import accountant as ac
+from mechanisms.datasets import Columns, DataError, Dataset
+from mechanisms.datasets.columns import to_dataset
+from mechanisms.datasets.dataset import name_errors
+from mechanisms.frames import is_frame
+from mechanisms.validation import require
+
+__all__ = ["ParquetPiece", "Piece", "file_system", "list_files", "list_pieces"]
+
+PIECE_BYTES = 2.0**27
+"""Most bytes of features, in single precision, for which Parquet row groups are put together into a partition."""
+
+LEAST_BYTES = 2.0**23
+"""Fewest, while there are partitions enough for all workers."""
+
+SHARE = 2
+"""Partitions for each worker, at least, where the data are large enough."""
+
+
+@dataclass(frozen=True)
+class ParquetPiece:
+    """Row groups of Parquet files, one after another.
+
+    Attributes
+    ----------
+    where : str
+        Address of the file system, such as "file:///" or "s3://bucket".
+    segments : tuple of (str, int)
+        Paths of files, and numbers of row groups in them.
+    columns : Columns
+        What the columns are for.
+    """
+
+    where: str
+    segments: tuple[tuple[str, int], ...]
+    columns: Columns
+
+    def read(self) -> Dataset:
+        """The records, with labels."""
+        pyarrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+        files, _ = file_system(self.where)
+        tables, name = [], self.segments[0][0]
+        with name_errors(name, "a Parquet file with a column of labels, and features"):
+            for path in dict.fromkeys(path for path, _ in self.segments):
+                groups = [group for each, group in self.segments if each == path]
+                with parquet.ParquetFile(files.open_input_file(path), page_checksum_verification=True) as file:
+                    tables.append(file.read_row_groups(groups))
+            whole = pyarrow.concat_tables(tables, promote_options="permissive")
+            tables.clear()
+            found = to_dataset(name, whole, self.columns)
+        if found.labels is None:
+            raise DataError(f"{name}: no column {self.columns.label!r}; accepted: a column of labels")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A partition that has not been read.
+
+    Attributes
+    ----------
+    source : object
+        A `ParquetPiece`, or what Dask makes the features of.
+    labels, ids : object
+        What Dask makes the labels and identifiers of; None with Parquet, which holds them itself.
+    name : str
+        For messages.
+    """
+
+    source: Any
+    labels: Any
+    ids: Any
+    name: str
+
+
+def list_pieces(X: Any, y: Any, ids: Any, classes: Sequence[str] | None, workers: int) -> list[Piece]:
+    """The partitions of private records; the order is that of the records, and of Parquet files by name.
+
+    Raises
+    ------
+    accountant.ParameterError
+        Records, labels and identifiers are not cut alike, or there are no records.
+    """
+    if isinstance(X, str | Path):
+        return _list_parquet(str(X), _check_columns(y, ids, classes), workers)
+    rows = _cut(X, None, "X")
+    labels = _cut(y, X, "y")
+    names = [None] * len(rows) if ids is None else _cut(ids, X, "ids")
+    for what, parts in (("y", labels), ("ids", names)):
+        if len(parts) != len(rows):
+            raise ac.ParameterError(f"{what} has {len(parts)} partitions; accepted: {len(rows)}, as X")
+    zipped = zip(rows, labels, names, strict=True)
+    return [Piece(*parts, f"partition {i} of X") for i, parts in enumerate(zipped)]
+
+
+def _cut(table: Any, like: Any, name: str) -> list[Any]:
+    """The partitions of a dask collection along its first axis, as what Dask makes them of."""
+    if hasattr(table, "chunks") and hasattr(table, "rechunk"):
+        whole = {axis: -1 for axis in range(1, table.ndim)}
+        rows: Any = getattr(like, "chunks", (None,))[0]
+        known = rows is not None and not np.isnan([*rows, *table.chunks[0]]).any()
+        if known and sum(rows) != table.shape[0]:
+            raise ac.ParameterError(f"{name} has {table.shape[0]} rows; accepted: {sum(rows)}, as X")
+        cut = table.rechunk({**whole, **({0: rows} if known else {})})
+        return list(cut.to_delayed().ravel())
+    if hasattr(table, "to_delayed"):
+        return list(table.to_delayed())
+    rows = getattr(like, "chunks", (None,))[0]
+    if rows is None or np.isnan(rows).any() or is_frame(table):
+        raise ac.ParameterError(f"{name} is {type(table).__name__}; accepted: a dask collection cut as X is")
+    values = np.asarray(table)
+    if len(values) != sum(rows):
+        raise ac.ParameterError(f"{name} has {len(values)} rows; accepted: {sum(rows)}, as X")
+    return np.split(values, np.cumsum(rows)[:-1])
+
+
+# --- Parquet -------------------------------------------------------------------------------------------
+
+
+def _check_columns(y: Any, ids: Any, classes: Sequence[str] | None) -> Columns:
+    """What the columns of Parquet files are for."""
+    columns = Columns(label=y) if isinstance(y, str) else y
+    if not isinstance(columns, Columns):
+        raise ac.ParameterError(f"y = {ac.shorten(y)} with Parquet files; accepted: the name of their column of labels")
+    if not (ids is None or isinstance(ids, str)):
+        accepted = "the name of their column of identifiers, or None"
+        raise ac.ParameterError(f"ids = {ac.shorten(ids)} with Parquet files; accepted: {accepted}")
+    return replace(columns, ids=ids or columns.ids, classes=classes or columns.classes)
+
+
+def _list_parquet(where: str, columns: Columns, workers: int) -> list[Piece]:
+    """Row groups of all files, put together to partitions of a good size."""
+    parquet, groups = require("pyarrow.parquet"), []
+    files, _ = file_system(where)
+    for path in list_files(where):
+        with name_errors(path, "a Parquet file"), parquet.ParquetFile(files.open_input_file(path)) as file:
+            sizes = [file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups)]
+            groups += [(path, group, size) for group, size in enumerate(sizes)]
+    most = min(PIECE_BYTES, max(sum(size for *_, size in groups) / (SHARE * workers), LEAST_BYTES))
+    pieces: list[list[tuple[str, int]]] = []
+    room = 0.0
+    for path, group, size in groups:
+        if not pieces or size > room:
+            pieces.append([])
+            room = most
+        pieces[-1].append((path, group))
+        room -= size
+    base = where if "://" in where else "/"
+    return [Piece(ParquetPiece(base, tuple(each), columns), None, None, each[0][0]) for each in pieces]
+
+
+def list_files(where: str) -> list[str]:
+    """Paths of the Parquet files of a directory, or that match a pattern, by name."""
+    files, path = file_system(where)
+    folder, _, last = path.rpartition("/")
+    pattern = last if any(mark in last for mark in "*?[") else None
+    fs = require("pyarrow.fs")
+    accepted = "accepted: a directory of .parquet files, a pattern such as data/*.parquet, or one such file"
+    try:
+        if pattern is None and files.get_file_info(path).type == fs.FileType.File:
+            return [path]
+        inside = files.get_file_info(fs.FileSelector(path if pattern is None else folder))
+    except OSError as error:
+        raise DataError(f"{where}: {' '.join(str(error).split())}; {accepted}") from None
+    found = sorted(each.path for each in inside if each.is_file)
+    found = [each for each in found if fnmatch.fnmatchcase(each.rpartition("/")[2], pattern or "*.parquet")]
+    if not found:
+        raise DataError(f"{where}: no Parquet files; {accepted}")
+    return found
+
+
+def file_system(where: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it."""
+    fs = require("pyarrow.fs")
+    if "://" in where:
+        try:
+            files, path = fs.FileSystem.from_uri(where)
+        except (ValueError, OSError, NotImplementedError) as error:
+            raise DataError(f"{where}: {error}; accepted: a path, or an address such as s3://bucket/folder") from None
+        return files, path
+    return fs.LocalFileSystem(), os.path.abspath(where)

@@ -1,0 +1,233 @@
+"""Work is counted before it is done: what is refused, what is answered in its stead, and what counting let through."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import accountant as ac
+from accountant import patience, price
+from accountant.adjacency import DIRECTIONS
+from accountant.cli import main
+from accountant.tight import answers, screening_blocks
+from accountant.tight.screening_blocks import SamePair, ScreeningBlock
+from accountant.tight.screening_families import solve_game
+
+SCREENING = ac.NoisyScreening(85.0, 210.0, 300)
+MANY = 10**9 * ac.PoissonSubsampled(ac.Gaussian(1.0), 1e-5)
+
+
+def counted(ask):
+    """What is answered, and the seconds of work that were counted for it."""
+    seen = [0.0]
+    with patience.watch_work(lambda done, until: seen.append(until)):
+        return ask(), seen[-1]
+
+
+def tight(run, delta, **more):
+    return ac.epsilon(run, delta, method="tight", **more)
+
+
+def test_what_takes_too_long_is_refused_before_it_begins():
+    with pytest.raises(
+        ac.OutOfPatience, match=r"would take about .* s, patience = 0.001; accepted: patience = "
+    ) as error:
+        tight(MANY, 1e-5, patience=0.001)
+    assert "\n" not in str(error.value)
+    assert error.value.seconds > 0.001
+    assert ac.epsilon(MANY, 1e-5, method="auto", patience=0.001).method == "renyi"
+    assert ac.delta(MANY, 5.0, method="auto", patience=0.001).method == "renyi"
+    assert ac.curve(MANY, [5.0], method="auto", patience=0.001).method == "renyi"
+
+
+def test_the_named_patience_is_enough_and_the_named_tolerance_too():
+    run = 10**4 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01)
+    with pytest.raises(ac.OutOfPatience, match="tolerance = ") as error:
+        tight(run, 1e-5, patience=0.008, tolerance=1e-3)
+    words = str(error.value).split("tolerance = ")[1].split()[0]
+    assert tight(run, 1e-5, patience=0.03, tolerance=float(words)).method == "tight"
+    price_, seconds = counted(lambda: tight(run, 1e-5))
+    assert tight(run, 1e-5, patience=1.001 * seconds) == price_
+    with pytest.raises(ac.OutOfPatience):
+        tight(run, 1e-5, patience=0.999 * seconds)
+
+
+def test_a_cache_does_not_change_what_is_refused():
+    run = 40 * ac.NoisyScreening(7.0, 3.0, 9)
+    refusals = []
+    for _ in range(2):
+        with pytest.raises(ac.OutOfPatience) as error:
+            tight(run, 1e-5, patience=1e-5)
+        refusals.append(str(error.value))
+        assert tight(run, 1e-5).epsilon > 0
+    assert refusals[0] == refusals[1]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, True, "5"])
+def test_patience_out_of_range(value):
+    for ask in (
+        lambda: ac.epsilon(MANY, 1e-5, patience=value),
+        lambda: ac.delta(MANY, 1.0, patience=value),
+        lambda: ac.calibrate(ac.Gaussian, 1.0, 1e-5, patience=value),
+        lambda: ac.sweep(ac.Gaussian, {"sigma": [1.0]}, patience=value),
+    ):
+        with pytest.raises(ac.ParameterError, match=r"patience = .* accepted: \(0, inf\]"):
+            ask()
+
+
+def test_command(tmp_path, capsys):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'delta = 1e-5\n[[release]]\nname = "a"\nevent = "gaussian"\nsigma = 1.0\nsampling_rate = 0.01\ncount = 100000\n'
+    )
+    assert main(["epsilon", str(plan), "--method", "tight", "--patience", "0.001"]) == 2
+    assert "patience = 0.001" in capsys.readouterr().err
+    assert main(["epsilon", str(plan), "--method", "tight", "--tolerance", "0.3"]) == 0
+
+
+def screening(sigma, threshold, most, least=0):
+    return ac.NoisyScreening(sigma, threshold, most, least)
+
+
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (2 * screening(7.33, 0.18, 2) + ac.PoissonSubsampled(ac.DiscreteLaplace(0.86), 0.0075), 0.045),
+        (10**5 * ac.DiscreteLaplace(1000.0), 1e-12),
+        (2 * ac.RandomizedResponse(1.0) + 2 * ac.RandomizedResponse(0.5), 1e-300),
+        (1 * ac.Shuffled(1.0, 10**12), 1e-9),
+        (8192 * SCREENING, 1e-5),
+        (
+            18000 * ac.PoissonSubsampled(SCREENING, 0.2) + 3877 * ac.PoissonSubsampled(ac.Gaussian(20, 2**0.5), 0.2),
+            1e-5,
+        ),
+    ],
+    ids=str,
+)
+def test_answered_within_the_default(run, delta):
+    price_ = tight(run, delta)
+    assert price_.epsilon - price_.lower <= 0.01 * price_.epsilon
+    assert price_.epsilon <= ac.epsilon(run, delta).epsilon * 1.01
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: tight(2 * screening(0.5, 1.53, 2) + 5 * ac.Gaussian(27.0) + ac.Laplace(2.0), 1e-3, patience=1e-3),
+        lambda: tight(1 * ac.NoisyScreening(85.0, 210.0, 10**7), 1e-5),
+        lambda: tight(10**5 * SCREENING + 10**5 * screening(40.0, 90.0, 150), 1e-5),
+    ],
+)
+def test_refused_at_once(ask):
+    with pytest.raises(ac.OutOfPatience):
+        ask()
+
+
+def test_delta_beside_a_probable_infinite_loss():
+    """What the finite losses add may be known as widely as the whole."""
+    event = ac.ShuffledCounts(1000.0, 20.0, 0.99)
+    found = ac.delta(event, 1.0, method="tight")
+    assert found.lower <= found.delta <= found.lower * 1.01
+    assert found.lower >= event.delta_infinite * (1 - 1e-9)
+
+
+def test_a_window_with_the_least_loss_has_nothing_below():
+    """The bound on what lies below the window used to grow as the grid became finer."""
+    run = 2 * screening(7.33, 0.18, 2) + ac.PoissonSubsampled(ac.DiscreteLaplace(0.86), 0.0075)
+    wide, narrow = (tight(run, 0.045, tolerance=width) for width in (0.3, 1e-4))
+    assert wide.lower <= narrow.lower <= narrow.epsilon <= wide.epsilon
+
+
+# --- blocks of screenings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [SCREENING, ac.PoissonSubsampled(SCREENING, 0.25), screening(5.0, 2.0, 10)], ids=str)
+@pytest.mark.parametrize("count", [300, 350])
+def test_blocks_against_one_game(monkeypatch, event, count):
+    monkeypatch.setattr(screening_blocks, "LEAST_BLOCK", 32)
+    monkeypatch.setattr(answers, "MANY", 100)
+    run = count * event
+    found, delta = tight(run, 1e-5, tolerance=0.3), ac.delta(run, 0.3, method="tight", tolerance=0.9)
+    assert "blocks" in found.source
+    games = [solve_game(run, direction, delta=1e-5, tolerance=1e-3) for direction in DIRECTIONS]
+    whole = [game.epsilon(1e-5) for game in games]
+    low, high = max(each.lower for each in whole), max(each.upper for each in whole)
+    assert found.lower <= high
+    assert low <= found.epsilon
+    exact = [game.delta(0.3) for game in games]
+    assert delta.lower <= max(each.upper for each in exact)
+    assert max(each.lower for each in exact) <= delta.delta
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_the_pair_of_a_block_dominates_every_strategy(direction):
+    """Whatever pair is played, also after looking, the profile of the dominating pair is above; in 40 digits."""
+    event, steps = screening(3.0, 4.0, 6), 6
+    block = ScreeningBlock(event, steps, 4.0, -30.0, 1e-3)
+    way, points = DIRECTIONS.index(direction), np.array([0.0, 0.2, 0.7, 1.3])
+    above, below = block.dominating()._log_profile(points)[way], SamePair(block, direction)._log_profile(points)[way]
+    pairs = event._screening().pairs(1.0)
+    with mp.workdps(40):
+        outcomes = [
+            [(mp.exp(q + r), mp.exp(q)) for q, r in zip(logs, ratios, strict=True)]
+            for logs, ratios in (
+                ((a, b), (c, d))
+                for a, b, c, d in zip(pairs.log_pass, pairs.log_fail, pairs.ratio_pass, pairs.ratio_fail, strict=True)
+            )
+        ]
+        if way:
+            outcomes = [[(q, p) for p, q in pair] for pair in outcomes]
+        for i, point in enumerate(points.tolist()):
+            best = mp.mpf(0)
+            for pair in outcomes:
+                (p, q), (p2, q2) = pair
+                masses = [
+                    mp.binomial(steps, k)
+                    * max(p**k * p2 ** (steps - k) - mp.exp(point) * q**k * q2 ** (steps - k), mp.mpf(0))
+                    for k in range(steps + 1)
+                ]
+                best = max(best, mp.fsum(masses))
+            log_best = float(mp.log(best))
+            assert log_best <= above[i] + 1e-12
+            assert below[i] <= log_best + 1e-9
+    assert (below <= above).all()
+
+
+def test_longer_blocks_are_tighter():
+    gaps = []
+    for steps in (16, 64, 256):
+        block = ScreeningBlock(SCREENING, steps, 6.0, -24.0, 1e-3)
+        above, below = block.dominating(), SamePair(block, "remove")
+        gaps.append((above.divergence("remove", 6.0) - below.divergence("remove", 6.0)) / steps)
+        assert below.divergence("remove", 6.0) == pytest.approx(steps * float(SCREENING.renyi(6.0)), rel=1e-6)
+    assert gaps[0] > gaps[1] > gaps[2] > 0
+
+
+# --- calibration, sweeps -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (lambda sigma: 10**4 * ac.PoissonSubsampled(ac.Gaussian(sigma), 0.01), {}),
+        (lambda bit: 1000 * ac.RandomizedResponse(bit), {}),
+        (lambda count: int(count) * ac.RandomizedResponse(0.01), {"integer": True}),
+    ],
+)
+def test_calibration_asks_for_few_tight_prices(monkeypatch, make, options):
+    asked = []
+    before = price._certified_epsilon
+    monkeypatch.setattr(price, "_certified_epsilon", lambda *args: asked.append(args) or before(*args))
+    found = ac.calibrate(make, epsilon=1.0, delta=1e-6, method="tight", **options)
+    assert len(asked) <= 12
+    assert tight(make(found), 1e-6).epsilon <= 1.0
+    beside = [found + 1, found - 1] if options else [found * 1.001, found / 1.001]
+    assert max(tight(make(each), 1e-6).epsilon for each in beside) > 1.0
+
+
+def test_a_sweep_that_does_not_fit_is_refused_before_it_uses_memory():
+    with pytest.raises(ac.ParameterError, match=r"499999999999 settings need .* GB of .* GB of free memory"):
+        ac.sweep(ac.Gaussian, {"sigma": range(1, 5 * 10**11)})
+    with pytest.raises(ac.ParameterError, match=r"settings need"):
+        ac.sweep(ac.Gaussian, {"sigma": range(1, 10**6), "sensitivity": range(1, 10**6)})

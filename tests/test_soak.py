@@ -1,0 +1,74 @@
+"""A thousand random runs against exact prices; ``make soak`` checks a hundred thousand."""
+
+import json
+
+import pytest
+
+from tests.soak import __main__ as command
+from tests.soak import runs
+from tests.soak.cases import Case
+from tests.soak.runs import KINDS, QUICK, Counts, check_numbers, load_progress
+
+PARTS = 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_certificates_of_random_runs(part):
+    pytest.importorskip("dp_accounting")
+    counts = check_numbers(range(part, QUICK, PARTS), Counts(), 60.0)
+    assert counts.violations == []
+    assert sum(count for what, count in counts.outcomes.items() if what.endswith(": held")) >= 0.9 * QUICK / PARTS
+
+
+def wrong(case):
+    """The same run with half of its true delta: what a price that is too small looks like from the other side."""
+    return case._replace(true=lambda epsilon: 2 * case.true(epsilon) + 1e-300)
+
+
+@pytest.mark.parametrize("kind", sorted(runs.DRAWS))
+def test_a_price_that_is_too_small_is_found(kind, monkeypatch, capsys):
+    draw = runs.DRAWS[kind]
+    monkeypatch.setitem(runs.DRAWS, kind, lambda dice: wrong(draw(dice)))
+    numbers = [number for number in range(QUICK) if KINDS[number % len(KINDS)] == kind][:12]
+    counts = check_numbers(numbers, Counts(), 60.0)
+    assert counts.violations
+    number = int(counts.violations[0].rsplit(maxsplit=1)[1])
+    assert number in numbers
+    assert counts.violations[0] in capsys.readouterr().out
+    assert check_numbers([number], Counts(), 60.0).violations == counts.violations[:1]
+
+
+def test_a_soak_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
+    seen: list[int] = []
+
+    def note(numbers, counts, seconds):
+        seen.extend(numbers)
+        counts.outcomes["finite: held"] += len(numbers)
+        return counts
+
+    monkeypatch.setattr(command, "check_numbers", note)
+    file = tmp_path / "soak.json"
+    for count in (300, 800):
+        monkeypatch.setattr("sys.argv", ["soak", "--count", str(count), "--progress", str(file)])
+        assert command.main() == 0
+    assert seen == list(range(800))
+    assert "800 runs: 800 finite: held" in capsys.readouterr().out
+    assert json.loads(file.read_text("utf-8"))["done"] == 800
+    assert load_progress(file, 7)[1] == 7  # another soak
+
+
+def test_slow_runs_and_errors_are_counted(monkeypatch):
+    def hang(dice):
+        while True:
+            pass
+
+    def fail(dice) -> Case:
+        raise ZeroDivisionError("no")
+
+    monkeypatch.setattr(runs, "KINDS", ["finite", "bits"])
+    monkeypatch.setitem(runs.DRAWS, "finite", hang)
+    monkeypatch.setitem(runs.DRAWS, "bits", fail)
+    counts = check_numbers([0, 1], Counts(), 0.05)
+    assert counts.outcomes == {"finite: slow": 1, "bits: broken": 1}
+    assert "ZeroDivisionError: no; again by: python -m tests.soak --only 1" in counts.violations[0]
+    assert counts.report() == 1
