@@ -24,8 +24,9 @@ ATOM = 1e-3
 class Outcomes(NamedTuple):
     """X = dP/dQ under Q: masses, values in rising order, Q's mass at 0, and P's where Q has none.
 
-    `accuracy` is the relative error of the profile; `moved` the relative change of places that keeps rounding on the
-    safe side, above 0 for a bound from above.
+    `zero` and `lost` may be negative where they say what a bound from below falls short. `accuracy` is the relative
+    error of the profile; `moved` the relative change of places that keeps rounding on the safe side, above 0 for a
+    bound from above.
     """
 
     masses: FloatArray
@@ -90,6 +91,8 @@ class DiscretePair(Event):
             k = np.searchsorted(self._places, v, side="left") - 1
             inside, k = k >= 0, np.maximum(k, 0)
             add = np.where(inside, self._short[k] + self._heads[k] * (v - self._places[k]), self._zero * v)
+            # what is certain may be less than nothing
+            remove, add = np.maximum(remove, 0.0), np.maximum(add, 0.0)
             if self._lacks[0]:
                 remove = np.maximum(remove - self._lacks[0] * np.exp(epsilons), 0.0)
             if self._lacks[1]:

@@ -19,7 +19,8 @@ from accountant.events.discrete_pair import DiscretePair, Outcomes
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.samplers.likelihoods import Contraction, Spread, Sum, add_contractions, add_spreads
+from accountant.samplers.lattice_sums import sum_on_lattice
+from accountant.samplers.likelihoods import Contraction, Ratios, Spread, Sum, add_contractions, add_spreads
 from accountant.tight.fourier import integer_power, norm, transform_error
 from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ULP, Grid, Masses
@@ -39,10 +40,27 @@ MARGIN = 3.0
 """Nats by which what one addition cuts off is less than what all may."""
 
 
+FINER = 1.4
+"""Grid of sums, relative to that on which losses are composed, times the root of the number of additions."""
+
+LIGHT = 0.1
+"""Variance of a mean of ratios up to which their sum is tried on a lattice: beyond, additions are faster."""
+
+LATTICE, LOSSES = 0.3, 0.2
+"""Steps of that lattice, and of the losses that move to it, relative to the grid in units of the ratio's deviation."""
+
+COARSEST = 0.5
+"""Largest step of a lattice: the mean is 1."""
+
+LEEWAY = 8.0
+"""Log of how much more than asked for a lattice's sum may be off: still little of delta."""
+
+
 def other(direction: Direction) -> Direction:
     return DIRECTIONS[1 - DIRECTIONS.index(direction)]
 
 
+@lru_cache(maxsize=16)
 def bracket_step(event: Event, direction: Direction, step: float, log_lost: float) -> tuple[Spread, Contraction]:
     """The likelihood ratio of one step under Q, from above and from below for that direction.
 
@@ -53,7 +71,8 @@ def bracket_step(event: Event, direction: Direction, step: float, log_lost: floa
     bottom = min(loss_range(event, other(direction), 0.0, log_lost, log_lost).upper, LARGEST_LOSS)
     step = aligned_step([(event, 1)], direction, step, 0.0)
     offset = largest_atom(event, direction, step)
-    found = bracket(event, direction, Interval(-bottom, top), offset, Grid(step, 0.0))
+    # of two measures below the one with the larger second moment is taken
+    found = bracket(event, direction, Interval(-bottom, top), offset, Grid(step, 1.0))
     mirrored = direction == DIRECTIONS[1]
     masses, index, start, error = _ratios(found.measures[0], step, mirrored, True)
     infinite = math.exp(found.log_infinite)
@@ -74,7 +93,9 @@ def _ratios(measure: Masses, step: float, mirrored: bool, above: bool) -> tuple[
     """
     losses = measure.offset + step * (measure.first + np.arange(measure.weights.size))
     error = 8 * ULP * (2 + float(np.max(np.abs(losses))) + abs(measure.log_total))
-    first, second = math.exp(measure.log_total) * measure.weights, np.exp(measure.log_total - losses) * measure.weights
+    with np.errstate(divide="ignore", under="ignore"):
+        logs = np.log(measure.weights) + measure.log_total - losses
+        first, second = np.exp(logs), np.exp(logs - losses)
     later = np.append(np.cumsum(second[::-1])[::-1][1:], 0.0)
     share = np.clip(1 - 1e-12 - later, 0.0, second) / np.maximum(second, 1e-300)
     out = float(np.sum(first * (1 - share)))
@@ -106,24 +127,23 @@ def add_copies(
             power = power.refine(2)
 
 
-def pair_above(total: Spread, steps: int, direction: Direction) -> Outcomes:
+def pair_above(total: Ratios, steps: int, direction: Direction) -> Outcomes:
     """The mean of `steps` ratios as a pair of which the larger distribution has mass 1, and the other at least 1.
 
     Then E(X - u)_+ = 1 - u + E(u - X)_+ up to what raises the bound of that direction.
     """
     remove = direction == DIRECTIONS[0]
-    masses, places = total.masses, total.places / steps
+    masses, places, lost = total.masses, total.places / steps, total.lost / steps
     moved = total.moved + 8 * ULP * (2 + float(np.max(np.abs(np.log(places)))) + math.log(steps))
     error = total.error + moved + ULP * (masses.size + 8)
-    whole = total.zero + float(masses.sum())
-    moments = total.lost / steps + float(np.sum(masses * places))
+    moments, whole = lost + float(np.sum(masses * places)), total.zero + float(masses.sum())
     excess = max(moments if remove else whole, 1.0) * (1 + 1e-15)
     masses = masses / excess
     return Outcomes(
         masses,
         places,
         zero=max(1 - float(masses.sum()), 0.0) + error if remove else total.zero,
-        lost=total.lost / steps if remove else max(1 - float(np.sum(masses * places)), 0.0) + error,
+        lost=lost if remove else max(1 - float(np.sum(masses * places)), 0.0) + error,
         accuracy=(excess - 1) + 2 * total.error + ULP * (8 * masses.size + 64),
         moved=moved,
     )
@@ -138,7 +158,23 @@ def sum_above(event: Event, steps: int, direction: Direction, step: float, log_l
 @lru_cache(maxsize=64)
 def upper_pair(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> DiscretePair:
     """A pair above that of one of `steps` steps, on a grid of about `step` for the loss."""
-    return DiscretePair(pair_above(sum_above(event, steps, direction, step, log_lost), steps, direction))
+    total = _sum_on_lattice(event, steps, direction, step, log_lost, 1)
+    if total is None:
+        found = sum_above(event, steps, direction, _finer(steps, step), log_lost)
+        total = Ratios(found.masses, found.places, found.zero, found.lost, found.error, found.moved)
+    return DiscretePair(pair_above(total, steps, direction))
+
+
+def _sum_on_lattice(
+    event: Event, steps: int, direction: Direction, step: float, log_lost: float, sign: int
+) -> Ratios | None:
+    """The sum of the ratios on a lattice, if they are many and its range is not too long."""
+    variance = math.expm1(min(float(event._curve(np.array([2.0]))[0]), 50.0))
+    if variance > LIGHT * steps:
+        return None
+    width, removed = step * math.sqrt(steps), direction == DIRECTIONS[0]
+    one = bracket_step(event, direction, min(LOSSES * width, LARGEST_STEP), log_lost)[0 if sign > 0 else 1]
+    return sum_on_lattice(one, steps, min(LATTICE * width, COARSEST), log_lost + LEEWAY, removed)
 
 
 def require_finite(pair: DiscretePair, direction: Direction, log_lost: float) -> None:
@@ -154,24 +190,31 @@ def require_finite(pair: DiscretePair, direction: Direction, log_lost: float) ->
 @lru_cache(maxsize=64)
 def lower_pair(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> DiscretePair:
     """A pair below that of one of `steps` steps, on a grid of about `step` for the loss."""
-    one = bracket_step(event, direction, _first_step(steps, step), log_lost)[1]
-    found = add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_contractions)
-    return pair_below(found.masses, found.places / steps, found.zero, found.error, found.moved, direction)
+    total = _sum_on_lattice(event, steps, direction, step, log_lost, -1)
+    if total is None:
+        step = _finer(steps, step)
+        one = bracket_step(event, direction, _first_step(steps, step), log_lost)[1]
+        found = add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_contractions)
+        total = Ratios(found.masses, found.places, found.zero, 0.0, found.error, found.moved)
+    return pair_below(total._replace(places=total.places / steps, lost=total.lost / steps), direction)
 
 
-def pair_below(
-    masses: FloatArray, places: FloatArray, zero: float, error: float, moved: float, direction: Direction
-) -> DiscretePair:
-    order = np.argsort(places, kind="stable")
-    masses, places = masses[order], places[order]
-    accuracy = 2 * error + ULP * (8 * masses.size + 64)
-    moved += 8 * ULP * (2 + float(np.max(np.abs(np.log(places[masses > 0])))))
-    whole, moments = zero + float(masses.sum()), float(np.sum(masses * places))
+def pair_below(mean: Ratios, direction: Direction) -> DiscretePair:
+    """A pair from below: of the other direction only what is certain counts."""
+    order = np.argsort(mean.places, kind="stable")
+    masses, places = mean.masses[order], mean.places[order]
+    accuracy = 2 * mean.error + ULP * (8 * masses.size + 64)
+    moved = mean.moved + 8 * ULP * (2 + float(np.max(np.abs(np.log(places[masses > 0])))))
+    whole, moments = mean.zero + float(masses.sum()), float(np.sum(masses * places))
     mirrored = direction == DIRECTIONS[1]
-    lack = max(1 - (whole if mirrored else moments), 0.0) + accuracy + moved
-    # of the other direction only what is certain
-    lost = max(1 - moments * (1 + accuracy), 0.0) if mirrored else 0.0
-    return DiscretePair(Outcomes(masses, places, zero, lost, accuracy, -moved), lack, mirrored)
+    lack = max(1 - (whole if mirrored else moments + mean.lost), 0.0) + accuracy + moved
+    lost = max(1 - moments * (1 + accuracy), 0.0) if mirrored else mean.lost
+    return DiscretePair(Outcomes(masses, places, mean.zero, lost, accuracy, -moved), lack, mirrored)
+
+
+def _finer(steps: int, step: float) -> float:
+    """The grid of sums by additions, each of which costs as much as the grid itself."""
+    return step * FINER / math.sqrt(1 + math.log2(steps))
 
 
 def _first_step(steps: int, step: float) -> float:
@@ -209,7 +252,7 @@ def subset_pair(
     good = (with_q > 1e-280) & (with_p > 1e-280)
     zero = 0.0 if mirrored else max(1 - float(with_q[good].sum()), 0.0)
     error = surplus - 1 + steps * (one.error + one.moved)
-    return pair_below(with_q[good], with_p[good] / with_q[good], zero, error, 16 * ULP, direction)
+    return pair_below(Ratios(with_q[good], with_p[good] / with_q[good], zero, 0.0, error, 16 * ULP), direction)
 
 
 def convolve(q: FloatArray, many: int, p: FloatArray, few: int) -> tuple[FloatArray, float]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from accountant.errors import ToleranceUnreachable
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.tight.polygon import ULP
 
-__all__ = ["Contraction", "Spread", "Sum", "add_contractions", "add_spreads"]
+__all__ = ["Contraction", "Ratios", "Spread", "Sum", "add_contractions", "add_spreads"]
 
 IntArray = NDArray[np.int64]
 
@@ -159,6 +159,21 @@ def convolve_few_contractions(
 Sum = TypeVar("Sum", "Spread", "Contraction")
 
 
+class Ratios(NamedTuple):
+    """Masses of Q at places X > 0, `zero` of them at 0, on one side of a likelihood ratio in convex order.
+
+    E(X - u)_+ is on that side only with `lost` added, which is negative below; so is `zero` if more was cut off.
+    Rounding: as in a `Spread`.
+    """
+
+    masses: FloatArray
+    places: FloatArray
+    zero: float
+    lost: float
+    error: float
+    moved: float
+
+
 def few(a: FloatArray, b: FloatArray) -> tuple[IntArray, IntArray] | None:
     """Indices of masses above 0, if they are so few that going through them is faster; else None.
 
@@ -197,6 +212,10 @@ class Spread:
     @property
     def places(self) -> FloatArray:
         return np.asarray(np.exp(self.offset + self.step * (self.first + np.arange(self.masses.size))))
+
+    def part(self, begin: int, end: int) -> Spread:
+        """Some of the masses alone."""
+        return replace(self, masses=self.masses[begin:end], first=self.first + begin, zero=0.0, lost=0.0)
 
     def refine(self, times: int) -> Spread:
         """The same on a grid with `times` as many points."""
@@ -241,6 +260,11 @@ class Contraction:
     zero: float = 0.0
     error: float = 0.0
     moved: float = 0.0
+
+    def part(self, begin: int, end: int) -> Contraction:
+        """Some of the masses alone."""
+        masses, places = self.masses[begin:end], self.places[begin:end]
+        return replace(self, masses=masses, places=places, first=self.first + begin, zero=0.0)
 
     def refine(self, times: int) -> Contraction:
         """The same with cells of which there are `times` as many."""

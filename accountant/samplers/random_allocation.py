@@ -124,7 +124,7 @@ class RandomAllocation(Event):
             if size == 1:
                 found.append((self.event, count))
                 continue
-            pair = make(self.event, size, direction, step * FINER / math.sqrt(1 + math.log2(size)), log_lost)
+            pair = make(self.event, size, direction, step, log_lost)
             if sign > 0:
                 require_finite(pair, direction, log_lost)
             found.append((pair, count))
@@ -143,27 +143,23 @@ class RandomAllocation(Event):
 
 @dataclass(frozen=True)
 class LeadingMoments(Event):
-    """About the curve of an epoch: of E X^a the part with the variance of the mean, and that of one large ratio."""
+    """About the curve of an epoch: E X^a of a normal log X with the mean's variance, and of one large ratio."""
 
     epoch: RandomAllocation
     adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         own, curve = self.epoch.event._curve(orders), np.zeros_like(orders)
-        log_variance = _log_expm1(float(self.epoch.event._curve(np.array([2.0]))[0]))
+        variance = math.expm1(min(float(self.epoch.event._curve(np.array([2.0]))[0]), 700.0))
         inner = (orders > 1) & (orders < math.inf)
         a = orders[inner]
         for size, count in self.epoch._blocks():
             block = own.copy()
-            spread = np.log(a * (a - 1) / 2) + log_variance - math.log(size)
+            spread = a * (a - 1) / 2 * math.log1p(variance / size)
             large = (a - 1) * (own[inner] - math.log(size))
-            block[inner] = np.logaddexp(0.0, np.logaddexp(spread, large)) / (a - 1)
+            block[inner] = np.minimum(np.logaddexp(spread, large) / (a - 1), own[inner])
             curve += count * block
         return curve
-
-
-def _log_expm1(x: float) -> float:
-    return x + math.log(-math.expm1(-x)) if x > 0 else -math.inf
 
 
 @dataclass(frozen=True)
@@ -191,9 +187,6 @@ USUAL_LOST = -60.0
 
 MANY = 50
 """Steps of a block from which on its leading moments are near enough, and its curve takes much longer."""
-
-FINER = 1.4
-"""Grid of sums, relative to that on which losses are composed, times the root of the number of additions."""
 
 
 def _require_single_pair(event: Event) -> Event:

@@ -20,6 +20,7 @@ from accountant.events.parameters import Range
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 from accountant.samplers.allocation_pairs import pair_below
+from accountant.samplers.likelihoods import Ratios
 
 __all__ = ["LargestStep", "ShuffledEpoch"]
 
@@ -152,4 +153,4 @@ def largest_step_pair(with_record: float, without: float, steps: int, direction:
         masses.append(np.exp(logs[1:]) * -np.expm1(logs[:-1] - logs[1:]))
     p, q = masses
     good = (p > 1e-280) & (q > 1e-280)
-    return pair_below(q[good], p[good] / q[good], 0.0, ROUNDING, ROUNDING, direction)
+    return pair_below(Ratios(q[good], p[good] / q[good], 0.0, 0.0, ROUNDING, ROUNDING), direction)
