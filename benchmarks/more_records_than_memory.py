@@ -68,19 +68,24 @@ class Memory:
         return self
 
     def _watch(self) -> None:
-        me = psutil.Process()
+        self.peak = held_now()
         while not self._over.wait(1.0):
-            held = 0.0
-            for each in (me, *me.children(recursive=True)):
-                try:
-                    held += each.memory_full_info().uss / MEGABYTE
-                except psutil.Error:
-                    continue
-            self.peak = max(self.peak, held)
+            self.peak = max(self.peak, held_now())
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+
+
+def held_now() -> float:
+    """Megabytes that this process and its children hold and share with nobody."""
+    me, held = psutil.Process(), 0.0
+    for each in (me, *me.children(recursive=True)):
+        try:
+            held += each.memory_full_info().uss / MEGABYTE
+        except psutil.Error:
+            continue
+    return held
 
 
 def processor_seconds() -> float:
