@@ -88,8 +88,8 @@ def _ratios(measure: Masses, step: float, mirrored: bool, above: bool) -> tuple[
     """Masses of Q by rising X = dP/dQ, index of the first, offset of log X, and relative rounding.
 
     A measure may have more than 1 of the second distribution, at its lowest losses, where it rounds to the safe side.
-    There the first's mass, which is tiny, is dropped from a measure below; above it moves up to loss 0, which raises
-    every hockey stick.
+    There the first's mass, which is tiny, is dropped from a measure below that direction; above it moves up to loss 0,
+    which raises every hockey stick. E(1 - u X)_+ from below does not mind a mean above 1.
     """
     losses = measure.offset + step * (measure.first + np.arange(measure.weights.size))
     error = 8 * ULP * (2 + float(np.max(np.abs(losses))) + abs(measure.log_total))
@@ -97,7 +97,7 @@ def _ratios(measure: Masses, step: float, mirrored: bool, above: bool) -> tuple[
         logs = np.log(measure.weights) + measure.log_total - losses
         first, second = np.exp(logs), np.exp(logs - losses)
     later = np.append(np.cumsum(second[::-1])[::-1][1:], 0.0)
-    share = np.clip(1 - 1e-12 - later, 0.0, second) / np.maximum(second, 1e-300)
+    share = np.clip(1 - 1e-12 - later, 0.0, second) / np.maximum(second, 1e-300) if above or not mirrored else 1.0
     out = float(np.sum(first * (1 - share)))
     first, second = first * share, second * share
     if above:
@@ -200,7 +200,12 @@ def lower_pair(event: Event, steps: int, direction: Direction, step: float, log_
 
 
 def pair_below(mean: Ratios, direction: Direction) -> DiscretePair:
-    """A pair from below: of the other direction only what is certain counts."""
+    """A pair from below: of the other direction only what is certain counts.
+
+    With E(v - X)_+ bounded from below E(X - u)_+ is at least that of the masses, plus 1 - their mean, which may be
+    above 1, less u times what they lack of 1; with E(X - u)_+ bounded E(v - X)_+ is at least theirs less what their
+    mean lacks.
+    """
     order = np.argsort(mean.places, kind="stable")
     masses, places = mean.masses[order], mean.places[order]
     accuracy = 2 * mean.error + ULP * (8 * masses.size + 64)
@@ -208,7 +213,7 @@ def pair_below(mean: Ratios, direction: Direction) -> DiscretePair:
     whole, moments = mean.zero + float(masses.sum()), float(np.sum(masses * places))
     mirrored = direction == DIRECTIONS[1]
     lack = max(1 - (whole if mirrored else moments + mean.lost), 0.0) + accuracy + moved
-    lost = max(1 - moments * (1 + accuracy), 0.0) if mirrored else mean.lost
+    lost = 1 - moments * (1 + accuracy) if mirrored else mean.lost
     return DiscretePair(Outcomes(masses, places, mean.zero, lost, accuracy, -moved), lack, mirrored)
 
 

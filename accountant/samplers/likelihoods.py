@@ -226,7 +226,7 @@ class Spread:
     def trim(self, below: float, beyond: float) -> Spread:
         """Without masses of at most `below` at the low end and an excess of `beyond` over the last point."""
         places, masses = self.places, self.masses
-        start = int(np.searchsorted(np.cumsum(masses), below))
+        start = min(int(np.searchsorted(np.cumsum(masses), below)), masses.size - 1)
         tails = np.append(np.cumsum((masses * places)[::-1])[::-1], 0.0)
         stop = min(max(int(np.flatnonzero(tails <= beyond)[0]), start + 1), masses.size)
         share = places[:start] / places[start]
@@ -284,7 +284,7 @@ class Contraction:
     def trim(self, below: float, beyond: float) -> Contraction:
         """One cell for masses of at most `below` at the low end, one for moments of at most `beyond` at the other."""
         moments = self.masses * self.places
-        start = int(np.searchsorted(np.cumsum(self.masses), below))
+        start = min(int(np.searchsorted(np.cumsum(self.masses), below)), self.masses.size - 1)
         tails = np.append(np.cumsum(moments[::-1])[::-1], 0.0)
         stop = min(max(int(np.flatnonzero(tails <= beyond)[0]), start + 1), self.masses.size)
         kept, means = self.masses[start:stop].copy(), moments[start:stop].copy()

@@ -12,6 +12,7 @@ from mpmath import mp
 
 import accountant as ac
 from accountant.samplers import allocation_pairs
+from accountant.samplers.allocation_pairs import lower_pair, upper_pair
 from accountant.samplers.lattice_sums import settle_below, sum_on_lattice
 from accountant.samplers.likelihoods import Contraction, Spread
 
@@ -133,6 +134,29 @@ def test_many_randomized_responses_against_the_binomial(count, epsilon):
             found = ac.delta(run, e, method="tight", tolerance=0.01)
             assert found.lower <= truth * (1 + 1e-12)
             assert found.delta >= truth * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(
+    ("epsilon", "count", "step"), [(0.7, 23, 0.0056), (0.7, 23, 1.4e-3), (0.3, 400, 1e-3), (2.0, 90, 0.02)]
+)
+def test_pairs_below_and_above_hold_in_both_directions(direction, epsilon, count, step):
+    """Of the direction that a pair is not made for it says only what is certain."""
+    q = 1 / (1 + math.exp(epsilon))
+    numbers = np.arange(count + 1)
+    chances = np.array([math.comb(count, n) * q**n * (1 - q) ** (count - n) for n in numbers.tolist()])
+    ratios = (numbers * math.exp(epsilon) + (count - numbers) * math.exp(-epsilon)) / count
+    epsilons = np.linspace(0.0, 0.6 * epsilon, 25)
+    u = np.exp(epsilons)[:, None]
+    truth = np.maximum(ratios - u, 0.0) @ chances, np.maximum(1 - u * ratios, 0.0) @ chances
+    pairs = [make(ac.PureDP(epsilon), count, direction, step, -25.0) for make in (lower_pair, upper_pair)]
+    below, above = (np.exp(pair._log_profile(epsilons)) for pair in pairs)
+    for i in range(2):
+        assert np.all(below[i] * (1 - pairs[0]._profile_error) <= truth[i] * (1 + 1e-13))
+        assert np.all(above[i] * (1 + pairs[1]._profile_error) >= truth[i] * (1 - 1e-13))
+    assert max(pair._profile_error for pair in pairs) < 1e-6
+    made = ("remove", "add").index(direction)
+    assert below[made][0] > 0.7 * truth[made][0]
 
 
 @pytest.mark.parametrize(
