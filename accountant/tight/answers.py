@@ -14,7 +14,6 @@ import numpy as np
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.errors import ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
-from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.patience import spend
@@ -29,12 +28,11 @@ from accountant.tight.loss_composition import (
     bound_epsilon,
 )
 from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
-from accountant.tight.screening_blocks import split_into_blocks
 from accountant.tight.screening_families import GameValue, solve_game
 from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import ProfileTradeOff, TradeOff, both_signs
 
-__all__ = ["Answers", "Game", "KnownProfile", "LossDistribution", "answers_of", "from_closed_form", "sort_events"]
+__all__ = ["Answers", "Game", "KnownProfile", "LossDistribution", "from_closed_form", "sort_events"]
 
 AIM = 1e-8
 """The delta for which games of screenings are solved whose true-positive rates are asked; others are near as well."""
@@ -44,15 +42,6 @@ LEAST_RATE = 1e-14
 
 FAMILY_SHARES = 0.5, 0.1, 0.02, 0.004
 """Shares of the tolerance that screenings get where other events are composed with them, until one is small enough."""
-
-BLOCK_SHARE = 0.5
-"""Share of the tolerance that blocks of screenings may lose."""
-
-BEYOND = 12.0
-"""Nats by which the delta for which blocks are made is below the one that is asked."""
-
-MANY = 512
-"""Screenings from which on blocks of them are tried."""
 
 
 class Answers(Protocol):
@@ -187,12 +176,14 @@ class LossDistribution:
         """The answer, with games of screenings that are solved as narrowly as it takes."""
         if not self.families:
             return ask(None)
-        # several kinds are loose together however well their games are solved
-        *shares, last = FAMILY_SHARES if len(self.families) == 1 else FAMILY_SHARES[:1]
+        *shares, last = FAMILY_SHARES
         for share in shares:
             with suppress(RemainderTooWide):
                 return ask(self._remainders(delta, share))
-        return ask(self._remainders(delta, last))
+        try:
+            return ask(self._remainders(delta, last))
+        except RemainderTooWide as error:
+            raise ToleranceUnreachable(str(error)) from None
 
     def _certain(self) -> Entries | None:
         """The same with events that are known to cost no more, where some are known by a bound from above only."""
@@ -221,44 +212,6 @@ class LossDistribution:
         }
 
 
-class Blocks:
-    """Very many screenings of one kind, with or without other releases: composed as blocks where that is enough."""
-
-    def __init__(self, plain: Game | LossDistribution, family: tuple[Event, int], run: Composition) -> None:
-        self.plain, self.family, self.run = plain, family, run
-        self.tolerance, self.source = plain.tolerance, plain.source
-        self.singles = plain.singles if isinstance(plain, LossDistribution) else []
-
-    def epsilon(self, delta: float) -> Interval:
-        guess = renyi_epsilon(self.run, delta, "improved")
-        room = BLOCK_SHARE * self.tolerance * guess.epsilon
-        blocks = self._blocks(guess.order, math.log(delta), room)
-        if blocks is None:
-            return self.plain.epsilon(delta)
-        self.source = "privacy-loss distribution of blocks of screenings"
-        return bound_epsilon([*self.singles, *blocks], delta, self.tolerance)
-
-    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        log_delta, answers = math.log(self.plain.smallest_delta(epsilons)), []
-        for epsilon in epsilons:
-            order = renyi_delta(self.run, epsilon, "improved").order
-            room = BLOCK_SHARE * self.tolerance / (order - 1) if order is not None and order > 1 else 0.0
-            blocks = self._blocks(order, log_delta, room)
-            if blocks is None:
-                return self.plain.deltas(epsilons)
-            answers.append(bound_delta([*self.singles, *blocks], epsilon, self.tolerance))
-        self.source = "privacy-loss distribution of blocks of screenings"
-        return answers
-
-    def trade_off(self, direction: Direction) -> TradeOff:
-        return self.plain.trade_off(direction)
-
-    def _blocks(self, order: float | None, log_delta: float, room: float) -> Entries | None:
-        if order is None:
-            return None
-        return split_into_blocks(*self.family, order, log_delta - BEYOND, room, self.tolerance)
-
-
 def _lower_end(
     bound: Callable[..., Interval], certain: Entries, point: float, tolerance: float, remainders: Remainders | None
 ) -> float:
@@ -267,26 +220,6 @@ def _lower_end(
         return bound(certain, point, tolerance, remainders).lower
     except ToleranceUnreachable:
         return 0.0
-
-
-def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.0) -> Answers:
-    """How to price a run that has no closed form; deltas below `least` may be as wide as that one's tolerance."""
-    families, singles = sort_events(run)
-    singles = [entry for entry in singles if not families or entry[0]._largest_loss() > 0.0]
-
-    def smallest_delta(epsilons: Sequence[float]) -> float:
-        """Where a game that serves all epsilons is to be tight; a tenth of the Rényi bound was found to do."""
-        guess = min((renyi_delta(run, e, "improved").delta / 10 for e in epsilons if e < end), default=0.5)
-        return min(max(guess, 1e-250), 0.5)
-
-    plain = (
-        LossDistribution(families, singles, run, end, smallest_delta, tolerance, least)
-        if singles
-        else Game(families, smallest_delta, tolerance)
-    )
-    if len(families) == 1 and families[0][1] >= MANY:
-        return Blocks(plain, families[0], run)
-    return plain
 
 
 def from_closed_form(known: ClosedForm, run: Composition) -> Answers:

@@ -10,7 +10,19 @@ from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
 
-__all__ = ["CHORD", "OUTCOME", "STEP_ROUNDING", "TEST", "GamePairs", "IntArray", "Lattice", "play"]
+__all__ = [
+    "CHORD",
+    "OUTCOME",
+    "STEP_ROUNDING",
+    "TEST",
+    "GamePairs",
+    "IntArray",
+    "Lattice",
+    "extend_left",
+    "play",
+    "play_step",
+    "take_better",
+]
 
 IntArray = NDArray[np.int64]
 
@@ -58,6 +70,10 @@ class Lattice(NamedTuple):
     step: float
     decay: FloatArray
     growth: FloatArray
+
+    def size(self, last: int) -> int:
+        """Length of arrays that hold grid points up to `last`, and what shifts reach beyond."""
+        return self.base + last + 1 + self.base
 
 
 @Kernel
@@ -236,41 +252,77 @@ def extend_left(
 
 
 @Kernel
+def play_step(
+    old: FloatArray,
+    old_tests: NDArray[np.void],
+    new: FloatArray,
+    new_tests: NDArray[np.void],
+    policy: IntArray,
+    pairs: GamePairs,
+    lattice: Lattice,
+    count: int,
+    slope_error: float,
+    slack: float,
+) -> None:
+    """One more step before what is left: fill the first `count` grid points of both directions.
+
+    `old` was extended by `extend_left`. `policy` has the leaf that is played at each grid point; it may hold those of
+    another step.
+    """
+    leaves, base = pairs.outcomes.shape[1], lattice.base
+    trial = np.empty(TILE)
+    stack = np.empty(64, np.int64)
+    for d in range(2):
+        chords, shifts = pairs.chords[d], pairs.shifts[d]
+        for i in range(0, count, TILE):
+            n = min(TILE, count - i)
+            best, best_pairs = new[d, base + i : base + i + n], policy[d, i : i + n]
+            raise_tile(old[d], base + i, chords, shifts, lattice.growth, i, slack, best, best_pairs, trial[:n], stack)
+        extend_tests(
+            old_tests[d],
+            new_tests[d],
+            policy[d, :count] - leaves,
+            pairs.outcomes[d],
+            pairs.test_shifts[d],
+            pairs.falls[d],
+            lattice,
+            slope_error,
+        )
+
+
+@Kernel
 def play(
-    upper: FloatArray, tests: NDArray[np.void], windows: IntArray, pairs: GamePairs, lattice: Lattice, slack: float
+    upper: FloatArray,
+    tests: NDArray[np.void],
+    windows: IntArray,
+    ends: IntArray,
+    pairs: GamePairs,
+    lattice: Lattice,
+    slack: float,
 ) -> int:
     """Play one step for each entry of `windows` but the first; return which of the two buffers holds the end.
 
     Axes of `upper` and `tests` are (buffer, direction, grid point). `windows` are the numbers of grid points that each
-    step takes into account; they never fall.
+    step takes into account; they never fall. From the grid points `ends` on nothing is left to win after each step.
     """
-    leaves = pairs.outcomes.shape[1]
-    base, growth = lattice.base, lattice.growth
-    policy = np.full((2, growth.size), leaves)
-    trial = np.empty(TILE)
-    stack = np.empty(64, np.int64)
+    policy = np.full((2, lattice.growth.size), pairs.outcomes.shape[1])
     slope_error = windows.size * STEP_ROUNDING
     now = 0
     for j in range(1, windows.size):
-        count = windows[j] + 1
         for d in range(2):
             extend_left(upper[now], tests[now], lattice, windows[j - 1], windows[j], d)
-        for d in range(2):
-            old, new = upper[now, d], upper[1 - now, d]
-            chords, shifts = pairs.chords[d], pairs.shifts[d]
-            for i in range(0, count, TILE):
-                n = min(TILE, count - i)
-                best, best_pairs = new[base + i : base + i + n], policy[d, i : i + n]
-                raise_tile(old, base + i, chords, shifts, growth, i, slack, best, best_pairs, trial[:n], stack)
-            extend_tests(
-                tests[now, d],
-                tests[1 - now, d],
-                policy[d, :count] - leaves,
-                pairs.outcomes[d],
-                pairs.test_shifts[d],
-                pairs.falls[d],
-                lattice,
-                slope_error,
-            )
-        now = 1 - now
+        after, count = 1 - now, windows[j] + 1
+        play_step(upper[now], tests[now], upper[after], tests[after], policy, pairs, lattice, count, slope_error, slack)
+        upper[after, :, lattice.base + ends[j] : lattice.base + count] = 0.0
+        now = after
     return now
+
+
+@Kernel
+def take_better(upper: FloatArray, tests: NDArray[np.void], others: FloatArray, other_tests: NDArray[np.void]) -> None:
+    """Keep the larger of two upper bounds, and of two tests the better one: what may choose has both."""
+    for d in range(upper.shape[0]):
+        for i in range(upper.shape[1]):
+            upper[d, i] = max(upper[d, i], others[d, i])
+            if other_tests[d, i].value > tests[d, i].value:
+                tests[d, i] = other_tests[d, i]

@@ -9,14 +9,14 @@ from functools import partial
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
+from accountant.errors import NoGuarantee, ProfileUnavailable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
 from accountant.patience import fits
-from accountant.renyi.route import renyi_epsilon
-from accountant.tight.answers import Answers, KnownProfile, answers_of, from_closed_form, sort_events
+from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
+from accountant.tight.block_answers import answers_of
 from accountant.tight.closed_forms import (
     ClosedForm,
     by_coordinate,
@@ -97,14 +97,6 @@ class TightRun:
         else:
             found, source = self._answers.epsilon(left), self._answers.source
         found = Interval(found.lower, min(found.upper, self._end))
-        if len(families := sort_events(self.run)[0]) > 1:
-            # the union of several kinds can be looser than their Rényi curves
-            found = Interval(found.lower, min(found.upper, renyi_epsilon(self.run, left, "improved").epsilon))
-            if found.upper - found.lower > self.tolerance * found.upper:
-                raise ToleranceUnreachable(
-                    f"{len(families)} kinds of screening in one run are certified to [{found.lower:.4g}, "
-                    f"{found.upper:.4g}] only; accepted: a tolerance of {1 - found.lower / found.upper:.2g} or more"
-                )
         if found.upper == math.inf:
             raise NoGuarantee(
                 f"no epsilon is enough at delta = {delta:g}: a loss may be infinite with more probability"

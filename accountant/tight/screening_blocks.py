@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -28,7 +28,7 @@ from accountant.tight.loss_grid import bracket
 from accountant.tight.polygon import ULP, Grid
 from accountant.tight.screening_families import GameValue, block_values, largest_pair
 
-__all__ = ["ScreeningBlock", "split_into_blocks"]
+__all__ = ["Aim", "Cut", "ScreeningBlock", "cut_in_one", "cut_in_several"]
 
 LEAST_BLOCK = 128
 """Screenings in the shortest blocks that are tried; the next are four times as long."""
@@ -75,12 +75,21 @@ class ScreeningBlock(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.steps * self.event._curve(orders)
 
-    def _surrogates(
-        self, direction: Direction, step: float, log_lost: float, sign: int
-    ) -> list[tuple[Event, int]] | None:
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.dominating()._log_profile(epsilons)
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         if sign < 0:
             return [(SamePair(self, direction), 1)]
         return [(self.dominating(), 1)]
+
+    def gap(self) -> float:
+        """By how much the divergences of both pairs differ at the order, in the worse direction."""
+        above = self.dominating()
+        return max(
+            above.divergence(direction, self.order) - SamePair(self, direction).divergence(direction, self.order)
+            for direction in DIRECTIONS
+        )
 
     def dominating(self) -> DominatingPair:
         """The pair whose profile is the value of the game."""
@@ -160,17 +169,13 @@ class SamePair(Event):
         return float(np.logaddexp.reduce(both[DIRECTIONS.index(direction)])) / (order - 1)
 
 
-def split_into_blocks(
-    event: Event, count: int, order: float, log_lost: float, room: float, tolerance: float
-) -> list[tuple[Event, int]] | None:
-    """Blocks of about one length that stand for `count` screenings; None where one game does as well.
+class Aim(NamedTuple):
+    """What blocks are made for.
 
-    Parameters
+    Attributes
     ----------
-    event : Event
-    count : int
     order : float
-        Rényi order near which the price is found.
+        Rényi order near which the price is found, in (1, inf).
     log_lost : float
         Log of what is far less than the delta that is asked.
     room : float
@@ -179,19 +184,38 @@ def split_into_blocks(
     tolerance : float
         The tolerance of the whole.
     """
+
+    order: float
+    log_lost: float
+    room: float
+    tolerance: float
+
+    def block(self, event: Event, steps: int) -> ScreeningBlock:
+        return ScreeningBlock(event, steps, self.order, self.log_lost, GAME_SHARE * self.tolerance)
+
+
+class Cut(NamedTuple):
+    """All screenings of one kind as blocks, and by how much the bounds on them are apart."""
+
+    blocks: list[tuple[Event, int]]
+    gap: float
+
+
+def cut_in_one(event: Event, count: int, aim: Aim) -> Cut:
+    """One block."""
+    block = aim.block(event, count)
+    return Cut([(block, 1)], block.gap())
+
+
+def cut_in_several(event: Event, count: int, aim: Aim) -> Cut | None:
+    """Blocks of about one length; None where only one would be near enough."""
     steps = LEAST_BLOCK
-    while count >= LEAST_BLOCKS * steps and 1.0 < order < math.inf:
+    while count >= LEAST_BLOCKS * steps:
         blocks = count // steps
         length, longer = divmod(count, blocks)
-        block = ScreeningBlock(event, length, order, log_lost, GAME_SHARE * tolerance)
-        above = block.dominating()
-        gaps = [
-            above.divergence(direction, order) - SamePair(block, direction).divergence(direction, order)
-            for direction in DIRECTIONS
-        ]
-        if blocks * max(gaps) <= room:
-            more = ScreeningBlock(event, length + 1, order, log_lost, GAME_SHARE * tolerance)
-            found: list[tuple[Event, int]] = [(block, blocks - longer), (more, longer)]
-            return found if longer else found[:1]
+        block = aim.block(event, length)
+        if (gap := blocks * block.gap()) <= aim.room:
+            found: list[tuple[Event, int]] = [(block, blocks - longer), (aim.block(event, length + 1), longer)]
+            return Cut(found if longer else found[:1], gap)
         steps *= 4
     return None

@@ -12,7 +12,7 @@ line in u) a lower one. Both are certified, rounding included; `accountant.tight
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,7 +25,8 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import spend
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
-from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Pairs, never, play_steps
+from accountant.tight.mixed_game import moves_of, play_kinds, states_kept
+from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Pairs, Windows, never, play_steps
 
 __all__ = ["GameValue", "block_values", "is_screening", "largest_pair", "solve_game"]
 
@@ -34,6 +35,9 @@ MAX_WORK = 6e9
 
 MAX_POINTS = 2**22
 """Grid points that one game may take, of 200 bytes each."""
+
+PORTIONS = np.linspace(0.0, 1.0, 513) ** 2
+"""Portions of the steps at which it is asked how far losses matter."""
 
 MOVE = 60.0
 """Operations (see `accountant.patience`) of a step at a grid point, by doubling of the number of pairs."""
@@ -46,14 +50,14 @@ def solve_game(
     delta: float = 1e-5,
     tolerance: float = 0.01,
 ) -> GameValue:
-    """Certified bounds on W_n of a composition of noisy screenings, for any adaptive choice of counts.
+    """Certified bounds on W_n of a composition of noisy screenings, for any adaptive choice of counts and order.
 
     Use it alone, or as what remains after single-pair events: delta(eps) = E[W_n(eps - L)], L their privacy loss.
     Taking families last bounds every order of the releases (notebooks/mathematics.md, Order of families). A release
     that does not happen is covered, since W_j >= W_(j-1).
 
-    With several kinds of screening the upper bound lets every step be of any kind, which covers all their orders.
-    The lower bound plays the costliest kind alone. Both are safe; together they are loose.
+    With several kinds of screening the adversary also chooses, after every outcome, which kind comes next
+    (`accountant.tight.mixed_game`).
 
     Parameters
     ----------
@@ -65,7 +69,7 @@ def solve_game(
         Where the bounds are to be tight; [1e-250, 1). At much smaller ones they are still certified, but wider.
     tolerance : float
         Largest width of the interval of epsilon at `delta`, relative to epsilon or to the privacy loss's standard
-        deviation, whichever is larger; for one kind of screening. [1e-6, 1].
+        deviation, whichever is larger; [1e-6, 1].
 
     Returns
     -------
@@ -84,11 +88,8 @@ def solve_game(
     delta = real("delta", delta, 1e-250, 1.0, open_high=True)
     tolerance = real("tolerance", tolerance, 1e-6, 1.0)
     way = DIRECTIONS.index(direction)
-    together = _solve(run, delta, tolerance)
-    if len(run) < 2:
-        return GameValue(together, together, way)
-    alone = [_solve(count * event, delta, tolerance) for event, count in run]
-    return GameValue(together, max(alone, key=lambda game: game.least_epsilon(way, delta)), way)
+    game = _solve(run, delta, tolerance)
+    return GameValue(game, game, way)
 
 
 def block_values(event: Event, steps: int, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
@@ -96,7 +97,7 @@ def block_values(event: Event, steps: int, delta: float, tolerance: float) -> tu
     run = steps * event
     _spend_on_pairs(run)
     setup = _set_up(run, delta)
-    reach = float(setup.reaches[-1])
+    reach = float(setup.reaches(np.ones(1))[0])
     step = min(setup.deviation * math.sqrt(4 * tolerance), reach / 64)
     game = _play_within(run, delta, step, tolerance / 10, f"a game of {steps} screenings")
     return GameValue(game, game, 0), GameValue(game, game, 1)
@@ -107,7 +108,7 @@ def largest_pair(event: Event, direction: Direction, order: float) -> Pairs:
 
     Its log-ratios are a little too small: it is dominated by the pair that is meant.
     """
-    family = _family(1 * event)
+    family = _family(event)
     p, rest, q, keep = family.masses()
     above = order - 1
     with np.errstate(divide="ignore"):
@@ -124,20 +125,18 @@ def is_screening(event: Event) -> bool:
     return event.unsampled._screening() is not None
 
 
-def _family(run: Composition) -> Pairs:
-    """Pairs (with, without) of all kinds, less those that another one dominates, by rising `down`.
+def _family(event: Event) -> Pairs:
+    """Pairs (with, without) of a screening, less those that another one dominates, by rising `down`.
 
     A step's value is a chord of a convex function over [u e^-up, u e^down], so the longer interval dominates.
     """
-    parts = []
-    for event, _ in run:
-        screening, rate = event.unsampled._screening(), event.sampling_rate
-        if screening is None:
-            raise ParameterError(f"{shorten(event)}; accepted: noisy screenings, also Poisson-subsampled")
-        if rate > 0.0:
-            pairs = screening.pairs(rate)
-            parts.append(np.stack([pairs.ratio_pass, pairs.ratio_fail]))
-    ratios = np.concatenate([np.zeros((2, 0)), *parts], axis=1)
+    screening, rate = event.unsampled._screening(), event.sampling_rate
+    if screening is None:
+        raise ParameterError(f"{shorten(event)}; accepted: noisy screenings, also Poisson-subsampled")
+    if rate == 0.0:
+        return Pairs(np.zeros(0), np.zeros(0))
+    pairs = screening.pairs(rate)
+    ratios = np.stack([pairs.ratio_pass, pairs.ratio_fail])
     up, down = ratios.max(axis=0), -ratios.min(axis=0)
     order = np.lexsort((up, down))[::-1]
     longest = np.maximum.accumulate(up[order])
@@ -149,34 +148,76 @@ def _family(run: Composition) -> Pairs:
 
 
 class _Setup(NamedTuple):
-    """What does not depend on the grid: pairs, a Rényi bound at orders 1 + b, and how far losses matter.
+    """What does not depend on the grid: pairs and counts of each kind, and a Rényi bound at orders 1 + b.
 
-    `reaches` are the x beyond which delta is negligible after these `portions` of the steps; beyond `end` is nothing.
+    `curves` and `ends` are of one screening of each kind, `floor` the log of a delta that is negligible; beyond `end`
+    is nothing.
     """
 
-    family: Pairs
-    steps: int
+    families: tuple[Pairs, ...]
+    counts: tuple[int, ...]
     deviation: float
     b: FloatArray
     renyi: FloatArray
-    portions: FloatArray
-    reaches: FloatArray
+    curves: FloatArray
+    ends: FloatArray
+    floor: float
     end: float
+
+    @property
+    def steps(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def moves(self) -> float:
+        """Steps at a grid point that the game takes."""
+        return moves_of(self.counts)
+
+    def reaches(self, portions: FloatArray) -> FloatArray:
+        """The x beyond which delta is negligible, where such portions of all kinds are left."""
+        return self.reach([count * portions for count in self.counts])
+
+    def reach(self, left: Sequence[FloatArray]) -> FloatArray:
+        """The same where so many are left of each kind."""
+        # Mironov 2017, Prop. 3; this only sizes windows
+        best = self.largest(left)
+        for b, costs in zip(self.b.tolist(), self.curves.T.tolist(), strict=True):
+            cost = sum((many * each for many, each in zip(left, costs, strict=True)), np.zeros(()))
+            best = np.minimum(best, cost - self.floor / b)
+        return best
+
+    def largest(self, left: Sequence[FloatArray]) -> FloatArray:
+        """The largest loss where so many are left of each kind."""
+        return sum((many * end for many, end in zip(left, self.ends.tolist(), strict=True)), np.zeros(()))
+
+    def windows(self, step: float) -> Windows:
+        """For a grid of that step."""
+        left = np.ix_(*(np.arange(count + 1.0) for count in self.counts))
+        ends = np.ceil(self.largest(left) / step * (1 + INPUT_ERROR))
+        if len(self.counts) == 1:
+            reach = np.interp(left[0] / self.steps, PORTIONS, self.reaches(PORTIONS))
+        else:
+            reach = self.reach(left)
+        # an end that matters is seen: V is 0 there, and elsewhere above what it is at the edge
+        return Windows(*(np.minimum(cells, ends).astype(np.int64) for cells in (np.ceil(reach / step) + 1, ends)))
 
 
 @lru_cache(maxsize=16)
 def _set_up(run: Composition, delta: float) -> _Setup:
-    family, steps = _family(run), run.releases
+    # values are held for all counts but the first: let that be the largest
+    kinds = sorted(run, key=lambda entry: entry[1], reverse=True)
+    counts, steps = tuple(count for _, count in kinds), run.releases
+    families = tuple(_family(event) for event, _ in kinds)
     end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
-    deviation = family.deviation() or end / steps
+    square = sum(count * family.deviation() ** 2 for family, count in zip(families, counts, strict=True))
+    deviation = math.sqrt(square / steps) or end / steps
     orders = 1 + np.geomspace(1e-4, 1e4, 241) / deviation
     orders = np.unique(orders[orders > 1])
-    b, renyi = orders - 1, run.renyi(orders) * (1 + 1e-9)
-    # Mironov 2017, Prop. 3; this only sizes windows
+    b = orders - 1
+    curves = np.stack([event.renyi(orders) for event, _ in kinds]) * (1 + 1e-9)
+    ends = np.array([float(event.renyi(math.inf)) for event, _ in kinds]) * (1 + INPUT_ERROR)
     floor = math.log(delta) - math.log(steps) - 25.0
-    portions = np.linspace(0.0, 1.0, 513) ** 2
-    reaches = np.minimum(np.min(portions[:, None] * renyi - floor / b, axis=1), portions * end)
-    return _Setup(family, steps, deviation, b, renyi, portions, reaches, end)
+    return _Setup(families, counts, deviation, b, counts @ curves, curves, ends, floor, end)
 
 
 def _solve(run: Composition, delta: float, tolerance: float) -> PlayedGame:
@@ -186,11 +227,12 @@ def _solve(run: Composition, delta: float, tolerance: float) -> PlayedGame:
     if float(run.renyi(math.inf)) == 0.0:
         return PlayedGame(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), 0.0)
     setup = _set_up(run, delta)
-    steps, reach, scale = setup.steps, float(setup.reaches[-1]), setup.deviation * math.sqrt(setup.steps)
+    steps, reach, scale = setup.steps, float(setup.reaches(np.ones(1))[0]), setup.deviation * math.sqrt(setup.steps)
     # interpolation adds at most step^2/4 to the variance of every step; a start for where losses are rare and large
     step = min(max(setup.deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(steps))), reach / 64)
     widths: list[float] = []
-    while steps * reach / step <= MAX_WORK and reach / step <= MAX_POINTS and not _stalls(widths):
+    held = states_kept(setup.counts)
+    while setup.moves * reach / step <= MAX_WORK and held * reach / step <= MAX_POINTS and not _stalls(widths):
         known = f", known within {widths[-1]:.2g} so far," if widths else ""
         what, hint = f"a game of {steps} screenings{known}", None if widths else tolerance
         game = _play_within(run, delta, step, tolerance / 10, what, hint)
@@ -211,9 +253,9 @@ def _play_within(
     """The game on a grid of about that step, if there is patience for it."""
     setup = _set_up(run, delta)
     step = math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
-    window = float(np.mean(np.interp(np.linspace(0.0, 1.0, 4097), setup.portions, setup.reaches))) / step
-    move = MOVE * (2 + math.log2(setup.family.up.size))
-    spend(move * setup.steps * (window + 8), what, tolerance, once=(run, delta, step, slack))
+    window = float(np.mean(np.interp(np.linspace(0.0, 1.0, 4097), PORTIONS, setup.reaches(PORTIONS)))) / step
+    move = MOVE * (2 + math.log2(max(family.up.size for family in setup.families)))
+    spend(move * setup.moves * (window + 8), what, tolerance, once=(run, delta, step, slack))
     return _play(run, delta, step, slack)
 
 
@@ -232,10 +274,13 @@ def _stalls(widths: list[float]) -> bool:
 @lru_cache(maxsize=16)
 def _play(run: Composition, delta: float, step: float, slack: float) -> PlayedGame:
     """The game on one grid."""
-    family, steps, _, b, renyi, portions, reaches, end = _set_up(run, delta)
-    windows = np.ceil(np.interp(np.arange(steps + 1) / steps, portions, reaches) / step).astype(np.int64)
-    upper, tests = play_steps(family, windows, step, slack)
+    setup = _set_up(run, delta)
+    windows = setup.windows(step)
+    if len(setup.families) == 1:
+        upper, tests = play_steps(setup.families[0], windows, step, slack)
+    else:
+        upper, tests = play_kinds(setup.families, windows, step, slack)
     x = step * np.arange(upper.shape[1], dtype=float)
     with np.errstate(over="ignore"):
-        upper = np.minimum(upper, np.exp(log_renyi_bound(b, renyi, x)) * (1 + 1e-12))
-    return PlayedGame(step, upper, tests, (steps + 1) * STEP_ROUNDING, b, renyi, end)
+        upper = np.minimum(upper, np.exp(log_renyi_bound(setup.b, setup.renyi, x)) * (1 + 1e-12))
+    return PlayedGame(step, upper, tests, (setup.steps + 1) * STEP_ROUNDING, setup.b, setup.renyi, setup.end)

@@ -22,7 +22,18 @@ from numpy.typing import NDArray
 from accountant.numerics.kernel import FloatArray
 from accountant.tight.game_kernels import CHORD, OUTCOME, STEP_ROUNDING, TEST, GamePairs, IntArray, Lattice, play
 
-__all__ = ["INPUT_ERROR", "STEP_ROUNDING", "Pairs", "gain", "never", "play_steps", "shares"]
+__all__ = [
+    "INPUT_ERROR",
+    "STEP_ROUNDING",
+    "Pairs",
+    "Windows",
+    "gain",
+    "gather",
+    "make_lattice",
+    "never",
+    "play_steps",
+    "shares",
+]
 
 
 INPUT_ERROR = 1e-11
@@ -81,33 +92,61 @@ def never(shape: tuple[int, ...]) -> NDArray[np.void]:
     return tests
 
 
-def play_steps(family: Pairs, windows: IntArray, step: float, slack: float) -> tuple[FloatArray, NDArray[np.void]]:
+class Windows(NamedTuple):
+    """Grid points above 0 by the number of steps that are left, of each kind of screening if there are several.
+
+    `reach` are the numbers of those that matter; they never fall with a count. From `ends` on there is nothing to win.
+    """
+
+    reach: IntArray
+    ends: IntArray
+
+
+def play_steps(family: Pairs, windows: Windows, step: float, slack: float) -> tuple[FloatArray, NDArray[np.void]]:
     """Upper values and tests after the last step, by direction and grid point.
 
-    `windows` are the numbers of grid points above 0 that matter before the first step and after each; they never
-    fall. `step` has at most 20 bits, so that its multiples are exact. `slack` is the share of a step's variance that
-    may be given away, half of it of epsilon.
+    `step` has at most 20 bits, so that its multiples are exact. `slack` is the share of a step's variance that may be
+    given away, half of it of epsilon.
     """
-    last = int(windows[-1])
-    corners, share, members = _tree(family, slack)
-    # a shift by more than the window is cut to it, as V is larger nearer to x = 0
-    limit = int(min(float(np.max(corners)) / step + 1.0, last + 1.0))
-    base = limit + 2
-    pairs = GamePairs(
-        *_chord_tables(corners.both_ways(), share, step, limit),
-        *_test_tables(members.both_ways(), step, limit),
-        np.array(members),
-    )
-    upper = np.zeros((2, 2, base + last + 1 + base))
+    tree, last = gather(family, slack), int(windows.reach[-1])
+    limit = tree.limit(step, last)
+    lattice = make_lattice(limit, last, step)
+    upper = np.zeros((2, 2, lattice.size(last)))
     tests = never(upper.shape)
-    with np.errstate(over="ignore"):
-        growth = np.minimum(np.expm1(step * np.arange(last + 1)), 1e300)
-    end = play(upper, tests, windows, pairs, Lattice(base, step, np.exp(-step * np.arange(base + 1)), growth), slack)
-    inside = slice(base, base + last + 1)
+    end = play(upper, tests, *windows, tree.tabulate(step, limit), lattice, slack)
+    inside = slice(lattice.base, lattice.base + last + 1)
     return upper[end, :, inside].copy(), tests[end, :, inside].copy()
 
 
-def _tree(family: Pairs, loss: float) -> tuple[Pairs, FloatArray, Pairs]:
+class Tree(NamedTuple):
+    """Pairs that dominate a family, by `gather`, and members below its leaves."""
+
+    corners: Pairs
+    share: FloatArray
+    members: Pairs
+
+    def limit(self, step: float, last: int) -> int:
+        """The longest shift, in steps; one by more than the window is cut to it, as V is larger nearer to x = 0."""
+        return int(min(float(np.max(self.corners)) / step + 1.0, last + 1.0))
+
+    def tabulate(self, step: float, limit: int) -> GamePairs:
+        """Tables of shifts of at most `limit` steps, and of weights."""
+        return GamePairs(
+            *_chord_tables(self.corners.both_ways(), self.share, step, limit),
+            *_test_tables(self.members.both_ways(), step, limit),
+            np.array(self.members),
+        )
+
+
+def make_lattice(limit: int, last: int, step: float) -> Lattice:
+    """Grid points up to `last` that shifts of at most `limit` steps may leave."""
+    base = limit + 2
+    with np.errstate(over="ignore"):
+        growth = np.minimum(np.expm1(step * np.arange(last + 1)), 1e300)
+    return Lattice(base, step, np.exp(-step * np.arange(base + 1)), growth)
+
+
+def gather(family: Pairs, loss: float) -> Tree:
     """A binary tree of chords that dominate a family, and a member below each leaf.
 
     Node k is above nodes 2k and 2k + 1; the last half are leaves. The chord of a node is that of a pair, with a
@@ -145,7 +184,7 @@ def _tree(family: Pairs, loss: float) -> tuple[Pairs, FloatArray, Pairs]:
     chosen = np.zeros((2, leaves))
     picked = np.asarray(family)[:, costliest]
     chosen[:, : starts.size] = np.where(picked > TINY, picked * (1 - INPUT_ERROR), 0.0)
-    return corners, share, Pairs(*chosen)
+    return Tree(corners, share, Pairs(*chosen))
 
 
 def _chord_tables(pairs: Pairs, share: FloatArray, step: float, limit: int) -> tuple[NDArray[np.void], IntArray]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise, product
 
 import mpmath as mp
 import numpy as np
@@ -113,6 +114,7 @@ def _mpf(number: Fraction) -> mp.mpf:
 # --- games --------------------------------------------------------------------------------------------------
 
 Pair = list[tuple[mp.mpf, mp.mpf]]
+Chain = list[tuple[mp.mpf, mp.mpf]]
 
 
 def screening_pairs(event: ac.Event) -> list[Pair]:
@@ -141,16 +143,52 @@ def _pairs(event: ac.Event) -> list[Pair]:
 
 def play(run: ac.Composition, epsilon: float) -> mp.mpf:
     """What an adversary wins who picks, after every outcome, the next release and its pair; the worse direction."""
-    kinds = [_pairs(event) for event in run.entries]
-    counts = tuple(run.entries.values())
-    found = mp.mpf(0)
+    u = mp.exp(mp.mpf(epsilon))
+    return max(mp.fsum(p - u * q for q, p in chain if p > u * q) for chain in game_chains(run))
+
+
+@lru_cache(maxsize=64)
+def game_chains(run: ac.Composition) -> tuple[Chain, Chain]:
+    """The best an adversary can do, in each direction: all (Q(S), P(S)) of his strategies lie below a concave chain.
+
+    Of one pair followed by what a chain says, the points are sums of those after either outcome, scaled; the edges of
+    the sum of two chains are theirs by falling slope. Of a choice the points lie below the hull of all chains.
+    """
+    kinds, sides = [_pairs(event) for event in run.entries], []
     for swap in (False, True):
-        sides = [[[(b, a) if swap else (a, b) for a, b in pair] for pair in pairs] for pairs in kinds]
-        found = max(found, _value(sides, counts, mp.exp(mp.mpf(epsilon))))
-    return found
+        values: dict[tuple[int, ...], Chain] = {}
+        for state in product(*(range(count + 1) for count in run.entries.values())):
+            chains = [[(mp.mpf(1), mp.mpf(1))]] if not any(state) else []
+            for i in (i for i, count in enumerate(state) if count):
+                rest = values[(*state[:i], state[i] - 1, *state[i + 1 :])]
+                for pair in kinds[i]:
+                    chains.append(
+                        [(b * q, a * p) for a, b in (each[::-1] if swap else each for each in pair) for q, p in rest]
+                    )
+            values[state] = hull(chains)
+        sides.append(values[tuple(run.entries.values())])
+    return sides[0], sides[1]
 
 
-def _value(kinds: list[list[Pair]], left: tuple[int, ...], u: mp.mpf) -> mp.mpf:
+def hull(chains: list[Chain]) -> Chain:
+    """Edges of the least concave chain above several, all from (0, 0) to (1, 1), by falling slope."""
+    points = {(mp.mpf(0), mp.mpf(0)), (mp.mpf(1), mp.mpf(1))}
+    for chain in chains:
+        x, y = mp.mpf(0), mp.mpf(0)
+        for q, p in sorted(chain, key=lambda edge: edge[1] / edge[0] if edge[0] else mp.inf, reverse=True):
+            x, y = x + q, y + p
+            points.add((x, y))
+    kept: list[tuple[mp.mpf, mp.mpf]] = []
+    for x, y in sorted(points):
+        while len(kept) > 1 and (kept[-1][1] - kept[-2][1]) * (x - kept[-2][0]) <= (y - kept[-2][1]) * (
+            kept[-1][0] - kept[-2][0]
+        ):
+            kept.pop()
+        kept.append((x, y))
+    return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(kept)]
+
+
+def value_by_recursion(kinds: list[list[Pair]], left: tuple[int, ...], u: mp.mpf) -> mp.mpf:
     """W(u) = the most, over releases that are left and their pairs, of sum P(o) W'(u Q(o)/P(o)); at the end 1 - u."""
     if not any(left):
         return max(1 - u, mp.mpf(0))
@@ -159,7 +197,7 @@ def _value(kinds: list[list[Pair]], left: tuple[int, ...], u: mp.mpf) -> mp.mpf:
         if count:
             rest = (*left[:i], count - 1, *left[i + 1 :])
             for pair in kinds[i]:
-                best = max(best, mp.fsum(p * _value(kinds, rest, u * q / p) for p, q in pair if p > 0))
+                best = max(best, mp.fsum(p * value_by_recursion(kinds, rest, u * q / p) for p, q in pair if p > 0))
     return best
 
 

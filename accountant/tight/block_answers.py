@@ -1,0 +1,167 @@
+"""How a run without a closed form is priced: kinds of screening as blocks where that is enough, else by their game."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from accountant.adjacency import Direction
+from accountant.errors import OutOfPatience, ToleranceUnreachable
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.numerics.roots import Interval
+from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.tight.answers import AIM, Answers, Game, LossDistribution, sort_events
+from accountant.tight.loss_composition import Entries
+from accountant.tight.mixed_game import moves_of
+from accountant.tight.screening_blocks import Aim, Cut, cut_in_one, cut_in_several
+from accountant.tight.trade_off import TradeOff
+
+__all__ = ["answers_of"]
+
+BLOCK_SHARE = 0.5
+"""Share of the tolerance that blocks of screenings may lose."""
+
+BEYOND = 12.0
+"""Nats by which the delta for which blocks are made is below the one that is asked."""
+
+MANY = 512
+"""Screenings of one kind from which on shorter blocks than all of them are tried."""
+
+FEW_MOVES = 100
+"""Steps of a game of several kinds that is played without asking whether blocks would do."""
+
+PLD = "privacy-loss distribution"
+
+Ask = Callable[[Game | LossDistribution], Interval]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run is priced with, however its screenings are treated."""
+
+    singles: Entries
+    run: Composition
+    end: float
+    smallest_delta: Callable[[Sequence[float]], float]
+    tolerance: float
+    least: float
+
+    def answers(self, families: Entries, cuts: Sequence[Cut] = ()) -> Game | LossDistribution:
+        """All but `families`, which are played, are composed."""
+        singles = [*self.singles, *(block for cut in cuts for block in cut.blocks)]
+        if not singles:
+            return Game(families, self.smallest_delta, self.tolerance)
+        return LossDistribution(families, singles, self.run, self.end, self.smallest_delta, self.tolerance, self.least)
+
+
+Kind = tuple[tuple[Event, int], Cut]
+"""All screenings of one kind, and the same as blocks."""
+
+
+class Blocks:
+    """Very many screenings, or several kinds of them: composed as blocks where that is enough.
+
+    Kinds whose blocks are not known nearly enough are played, after all that is composed (notebooks/mathematics.md,
+    Several kinds of screening).
+    """
+
+    def __init__(self, families: Entries, setting: Setting) -> None:
+        self.families, self.setting = families, setting
+        self.plain = setting.answers(families)
+        self.source = self.plain.source
+        self.moves = moves_of([count for _, count in families])
+
+    def epsilon(self, delta: float) -> Interval:
+        guess = renyi_epsilon(self.setting.run, delta, "improved")
+        room = BLOCK_SHARE * self.setting.tolerance * guess.epsilon
+        return self._ask(guess.order, delta, room, lambda answers: answers.epsilon(delta))
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        smallest, found = self.setting.smallest_delta(epsilons), []
+        for epsilon in epsilons:
+            order = renyi_delta(self.setting.run, epsilon, "improved").order
+            room = BLOCK_SHARE * self.setting.tolerance / (order - 1) if order is not None and order > 1 else 0.0
+            found.append(self._ask(order, smallest, room, partial(_one_delta, epsilon)))
+        return found
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        """Of one kind, or few screenings, by the game; else of blocks, however near they are."""
+        order = renyi_epsilon(self.setting.run, AIM, "improved").order
+        if len(self.families) == 1 or self.moves <= FEW_MOVES or order is None or order == math.inf:
+            return self.plain.trade_off(direction)
+        cuts = [cut for _, cut in self._cuts(order, AIM, 0.0)]
+        return self.setting.answers([], cuts).trade_off(direction)
+
+    def _ask(self, order: float | None, delta: float, room: float, ask: Ask) -> Interval:
+        """The answer with as few kinds played as may do; more of them where they do not, fewer if it takes too long."""
+        several = len(self.families) > 1
+        if order is None or not 1.0 < order < math.inf or (several and self.moves <= FEW_MOVES):
+            return ask(self.plain)
+        kinds = self._cuts(order, delta, room)
+        if not kinds:
+            return ask(self.plain)
+        gaps = [cut.gap for _, cut in kinds]
+        fewest = next((k for k in range(len(kinds)) if sum(gaps[k:]) <= room), len(kinds))
+        refusal: ToleranceUnreachable | None = None
+        for played in range(fewest, len(kinds) + 1):
+            try:
+                return self._play(kinds, played, ask)
+            except OutOfPatience as error:
+                longest = error
+                break
+            except ToleranceUnreachable as error:
+                refusal = error
+        else:
+            assert refusal is not None
+            raise refusal
+        for played in reversed(range(fewest)):
+            try:
+                return self._play(kinds, played, ask)
+            except ToleranceUnreachable as error:
+                refusal = error
+        raise OutOfPatience(f"{longest}; otherwise: {refusal}" if refusal else str(longest), longest.seconds)
+
+    def _play(self, kinds: Sequence[Kind], played: int, ask: Ask) -> Interval:
+        """The answer with so many kinds played, and the others composed."""
+        answers = self.setting.answers([kind for kind, _ in kinds[:played]], [cut for _, cut in kinds[played:]])
+        found = ask(answers)
+        composed = played < len(kinds)
+        self.source = answers.source.replace(PLD, f"{PLD} of blocks of screenings") if composed else answers.source
+        return found
+
+    def _cuts(self, order: float, delta: float, room: float) -> list[Kind]:
+        """Each kind as blocks, those that are known worst first; none of a single kind where one game does as well."""
+        found = []
+        for event, count in self.families:
+            aim = Aim(order, math.log(delta) - BEYOND, room / len(self.families), self.setting.tolerance)
+            cut = cut_in_several(event, count, aim) if count >= MANY else None
+            if cut is None and len(self.families) > 1:
+                cut = cut_in_one(event, count, aim)
+            if cut is not None:
+                found.append(((event, count), cut))
+        return sorted(found, key=lambda each: each[1].gap, reverse=True)
+
+
+def _one_delta(epsilon: float, answers: Game | LossDistribution) -> Interval:
+    (found,) = answers.deltas([epsilon])
+    return found
+
+
+def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.0) -> Answers:
+    """How to price a run that has no closed form; deltas below `least` may be as wide as that one's tolerance."""
+    families, singles = sort_events(run)
+    if families:
+        families, singles = ([each for each in kinds if each[0]._largest_loss() > 0.0] for kinds in (families, singles))
+
+    def smallest_delta(epsilons: Sequence[float]) -> float:
+        """Where a game that serves all epsilons is to be tight; a tenth of the Rényi bound was found to do."""
+        guess = min((renyi_delta(run, e, "improved").delta / 10 for e in epsilons if e < end), default=0.5)
+        return min(max(guess, 1e-250), 0.5)
+
+    setting = Setting(singles, run, end, smallest_delta, tolerance, least)
+    if len(families) > 1 or (families and families[0][1] >= MANY):
+        return Blocks(families, setting)
+    return setting.answers(families)

@@ -1,0 +1,87 @@
+"""Several kinds of screening in one run: the adversary also chooses which kind comes next.
+
+With n_1, n_2, ... screenings left of the kinds, and T_k the step of one of kind k,
+
+    W_0(u) = max(1 - u, 0),   W_n(u) = max over the kinds k with n_k > 0 of (T_k W_{n - e_k})(u),
+
+by the counts n = (n_1, n_2, ...) up to those of the run (notebooks/mathematics.md, Several kinds of screening). It
+takes about as many steps as the product of the counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountant.numerics.kernel import FloatArray
+from accountant.tight.game_kernels import STEP_ROUNDING, Lattice, extend_left, play_step, take_better
+from accountant.tight.screening_game import Pairs, Windows, gather, make_lattice, never
+
+__all__ = ["moves_of", "play_kinds", "states_kept"]
+
+
+def moves_of(counts: Sequence[int]) -> float:
+    """Steps that the game takes: from every state, one of each kind that is left."""
+    states = math.prod(count + 1.0 for count in counts)
+    return sum(states * (count / (count + 1.0)) for count in counts)
+
+
+def states_kept(counts: Sequence[int]) -> float:
+    """States whose values are held at once."""
+    return math.prod(count + 1.0 for count in counts[1:]) + 1.0
+
+
+def play_kinds(
+    families: Sequence[Pairs], windows: Windows, step: float, slack: float
+) -> tuple[FloatArray, NDArray[np.void]]:
+    """Upper values and tests of the whole game, by direction and grid point; see `play_steps`.
+
+    `windows` have one axis for each family, and an entry for each number of its screenings that is left.
+    """
+    trees, last = [gather(family, slack) for family in families], int(windows.reach.flat[-1])
+    limit = max(tree.limit(step, last) for tree in trees)
+    lattice = make_lattice(limit, last, step)
+    tables = [tree.tabulate(step, limit) for tree in trees]
+    policies = [np.full((2, last + 1), table.outcomes.shape[1]) for table in tables]
+    slope_error = (sum(windows.reach.shape) + 1) * STEP_ROUNDING
+    values: dict[tuple[int, ...], Value] = {}
+    for state in itertools.product(*(range(size) for size in windows.reach.shape)):
+        known, value = int(windows.reach[state]), None
+        for k in np.flatnonzero(state).tolist():
+            before, trial = values[(*state[:k], state[k] - 1, *state[k + 1 :])], Value.nothing(lattice, last)
+            play_step(*before, *trial, policies[k], tables[k], lattice, known + 1, slope_error, slack)
+            if value is not None:
+                take_better(*value.inside(lattice, known), *trial.inside(lattice, known))
+            value = value or trial
+        value = value or Value.nothing(lattice, last)
+        value.inside(lattice, known).upper[:, int(windows.ends[state]) :] = 0.0
+        for direction in range(2):
+            extend_left(*value, lattice, known, last, direction)
+        values[state] = value
+        if state[0] > 0:
+            del values[(state[0] - 1, *state[1:])]  # no other state follows it
+    upper, tests = values[tuple(size - 1 for size in windows.reach.shape)].inside(lattice, last)
+    return upper.copy(), tests.copy()
+
+
+class Value(NamedTuple):
+    """Bounds on the value of what is left: upper ends and tests, by direction and grid point."""
+
+    upper: FloatArray
+    tests: NDArray[np.void]
+
+    @classmethod
+    def nothing(cls, lattice: Lattice, last: int) -> Value:
+        """Of no step, in V = W - max(1 - u, 0)."""
+        shape = 2, lattice.size(last)
+        return cls(np.zeros(shape), never(shape))
+
+    def inside(self, lattice: Lattice, last: int) -> Value:
+        """At the grid points from x = 0 up to `last`."""
+        held = slice(lattice.base, lattice.base + last + 1)
+        return Value(self.upper[:, held], self.tests[:, held])
