@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from accountant.adjacency import Direction
@@ -32,6 +32,9 @@ MANY = 512
 
 FEW_MOVES = 100
 """Steps of a game of several kinds that is played without asking whether blocks would do."""
+
+SOME_MOVES = 5000
+"""Steps of a game of several kinds whose true-positive rates are taken from it, and not from blocks."""
 
 PLD = "privacy-loss distribution"
 
@@ -88,12 +91,15 @@ class Blocks:
         return found
 
     def trade_off(self, direction: Direction) -> TradeOff:
-        """Of one kind, or few screenings, by the game; else of blocks, however near they are."""
+        """Of one kind, or not too many screenings, by the game; else of blocks, however near they are."""
         order = renyi_epsilon(self.setting.run, AIM, "improved").order
-        if len(self.families) == 1 or self.moves <= FEW_MOVES or order is None or order == math.inf:
+        if len(self.families) == 1 or self.moves <= SOME_MOVES or order is None or order == math.inf:
             return self.plain.trade_off(direction)
         cuts = [cut for _, cut in self._cuts(order, AIM, 0.0)]
-        return self.setting.answers([], cuts).trade_off(direction)
+        # no grid brings the bounds nearer than blocks are
+        near = min(max(self.setting.tolerance, 2 * (order - 1) * sum(cut.gap for cut in cuts)), 0.2)
+        self.source = f"{PLD} of blocks of screenings"
+        return replace(self.setting, tolerance=near).answers([], cuts).trade_off(direction)
 
     def _ask(self, order: float | None, delta: float, room: float, ask: Ask) -> Interval:
         """The answer with as few kinds played as may do; more of them where they do not, fewer if it takes too long."""

@@ -172,6 +172,9 @@ def plan(
     3 f step^2/16 below, that is to log delta about count t (1 + t) step^2/4.
     """
     x = np.concatenate([-(2.0 ** np.arange(12, -40, -0.25)), 2.0 ** np.arange(-40, 12, 0.25)])
+    # where a remainder ends, at its largest loss, its last stretch decides at large tilts
+    last = int(np.flatnonzero(remainder.log_upper(x) > -math.inf)[-1])
+    x = np.append(x, np.linspace(x[last], x[min(last + 1, x.size - 1)], 65))
     log_w = remainder.log_upper(x)
 
     def bound(tilts: FloatArray) -> FloatArray:

@@ -42,6 +42,9 @@ PORTIONS = np.linspace(0.0, 1.0, 513) ** 2
 MOVE = 60.0
 """Operations (see `accountant.patience`) of a step at a grid point, by doubling of the number of pairs."""
 
+BETWEEN = 2e4
+"""Operations of a step beside its grid points, where there are several kinds."""
+
 
 def solve_game(
     entries: Iterable[tuple[Event, int]] | Composition,
@@ -255,7 +258,8 @@ def _play_within(
     step = math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
     window = float(np.mean(np.interp(np.linspace(0.0, 1.0, 4097), PORTIONS, setup.reaches(PORTIONS)))) / step
     move = MOVE * (2 + math.log2(max(family.up.size for family in setup.families)))
-    spend(move * setup.moves * (window + 8), what, tolerance, once=(run, delta, step, slack))
+    once = BETWEEN if len(setup.counts) > 1 else 0.0
+    spend(setup.moves * (move * (window + 8) + once), what, tolerance, once=(run, delta, step, slack))
     return _play(run, delta, step, slack)
 
 

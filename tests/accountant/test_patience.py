@@ -10,7 +10,7 @@ import accountant as ac
 from accountant import patience, price
 from accountant.adjacency import DIRECTIONS
 from accountant.cli import main
-from accountant.tight import answers, screening_blocks
+from accountant.tight import block_answers, screening_blocks
 from accountant.tight.screening_blocks import SamePair, ScreeningBlock
 from accountant.tight.screening_families import solve_game
 
@@ -146,7 +146,7 @@ def test_a_window_with_the_least_loss_has_nothing_below():
 @pytest.mark.parametrize("count", [300, 350])
 def test_blocks_against_one_game(monkeypatch, event, count):
     monkeypatch.setattr(screening_blocks, "LEAST_BLOCK", 32)
-    monkeypatch.setattr(answers, "MANY", 100)
+    monkeypatch.setattr(block_answers, "MANY", 100)
     run = count * event
     found, delta = tight(run, 1e-5, tolerance=0.3), ac.delta(run, 0.3, method="tight", tolerance=0.9)
     assert "blocks" in found.source

@@ -142,13 +142,11 @@ def draw_game(dice: random.Random) -> Case:
 
 
 def draw_mixed_game(dice: random.Random) -> Case:
-    """Screenings of two kinds, or of one with a release of few outcomes, in any order."""
-    kinds: list[tuple[ac.Event, int]] = [(draw_screening(dice), dice.randint(1, 2))]
-    if dice.random() < 0.5:
-        kinds.append((draw_screening(dice), 1))
-    else:
+    """Screenings of up to three kinds, or of some with a release of few outcomes, in any order; up to six of them."""
+    kinds: list[tuple[ac.Event, int]] = [(draw_screening(dice), dice.randint(1, 2)) for _ in range(dice.randint(1, 3))]
+    if len(kinds) == 1 or dice.random() < 0.3:
         weights = tuple(dice.randint(1, 9) for _ in range(2))
-        kinds.append((FewOutcomes(weights, weights[::-1]), 1))
+        kinds = [*kinds[:2], (FewOutcomes(weights, weights[::-1]), 1)]
     run = ac.Composition(kinds)
     return Case(run, partial(play, run), float(run.renyi(math.inf)), least=1e-4)
 

@@ -114,7 +114,7 @@ def _mpf(number: Fraction) -> mp.mpf:
 # --- games --------------------------------------------------------------------------------------------------
 
 Pair = list[tuple[mp.mpf, mp.mpf]]
-Chain = list[tuple[mp.mpf, mp.mpf]]
+Chain = list[tuple[int, int]]
 
 
 def screening_pairs(event: ac.Event) -> list[Pair]:
@@ -141,48 +141,56 @@ def _pairs(event: ac.Event) -> list[Pair]:
     return single_pair(event) if isinstance(event.unsampled, FewOutcomes) else screening_pairs(event)
 
 
+BITS = 300
+"""Places after the point of the masses of chains, which are whole numbers."""
+
+
 def play(run: ac.Composition, epsilon: float) -> mp.mpf:
     """What an adversary wins who picks, after every outcome, the next release and its pair; the worse direction."""
-    u = mp.exp(mp.mpf(epsilon))
-    return max(mp.fsum(p - u * q for q, p in chain if p > u * q) for chain in game_chains(run))
+    u, chain = mp.exp(mp.mpf(epsilon)), game_chain(run)
+    remove = sum(p - int(u * q) for q, p in chain if p > u * q)
+    add = sum(q - int(u * p) for q, p in chain if q > u * p)
+    return mp.ldexp(max(remove, add), -BITS)
 
 
 @lru_cache(maxsize=64)
-def game_chains(run: ac.Composition) -> tuple[Chain, Chain]:
-    """The best an adversary can do, in each direction: all (Q(S), P(S)) of his strategies lie below a concave chain.
+def game_chain(run: ac.Composition) -> Chain:
+    """The best an adversary can do: (Q(S), P(S)) of all his strategies and tests lie below a concave chain.
 
     Of one pair followed by what a chain says, the points are sums of those after either outcome, scaled; the edges of
     the sum of two chains are theirs by falling slope. Of a choice the points lie below the hull of all chains.
     """
-    kinds, sides = [_pairs(event) for event in run.entries], []
-    for swap in (False, True):
-        values: dict[tuple[int, ...], Chain] = {}
-        for state in product(*(range(count + 1) for count in run.entries.values())):
-            chains = [[(mp.mpf(1), mp.mpf(1))]] if not any(state) else []
-            for i in (i for i, count in enumerate(state) if count):
-                rest = values[(*state[:i], state[i] - 1, *state[i + 1 :])]
-                for pair in kinds[i]:
-                    chains.append(
-                        [(b * q, a * p) for a, b in (each[::-1] if swap else each for each in pair) for q, p in rest]
-                    )
-            values[state] = hull(chains)
-        sides.append(values[tuple(run.entries.values())])
-    return sides[0], sides[1]
+    with mp.workdps(120):
+        kinds = [[[(_places(p), _places(q)) for p, q in pair] for pair in _pairs(event)] for event in run.entries]
+    values: dict[tuple[int, ...], Chain] = {}
+    for state in product(*(range(count + 1) for count in run.entries.values())):
+        chains = [] if any(state) else [[(1 << BITS, 1 << BITS)]]
+        for i in (i for i, count in enumerate(state) if count):
+            rest = values[(*state[:i], state[i] - 1, *state[i + 1 :])]
+            for pair in kinds[i]:
+                chains.append([((b * q) >> BITS, (a * p) >> BITS) for a, b in pair for q, p in rest])
+        values[state] = hull(chains)
+    return values[tuple(run.entries.values())]
+
+
+def _places(mass: mp.mpf) -> int:
+    return int(mp.ldexp(mass, BITS))
 
 
 def hull(chains: list[Chain]) -> Chain:
-    """Edges of the least concave chain above several, all from (0, 0) to (1, 1), by falling slope."""
-    points = {(mp.mpf(0), mp.mpf(0)), (mp.mpf(1), mp.mpf(1))}
+    """Edges of the least concave chain above several, all from (0, 0), by falling slope."""
+    points = {(0, 0)}
     for chain in chains:
-        x, y = mp.mpf(0), mp.mpf(0)
-        for q, p in sorted(chain, key=lambda edge: edge[1] / edge[0] if edge[0] else mp.inf, reverse=True):
+        x, y = 0, 0
+        for q, p in sorted(chain, key=lambda edge: (edge[1] << 100) // (edge[0] or 1), reverse=True):
             x, y = x + q, y + p
             points.add((x, y))
-    kept: list[tuple[mp.mpf, mp.mpf]] = []
+    kept: list[tuple[int, int]] = []
     for x, y in sorted(points):
-        while len(kept) > 1 and (kept[-1][1] - kept[-2][1]) * (x - kept[-2][0]) <= (y - kept[-2][1]) * (
-            kept[-1][0] - kept[-2][0]
-        ):
+        while len(kept) > 1:
+            (x0, y0), (x1, y1) = kept[-2:]
+            if (y1 - y0) * (x - x0) > (y - y0) * (x1 - x0):
+                break
             kept.pop()
         kept.append((x, y))
     return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(kept)]

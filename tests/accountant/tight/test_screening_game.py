@@ -182,24 +182,6 @@ def test_sampling_at_rate_one_and_zero():
     assert mixed.epsilon(1e-5) == solve_game([(plain, 50)], "add").epsilon(1e-5)
 
 
-def test_two_kinds_are_bounded_by_both_ways_round():
-    """Every order of two kinds lies between the costlier kind alone and steps of either kind."""
-    first, second = screening(sigma=1.0, threshold=1.0, k=1), screening(0.5, sigma=2.0, threshold=2.0, k=2)
-    tail = solve_game([(first, 2), (second, 2)], "remove")
-    with mp.workdps(40):
-        kinds = {0: pairs_of(first, "remove"), 1: pairs_of(second, "remove")}
-
-        def value(order, u):
-            if not order:
-                return max(1 - u, mp.mpf(0))
-            return max(mp.fsum(p * value(order[1:], u * q / p) for p, q in pair if p > 0) for pair in kinds[order[0]])
-
-        for order in ([0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 0]):
-            for x in (0.0, 0.7, 1.9):
-                bounds = tail.delta(x)
-                assert bounds.lower <= value(order, mp.exp(x)) <= bounds.upper
-
-
 @pytest.mark.parametrize(
     "event",
     [

@@ -1,0 +1,204 @@
+"""Several kinds of screening in one run, against exact games; by their game, and as blocks."""
+
+import math
+import random
+
+import mpmath as mp
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import accountant as ac
+from accountant.adjacency import DIRECTIONS
+from accountant.tight import answers, block_answers
+from accountant.tight.loss_composition import bound_delta, bound_epsilon
+from accountant.tight.screening_blocks import Aim, cut_in_one
+from accountant.tight.screening_families import solve_game
+from tests.soak.cases import draw_screening
+from tests.soak.exact import game_chain, play, screening_pairs, value_by_recursion
+
+S, P = ac.NoisyScreening, ac.PoissonSubsampled
+ROUNDS = 2000 * P(S(85.0, 210.0, 300), 0.03) + 2000 * P(S(60.0, 210.0, 300), 0.03)
+VOTES = 500 * P(ac.Gaussian(25.0, math.sqrt(2.0)), 0.03) + 500 * P(ac.Gaussian(20.0, math.sqrt(2.0)), 0.03)
+
+
+def tight(run, delta, **options):
+    return ac.epsilon(run, delta, method="tight", **options)
+
+
+def draw_run(seed):
+    """Three kinds, up to six screenings."""
+    dice = random.Random(f"kinds {seed}")
+    return ac.Composition((draw_screening(dice), dice.randint(1, 2)) for _ in range(3))
+
+
+# --- what the tests compare with ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("x", [0.0, 0.05, 0.4])
+@pytest.mark.parametrize("swap", [False, True])
+def test_chains_are_the_recursion(x, swap):
+    run = 2 * S(1.0, 1.0, 2) + P(S(0.7, 2.0, 2), 0.4)
+    with mp.workdps(60):
+        kinds = [screening_pairs(event) for event in run.entries]
+        if swap:
+            kinds = [[[(q, p) for p, q in pair] for pair in pairs] for pairs in kinds]
+        true = value_by_recursion(kinds, (2, 1), mp.exp(x))
+        chain = [(q, p) for p, q in game_chain(run)] if swap else game_chain(run)
+        found = mp.ldexp(sum(max(p - int(mp.exp(x) * q), 0) for q, p in chain), -300)
+        assert abs(found - true) < mp.mpf("1e-55")
+
+
+# --- the game -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 10**6), share=st.floats(0.0, 1.0), tolerance=st.sampled_from([0.1, 0.01, 1e-3]))
+def test_three_kinds_in_any_order(seed, share, tolerance):
+    run = draw_run(seed)
+    epsilon = share * float(run.renyi(math.inf))
+    bounds = [solve_game(run, way, delta=1e-3, tolerance=tolerance).delta(epsilon) for way in DIRECTIONS]
+    with mp.workdps(60):
+        assert max(each.lower for each in bounds) <= play(run, epsilon) <= max(each.upper for each in bounds)
+
+
+def test_looking_before_choosing_the_kind_pays():
+    """No order that is fixed in advance is worth as much; the certificate tells them apart."""
+    run = 2 * S(0.5, 1.5, 3) + 2 * S(1.0, 0.0, 3)
+
+    def fixed(order, u):
+        if not order:
+            return max(1 - u, mp.mpf(0))
+        return max(mp.fsum(p * fixed(order[1:], u * q / p) for p, q in pair) for pair in kinds[order[0]])
+
+    orders = [(0, 0, 1, 1), (0, 1, 0, 1), (0, 1, 1, 0), (1, 0, 0, 1), (1, 0, 1, 0), (1, 1, 0, 0)]
+    with mp.workdps(40):
+        kinds = [screening_pairs(event) for event in run.entries]
+        best = max(fixed(order, mp.exp(2)) for order in orders)
+        bounds = solve_game(run, "remove", delta=0.1, tolerance=1e-4).delta(2.0)
+        assert best < bounds.lower <= play(run, 2.0) <= bounds.upper
+
+
+# --- blocks of kinds ------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 10**6), share=st.floats(0.05, 0.8))
+def test_dominating_pairs_of_all_kinds_bound_every_interleaving(seed, share):
+    run = draw_run(seed)
+    epsilon = share * float(run.renyi(math.inf))
+    blocks = [block for event, count in run for block in cut_in_one(event, count, Aim(5.0, -30.0, 0.0, 0.01)).blocks]
+    found = bound_delta(blocks, epsilon, 1.0)
+    with mp.workdps(60):
+        assert found.lower <= play(run, epsilon) <= found.upper
+
+
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (20 * S(20.0, 30.0, 50) + 20 * S(15.0, 30.0, 50), 1e-5),
+        (15 * P(S(20.0, 30.0, 50), 0.1) + 10 * P(S(5.0, 30.0, 50), 0.1) + 4 * S(30.0, 3.0, 5), 1e-6),
+        (20 * S(2.0, 3.0, 5) + 20 * S(3.0, 2.0, 5), 1e-5),
+    ],
+)
+def test_blocks_and_the_game_meet(run, delta):
+    games = [solve_game(run, way, delta=delta, tolerance=0.01).epsilon(delta) for way in DIRECTIONS]
+    low, high = max(each.lower for each in games), max(each.upper for each in games)
+    assert low <= high <= low * 1.012
+    order = ac.epsilon(run, delta, method="renyi").order
+    blocks = [cut_in_one(*kind, Aim(order, math.log(delta) - 12, 0.0, 0.01)).blocks[0] for kind in run]
+    composed = bound_epsilon(blocks, delta, 0.2)
+    assert composed.lower <= high
+    assert low <= composed.upper <= high * 1.1
+    found = tight(run, delta)
+    assert low <= found.epsilon <= high * 1.012
+    assert found.lower >= found.epsilon * 0.99
+
+
+def test_two_rounds_of_private_knn():
+    """With the union of kinds at every step these were known within 29 % and 4.5 %."""
+    screenings, both = tight(ROUNDS, 1e-5), tight(ROUNDS + VOTES, 1e-5)
+    for found, run in ((screenings, ROUNDS), (both, ROUNDS + VOTES)):
+        assert "blocks of screenings" in found.source
+        assert 0.99 * found.epsilon <= found.lower <= found.epsilon < 0.93 * ac.epsilon(run, 1e-5).epsilon
+    _, (costlier, _) = ROUNDS
+    assert tight(2000 * costlier, 1e-5).lower < screenings.epsilon
+    assert screenings.lower < tight(4000 * costlier, 1e-5).epsilon
+
+
+# --- prices ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (2 * P(S(11.6, 0.64, 4, 1), 0.058) + 2 * S(0.5, 1.53, 2) + 5 * ac.Gaussian(27.0), 0.36),
+        (2 * S(7.33, 0.18, 2) + P(ac.DiscreteLaplace(0.86), 0.0075), 0.045),
+        (3 * S(4.0, 3.0, 9) + 2 * P(S(2.0, 5.0, 9), 0.3) + 4 * ac.GNMax(30.0), 1e-4),
+        (S(4.0, 3.0, 9) + 2 * P(S(2.0, 5.0, 9), 0.3) + 10 * P(ac.Gaussian(3.0), 0.2) + ac.Laplace(5.0), 1e-4),
+        (ac.DataDependentScreening(9.0, 20.0, 12) + 2 * ac.DataDependentScreening(9.0, 20.0, 25), 1e-3),
+    ],
+)
+def test_several_kinds_are_certified(run, delta):
+    found = tight(run, delta)
+    assert 0.0 < 0.99 * found.epsilon <= found.lower <= found.epsilon
+    assert found.lower <= ac.epsilon(run, delta, method="renyi").epsilon
+    one = ac.delta(run, found.epsilon, method="tight")
+    assert one.lower <= delta
+    assert one.delta >= ac.delta(run, found.epsilon * 1.02, method="tight").lower
+
+
+def test_limits():
+    plain, other = S(2.0, 3.0, 5), S(3.0, 2.0, 5)
+    run = 3 * plain + 2 * other
+    found = tight(run, 1e-3)
+    free = P(S(1.0, 3.0, 5), 0.0)
+    assert tight(run + 5 * free, 1e-3) == found
+    assert tight(3 * P(plain, 1.0) + 2 * other, 1e-3).epsilon == pytest.approx(found.epsilon, rel=0.011)
+    assert tight(3 * plain + 3 * other, 1e-3).lower > found.epsilon
+    assert max(tight(kinds, 1e-3).lower for kinds in (3 * plain, 2 * other)) < found.epsilon
+    # a kind that hardly costs anything changes hardly anything
+    assert tight(3 * plain + S(1e9, 3.0, 5), 1e-3).epsilon == pytest.approx(tight(3 * plain, 1e-3).epsilon, rel=0.02)
+    everything = ac.delta(run, run._largest_loss(), method="tight")
+    assert everything.delta == 0.0
+    assert tight(run, 0.0).epsilon == pytest.approx(float(run.renyi(math.inf)))
+
+
+def test_curves_and_risks_of_several_kinds(monkeypatch):
+    run = 10 * S(10.0, 30.0, 50) + 12 * S(8.0, 30.0, 50)
+    curve = ac.curve(run, [0.0, 0.5, 1.0], tolerance=0.02)
+    games = [solve_game(run, way, delta=1e-4, tolerance=3e-3) for way in DIRECTIONS]
+    for epsilon, low, high in zip(curve.epsilons, curve.lower, curve.upper, strict=True):
+        exact = [game.delta(epsilon) for game in games]
+        assert low <= max(each.upper for each in exact)
+        assert max(each.lower for each in exact) <= high
+    run = 60 * S(10.0, 30.0, 50) + 60 * S(8.0, 30.0, 50)
+    by_blocks = ac.true_positive_rate(run, 0.01)
+    assert "blocks" in by_blocks.source
+    monkeypatch.setattr(block_answers, "SOME_MOVES", 10**6)
+    by_game = ac.true_positive_rate(run, 0.01)
+    assert 0.05 < by_game.lower <= by_game.upper < 1.1 * by_game.lower
+    assert 0.05 < by_blocks.lower <= by_blocks.upper < 1.3 * by_blocks.lower
+    assert by_game.lower <= by_blocks.upper
+    assert by_blocks.lower <= by_game.upper
+
+
+# --- refusals -------------------------------------------------------------------------------------------------
+
+
+def test_what_takes_too_long_is_refused_at_once(monkeypatch):
+    run = 200 * S(2.0, 3.0, 5) + 200 * S(3.0, 2.0, 5)
+    with pytest.raises(ac.OutOfPatience, match=r"patience = 0\.01; accepted: patience = "):
+        tight(run, 1e-5, patience=0.01)
+    assert ac.epsilon(run, 1e-5, method="auto", patience=0.01).method == "renyi"
+    monkeypatch.setattr(block_answers, "BLOCK_SHARE", 0.0)
+    with pytest.raises(ac.OutOfPatience, match=r"otherwise: .* certified so far: .* which tolerance = "):
+        tight(run, 1e-5, tolerance=1e-4, patience=5.0)
+
+
+def test_refusals_have_names_that_users_know(monkeypatch):
+    """A remainder that stays too wide is, in the end, a tolerance that cannot be had."""
+    monkeypatch.setattr(answers, "FAMILY_SHARES", (50.0, 40.0))
+    with pytest.raises(ac.ToleranceUnreachable, match="certified so far") as refusal:
+        tight(2 * S(0.5, 1.53, 2) + S(2.0, 0.0, 2) + 5 * ac.Gaussian(27.0), 0.36, tolerance=1e-3)
+    assert type(refusal.value) is ac.ToleranceUnreachable
