@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -29,8 +28,10 @@ class Collision(Event):
 
     With ``Omega = c exp(eps) + l - c`` a bucket hit by the input has probability ``exp(eps)/Omega``, any
     other ``(Omega - exp(eps) m)/((l-m) Omega)``, m the number of distinct buckets hit (Wang et al. 2022,
-    Def. 5, after Wang et al. 2021). Curve and profile are maxima over all feasible ways in which two inputs hit the
-    buckets: m1, m2 of them, o in common (notebooks/mathematics.md, Collision). Local model: adjacency is REPLACE.
+    Def. 5, after Wang et al. 2021). The curve is the maximum over all feasible ways in which two inputs hit
+    the buckets: m1, m2 of them, o in common. Inputs that hit c buckets each, as few in common as can be, dominate all
+    others: the profile is ``min(c, l - c) (exp(eps) - exp(e))/Omega`` (proof: notebooks/mathematics.md,
+    Collision). Local model: adjacency is REPLACE.
 
     Parameters
     ----------
@@ -46,8 +47,6 @@ class Collision(Event):
     ParameterError
         A parameter is not a number or out of range.
     """
-
-    family: ClassVar[bool] = True
 
     epsilon: Annotated[float, Range(0.0, 500.0, noise=True, usual=(1e-6, 20.0))]
     nonzeros: Annotated[int, Range(1, 256, usual=(1, 4))]
@@ -72,23 +71,13 @@ class Collision(Event):
             worst_pattern_curve(orders, counts, log_q, log_ratio, curve)
         return curve
 
-    def _profile_work(self) -> float:
-        return 10_000.0 * self.nonzeros
-
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        worst = np.full_like(epsilons, -math.inf)
-        if self.epsilon > 0.0:
-            counts, log_q, log_ratio = _patterns(self.epsilon, self.nonzeros, self.buckets)
-            with np.errstate(divide="ignore", over="ignore"):
-                log_p = np.log(counts) + log_q + log_ratio
-                for i, e in enumerate(epsilons.tolist()):
-                    gains = log_p + np.log(-np.expm1(np.minimum(e - log_ratio, 0.0)))
-                    worst[i] = np.max(np.logaddexp(gains[:, 0], np.logaddexp(gains[:, 1], gains[:, 2])))
-        return worst, worst
-
-    def _profile_knots(self) -> Sequence[float]:
-        _, _, log_ratio = _patterns(self.epsilon, self.nonzeros, self.buckets)
-        return [float(knot) for knot in np.unique(log_ratio) if knot > 0]
+        c, l = self.nonzeros, self.buckets  # noqa: E741
+        log_hit = -math.log(c + (l - c) * math.exp(-self.epsilon))  # e^eps / Omega
+        with np.errstate(divide="ignore"):
+            lost = np.log(-np.expm1(np.minimum(epsilons - self.epsilon, 0.0)))
+        both = np.minimum(math.log(min(c, l - c)) + log_hit + lost, 0.0)
+        return both, both
 
 
 @lru_cache(maxsize=16)
