@@ -24,6 +24,7 @@ from accountant.tight.closed_forms import (
     given_finite,
     inverse_profile,
 )
+from accountant.tight.curve_pairs import KnownByCurve, gather_curves, lacks_profile
 from accountant.tight.infinite_losses import OneSided, bounds_on_lost, left_of
 from accountant.tight.screening_families import is_screening
 from accountant.tight.trade_off import SureTradeOff, TradeOff
@@ -47,11 +48,11 @@ class TightRun:
     Raises
     ------
     ProfileUnavailable
-        An event is known by a Rényi bound only.
+        All events that cost anything are known by a Rényi bound only; beside others they are priced from above.
     """
 
     def __init__(self, run: Composition, tolerance: float) -> None:
-        run = by_coordinate(run)
+        run = gather_curves(by_coordinate(run))
         known, (finite, log_finite, self._lost) = closed_form(run), given_finite(run)
         self._slow = closed_form(run, slow=True) if known is None else None
         if known is None or self._lost:
@@ -95,7 +96,7 @@ class TightRun:
         elif (near := _near_limit(self.run, left, self.tolerance)) is not None:
             found, source = near, "pure-DP limit"
         else:
-            found, source = self._answers.epsilon(left), self._answers.source
+            found, source = self._answers.epsilon(left), self.source
         found = Interval(found.lower, min(found.upper, self._end))
         if found.upper == math.inf:
             raise NoGuarantee(
@@ -125,7 +126,8 @@ class TightRun:
     @property
     def source(self) -> str:
         """What the numbers are computed by."""
-        return "profile of one release" if self._exact else self._answers.source
+        own = "profile of one release" if self._exact else self._answers.source
+        return "; ".join([own, *(str(event) for event in self.run.entries if isinstance(event, KnownByCurve))])
 
     @property
     def mu(self) -> float | None:
@@ -165,16 +167,10 @@ def single_release_epsilon(run: Composition, delta: float) -> float:
 
 def _refuse_without_profile(run: Composition) -> None:
     for event in run.entries:
-        if event.between_bounds:
-            if type(event)._surrogates is Event._surrogates:
-                raise ProfileUnavailable(f"{event!r} has bounds from above only; accepted: method = 'renyi' or 'auto'")
-            continue
-        try:
-            event._log_profile(np.zeros(1))
-        except ProfileUnavailable as error:
+        if (error := lacks_profile(event)) is not None:
             shared = event.unsampled is not event and event.unsampled._coordinates > 1
             why = " (all coordinates share one sample, and are not as many sampled releases)" if shared else ""
-            raise ProfileUnavailable(f"{error}{why}; accepted: method = 'renyi' or 'auto'") from None
+            raise ProfileUnavailable(f"{error}{why}; accepted: method = 'renyi' or 'auto'")
         if event.family and not is_screening(event) and run.releases > 1:
             raise ProfileUnavailable(
                 f"{event!r} is a family of pairs of distributions; only screenings are composed as such; "

@@ -1,0 +1,155 @@
+"""Releases of which only a Rényi curve is known, beside others: one pair that dominates all that have such a curve.
+
+A run has a part Z of such releases and a rest. However Z is interleaved with the rest, by itself it has a Rényi
+divergence of at most the sum of the curves, in both directions, hence a profile below what every order says (Canonne,
+Kamath & Steinke 2020, Prop. 12). The pair that dominates points of these is composed with the rest (notebooks/
+mathematics.md, Releases known by a curve).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from accountant.adjacency import Adjacency, Direction
+from accountant.errors import ProfileUnavailable, ToleranceUnreachable
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.events.finite_pairs import FinitePair
+from accountant.events.profile_points import pair_of_points
+from accountant.events.randomized_response import PureDP
+from accountant.numerics.kernel import FloatArray
+from accountant.renyi.conversion import epsilon_from_renyi
+
+__all__ = ["KnownByCurve", "gather_curves", "lacks_profile"]
+
+ORDERS = 1 + np.geomspace(1e-6, 1e9, 1000)
+"""Rényi orders, each of which gives a bound at every delta."""
+
+POINTS = 256
+"""Points of the profile."""
+
+SPARE = 1 + 1e-12
+"""Above what rounding does to a point's epsilon."""
+
+LEAST, MOST = 1e-290, 0.99
+"""Deltas of the points."""
+
+LARGEST = 690.0
+"""Epsilons of points end before e^epsilon overflows."""
+
+
+@dataclass(frozen=True)
+class KnownByCurve(Event):
+    """All releases of a run that have a Rényi curve and no profile, as one event.
+
+    Parameters
+    ----------
+    releases : tuple of (Event, int)
+    """
+
+    between_bounds: ClassVar[bool] = True
+
+    releases: tuple[tuple[Event, int], ...]
+    adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", self.releases[0][0].adjacency)
+
+    def __str__(self) -> str:
+        names = sorted({type(event.unsampled).__name__ for event, _ in self.releases})
+        return f"{' and '.join(names)} by Rényi curve"
+
+    @property
+    def data_dependent(self) -> bool:  # type: ignore[override]  # as one of the releases
+        return any(event.data_dependent for event, _ in self.releases)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return Composition(self.releases).renyi(orders)
+
+    def _certain(self) -> Event:
+        return PureDP(0.0, adjacency=self.adjacency)
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        return [(CurvePair(self, log_lost) if sign > 0 else self._certain(), 1)]
+
+
+class CurvePair(Event):
+    """The pair that dominates what the curve says of deltas down to exp(log_lost); it is its own mirror image."""
+
+    pair: FinitePair
+    lost: float
+    _profile_error = 1e-11
+
+    def __init__(self, known: KnownByCurve, log_lost: float) -> None:
+        pair, lost = _pair(known, log_lost)
+        self.__dict__.update(
+            adjacency=known.adjacency, pair=pair, lost=lost, _largest_finite_loss=float(np.max(np.abs(pair.losses)))
+        )
+
+    def __repr__(self) -> str:
+        return f"<pair above a curve, {self.pair.losses.size} outcomes>"
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        """The largest loss; no other order is asked for."""
+        end = math.inf if self.lost > 0.0 else self._largest_finite_loss
+        return np.where(np.isinf(orders), end, math.nan)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        both = self.pair.log_profile(epsilons)[0]
+        if self.lost > 0.0:
+            both = np.logaddexp(math.log(self.lost), math.log1p(-self.lost) + both)
+        return both, both
+
+
+@lru_cache(maxsize=16)
+def _pair(known: KnownByCurve, log_lost: float) -> tuple[FinitePair, float]:
+    """The pair given that the loss is finite, and the probability that it is not."""
+    curve = known._curve(ORDERS)
+    usable = np.isfinite(curve)
+    if not usable.any():
+        raise ProfileUnavailable(f"{known!r} has no finite Rényi curve; accepted: method = 'renyi' or 'auto'")
+    divergence, limit = known._curve(np.array([1.0, math.inf])).tolist()
+    distance = math.sqrt(divergence / 2) * SPARE  # Pinsker's inequality
+    least = max(math.exp(max(log_lost - 1.0, -700.0)), LEAST)
+    if distance <= least:
+        return FinitePair(np.zeros(1), np.zeros(1), np.zeros(1)), least
+    deltas, epsilons = np.geomspace(min(distance, MOST), least, POINTS), np.zeros(POINTS)
+    for i, delta in enumerate(deltas.tolist()):
+        if delta < distance:
+            found = epsilon_from_renyi("improved", ORDERS[usable] - 1, curve[usable], math.log(delta))
+            epsilons[i] = min(float(np.min(found)), limit) * SPARE
+    kept = (epsilons <= LARGEST) & ((epsilons == 0.0) | (epsilons >= 1e-50))
+    if not kept.any():
+        raise ToleranceUnreachable(
+            f"what is known by a curve costs more than {LARGEST:g} by itself; accepted: method = 'renyi' or 'auto'"
+        )
+    points = tuple(epsilons[kept].tolist()), tuple(deltas[kept].tolist())
+    return pair_of_points(*points), min(points[1])
+
+
+def lacks_profile(event: Event) -> ProfileUnavailable | None:
+    """Why the tight route knows an event by its curve only; None where it knows more."""
+    if event.between_bounds:
+        if type(event)._surrogates is Event._surrogates:
+            return ProfileUnavailable(f"{event!r} has bounds from above only")
+        return None
+    try:
+        event._log_profile(np.zeros(1))
+    except ProfileUnavailable as error:
+        return error
+    return None
+
+
+def gather_curves(run: Composition) -> Composition:
+    """The run with all that is known by a curve as one event; itself where that is nothing, or all that costs."""
+    known = [(event, count) for event, count in run if lacks_profile(event) is not None]
+    rest = [(event, count) for event, count in run if lacks_profile(event) is None]
+    if not known or not any(event._largest_loss() > 0.0 for event, _ in rest):
+        return run
+    known = [(event, count) for event, count in known if event._largest_loss() > 0.0]
+    return Composition([*rest, (KnownByCurve(tuple(known)), 1)] if known else rest)
