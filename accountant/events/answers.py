@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdditiveNoise",
+    "Choices",
     "ClosedForm",
     "GivenFinite",
     "GroupLine",
@@ -90,6 +91,17 @@ class GivenFinite(NamedTuple):
     log_probability: float
     log_reverse: float | None = None
     lost: float | None = None
+
+
+class Choices(NamedTuple):
+    """Pairs with two outcomes, where log P/Q is `up` > 0 or -`down` < 0, that together dominate a family of pairs.
+
+    `played` are members of the family, (up, down) each, next below each of these, if they are others.
+    """
+
+    up: FloatArray
+    down: FloatArray
+    played: tuple[FloatArray, FloatArray] | None = None
 
 
 class Row(NamedTuple):

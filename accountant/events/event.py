@@ -24,7 +24,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
 if TYPE_CHECKING:
-    from accountant.events.answers import AdditiveNoise, GivenFinite, GroupLine, Row, Summand
+    from accountant.events.answers import AdditiveNoise, Choices, GivenFinite, GroupLine, Row, Summand
     from accountant.events.composition import Composition
     from accountant.events.screening_pairs import Screening
 
@@ -32,7 +32,7 @@ __all__ = ["BatchedEvent", "Event"]
 
 SHORTCUTS = {
     *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening", "_sketch"),
-    "_largest_loss",
+    *("_largest_loss", "_choices"),
     *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line", "_surrogates", "_certain"),
 }
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
@@ -242,8 +242,7 @@ class Event(ABC):
     def _with_coordinates(self, count: int) -> Event:
         """The same release with another number of coordinates; only where `_coordinate_field` names their field."""
         assert self._coordinate_field is not None
-        changed: Event = replace(self, **{self._coordinate_field: count})  # type: ignore[type-var]  # a dataclass
-        return changed
+        return replace(self, **{self._coordinate_field: count})  # type: ignore[type-var]  # a dataclass
 
     @property
     def _block(self) -> int:
@@ -252,6 +251,10 @@ class Event(ABC):
 
     def _screening(self) -> Screening | None:
         """Noise, threshold and counts of a noisy screening; None of any other event."""
+        return None
+
+    def _choices(self, rate: float = 1.0) -> Choices | None:
+        """The pairs of a family, if they have two outcomes each, under Poisson subsampling at a rate in (0, 1]."""
         return None
 
     def _given_finite(self) -> GivenFinite | None:
@@ -267,8 +270,7 @@ class Event(ABC):
     ) -> list[tuple[Event, int]] | None:
         """Events above (sign 1) or below (-1) it in one direction, where no profile is known; their composition counts.
 
-        They are about as near as a grid of losses at `step` is to a profile. Losses beyond which P has less than
-        exp(log_lost) may be taken for infinite.
+        They are about as near as a grid at `step` is to a profile; where P has less than exp(log_lost) all may be lost.
         """
         return None
 

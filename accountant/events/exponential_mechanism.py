@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from accountant.adjacency import Adjacency
+from accountant.events.answers import Choices
 from accountant.events.event import Event
 from accountant.events.parameters import EpsilonOfNoise
 from accountant.events.randomized_response import PureLike
@@ -20,6 +21,7 @@ from accountant.numerics.special import (
     divergence_from_log_mean,
     log_mean_excess,
     log_mean_term,
+    log_mixture_ratio,
     log_mixture_ratio_at,
     logaddexp,
 )
@@ -29,6 +31,9 @@ __all__ = ["ExponentialMechanism", "PermuteAndFlip"]
 
 LARGEST_SAMPLED = 600.0
 """Range up to which sampling is priced; beyond, the event's own curve stands."""
+
+CHOICES = 4096
+"""Cells of the range in which the largest loss may lie, in compositions."""
 
 SHARE = 1e-13
 """How much of the worst pair's value its search may add."""
@@ -57,6 +62,13 @@ class BoundedRangeLike(Event):
             fill_sampled_bounded_range(self._range(), rate, orders, curve)
         return curve
 
+    def _choices(self, rate: float = 1.0) -> Choices:
+        # of all t in a cell, the largest loss is at its end, and the least, t - epsilon, at its beginning
+        t = np.linspace(0.0, self._range(), CHOICES + 1)
+        rest = t[::-1]
+        up, down = (log_mixture_ratio(rate, t), -log_mixture_ratio(rate, -rest)) if rate < 1.0 else (t, rest)
+        return Choices(up[1:], down[:-1], (up[:-1], down[:-1]))
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = bounded_range_log_profile(self._range(), epsilons)
         return both, both
@@ -79,8 +91,8 @@ class ExponentialMechanism(BoundedRangeLike):
 
         (1 - e^((e - epsilon)/2))^2/(1 - e^-epsilon)
 
-    (proof: notebooks/mathematics.md, Private selection). The curve is below ``a epsilon^2/8``. Compositions are priced
-    by the curve: the worst t differs with what is asked. Poisson-sampled the largest over t is searched for between
+    (proof: notebooks/mathematics.md, Private selection). The curve is below ``a epsilon^2/8``. On the tight route every
+    mechanism of a composition may have another t, chosen after all that went before. Poisson-sampled the largest over t is searched for between
     certified ends, up to a range of 600; beyond, sampling changes nothing.
 
     Parameters

@@ -38,7 +38,7 @@ class Group(PricedAsAnother):
       sampled: cheaper than (size * epsilon)-DP, whose pair no chain of epsilon-DP neighbours reaches.
     * zCDP: size^2 rho (Bun & Steinke 2016, Prop. 1.9).
     * Noisy screening, sampled or not: the count moves by at most as many votes as records join, and no further than
-      its limits (proof: notebooks/mathematics.md, Groups). Compositions are priced by the curve.
+      its limits (proof: notebooks/mathematics.md, Groups).
 
     Any other event is refused: nothing is proven. Groups of sampled records come after sampling:
     ``ac.Group(ac.PoissonSubsampled(event, rate), size)``.

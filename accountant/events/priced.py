@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from accountant.adjacency import Direction
-from accountant.events.answers import GivenFinite, GroupLine, Row, Summand
+from accountant.events.answers import Choices, GivenFinite, GroupLine, Row, Summand
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 
@@ -66,6 +66,9 @@ class PricedAsAnother(Event):
     @property
     def _amplified(self) -> bool:
         return self._price()._amplified
+
+    def _choices(self, rate: float = 1.0) -> Choices | None:
+        return self._price()._choices(rate)
 
     def _row(self, rate: float = 1.0) -> Row | None:
         return self._price()._row(rate)

@@ -10,7 +10,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import integer
-from accountant.events.answers import AdditiveNoise, Row, screening_row
+from accountant.events.answers import AdditiveNoise, Choices, Row, screening_row
 from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian
 from accountant.events.parameters import Range
@@ -39,6 +39,9 @@ class _OneBit(Event):
 
     def _screening(self) -> Screening | None:
         return self._counts()
+
+    def _choices(self, rate: float = 1.0) -> Choices:
+        return self._counts().pairs(rate).choices()
 
     def _row(self, rate: float = 1.0) -> Row:
         return screening_row(self._counts(), rate)

@@ -12,6 +12,7 @@ from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError
+from accountant.events.answers import Choices
 from accountant.events.event import Event
 from accountant.events.screening_pairs import Pairs, Screening
 from accountant.numerics.kernel import FloatArray, Kernel
@@ -58,6 +59,9 @@ class ScreeningGroup(Event):
 
     def _pairs(self) -> Pairs:
         return group_pairs(Screening(self.sigma, self.threshold, self.low, self.high), self.records, self.rate)
+
+    def _choices(self, rate: float = 1.0) -> Choices | None:
+        return self._pairs().choices() if rate == 1.0 else None
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         pairs = self._pairs()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from accountant.events.answers import Choices
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import log_mixture, log_mixture_ratio, log_ndtr_steps
 from accountant.patience import spend
@@ -72,6 +73,11 @@ class Pairs(NamedTuple):
     def reversed(self) -> Pairs:
         """The pairs (Q, P)."""
         return Pairs(self.moved_pass, self.moved_fail, -self.ratio_pass, -self.ratio_fail, self.log_pass, self.log_fail)
+
+    def choices(self) -> Choices:
+        """Log-ratios, whichever outcome has the larger."""
+        ratios = np.stack([self.ratio_pass, self.ratio_fail])
+        return Choices(ratios.max(axis=0), -ratios.min(axis=0))
 
     def and_also(self, other: Pairs) -> Pairs:
         """These pairs, then the others."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
-from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, GivenFinite, Row, linear_row
+from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, Choices, GivenFinite, Row, linear_row
 from accountant.events.event import Event
 from accountant.events.gaussian import subsampled_gaussian_curves
 from accountant.events.subsampling import refuse_subsampling
@@ -74,6 +74,9 @@ class PoissonSubsampled(Event):
     @property
     def additive_noise(self) -> AdditiveNoise | None:
         return self.event.additive_noise
+
+    def _choices(self, rate: float = 1.0) -> Choices | None:
+        return self.event._choices(rate * self.rate) if self.rate > 0.0 else None
 
     def _row(self, rate: float = 1.0) -> Row | None:
         return self.event._row(rate * self.rate) if self.rate > 0.0 else linear_row(0.0)

@@ -129,40 +129,44 @@ def raise_tile(
     slack: float,
     best: FloatArray,
     policy: IntArray,
-    trial: FloatArray,
+    trials: FloatArray,
     stack: IntArray,
 ) -> None:
     """Fill `best` with an upper bound on the largest chord over all pairs, `policy` with the pair that comes closest.
 
     Pairs are the leaves of a binary tree, node k over nodes 2k and 2k + 1. An inner node holds one chord that
     dominates all pairs below it. It is either taken as if it were a pair or replaced by its two children: any
-    choice between the two is certified.
+    choice between the two is certified. It is taken where it gains hardly more than the best pair, which inner nodes
+    that were taken before do not raise: else what they gain would add up.
     """
+    trial, played = trials[0, : best.size], trials[1, : best.size]
     leaves = chords.shape[0] // 2
     here = old[at : at + best.size]
     guess = policy[policy.size // 2]
     policy[:] = guess
     fill_chords(old, at, chords[guess], shifts[guess, 0], shifts[guess, 1], growth, i, best)
+    played[:] = best
     stack[0], depth = 1, 1
     while depth > 0:
         depth -= 1
         node = stack[depth]
         if node == guess:
             continue
-        if node < leaves and could_win(old, at, chords, shifts, node, growth, i, best, slack):
+        if node < leaves and could_win(old, at, chords, shifts, node, growth, i, played, slack):
             stack[depth], stack[depth + 1] = 2 * node, 2 * node + 1
             depth += 2
             continue
         fill_chords(old, at, chords[node], shifts[node, 0], shifts[node, 1], growth, i, trial)
         if node >= leaves:
             for t in range(best.size):
-                wins = trial[t] > best[t]
+                wins = trial[t] > played[t]
                 policy[t] = node if wins else policy[t]
-                best[t] = trial[t] if wins else best[t]
+                played[t] = trial[t] if wins else played[t]
+                best[t] = max(best[t], trial[t])
             continue
         better = 0
         for t in range(best.size):
-            better += trial[t] - best[t] > slack * (best[t] - here[t])
+            better += trial[t] - played[t] > slack * (played[t] - here[t])
         if better > 0:
             stack[depth], stack[depth + 1] = 2 * node, 2 * node + 1
             depth += 2
@@ -270,14 +274,14 @@ def play_step(
     another step.
     """
     leaves, base = pairs.outcomes.shape[1], lattice.base
-    trial = np.empty(TILE)
+    trials = np.empty((2, TILE))
     stack = np.empty(64, np.int64)
     for d in range(2):
         chords, shifts = pairs.chords[d], pairs.shifts[d]
         for i in range(0, count, TILE):
             n = min(TILE, count - i)
             best, best_pairs = new[d, base + i : base + i + n], policy[d, i : i + n]
-            raise_tile(old[d], base + i, chords, shifts, lattice.growth, i, slack, best, best_pairs, trial[:n], stack)
+            raise_tile(old[d], base + i, chords, shifts, lattice.growth, i, slack, best, best_pairs, trials, stack)
         extend_tests(
             old_tests[d],
             new_tests[d],

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray
 from accountant.tight.game_kernels import STEP_ROUNDING, Lattice, extend_left, play_step, take_better
-from accountant.tight.screening_game import Pairs, Windows, gather, make_lattice, never
+from accountant.tight.screening_game import Family, Windows, gather, make_lattice, never
 
 __all__ = ["moves_of", "play_kinds", "states_kept"]
 
@@ -37,7 +37,7 @@ def states_kept(counts: Sequence[int]) -> float:
 
 
 def play_kinds(
-    families: Sequence[Pairs], windows: Windows, step: float, slack: float
+    families: Sequence[Family], windows: Windows, step: float, slack: float
 ) -> tuple[FloatArray, NDArray[np.void]]:
     """Upper values and tests of the whole game, by direction and grid point; see `play_steps`.
 

@@ -26,7 +26,7 @@ from accountant.tight.closed_forms import (
 )
 from accountant.tight.curve_pairs import KnownByCurve, gather_curves, lacks_profile
 from accountant.tight.infinite_losses import OneSided, bounds_on_lost, left_of
-from accountant.tight.screening_families import is_screening
+from accountant.tight.screening_families import is_played
 from accountant.tight.trade_off import SureTradeOff, TradeOff
 
 __all__ = ["TightRun", "single_release_epsilon"]
@@ -171,9 +171,9 @@ def _refuse_without_profile(run: Composition) -> None:
             shared = event.unsampled is not event and event.unsampled._coordinates > 1
             why = " (all coordinates share one sample, and are not as many sampled releases)" if shared else ""
             raise ProfileUnavailable(f"{error}{why}; accepted: method = 'renyi' or 'auto'")
-        if event.family and not is_screening(event) and run.releases > 1:
+        if event.family and not is_played(event) and run.releases > 1:
             raise ProfileUnavailable(
-                f"{event!r} is a family of pairs of distributions; only screenings are composed as such; "
+                f"{event!r} is a family of pairs of distributions with more than two outcomes; "
                 "accepted: method = 'renyi' or 'auto'"
             )
 

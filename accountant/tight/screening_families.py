@@ -26,9 +26,9 @@ from accountant.numerics.kernel import FloatArray
 from accountant.patience import spend
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
 from accountant.tight.mixed_game import moves_of, play_kinds, states_kept
-from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Pairs, Windows, never, play_steps
+from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, Pairs, Windows, never, play_steps
 
-__all__ = ["GameValue", "block_values", "is_screening", "largest_pair", "solve_game"]
+__all__ = ["GameValue", "block_values", "is_played", "largest_pair", "solve_game"]
 
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
@@ -65,7 +65,7 @@ def solve_game(
     Parameters
     ----------
     entries : Composition, or iterable of (Event, int)
-        Events of kinds NoisyScreening, DataDependentScreening, or PoissonSubsampled of the first.
+        Families of pairs with two outcomes: noisy screenings, exponential mechanisms, samples and groups of them.
     direction : {"remove", "add"}
         (with || without) the individual, or (without || with).
     delta : float
@@ -81,7 +81,7 @@ def solve_game(
     Raises
     ------
     ParameterError
-        An event is no screening, or a value is out of range.
+        An event is no such family, or a value is out of range.
     ToleranceUnreachable
         The tolerance takes too fine a grid.
     """
@@ -102,7 +102,7 @@ def block_values(event: Event, steps: int, delta: float, tolerance: float) -> tu
     setup = _set_up(run, delta)
     reach = float(setup.reaches(np.ones(1))[0])
     step = min(setup.deviation * math.sqrt(4 * tolerance), reach / 64)
-    game = _play_within(run, delta, step, tolerance / 10, f"a game of {steps} screenings")
+    game = _play_within(run, delta, step, tolerance / 5, f"a game of {steps} screenings")
     return GameValue(game, game, 0), GameValue(game, game, 1)
 
 
@@ -111,7 +111,7 @@ def largest_pair(event: Event, direction: Direction, order: float) -> Pairs:
 
     Its log-ratios are a little too small: it is dominated by the pair that is meant.
     """
-    family = _family(event)
+    family = _family(event).played
     p, rest, q, keep = family.masses()
     above = order - 1
     with np.errstate(divide="ignore"):
@@ -123,28 +123,24 @@ def largest_pair(event: Event, direction: Direction, order: float) -> Pairs:
     return Pairs(family.up[worst] * (1 - INPUT_ERROR), family.down[worst] * (1 - INPUT_ERROR))
 
 
-def is_screening(event: Event) -> bool:
+def is_played(event: Event) -> bool:
     """Whether `solve_game` takes it."""
-    return event.unsampled._screening() is not None
+    return event._choices() is not None or event._largest_loss() == 0.0
 
 
-def _family(event: Event) -> Pairs:
-    """Pairs (with, without) of a screening, less those that another one dominates, by rising `down`.
+def _family(event: Event) -> Family:
+    """Pairs (with, without) of a family, less those that another one dominates, by rising `down`.
 
     A step's value is a chord of a convex function over [u e^-up, u e^down], so the longer interval dominates.
     """
-    screening, rate = event.unsampled._screening(), event.sampling_rate
-    if screening is None:
-        raise ParameterError(f"{shorten(event)}; accepted: noisy screenings, also Poisson-subsampled")
-    if rate == 0.0:
-        return Pairs(np.zeros(0), np.zeros(0))
-    pairs = screening.pairs(rate)
-    ratios = np.stack([pairs.ratio_pass, pairs.ratio_fail])
-    up, down = ratios.max(axis=0), -ratios.min(axis=0)
+    choices = event._choices()
+    if choices is None:
+        raise ParameterError(f"{shorten(event)}; accepted: families of pairs with two outcomes, as noisy screenings")
+    up, down, played = choices.up, choices.down, choices.played or (choices.up, choices.down)
     order = np.lexsort((up, down))[::-1]
     longest = np.maximum.accumulate(up[order])
     keep = order[np.diff(longest, prepend=-1.0) > 0][::-1]
-    return Pairs(up[keep], down[keep])
+    return Family(Pairs(up[keep], down[keep]), Pairs(played[0][keep], played[1][keep]))
 
 
 # --- setting up a game -----------------------------------------------------------------------------------
@@ -157,7 +153,7 @@ class _Setup(NamedTuple):
     is nothing.
     """
 
-    families: tuple[Pairs, ...]
+    families: tuple[Family, ...]
     counts: tuple[int, ...]
     deviation: float
     b: FloatArray
@@ -212,7 +208,7 @@ def _set_up(run: Composition, delta: float) -> _Setup:
     counts, steps = tuple(count for _, count in kinds), run.releases
     families = tuple(_family(event) for event, _ in kinds)
     end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
-    square = sum(count * family.deviation() ** 2 for family, count in zip(families, counts, strict=True))
+    square = sum(count * family.above.deviation() ** 2 for family, count in zip(families, counts, strict=True))
     deviation = math.sqrt(square / steps) or end / steps
     orders = 1 + np.geomspace(1e-4, 1e4, 241) / deviation
     orders = np.unique(orders[orders > 1])
@@ -225,7 +221,7 @@ def _set_up(run: Composition, delta: float) -> _Setup:
 
 def _solve(run: Composition, delta: float, tolerance: float) -> PlayedGame:
     """The game of a run, on a grid that is fine enough."""
-    run = Composition((event, count) for event, count in run if event.sampling_rate > 0.0)
+    run = Composition((event, count) for event, count in run if event._largest_loss() > 0.0)
     _spend_on_pairs(run)
     if float(run.renyi(math.inf)) == 0.0:
         return PlayedGame(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), 0.0)
@@ -238,7 +234,7 @@ def _solve(run: Composition, delta: float, tolerance: float) -> PlayedGame:
     while setup.moves * reach / step <= MAX_WORK and held * reach / step <= MAX_POINTS and not _stalls(widths):
         known = f", known within {widths[-1]:.2g} so far," if widths else ""
         what, hint = f"a game of {steps} screenings{known}", None if widths else tolerance
-        game = _play_within(run, delta, step, tolerance / 10, what, hint)
+        game = _play_within(run, delta, step, tolerance / 5, what, hint)
         widths.append(max(game.width(way, delta, scale) for way in range(2)))
         if widths[-1] <= tolerance:
             return game
@@ -257,17 +253,16 @@ def _play_within(
     setup = _set_up(run, delta)
     step = math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
     window = float(np.mean(np.interp(np.linspace(0.0, 1.0, 4097), PORTIONS, setup.reaches(PORTIONS)))) / step
-    move = MOVE * (2 + math.log2(max(family.up.size for family in setup.families)))
+    move = MOVE * (2 + math.log2(max(family.above.up.size for family in setup.families)))
     once = BETWEEN if len(setup.counts) > 1 else 0.0
     spend(setup.moves * (move * (window + 8) + once), what, tolerance, once=(run, delta, step, slack))
     return _play(run, delta, step, slack)
 
 
 def _spend_on_pairs(run: Composition) -> None:
-    """Count the work of all pairs, for each kind of screening."""
+    """Count the work of all pairs, for each kind."""
     for event, _ in run:
-        if (screening := event.unsampled._screening()) is not None:
-            screening.spend_on_pairs(event.sampling_rate)
+        event._choices()
 
 
 def _stalls(widths: list[float]) -> bool:

@@ -25,6 +25,7 @@ from accountant.tight.game_kernels import CHORD, OUTCOME, STEP_ROUNDING, TEST, G
 __all__ = [
     "INPUT_ERROR",
     "STEP_ROUNDING",
+    "Family",
     "Pairs",
     "Windows",
     "gain",
@@ -75,6 +76,13 @@ class Pairs(NamedTuple):
         return float(np.max(np.sqrt(p * rest) * (self.up + self.down), initial=0.0))
 
 
+class Family(NamedTuple):
+    """Pairs that together dominate a family, and members of it next below each: the same, unless there are too many."""
+
+    above: Pairs
+    played: Pairs
+
+
 def gain(t: FloatArray | float) -> FloatArray:
     """1 - e^-t."""
     return np.asarray(-np.expm1(-np.asarray(t)))
@@ -102,7 +110,7 @@ class Windows(NamedTuple):
     ends: IntArray
 
 
-def play_steps(family: Pairs, windows: Windows, step: float, slack: float) -> tuple[FloatArray, NDArray[np.void]]:
+def play_steps(family: Family, windows: Windows, step: float, slack: float) -> tuple[FloatArray, NDArray[np.void]]:
     """Upper values and tests after the last step, by direction and grid point.
 
     `step` has at most 20 bits, so that its multiples are exact. `slack` is the share of a step's variance that may be
@@ -146,7 +154,7 @@ def make_lattice(limit: int, last: int, step: float) -> Lattice:
     return Lattice(base, step, np.exp(-step * np.arange(base + 1)), growth)
 
 
-def gather(family: Pairs, loss: float) -> Tree:
+def gather(family: Family, loss: float) -> Tree:
     """A binary tree of chords that dominate a family, and a member below each leaf.
 
     Node k is above nodes 2k and 2k + 1; the last half are leaves. The chord of a node is that of a pair, with a
@@ -158,9 +166,9 @@ def gather(family: Pairs, loss: float) -> Tree:
     Neighbours that hardly differ share a leaf: where the variance is largest that may cost a share `loss` of it,
     elsewhere more.
     """
-    p, rest, _, _ = family.masses()
-    variance = np.maximum(p * rest * (family.up + family.down) ** 2, 1e-300)
-    logs = np.log(np.maximum(family, TINY))
+    p, rest, _, _ = family.above.masses()
+    variance = np.maximum(p * rest * (family.above.up + family.above.down) ** 2, 1e-300)
+    logs = np.log(np.maximum(family.above, TINY))
     distance = np.abs(np.diff(logs, axis=1)).sum(axis=0)
     while True:
         with np.errstate(over="ignore"):
@@ -172,7 +180,7 @@ def gather(family: Pairs, loss: float) -> Tree:
         loss *= 2
     leaves = 1 << (starts.size - 1).bit_length()
     nodes = np.full((3, 2 * leaves), TINY)
-    members = Pairs(*np.maximum(np.asarray(family) * (1 + INPUT_ERROR), TINY))
+    members = Pairs(*np.maximum(np.asarray(family.above) * (1 + INPUT_ERROR), TINY))
     longest = np.maximum.reduceat(np.stack([*members, members.variation()]), starts, axis=1)
     nodes[:, leaves : leaves + starts.size] = longest
     for size in (leaves >> k for k in range(leaves.bit_length() - 1)):
@@ -182,7 +190,7 @@ def gather(family: Pairs, loss: float) -> Tree:
     share = np.minimum(np.divide(nodes[2], most, out=np.ones_like(most), where=most > 0) * (1 + STEP_ROUNDING), 1.0)
     costliest = np.lexsort((variance, group))[np.append(starts[1:], group.size) - 1]
     chosen = np.zeros((2, leaves))
-    picked = np.asarray(family)[:, costliest]
+    picked = np.asarray(family.played)[:, costliest]
     chosen[:, : starts.size] = np.where(picked > TINY, picked * (1 - INPUT_ERROR), 0.0)
     return Tree(corners, share, Pairs(*chosen))
 
