@@ -92,8 +92,8 @@ class ExponentialMechanism(BoundedRangeLike):
         (1 - e^((e - epsilon)/2))^2/(1 - e^-epsilon)
 
     (proof: notebooks/mathematics.md, Private selection). The curve is below ``a epsilon^2/8``. On the tight route every
-    mechanism of a composition may have another t, chosen after all that went before. Poisson-sampled the largest over t is searched for between
-    certified ends, up to a range of 600; beyond, sampling changes nothing.
+    mechanism of a composition may have another t, chosen after all that went before. Poisson-sampled the largest
+    over t is searched for between certified ends, up to a range of 600; beyond, sampling changes nothing.
 
     Parameters
     ----------
