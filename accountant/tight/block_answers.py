@@ -111,24 +111,22 @@ class Blocks:
             return ask(self.plain)
         gaps = [cut.gap for _, cut in kinds]
         fewest = next((k for k in range(len(kinds)) if sum(gaps[k:]) <= room), len(kinds))
-        refusal: ToleranceUnreachable | None = None
+        refusals: list[ToleranceUnreachable] = []
         for played in range(fewest, len(kinds) + 1):
             try:
                 return self._play(kinds, played, ask)
-            except OutOfPatience as error:
-                longest = error
-                break
             except ToleranceUnreachable as error:
-                refusal = error
-        else:
-            assert refusal is not None
-            raise refusal
+                refusals.append(error)
+                if isinstance(error, OutOfPatience):
+                    break
+        first = refusals[-1]
         for played in reversed(range(fewest)):
             try:
                 return self._play(kinds, played, ask)
             except ToleranceUnreachable as error:
-                refusal = error
-        raise OutOfPatience(f"{longest}; otherwise: {refusal}" if refusal else str(longest), longest.seconds)
+                refusals.append(error)
+        said = str(first) if first is refusals[-1] else f"{first}; otherwise: {refusals[-1]}"
+        raise OutOfPatience(said, first.seconds) if isinstance(first, OutOfPatience) else ToleranceUnreachable(said)
 
     def _play(self, kinds: Sequence[Kind], played: int, ask: Ask) -> Interval:
         """The answer with so many kinds played, and the others composed."""

@@ -196,6 +196,14 @@ def test_what_takes_too_long_is_refused_at_once(monkeypatch):
         tight(run, 1e-5, tolerance=1e-4, patience=5.0)
 
 
+def test_ten_kinds_are_composed_however_many_states_their_game_has():
+    run = ac.Composition((P(S(5.0 + i, 10.0, 20), 0.2), 10) for i in range(10))
+    found = tight(run, 1e-5, tolerance=0.05)
+    assert 0.95 * found.epsilon <= found.lower <= found.epsilon < ac.epsilon(run, 1e-5, method="renyi").epsilon
+    with pytest.raises(ac.ToleranceUnreachable, match=r"otherwise: .* certified so far: "):
+        tight(run, 1e-5, tolerance=1e-4)
+
+
 def test_refusals_have_names_that_users_know(monkeypatch):
     """A remainder that stays too wide is, in the end, a tolerance that cannot be had."""
     monkeypatch.setattr(answers, "FAMILY_SHARES", (50.0, 40.0))
