@@ -12,6 +12,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.gaussian import GaussianLike
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
 from accountant.patience import fits
@@ -176,6 +177,8 @@ def _refuse_without_profile(run: Composition) -> None:
         if event.between_bounds:
             if type(event)._surrogates is Event._surrogates:
                 raise ProfileUnavailable(f"{event!r} has bounds from above only; accepted: method = 'renyi' or 'auto'")
+            continue
+        if isinstance(event.unsampled, GaussianLike):
             continue
         try:
             event._log_profile(np.zeros(1))
