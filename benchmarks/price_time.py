@@ -36,7 +36,7 @@ TASKS: dict[str, tuple[str, Run]] = {
     ),
 }
 
-SLOW = {("f", "dp-accounting, PLD"), ("f", "prv-accountant"), ("f", "ours, tight")}
+SLOW = {("f", "dp-accounting, PLD"), ("f", "prv-accountant")}
 """Take minutes each: only with --slow."""
 
 

@@ -108,7 +108,7 @@ def tight_interval() -> str:
 
 def tight_time() -> str:
     """What pricing that run takes on the tight route, in milliseconds."""
-    return f"{figures_of('price_time')['tasks']['a']['rows']['ours, tight']['warm_us'] / 1000:.0f}"
+    return f"{figures_of('price_time')['tasks']['a']['rows']['ours, tight']['warm_us'] / 1000:.2g}"
 
 
 def _up(value: float) -> str:

@@ -18,7 +18,7 @@ from accountant.plots import papers
 
 BASELINE = Path(__file__).parent / "baseline"
 
-SAMPLED = ac.PoissonSubsampled(ac.Gaussian(2.0), 0.3)
+SAMPLED = ac.PoissonSubsampled(ac.DiscreteGaussian(2.0), 0.3)
 SCREENING = ac.NoisyScreening(10, 20, 30)
 SPENT = 0.5 * np.sin(np.arange(200.0)) ** 2
 

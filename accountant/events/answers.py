@@ -19,6 +19,8 @@ __all__ = [
     "GroupLine",
     "Row",
     "Summand",
+    "bits_row",
+    "laplace_row",
     "linear_row",
     "sampled_gaussian_row",
     "screening_row",
@@ -107,7 +109,7 @@ class Choices(NamedTuple):
 class Row(NamedTuple):
     """A Rényi curve as numbers, which a compiled search for the best order can price; made by the functions below.
 
-    It is of one of three kinds; what other kinds need is 0.
+    It is of one of five kinds; what other kinds need is 0.
     """
 
     kind: float
@@ -120,8 +122,11 @@ class Row(NamedTuple):
     high: float
 
 
-LINEAR, SAMPLED_GAUSSIAN, SCREENING = 0.0, 1.0, 2.0
+LINEAR, SAMPLED_GAUSSIAN, SCREENING, LAPLACE, BITS = 0.0, 1.0, 2.0, 3.0, 4.0
 """Kinds of rows."""
+
+LARGEST_ROW = 1e4
+"""Limit at order inf up to which Laplace noise and bits are rows: near a larger one rounding hides the best order."""
 
 # a run may have millions of rows: tuple.__new__ takes a third of the time of Row itself
 
@@ -134,6 +139,16 @@ def linear_row(slope: float) -> Row:
 def sampled_gaussian_row(mu: float, rate: float) -> Row:
     """N(mu, 1) against N(0, 1), sampled at a rate in (0, 1); mu > 0."""
     return tuple.__new__(Row, (SAMPLED_GAUSSIAN, 0.0, rate, mu, 0.0, 0.0, 0.0, 0.0))
+
+
+def laplace_row(shift: float, coordinates: int) -> Row:
+    """Laplace(shift, 1) against Laplace(0, 1), in so many coordinates."""
+    return tuple.__new__(Row, (LAPLACE, 0.0, 1.0, shift, 0.0, 0.0, 0.0, float(coordinates)))
+
+
+def bits_row(epsilon: float, bits: int) -> Row:
+    """So many bits of randomized response at one epsilon."""
+    return tuple.__new__(Row, (BITS, 0.0, 1.0, epsilon, 0.0, 0.0, 0.0, float(bits)))
 
 
 def screening_row(screening: Screening, rate: float) -> Row:

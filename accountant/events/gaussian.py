@@ -62,6 +62,9 @@ class GaussianLike(BatchedEvent):
         # Dong, Roth & Su 2022, Cor. 3.3: mu-GDP composes to the root of the sum of squares
         return Summand("Gaussian", self._mu() ** 2, gaussian_closed_form)
 
+    def _largest_loss(self) -> float:
+        return math.inf if self._mu() > 0.0 else 0.0
+
     def _group(self, size: int) -> Event:
         # Dong, Roth & Su 2022, Thm 2.14: mu-GDP for one is k mu-GDP for k
         return GaussianDP(size * self._mu(), self.adjacency)

@@ -13,7 +13,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
-from accountant.events.answers import AdditiveNoise
+from accountant.events.answers import LARGEST_ROW, AdditiveNoise, Row, laplace_row
 from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.generic_subsampling import generic_subsampled_curve
@@ -79,6 +79,9 @@ class Laplace(BatchedEvent):
 
     def _largest_loss(self) -> Fraction:
         return self.coordinates * Fraction(self.sensitivity) / Fraction(self.scale)
+
+    def _row(self, rate: float = 1.0) -> Row | None:
+        return laplace_row(self.shift, self.coordinates) if rate == 1.0 and self.shift <= LARGEST_ROW else None
 
     @property
     def shift(self) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
-from accountant.events.answers import ClosedForm, GroupLine, Summand
+from accountant.events.answers import LARGEST_ROW, ClosedForm, GroupLine, Row, Summand, bits_row
 from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import EpsilonOfNoise, Range
@@ -52,6 +52,9 @@ class BernoulliLike(BatchedEvent):
 
     def _largest_loss(self) -> Fraction:
         return self._bits() * Fraction(self.epsilon)
+
+    def _row(self, rate: float = 1.0) -> Row | None:
+        return bits_row(self.epsilon, self._bits()) if rate == 1.0 and self.epsilon <= LARGEST_ROW else None
 
     @property
     def _block(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -83,6 +84,11 @@ class PoissonSubsampled(Event):
 
     def _given_finite(self) -> GivenFinite | None:
         return self.event._subsampled_given_finite(self.rate) if 0.0 < self.rate < 1.0 else None
+
+    def _largest_loss(self) -> Fraction | float:
+        if self.rate in (0.0, 1.0):
+            return self.event._largest_loss() if self.rate else 0.0
+        return math.inf if self.event._largest_loss() == math.inf else super()._largest_loss()
 
     def caveats(self) -> tuple[str, ...]:
         return self.event.caveats()

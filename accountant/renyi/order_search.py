@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accountant.events.answers import LINEAR, SAMPLED_GAUSSIAN, SCREENING
+from accountant.events.answers import BITS, LAPLACE, LINEAR, SAMPLED_GAUSSIAN, SCREENING
 from accountant.events.composition import Composition
 from accountant.events.subsampled_moments import Derivatives
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import golden_bracket, golden_step
-from accountant.renyi.rows import NUDGE, Place, curve_limit, row_at, scaled_cumulant, table_of
+from accountant.renyi.rows import NUDGE, Place, curve_limit, pure_curve, row_at, scaled_cumulant, table_of
 
 __all__ = ["BestOrders", "best_orders"]
 
@@ -229,6 +229,8 @@ def first_guess(run: Entries, target: Target) -> float:
             slope += count * row.slope
         elif row.kind == SAMPLED_GAUSSIAN:
             slope += count * 0.5 * row.rate**2 * math.expm1(min(row.mu**2, 300.0))
+        elif row.kind in (LAPLACE, BITS):
+            slope += count * pure_curve(row, 0.0)
         else:
             slope += count * 0.3 * (row.rate / row.sigma) ** 2
     if not slope > 0.0:

@@ -107,7 +107,11 @@ def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: 
     convert: Callable[..., FloatArray] = epsilon_from_renyi if task == CLASSIC_EPSILON else log_delta_from_renyi
     values = convert(conversion, best.b, best.curve, given)
     limit = best.limit * SPARE
-    pure = limit <= (values if task == CLASSIC_EPSILON else given)
+    asked = values if task == CLASSIC_EPSILON else given
+    # where it matters the limit is rounded no more than it must be
+    for i in np.flatnonzero(limit <= asked * (1 + 1e-12)).tolist():
+        limit[i] = min(float(limit[i]), runs[i]._largest_loss())
+    pure = limit <= asked
     log_b = np.log(best.b)
     edges = ((log_b <= _LOW + 1e-6) | (log_b >= _HIGH - 1e-6)) & ~pure
     return Prices(np.where(pure, limit, values), np.where(pure, math.inf, 1 + best.b), edges)

@@ -9,15 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.events.answers import LINEAR, SAMPLED_GAUSSIAN, SCREENING, Row
+from accountant.events.answers import BITS, LAPLACE, LINEAR, SAMPLED_GAUSSIAN, SCREENING, Row
 from accountant.events.event import Event
 from accountant.events.gaussian import subsampled_gaussian_log_mean
+from accountant.events.laplace import laplace_divergence
+from accountant.events.randomized_response import bernoulli_divergence
 from accountant.events.screening_search import Pair, likely_pair, log_mean_of, pair_at, screening_limit, worst_pair
 from accountant.events.subsampled_moments import Derivatives, moments, terms
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log1p_and_excess, log_mixture_ratio_at
 
-__all__ = ["NUDGE", "Place", "curve_limit", "row_at", "scaled_cumulant", "table_of"]
+__all__ = ["NUDGE", "Place", "curve_limit", "pure_curve", "row_at", "scaled_cumulant", "table_of"]
 
 NUDGE = 1e-8
 """Step in log b of the differences that stand in for derivatives where these would overflow."""
@@ -56,6 +58,8 @@ def curve_limit(row: Row) -> float:
     """The curve at order infinity."""
     if row.kind == SCREENING:
         return screening_limit(row.sigma, row.threshold, row.low, row.high, row.rate)
+    if row.kind in (LAPLACE, BITS):
+        return row.high * row.mu
     return math.inf if row.slope > 0.0 or row.mu > 0.0 else 0.0
 
 
@@ -71,6 +75,8 @@ def scaled_cumulant(row: Row, b: float, certified: bool, place: Place) -> tuple[
         return Derivatives(slope * (1.0 + b), slope * b * b, 2.0 * slope * b * b), place
     if row.kind == SAMPLED_GAUSSIAN:
         return sampled_gaussian_cumulant(b, row.mu, row.rate), place
+    if row.kind in (LAPLACE, BITS):
+        return pure_cumulant(b, row), place
     if certified:
         worst = worst_pair(b, row.sigma, row.threshold, row.low, row.high, row.rate, place.votes, place.sign)
     else:
@@ -114,6 +120,42 @@ def sampled_gaussian_cumulant(b: float, mu: float, rate: float) -> Derivatives:
         )
     # a mixture is never further from N(0,1) than its component
     return Derivatives(min(found.value, 0.5 * (1.0 + b) * mu * mu), found.first, found.second)
+
+
+@Kernel
+def pure_curve(row: Row, b: float) -> float:
+    """The curve of a row of Laplace noise or of bits at order 1 + b."""
+    order = 1.0 + b
+    return row.high * (
+        laplace_divergence(order, row.mu) if row.kind == LAPLACE else bernoulli_divergence(order, row.mu)
+    )
+
+
+@Kernel
+def pure_cumulant(b: float, row: Row) -> Derivatives:
+    """As `scaled_cumulant`, of Laplace noise or bits.
+
+    With t = mu, a = 1 + b and r = e^{-(a+b) t} one coordinate has K = b t + log N - log(a + b), N = a + b r, and a bit
+    K = b t + log(1 + r) - log(1 + e^-t). Where b t is small that cancels.
+    """
+    t, many = row.mu, row.high
+    if not t > 0.0:
+        return Derivatives(0.0, 0.0, 0.0)
+    if b * t > 1.0:
+        twice = 1.0 + 2.0 * b
+        r = math.exp(-twice * t)
+        if row.kind == BITS:
+            first = math.log1p(math.exp(-t)) - math.log1p(r) - 2.0 * b * t * r / (1.0 + r)
+            second = (2.0 * b * t / (1.0 + r)) ** 2 * r
+        else:
+            whole = 1.0 + b + b * r
+            rise = (1.0 + r - 2.0 * b * t * r) / whole
+            bend = 4.0 * t * r * (b * t - 1.0) / whole
+            first = b * (rise - 2.0 / twice) - math.log(whole / twice)
+            second = b * b * (bend - rise * rise + 4.0 / twice**2)
+        return Derivatives(pure_curve(row, b), many * first, many * second)
+    below, above = b * math.exp(-NUDGE), b * math.exp(NUDGE)
+    return from_differences(b, pure_curve(row, below), pure_curve(row, b), pure_curve(row, above))
 
 
 @Kernel

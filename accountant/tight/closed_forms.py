@@ -83,6 +83,8 @@ def has_profile(event: Event) -> bool:
 
 def by_coordinate(run: Composition) -> Composition:
     """The same run; releases of many coordinates that have no profile of their own are as many of fewer coordinates."""
+    if all(_plain(event)._coordinates == 1 for event in run.entries):
+        return run
     entries: list[tuple[Event, int]] = []
     for event, count in run:
         plain = _plain(event)
@@ -103,6 +105,8 @@ def given_finite(run: Composition) -> tuple[Composition, tuple[float, float], Fr
     distributions times (1 - d)/(1 - d'): H(u) = d + (1 - d) H'(u (1 - d')/(1 - d)). Last comes d itself, where it is
     known: a rational number, of a few releases.
     """
+    if all(_plain(event)._given_finite() is None for event in run.entries):
+        return run, (0.0, 0.0), Fraction(0)
     entries: list[tuple[Event, int]] = []
     log_finite, log_reverse = 0.0, 0.0
     finite: Fraction | None = Fraction(1)

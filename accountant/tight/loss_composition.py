@@ -34,6 +34,7 @@ from accountant.tight.directed_run import (
     unreachable,
 )
 from accountant.tight.fourier import HockeyStick, Remainder
+from accountant.tight.inversion import invert
 from accountant.tight.loss_grid import aligned_step
 from accountant.tight.polygon import Grid
 
@@ -132,15 +133,36 @@ def settle(
     directions: Sequence[Direction],
     above: bool = False,
 ) -> Interval:
-    """Choose directions, tilts and steps, and solve."""
+    """Solve by Fourier inversion where that is quick, else on grids; where no grid does, by inversion anyhow."""
     real("tolerance", question.tolerance, 1e-6, 1.0)
-    whole = Composition((event, count) for event, count in Composition(entries) if float(event.renyi(math.inf)) > 0)
+    whole = Composition((event, count) for event, count in entries if event._largest_loss() > 0)
     for event in whole.entries:
         if event.family:
             raise ParameterError(f"{event!r} is a family of pairs; accepted: events with a single dominating pair")
     pure = whole._largest_loss()
     if remainders is None and pure <= question.epsilon:
         return Interval(0.0, 0.0)
+    if remainders is not None or above:
+        return settle_on_grids(whole, question, remainders, directions, above)
+    if (found := invert(whole, question, directions)) is not None:
+        return found
+    try:
+        return settle_on_grids(whole, question, None, directions)
+    except ToleranceUnreachable:
+        if (found := invert(whole, question, directions, anyhow=True)) is None:
+            raise
+        return found
+
+
+def settle_on_grids(
+    whole: Composition,
+    question: Question,
+    remainders: Remainders | None,
+    directions: Sequence[Direction],
+    above: bool = False,
+) -> Interval:
+    """Choose directions, tilts and steps, and solve."""
+    pure = whole._largest_loss()
     if remainders is None:
         remainders = dict.fromkeys(DIRECTIONS, HockeyStick())
         profiles = {event: _at_zero(event) for event in whole.entries}

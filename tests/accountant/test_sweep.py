@@ -53,7 +53,8 @@ def test_events_that_are_not_compiled_and_those_of_users_are_priced_by_their_own
         def _curves(cls, gathered, orders):
             return 2 * super()._curves(gathered, orders)
 
-    for make in (laplace, Dearer, lambda scale: 3 * Dearer(scale) + ac.Gaussian(2.0)):
+    plain = (lambda scale: 3 * ac.DiscreteLaplace(scale, 2), lambda scale: 3 * Dearer(scale) + ac.Gaussian(2.0))
+    for make in (Dearer, *plain):
         found = ac.sweep(make, {"scale": [50.0, 70.0]}, n_jobs=1)
         assert found["epsilon"].tolist() == [ac.epsilon(make(scale), 1e-5).epsilon for scale in (50.0, 70.0)]
     assert ac.epsilon(Dearer(3.0), 1e-5).epsilon > ac.epsilon(ac.Gaussian(3.0), 1e-5).epsilon * 1.3

@@ -298,9 +298,8 @@ def test_limits_of_cycles():
     run = ac.MatrixMechanism(2.0, [1.0], 300).cyclic_poisson(1, 0.01)
     known = 300 * ac.PoissonSubsampled(ac.Gaussian(2.0), 0.01)
     assert run.renyi(3.0) == pytest.approx(float(known.renyi(3.0)), rel=1e-12)
-    assert ac.epsilon(run, 1e-6, method="tight").epsilon == pytest.approx(
-        ac.epsilon(known, 1e-6, method="tight").epsilon, rel=1e-6
-    )
+    found, other = (ac.epsilon(each, 1e-6, method="tight", tolerance=1e-3) for each in (run, known))
+    assert max(found.lower, other.lower) <= min(found.epsilon, other.epsilon)
 
 
 # --- around ----------------------------------------------------------------------------------------------------
