@@ -19,6 +19,7 @@ from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.gaussian import GaussianLike
 from accountant.events.finite_pairs import FinitePair
 from accountant.events.profile_points import pair_of_points
 from accountant.events.randomized_response import PureDP
@@ -134,6 +135,8 @@ def _pair(known: KnownByCurve, log_lost: float) -> tuple[FinitePair, float]:
 
 def lacks_profile(event: Event) -> ProfileUnavailable | None:
     """Why the tight route knows an event by its curve only; None where it knows more."""
+    if isinstance(event.unsampled, GaussianLike):
+        return None
     if event.between_bounds:
         if type(event)._surrogates is Event._surrogates:
             return ProfileUnavailable(f"{event!r} has bounds from above only")
@@ -147,8 +150,10 @@ def lacks_profile(event: Event) -> ProfileUnavailable | None:
 
 def gather_curves(run: Composition) -> Composition:
     """The run with all that is known by a curve as one event; itself where that is nothing, or all that costs."""
-    known = [(event, count) for event, count in run if lacks_profile(event) is not None]
-    rest = [(event, count) for event, count in run if lacks_profile(event) is None]
+    known: list[tuple[Event, int]] = []
+    rest: list[tuple[Event, int]] = []
+    for event, count in run:
+        (rest if lacks_profile(event) is None else known).append((event, count))
     if not known or not any(event._largest_loss() > 0.0 for event, _ in rest):
         return run
     known = [(event, count) for event, count in known if event._largest_loss() > 0.0]

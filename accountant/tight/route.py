@@ -12,7 +12,6 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import NoGuarantee, ProfileUnavailable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.events.gaussian import GaussianLike
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
 from accountant.patience import fits
@@ -168,8 +167,6 @@ def single_release_epsilon(run: Composition, delta: float) -> float:
 
 def _refuse_without_profile(run: Composition) -> None:
     for event in run.entries:
-        if isinstance(event.unsampled, GaussianLike):
-            continue
         if (error := lacks_profile(event)) is not None:
             shared = event.unsampled is not event and event.unsampled._coordinates > 1
             why = " (all coordinates share one sample, and are not as many sampled releases)" if shared else ""
