@@ -69,7 +69,7 @@ from accountant.events.tries import Geometric, NegativeBinomial, Poisson
 from accountant.events.with_replacement import SampledWithReplacement
 from accountant.filters import BudgetExceeded, Filter, FilterConversion, IndividualFilter, Odometer
 from accountant.guarantee import Guarantee
-from accountant.price import Curve, calibrate, curve, delta, epsilon
+from accountant.price import Curve, curve, delta, epsilon
 from accountant.renyi.conversion import Conversion
 from accountant.risk import (
     Risk,
@@ -88,6 +88,7 @@ from accountant.samplers.shuffled_epoch import ShuffledEpoch
 from accountant.selection import Selection
 from accountant.shuffling import local_epsilon_for, shuffled_delta, shuffled_epsilon
 from accountant.sweep import sweep
+from accountant.targets import calibrate
 
 if TYPE_CHECKING:
     from accountant import database, files, plots, terminal, testing

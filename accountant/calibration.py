@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from itertools import pairwise
 
-from accountant.errors import AccountantError, CalibrationError
+from accountant.errors import AccountantError, CalibrationError, ProfileUnavailable, ToleranceUnreachable
 from accountant.numerics.roots import LOGARITHM, narrow
 
 __all__ = ["FINE", "solve", "solve_near"]
@@ -92,7 +92,7 @@ def solve_near(
         The cost as a share of what it may be, at least 0.
     bounds : (float, float)
     guess : (float, int)
-        Where x is about, and whether the cost rises with x (1) or falls (-1).
+        Where x is about, and whether the cost rises with x (1) or falls (-1); the cost is known there.
     integer, slack, fine
         As for `solve`.
     """
@@ -108,17 +108,25 @@ def solve_near(
         return math.log(max(seen[x], 1e-300))
 
     x, rises = guess
-    first, ratio = at(x) <= 0.0, NEARBY
+    first, ratio, outside = at(x) <= 0.0, NEARBY, math.nan
     while True:
-        away = x * ratio ** (rises if first else -rises)
+        # halve, on a log scale, towards the first value that is refused
+        away = x * ratio ** (rises if first else -rises) if math.isnan(outside) else math.sqrt(x) * math.sqrt(outside)
         if integer:
             away = float(math.floor(away)) if away < x else float(math.ceil(away))
         away = min(max(away, low), high)
-        if away == x:  # the end of the range
+        if away in (x, outside) or _adjacent(x, outside, integer):  # the end of the range
             if first:
                 return x
             raise CalibrationError(f"no value in [{low:g}, {high:g}] meets the target")
-        if (at(away) <= 0.0) != first:
+        try:
+            met = at(away) <= 0.0
+        except (CalibrationError, ProfileUnavailable, ToleranceUnreachable):
+            raise
+        except AccountantError:
+            outside = away
+            continue
+        if met != first:
             break
         x, ratio = away, ratio**2
     _, meets = narrow(at, (away, x) if first else (x, away), LOGARITHM, fine=fine, whole=integer)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accountant.adjacency import Adjacency, as_adjacency
-from accountant.errors import ParameterError, ProfileUnavailable, ToleranceUnreachable, integer, real, shorten
+from accountant.errors import ParameterError, integer, real, shorten
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -18,10 +17,10 @@ from accountant.events.gaussian import Gaussian
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.guarantee import Guarantee
 from accountant.plan_lines import steps_of
-from accountant.price import calibrate
 from accountant.price import epsilon as price
 from accountant.samplers.random_allocation import RandomAllocation
 from accountant.samplers.shuffled_epoch import ShuffledEpoch
+from accountant.targets import calibrate
 
 if TYPE_CHECKING:
     from accountant.plan import Plan
@@ -285,7 +284,8 @@ def dp_sgd(
         parts = ((sigma, steps),)
     else:
         assert epsilon is not None
-        parts = ((_calibrate(epsilon, lambda noise: recipe.run(((noise, steps),)), point, width), steps),)
+        noise = calibrate(lambda noise: recipe.run(((noise, steps),)), epsilon, point, tolerance=width)
+        parts = ((noise, steps),)
     count = sum(number for _, number in parts)
     run = recipe.run(parts)
     parts = tuple((float(noise), number) for noise, number in parts)
@@ -358,19 +358,7 @@ def _full_step(sigma: float, adjacency: Adjacency) -> Event:
 
 def _prices(run: Composition, delta: float, tolerance: float) -> tuple[Guarantee, Guarantee]:
     """The price of a run by the sharpest route that can say it, and by the Rényi route."""
-    renyi = price(run, delta, method="renyi")
-    with suppress(ProfileUnavailable, ToleranceUnreachable):
-        tight = price(run, delta, method="tight", tolerance=tolerance)
-        return tight if tight.epsilon <= renyi.epsilon else replace(renyi, lower=tight.lower), renyi
-    return renyi, renyi
-
-
-def _calibrate(epsilon: float, make: Any, delta: float, tolerance: float) -> float:
-    """The least noise whose price, by the same route as `_prices`, meets the target."""
-    start = calibrate(make, epsilon, delta, method="renyi")
-    with suppress(ProfileUnavailable, ToleranceUnreachable):
-        return calibrate(make, epsilon, delta, start=start, method="tight", tolerance=tolerance)
-    return start
+    return price(run, delta, tolerance=tolerance), price(run, delta, method="renyi")
 
 
 def _check_phases(phases: Iterable[tuple[float, int]], steps: int | None) -> tuple[tuple[float, int], ...]:

@@ -174,12 +174,17 @@ class Guarantee:
         return odometer + (["depends on private data: do not publish"] if self.data_dependent else [])
 
     def _how(self) -> str:
+        below = "" if self.lower is None else f", certified from below at {format_down(self.lower)}"
         if self.order is None:
-            below = "" if self.lower is None else f", certified from below at {format_down(self.lower)}"
             return f"{self.source}{below}"
         order = "the pure-DP limit" if math.isinf(self.order) else f"order {_order(self.order)}"
         edge = ", at the edge of the searched range" if self.order_at_edge else ""
-        return f"{self.conversion} conversion, {order}{edge}"
+        return f"{self.conversion} conversion, {order}{edge}{below}"
+
+    def heading(self, asked: str = "epsilon") -> str:
+        """What is quoted, in a line: both upper ends, and by which route; beside it the lower end of what was asked."""
+        low = "" if self.lower is None else f"; {asked} is at least {format_down(self.lower)}"
+        return f"epsilon = {format_up(self.epsilon)} at delta = {format_up(self.delta)} ({self.method}{low})"
 
 
 def html_table(rows: Iterable[tuple[str, Any]]) -> str:

@@ -151,7 +151,7 @@ class Selection(Event):
             No finite epsilon holds.
         """
         point = real("delta", delta, 0.0, 1.0, open_high=True)
-        found = [price(self, point)] if point > 0.0 or float(self.renyi(math.inf)) < math.inf else []
+        found = [price(self, point, method="renyi")] if point > 0.0 or float(self.renyi(math.inf)) < math.inf else []
         inner = point / max(self.tries.mean, 1.0) * (1 - ROUNDING)
         if inner > 0.0:
             shift = _largest_shift(self)
@@ -243,7 +243,7 @@ def _price_one(run: Composition, delta: float) -> Guarantee:
     try:
         return price(run, delta, method=_route(run))
     except ToleranceUnreachable:
-        return price(run, delta)
+        return price(run, delta, method="renyi")
 
 
 # --- what a test can tell ----------------------------------------------------------------------------------

@@ -151,12 +151,14 @@ def noisy_sgd(task: Task, load: Workload, count: int, seed: int, **chosen: Any) 
 @cache
 def vote_noise(epsilon: float, delta: float, count: int, rate: float) -> float:
     """Least noise of Private-kNN's votes for the guarantee; independent of the seed."""
-    return mx.PrivateKNN.for_budget(epsilon, delta, count, count, sampling_rate=rate, screening_ratio=None).vote_sigma
+    return mx.PrivateKNN.for_budget(
+        epsilon, delta, count, count, sampling_rate=rate, screening_ratio=None, conversion="improved"
+    ).vote_sigma
 
 
 @cache
 def step_noise(epsilon: float, delta: float, rate: float) -> float:
-    return mx.LinearNoisySGD.for_budget(epsilon, delta, rate).noise_multiplier
+    return mx.LinearNoisySGD.for_budget(epsilon, delta, rate, conversion="improved").noise_multiplier
 
 
 def individual_setting(

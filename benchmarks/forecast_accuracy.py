@@ -135,7 +135,7 @@ def settings_of_papers(trial: Trial) -> dict[str, tuple[Any, int]]:
     n, m = trial.n, len(trial.points)
     target = trial.epsilon, trial.delta
     asked, k = m // 10, max(round(300 * n / PAPER_RECORDS), 1)
-    half = {"max_labels": round(0.735 * asked), "sampling_rate": 0.15, "n_classes": 10}
+    half = {"max_labels": round(0.735 * asked), "sampling_rate": 0.15, "n_classes": 10, "conversion": "improved"}
     paper = {0.5: 1.3, 1.0: 0.6, 1.5: 0.3, 2.0: 0.3}.get(trial.epsilon, 0.6)
     chosen = complete_setting(PredictionSetting(*target), ASKED, n, trial.parts.public)
     usual = chosen.threshold, chosen.vote_sigma

@@ -64,7 +64,7 @@ def million(size: int) -> dict[str, Any]:
     rng, errors = np.random.default_rng(0), []
     for i in rng.integers(0, count, 20):
         one = labelling(found["sigma"][i], found["threshold"][i], found["rate"][i])
-        errors.append(abs(found["epsilon"][i] / ac.epsilon(one, DELTA).epsilon - 1))
+        errors.append(abs(found["epsilon"][i] / ac.epsilon(one, DELTA, method="renyi").epsilon - 1))
     return {"settings": count, "seconds": seconds, "worst difference from ac.epsilon": max(errors)}
 
 
@@ -127,7 +127,7 @@ def one_composition(sizes: list[int]) -> dict[str, Any]:
         ]
         best = math.inf
         for run in runs:
-            price, seconds = timed(lambda run=run: ac.epsilon(run, DELTA))
+            price, seconds = timed(lambda run=run: ac.epsilon(run, DELTA, method="renyi"))
             best = min(best, seconds)
         rows[str(size)] = {"epsilon": price.epsilon, "seconds": best}
     return rows
@@ -139,7 +139,10 @@ def sum_of(events: list[ac.Event]) -> ac.Composition:
 
 def calibration() -> dict[str, Any]:
     def of(steps: int) -> Any:
-        return ac.calibrate(lambda sigma: steps * ac.PoissonSubsampled(ac.Gaussian(sigma), 0.01), 1.0, DELTA)
+        def make(sigma: float) -> ac.Composition:
+            return steps * ac.PoissonSubsampled(ac.Gaussian(sigma), 0.01)
+
+        return ac.calibrate(make, 1.0, DELTA, method="renyi")
 
     of(9999)
     best = min(timed(partial(of, steps))[1] for steps in range(10_000, 10_005))
@@ -168,11 +171,11 @@ def screenings() -> dict[str, Any]:
     rows = {}
     for votes in (800, 10**5, 10**7):
         sigma, threshold = 100.0, 0.6 * votes
-        ac.epsilon(1000 * ac.NoisyScreening(3.0, 5.0, 10), DELTA)
+        ac.epsilon(1000 * ac.NoisyScreening(3.0, 5.0, 10), DELTA, method="renyi")
         best = math.inf
         for i in range(4):
             other = 1000 * ac.PoissonSubsampled(ac.NoisyScreening(sigma * (1 + 1e-9 * i), threshold, votes), 0.1)
-            price, seconds = timed(lambda other=other: ac.epsilon(other, DELTA))
+            price, seconds = timed(lambda other=other: ac.epsilon(other, DELTA, method="renyi"))
             best = min(best, seconds)
         rows[str(votes)] = {"epsilon": price.epsilon, "seconds": best}
     return rows

@@ -66,7 +66,7 @@ class Labelling:
         """What the guarantee prices: the plan, or what was spent if there is none, and all that came before."""
         return self.before + (self.composition if self.planned is None else self.planned)
 
-    def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
+    def guarantee(self, delta: float, conversion: ac.Conversion | None = None) -> ac.Guarantee:
         """The guarantee for this run and all that its object had released before; fixed before the run began.
 
         Without a plan it is an odometer reading and marked as one. Parameters and errors as for `accountant.epsilon`.
@@ -134,7 +134,7 @@ class Labeller(Parameters, Exclusive, ABC):
         """The most that `n_queries` queries can spend under the present parameters; None without `max_labels`."""
         return self._plan_of().most(n_queries)
 
-    def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
+    def guarantee(self, delta: float, conversion: ac.Conversion | None = None) -> ac.Guarantee:
         """The guarantee for all that this object has released; an odometer reading if no plan fixed it.
 
         During a run without a plan, what it has spent so far counts. Parameters and errors as for

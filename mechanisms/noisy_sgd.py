@@ -115,11 +115,13 @@ class LinearNoisySGD(Parameters, Exclusive):
         delta: float,
         sampling_rate: float = 0.05,
         steps: int = 500,
+        conversion: ac.Conversion | None = None,
         **parameters: Any,
     ) -> Self:
         """The estimator with the least noise that keeps one training within (epsilon, delta), and refuses a second.
 
-        With ``n_trainings=m`` among the parameters, m trainings together.
+        With ``n_trainings=m`` among the parameters, m trainings together. The price is the certified one, or, with a
+        `conversion`, that of the Rényi route; both as in `guarantee`.
 
         Raises
         ------
@@ -130,11 +132,11 @@ class LinearNoisySGD(Parameters, Exclusive):
         planned = {"sampling_rate": sampling_rate, "steps": steps, "n_trainings": 1, **parameters}
         count = check_count("n_trainings", planned["n_trainings"], 1)
 
-        def at(noise: float):  # type: ignore[no-untyped-def]  # -> Self, which an inner function cannot say
-            return cls(noise_multiplier=noise, **planned)
+        def plan(noise: float) -> ac.Composition:
+            return count * cls(noise_multiplier=noise, **planned).planned
 
-        calibrated: Self = at(ac.calibrate(lambda noise: count * at(noise).planned, epsilon, delta, bounds=(1e-2, 1e9)))
-        return calibrated
+        noise = ac.calibrate(plan, epsilon, delta, bounds=(1e-2, 1e9), conversion=conversion)
+        return cls(noise_multiplier=noise, **planned)
 
     @property
     def event(self) -> ac.Event:
@@ -203,7 +205,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         points = self._vocabulary.read_queries(queries, len(self.weights_) - 1)
         return self._vocabulary.spell(np.argmax(_scores(points, self.weights_), axis=1))
 
-    def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
+    def guarantee(self, delta: float, conversion: ac.Conversion | None = None) -> ac.Guarantee:
         """The guarantee for all trainings so far, each fixed before it began; before the first, for the planned one.
 
         Parameters and errors as for `accountant.epsilon`.

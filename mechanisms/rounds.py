@@ -72,7 +72,7 @@ class Rounds:
         """The most that all rounds could have spent, fixed before they began; None if nothing was fixed."""
         return None if self.rounds[-1].odometer else self.rounds[-1].promised
 
-    def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
+    def guarantee(self, delta: float, conversion: ac.Conversion | None = None) -> ac.Guarantee:
         """As for `Labelling.guarantee`, over all rounds."""
         return self.rounds[-1].guarantee(delta, conversion)
 

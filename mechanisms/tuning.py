@@ -167,7 +167,7 @@ class Tuner(Exclusive):
 
     def try_guarantee(self, delta: float) -> ac.Guarantee:
         """What one try with the dearest setting would cost alone, by the Rényi route."""
-        prices = [ac.epsilon(cost + self.score_event, delta) for cost in dict.fromkeys(self._costs)]
+        prices = [ac.epsilon(cost + self.score_event, delta, method="renyi") for cost in dict.fromkeys(self._costs)]
         return max(prices, key=lambda each: each.epsilon)
 
     @exclusive
@@ -322,7 +322,7 @@ def price_selections(run: ac.Composition, delta: float) -> ac.Guarantee:
     """The price of tunings together; of one alone the smaller of two bounds."""
     if run.releases == 1 and isinstance(only := next(iter(run.entries)), ac.Selection):
         return only.guarantee(delta)
-    return ac.epsilon(run, delta)
+    return ac.epsilon(run, delta, method="renyi")
 
 
 @dataclass(frozen=True, eq=False)

@@ -115,7 +115,7 @@ def write_answer(answer: Answer, options: argparse.Namespace) -> int:
         title=answer.plan.name,
         columns=[Column("what"), Column("value")],
         rows=rows,
-        heading=f"epsilon = {format_up(price.epsilon)} at delta = {format_up(price.delta)}",
+        heading=price.heading("delta" if answer.asks_delta else "epsilon"),
         notes=[str(price), *sampled, *stated, *answer.notes],
     )
     if options.write is not None:

@@ -37,14 +37,15 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     complete_with(changes, complete_number)
 
 
-def add_route(parser: argparse.ArgumentParser) -> None:
-    """Add what chooses the route to a price."""
+def add_route(parser: argparse.ArgumentParser, usual: str | None = None) -> None:
+    """Add what chooses the route to a price: `usual`, else "auto", or "renyi" where a conversion is named."""
     add = parser.add_argument
-    add("--method", default="renyi", choices=ROUTES, help="route to the price (default renyi)")
+    text = usual or "auto: tight where it is to be had, else renyi; renyi with --conversion"
+    add("--method", default=usual, choices=ROUTES, help=f"route to the price (default {text})")
     add("--tolerance", type=number, default=TOLERANCE, help=f"width of tight intervals (default {TOLERANCE})")
     text = f"seconds of work that tight prices may take, counted before it is done (default {PATIENCE:g})"
     add("--patience", type=number, default=PATIENCE, metavar="SECONDS", help=text)
-    add("--conversion", default="improved", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
+    add("--conversion", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
 
 
 def route(options: argparse.Namespace) -> dict[str, Any]:

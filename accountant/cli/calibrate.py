@@ -14,8 +14,9 @@ from accountant.errors import AccountantError, CalibrationError, PlanError, Prof
 from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan
 from accountant.plan_lines import UNITS
-from accountant.price import calibrate, epsilon
+from accountant.price import epsilon
 from accountant.tables import Column, Table, add_forms, write_table
+from accountant.targets import calibrate
 from accountant.terminal import delta_of, number, show_work
 
 __all__ = ["add_calibrate"]

@@ -27,7 +27,6 @@ def add_compare(commands: Any) -> None:
     )
     parser.add_argument("--delta", type=number, help="where to compare (default: the smallest of the plans' deltas)")
     add_route(parser)
-    parser.set_defaults(method="auto")
     add_forms(parser)
 
 

@@ -57,7 +57,7 @@ def add_interop(commands: Any) -> None:
         parser.add_argument(f"--{name}", choices=choices, metavar=None if choices else "TEXT", help=meaning)
     _add_file(parser, "RECORD.yaml")
     add_route(parser)
-    parser.set_defaults(method="auto", changes=[])
+    parser.set_defaults(changes=[])
     add_forms(parser)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from accountant.cli.completion import complete_event, complete_plan, complete_with
 from accountant.errors import PlanError
-from accountant.plan import EVENTS, builtin_plans, load_plan, parameters_of
+from accountant.guarantee import Guarantee
+from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.price import epsilon
-from accountant.renyi.conversion import CONVERSIONS
+from accountant.renyi.conversion import CONVERSIONS, Conversion
 from accountant.tables import Column, Table, add_forms, print_json, write_table
 from accountant.terminal import delta_of, show_work
 
@@ -73,37 +75,53 @@ def _run_plans(options: argparse.Namespace) -> int:
         for name in builtin_plans():
             plan = load_plan(name)
             run, at = plan.composition, delta_of(plan, None)
-            prices = {conversion: epsilon(run, at, conversion=conversion) for conversion in CONVERSIONS}
-            found.append((plan, at, prices))
+            rules = {rule: epsilon(run, at, method="renyi", conversion=rule) for rule in CONVERSIONS}
+            found.append(_Priced(plan, at, epsilon(run, at), rules))
     if options.form == "json":
-        print_json(
-            {
-                plan.name: {"delta": at, "data_dependent": plan.composition.data_dependent}
-                | {rule: None if price.data_dependent else price.epsilon for rule, price in prices.items()}
-                for plan, at, prices in found
-            }
-        )
+        print_json({each.plan.name: each.record() for each in found})
         return 0
-    rows = []
-    for plan, at, prices in found:
-        secret = plan.composition.data_dependent
-        shown = options.form == "table" or not secret
-        costs = [price.epsilon if shown else None for price in prices.values()]
-        adjacency = str(next(iter(prices.values())).adjacency)
-        rows.append([plan.name + " *" * secret, at, *costs, adjacency])
+    # a terminal is narrow
+    shown: tuple[Conversion, ...] = ("improved",) if options.form == "table" else CONVERSIONS
     table = Table(
-        "Built-in plans: epsilon by conversion",
+        "Built-in plans: epsilon at most, and by the conversions of the Rényi route",
         [
             Column("plan", wrap=False),
             Column("delta", "number", wrap=False),
-            *(Column(rule, "up", wrap=False) for rule in CONVERSIONS),
+            Column("epsilon", "up", wrap=False),
+            Column("at least", "down", wrap=False),
+            Column("route", wrap=False),
+            *(Column(rule, "up", wrap=False) for rule in shown),
             Column("adjacency", wrap=False),
         ],
-        rows,
+        [each.row(shown, secrets=options.form == "table") for each in found],
         notes=["* depends on private votes: private itself, do not publish it"],
     )
     write_table(table, options.form)
     return 0
+
+
+class _Priced(NamedTuple):
+    """A plan, its delta, its price, and its prices by the conversions of the Rényi route."""
+
+    plan: Plan
+    delta: float
+    price: Guarantee
+    rules: dict[Conversion, Guarantee]
+
+    def record(self) -> dict[str, Any]:
+        """For JSON, without what is private."""
+        secret = self.price.data_dependent
+        costs = {"epsilon": self.price.epsilon, "lower": self.price.lower, "method": self.price.method}
+        costs |= {rule: price.epsilon for rule, price in self.rules.items()}
+        about = {"delta": self.delta, "data_dependent": secret}
+        return about | {name: None if secret else cost for name, cost in costs.items()}
+
+    def row(self, rules: Sequence[Conversion], *, secrets: bool) -> list[Any]:
+        """For a table; with what is private only where it stays on the screen."""
+        secret = self.price.data_dependent
+        costs = [self.price.epsilon, self.price.lower, self.price.method, *(self.rules[rule].epsilon for rule in rules)]
+        shown = costs if secrets or not secret else [None] * len(costs)
+        return [self.plan.name + " *" * secret, self.delta, *shown, str(self.price.adjacency)]
 
 
 def _run_show(options: argparse.Namespace) -> int:

@@ -6,17 +6,15 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from accountant.cli.arguments import TOLERANCE, add_plan, add_route, read_plan, refuse_private, route
-from accountant.errors import AccountantError
-from accountant.guarantee import Guarantee, format_down, format_up
+from accountant.cli.arguments import add_plan, add_route, read_plan, refuse_private, route
+from accountant.guarantee import Guarantee
 from accountant.plan import Plan
-from accountant.price import CHEAP_EVENTS, curve, delta, epsilon
+from accountant.price import choose_route, curve, delta, epsilon, try_tight
 from accountant.summary import assumptions, parameters_in_words, shares
 from accountant.tables import Column, Table, add_forms, console, write_table
 from accountant.terminal import delta_of, number, number_range, show_work
-from accountant.tight.closed_forms import has_profile
 
-__all__ = ["add_pricing", "present", "table_of"]
+__all__ = ["add_pricing", "present"]
 
 
 def add_pricing(commands: Any) -> None:
@@ -44,32 +42,20 @@ def _run_epsilon(options: argparse.Namespace) -> int:
     refuse_private(plan, options.form)
     with show_work("pricing"):
         price = epsilon(plan.composition, delta_of(plan, options.delta), **route(options))
-        more = _say_tighter(plan, price) if options.form == "table" and options.method == "renyi" else ""
+        why = _say_why(plan, price, options) if options.form == "table" else ""
     present(plan, price, options.form)
-    if more:
-        console().print(more)
+    if why:
+        console().print(why)
     return 0
 
 
-def _say_tighter(plan: Plan, price: Guarantee) -> str:
-    """What the tight route would say, where it answers at once; else that it may be lower."""
-    run = plan.composition
-    if price.epsilon == 0 or price.delta == 0:
+def _say_why(plan: Plan, price: Guarantee, options: argparse.Namespace) -> str:
+    """Why a price is not a certified one, though one was asked for."""
+    chosen, _ = choose_route(options.method, options.conversion)
+    if chosen != "auto" or price.method != "renyi" or price.lower is not None or price.epsilon == 0.0:
         return ""
-    quick = len(run) <= CHEAP_EVENTS and not any(event.family for event in run.entries)
-    try:
-        if not quick:
-            has_price = run.data_dependent is False and all(has_profile(event) for event in run.entries)
-            return "--method tight may give a lower price." if has_price else ""
-        found = epsilon(run, price.delta, method="tight", tolerance=TOLERANCE)
-    except AccountantError:
-        return ""
-    if format_up(found.epsilon) == format_up(price.epsilon) or found.epsilon >= price.epsilon:
-        return ""
-    return (
-        f"--method tight gives a lower price: epsilon = {format_up(found.epsilon)}, certified to be at least "
-        f"{format_down(found.lower or 0.0)}."
-    )
+    found = try_tight(plan.composition, price.delta, options.tolerance, options.patience)
+    return f"No certified price: {found}." if isinstance(found, str) else ""
 
 
 def _run_delta(options: argparse.Namespace) -> int:
@@ -77,7 +63,7 @@ def _run_delta(options: argparse.Namespace) -> int:
     refuse_private(plan, options.form)
     with show_work("pricing"):
         price = delta(plan.composition, options.epsilon, **route(options))
-    present(plan, price, options.form)
+    present(plan, price, options.form, asked="delta")
     return 0
 
 
@@ -98,7 +84,9 @@ def _run_curve(options: argparse.Namespace) -> int:
     return 0
 
 
-def present(plan: Plan, price: Guarantee, form: str, more: Mapping[str, Any] | None = None) -> None:
+def present(
+    plan: Plan, price: Guarantee, form: str, more: Mapping[str, Any] | None = None, *, asked: str = "epsilon"
+) -> None:
     """Write what a plan costs, by its releases, and under which assumptions; `more` goes into the JSON object."""
     parts = shares(plan, price)
     record: dict[str, Any] | None = None
@@ -108,10 +96,10 @@ def present(plan: Plan, price: Guarantee, form: str, more: Mapping[str, Any] | N
             for release, line, share in zip(plan.releases, plan.tables["release"], parts, strict=True)
         ]
         record = {**price.as_dict(), "plan": plan.name, "releases": releases, **(more or {})}
-    write_table(table_of(plan, price, parts, whole=form != "table"), form, record)
+    write_table(_table_of(plan, price, parts, asked, whole=form != "table"), form, record)
 
 
-def table_of(plan: Plan, price: Guarantee, parts: list[float], *, whole: bool) -> Table:
+def _table_of(plan: Plan, price: Guarantee, parts: list[float], asked: str, *, whole: bool) -> Table:
     """The releases of a plan with their shares of its cost; `whole` adds a line with the price of all of them."""
     columns = [
         Column("release"),
@@ -125,14 +113,20 @@ def table_of(plan: Plan, price: Guarantee, parts: list[float], *, whole: bool) -
         event = f"{line['event']}: {parameters_in_words(line)}"
         rows.append([release.name, event, line.get("sampling_rate", "all"), release.count, share])
     if whole:
-        columns += [Column("epsilon", "up"), Column("delta", "up")]
-        total = ["whole plan", "", None, plan.composition.releases, sum(parts), price.epsilon, price.delta]
-        rows = [*([*row, None, None] for row in rows), total]
+        columns += [
+            Column("epsilon", "up"),
+            Column("delta", "up"),
+            Column(f"{asked} at least", "down"),
+            Column("route"),
+        ]
+        costs = [price.epsilon, price.delta, price.lower, price.method]
+        total = ["whole plan", "", None, plan.composition.releases, sum(parts), *costs]
+        rows = [*([*row, None, None, None, None] for row in rows), total]
     return Table(
         title=plan.name,
         columns=columns,
         rows=rows,
-        heading=f"epsilon = {format_up(price.epsilon)} at delta = {format_up(price.delta)}",
+        heading=price.heading(asked),
         caption=plan.description,
         notes=[str(price), *assumptions(plan)],
     )

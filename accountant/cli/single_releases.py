@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from accountant.cli.answers import Answer, add_output, check_write, write_answer
-from accountant.errors import PlanError, ProfileUnavailable, ToleranceUnreachable
-from accountant.events.composition import Composition
+from accountant.errors import PlanError
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
-from accountant.price import calibrate, delta, epsilon
+from accountant.price import delta, epsilon
+from accountant.targets import calibrate
 from accountant.terminal import number, show_work, whole
 
 __all__ = ["add_single_releases"]
@@ -136,7 +134,7 @@ def _finish(options: argparse.Namespace, name: str, noise: str, lines: Lines) ->
     scale, asks_delta = given[f"--{noise}"], given[f"--{noise}"] is not None and options.epsilon is not None
     with show_work("the price"):
         if scale is None:
-            scale = _calibrate(plan_of, options.epsilon, at, options.tolerance)
+            scale = calibrate(lambda noise: plan_of(noise).run, options.epsilon, at, tolerance=options.tolerance)
         plan = plan_of(scale)
         price, renyi = _price(plan, options, at, asks_delta=asks_delta)
     if asks_delta and 0 < price.delta < 1:
@@ -148,22 +146,5 @@ def _finish(options: argparse.Namespace, name: str, noise: str, lines: Lines) ->
 
 def _price(plan: Plan, options: argparse.Namespace, at: float, *, asks_delta: bool) -> tuple[Guarantee, Guarantee]:
     """By the sharpest route that can say it, and by the Rényi route."""
-    find, point, name = (delta, options.epsilon, "delta") if asks_delta else (epsilon, at, "epsilon")
-    renyi = find(plan.run, point, method="renyi")
-    with suppress(ProfileUnavailable, ToleranceUnreachable):
-        tight = find(plan.run, point, method="tight", tolerance=options.tolerance)
-        sharper = getattr(tight, name) <= getattr(renyi, name)
-        return tight if sharper else replace(renyi, lower=tight.lower), renyi
-    return renyi, renyi
-
-
-def _calibrate(plan_of: Callable[[float], Plan], target: float, at: float, tolerance: float) -> float:
-    """The least noise that meets a target by the route that prices it."""
-
-    def make(scale: float) -> Composition:
-        return plan_of(scale).run
-
-    start = calibrate(make, target, at)
-    with suppress(ProfileUnavailable, ToleranceUnreachable):
-        return calibrate(make, target, at, start=start, method="tight", tolerance=tolerance)
-    return start
+    find, point = (delta, options.epsilon) if asks_delta else (epsilon, at)
+    return find(plan.run, point, tolerance=options.tolerance), find(plan.run, point, method="renyi")

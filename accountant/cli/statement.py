@@ -36,7 +36,6 @@ def add_statement(commands: Any) -> None:
     parser.add_argument("--delta", type=number, help="instead of the plan's delta")
     parser.add_argument("--unit", default="record", help="what one record stands for, such as person (default record)")
     add_route(parser)
-    parser.set_defaults(method="auto")
     add_forms(parser, ("json", "latex", "markdown"))
 
 

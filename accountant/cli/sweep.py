@@ -47,7 +47,7 @@ def add_sweep(commands: Any) -> None:
     add("--out", required=True, metavar="FILE", help="a file ending in .parquet, .npz or .csv")
     add("--delta", type=number, help="instead of the plan's delta")
     add("--epsilon", type=number, help="find delta at this epsilon instead")
-    add_route(parser)
+    add_route(parser, "renyi")
     add("--jobs", type=whole, help="workers (default: one per core)")
     add("--again", action="store_true", help="compute again, and replace FILE that holds a finished sweep")
     add("--skip-errors", action="store_true", help="nan for settings that cannot be priced, instead of stopping")

@@ -138,7 +138,8 @@ class Filter(_Run):
         "renyi": the second condition has all of delta. "gdp": the third has, and other releases are refused.
     order : float, optional
         One Rényi order instead of several, with kind "renyi"; (1, 1e9]. Nothing is lost to other orders where it is
-        the best one of the run, such as ``ac.epsilon(expected_run, delta).order``; private data must not choose it.
+        the best one of the run, such as ``ac.epsilon(expected_run, delta, method="renyi").order``; private data must
+        not choose it.
     failures : float
         Part of delta kept for releases that tell everything with some probability, such as `ApproximateDP`; in
         [0, delta). They are refused where it is 0.

@@ -13,7 +13,8 @@ from accountant.events.gaussian import GaussianDP
 from accountant.events.zero_concentrated import ZeroConcentratedDP
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
-from accountant.price import calibrate, epsilon
+from accountant.price import epsilon
+from accountant.targets import calibrate
 
 __all__ = ["BudgetExceeded", "FilterConversion", "IndividualFilter"]
 

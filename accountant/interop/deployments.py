@@ -189,6 +189,6 @@ def reprice(record: Mapping[str, Any], delta: float | None = None) -> list[Repri
     rho, point = real("rho", rho, 0.0, 1e100), real("delta", at, 0.0, 1.0, open_low=True, open_high=True)
     from accountant.price import epsilon
 
-    price = epsilon(ZeroConcentratedDP(rho), point, conversion="optimal")
+    price = epsilon(ZeroConcentratedDP(rho), point, method="renyi", conversion="optimal")
     stated = None if loss.get("epsilon") is None else real("epsilon", loss["epsilon"], 0.0, 1e300)
     return [Repriced(name, rho, point, stated, price)]

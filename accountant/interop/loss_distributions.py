@@ -119,7 +119,7 @@ def _places(run: Composition, step: float | None) -> FloatArray:
 
 def _largest_loss(run: Composition) -> float:
     pure = float(run.renyi(math.inf)) if run.releases else 0.0
-    return min(pure, epsilon(run, TAIL).epsilon) if pure > 0.0 else 0.0
+    return min(pure, epsilon(run, TAIL, method="renyi").epsilon) if pure > 0.0 else 0.0
 
 
 def _losses(run: Composition, direction: Direction, x: FloatArray, above: bool, tolerance: float) -> GridLosses:

@@ -88,7 +88,7 @@ def curve_against_order(
     prices: dict[str, Guarantee] = {}
     if delta is not None:
         point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
-        prices = {name: epsilon(each, point, conversion=rule) for name, each in runs.items()}
+        prices = {name: epsilon(each, point, method="renyi", conversion=rule) for name, each in runs.items()}
     best = [price.order for price in prices.values() if price.order is not None and math.isfinite(price.order)]
     if orders is None:
         last = 20 * (max(best) - 1) if best else 1000.0
@@ -264,5 +264,5 @@ def _default_epsilons(run: Composition) -> FloatArray:
     # a single release has a closed form, so many points cost little
     points, unseen = (241, 1e-6) if run.releases == 1 else (41, 1e-3)
     pure = float(run.renyi(math.inf))
-    found = [*np.linspace(0.0, epsilon(run, unseen).epsilon, points).tolist(), pure]
+    found = [*np.linspace(0.0, epsilon(run, unseen, method="renyi").epsilon, points).tolist(), pure]
     return np.unique([point for point in found if point < 1e300])

@@ -224,4 +224,4 @@ def _draw_prices(ax: Axes, priced: Sequence[PricedLine], title: str, delta: floa
 def _price(run: Run, delta: float, method: str, tolerance: float) -> Guarantee:
     if method == "tight":
         return epsilon(run, delta, method="tight", tolerance=tolerance)
-    return epsilon(run, delta, conversion=check_conversion(method))
+    return epsilon(run, delta, method="renyi", conversion=check_conversion(method))

@@ -55,7 +55,7 @@ def shares(
     if delta is None or not parts:
         raise ParameterError(f"delta = {delta}, {len(parts)} releases; accepted: delta in [0, 1), at least one release")
     whole = sum((part for _, part in parts), Composition())
-    price = epsilon(whole, delta, conversion=check_conversion(conversion))
+    price = epsilon(whole, delta, method="renyi", conversion=check_conversion(conversion))
     found = sorted(zip(shares_of([part for _, part in parts], price), parts, strict=True), key=lambda each: -each[0])
     names = [name for _, (name, _) in found[:BARS]]
     widths = [share for share, _ in found[:BARS]]

@@ -15,11 +15,11 @@ from accountant.patience import PATIENCE
 from accountant.plan import Plan
 from accountant.plots.findings import price_in_words
 from accountant.plots.style import LINES, need_matplotlib
-from accountant.price import epsilon
-from accountant.renyi.conversion import Conversion, check_conversion
+from accountant.price import choose_route, epsilon, try_tight
+from accountant.renyi.conversion import Conversion
 from accountant.report.figures import Draft, draw_plot
 from accountant.report.headline import AttackFigures, attack_figures, attack_tolerance
-from accountant.report.html import figure_blocks, fill_page, title_of, try_tight
+from accountant.report.html import figure_blocks, fill_page, title_of
 from accountant.report.sources import items
 from accountant.summary import assumptions
 
@@ -34,7 +34,7 @@ def compare_plans(
     delta: float,
     *,
     judge: Judge,
-    conversion: str = "improved",
+    conversion: str | None = None,
     tolerance: float = 0.01,
     **prices: Any,
 ) -> str:
@@ -67,13 +67,14 @@ def compare_plans(
     for plan in plans:
         if plan.composition.data_dependent:
             raise DataDependentError(f"{plan.name}: its cost depends on private data; accepted: other plans")
-    rule = check_conversion(conversion)
+    route, rule = choose_route(prices.get("method"), conversion)
     delta = real("delta", delta, 0.0, 1.0, open_high=True)
     need_matplotlib()
     runs = [plan.composition for plan in plans]
-    found = [epsilon(run, delta, conversion=rule, tolerance=tolerance, **prices) for run in runs]
+    how: Any = {"tolerance": tolerance, "patience": prices.get("patience", PATIENCE)}
+    found = [epsilon(run, delta, method=route, conversion=rule, **how) for run in runs]
     tights = [
-        price if price.method == "tight" else try_tight(run, delta, tolerance, prices.get("patience", PATIENCE))
+        price if price.method == "tight" else try_tight(run, delta, **how)
         for run, price in zip(runs, found, strict=True)
     ]
     names = _name_apart(plans)
@@ -82,9 +83,9 @@ def compare_plans(
     differences, verdict = judge(titled, known if len(known) == len(plans) else found)
     risks = [attack_figures(run, tolerance) for run in runs]
     # one route: what is drawn is what the verdict is about
-    how = _Drawing(delta, rule, tolerance, len(known) == len(plans) and all(risk.tight for risk in risks))
+    drawing = _Drawing(delta, rule, tolerance, len(known) == len(plans) and all(risk.tight for risk in risks))
     named = dict(zip(names, runs, strict=True))
-    drawn = [draw_plot(draft, f"plot{number}") for number, draft in enumerate(_drafts(named, how))]
+    drawn = [draw_plot(draft, f"plot{number}") for number, draft in enumerate(_drafts(named, drawing))]
     body = {
         "title": html.escape(" and ".join(names) if len(names) == 2 else ", ".join(names)),
         "delta": format_up(delta),

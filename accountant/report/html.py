@@ -10,31 +10,30 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable, real
-from accountant.events.composition import Composition
+from accountant.errors import real
 from accountant.files import check_output, write_text
 from accountant.guarantee import Guarantee, format_up
 from accountant.patience import PATIENCE
 from accountant.plan import Plan, builtin_plans
 from accountant.plots.findings import price_in_words
 from accountant.plots.style import need_matplotlib
-from accountant.price import epsilon
-from accountant.renyi.conversion import CONVERSIONS, Conversion, check_conversion
+from accountant.price import choose_route, epsilon, try_tight
+from accountant.renyi.conversion import CONVERSIONS, Conversion
 from accountant.report.figures import Plot, Pricing, draw_plots
 from accountant.report.headline import AttackFigures, attack_figures, floor_percent, statement
 from accountant.report.script import plan_json, script
 from accountant.report.sources import ROUTES, items, references, sources
 from accountant.summary import assumptions, parameters_in_words, shares
 
-__all__ = ["figure_blocks", "report", "title_of", "try_tight", "write_page"]
+__all__ = ["figure_blocks", "report", "title_of", "write_page"]
 
 
 def report(
     plan: Plan,
     delta: float,
     *,
-    method: str = "renyi",
-    conversion: str = "improved",
+    method: str | None = None,
+    conversion: str | None = None,
     tolerance: float = 0.01,
     patience: float = PATIENCE,
 ) -> str:
@@ -57,13 +56,13 @@ def report(
     AccountantError
         As `epsilon`.
     """
-    rule = check_conversion(conversion)
+    route, rule = choose_route(method, conversion)
     delta = real("delta", delta, 0.0, 1.0, open_high=True)
     run = plan.composition
-    price = epsilon(run, delta, method=method, conversion=rule, tolerance=tolerance, patience=patience)
+    price = epsilon(run, delta, method=route, conversion=rule, tolerance=tolerance, patience=patience)
     price.as_dict()  # raises if the price depends on private data
     need_matplotlib()
-    rules = {each: epsilon(run, delta, conversion=each) for each in CONVERSIONS}
+    rules = {each: epsilon(run, delta, method="renyi", conversion=each) for each in CONVERSIONS}
     tight = price if price.method == "tight" else try_tight(run, delta, tolerance, patience)
     risk = attack_figures(run, tolerance)
     parts = shares(plan, price)
@@ -85,14 +84,6 @@ def report(
         "lines": "1 release" if len(plan.releases) == 1 else f"{len(plan.releases)} releases",
     }
     return _fill_template(body, data)
-
-
-def try_tight(run: Composition, delta: float, tolerance: float, patience: float = PATIENCE) -> Guarantee | str:
-    """The certified interval, or why there is none."""
-    try:
-        return epsilon(run, delta, method="tight", tolerance=tolerance, patience=patience)
-    except (ProfileUnavailable, ToleranceUnreachable, NoGuarantee) as error:
-        return str(error)
 
 
 def _fill_template(body: dict[str, str], data: str) -> str:

@@ -19,8 +19,8 @@ from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.events.gaussian import GaussianLike
 from accountant.events.finite_pairs import FinitePair
+from accountant.events.gaussian import GaussianLike
 from accountant.events.profile_points import pair_of_points
 from accountant.events.randomized_response import PureDP
 from accountant.numerics.kernel import FloatArray

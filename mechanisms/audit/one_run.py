@@ -73,7 +73,7 @@ class OneRunAudit(LowerBound):
         promise : Event or Composition
             The promised price of one record under the adjacency of the audit.
         """
-        deltas = [ac.delta(promise, epsilon).delta for epsilon in GRID]
+        deltas = [ac.delta(promise, epsilon, method="renyi").delta for epsilon in GRID]
         counts = self.correct, self.guesses, self.records
         tails = [one_run_tail(*counts, epsilon, delta) for epsilon, delta in zip(GRID, deltas, strict=True)]
         # the profile H at negative epsilons: H_-e(P||Q) = 1 - e^-e + e^-e H_e(Q||P)

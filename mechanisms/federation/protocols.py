@@ -172,7 +172,7 @@ def protocol_for(name: str, parameters: tuple[float, ...], size: RoundSize) -> P
 
 def as_one_event(event: ac.Event | ac.Composition) -> ac.Event:
     """The event of a report; a composition (a report in two parts) is replaced by a `PureDP` of the same epsilon."""
-    return event if isinstance(event, ac.Event) else ac.PureDP(ac.epsilon(event, 0.0).epsilon)
+    return event if isinstance(event, ac.Event) else ac.PureDP(ac.epsilon(event, 0.0, method="renyi").epsilon)
 
 
 # --- noise of the central model ------------------------------------------------------------------------

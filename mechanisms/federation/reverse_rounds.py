@@ -90,7 +90,7 @@ class ReverseLabelling(Labelling):
         """Variance of the noise in `counts`."""
         return self.rounds[-1].variance
 
-    def guarantee(self, delta: float, conversion: ac.Conversion = "improved") -> ac.Guarantee:
+    def guarantee(self, delta: float, conversion: ac.Conversion | None = None) -> ac.Guarantee:
         """What all rounds cost, and all other runs that its object began before; fixed before the first round.
 
         Under the adjacency of `ReverseKNN`.

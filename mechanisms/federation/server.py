@@ -177,7 +177,7 @@ class Server(Receiver):
             return self._model == "shuffle" and event == ac.Shuffled(as_one_event(protocol.event), event.n)
         # the number of reports is visible, so that they have no ADD_REMOVE guarantee
         pure = isinstance(event, ac.PureDP) and event.adjacency == ac.Adjacency.REPLACE
-        return pure and bool(event.epsilon >= ac.epsilon(1 * protocol.event, 0.0).epsilon)
+        return pure and bool(event.epsilon >= ac.epsilon(1 * protocol.event, 0.0, method="renyi").epsilon)
 
     @exclusive
     def receive(self, message: object) -> None:

@@ -166,4 +166,4 @@ def total_price(spent: ac.Composition, delta: float) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def _pure_epsilon(event: ac.Event) -> Fraction:
-    return Fraction(ac.epsilon(1 * event, 0.0).epsilon)
+    return Fraction(ac.epsilon(1 * event, 0.0, method="renyi").epsilon)

@@ -201,7 +201,7 @@ def _central(request: ReleaseRequest) -> RoundRelease:
     # epsilons of pure DP add up, which gives the scale but for its rounding
     scales = (pure, math.nextafter(pure, math.inf), pure * (1 + 1e-12)) if delta == 0 else ()
     for scale in scales:
-        if ac.epsilon(plan(scale), 0.0).epsilon <= epsilon:
+        if ac.epsilon(plan(scale), 0.0, method="renyi").epsilon <= epsilon:
             break
     else:
         scale = least_noise(plan, epsilon, delta, max(math.sqrt(moved) / epsilon, 1e-2), **DEFAULT_ROUTE)

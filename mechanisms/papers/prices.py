@@ -152,7 +152,7 @@ def _price_laplace(epsilon: float, neighbours: int = 1, label_ones: int = 1) -> 
     """Central reverse k-NN: the price of Laplace noise of scale 2 k r / epsilon on 2 k r counts, and its deviation."""
     moved = 2 * neighbours * label_ones
     event = ac.Laplace(moved / epsilon, coordinates=moved, adjacency=ac.Adjacency.REPLACE)
-    return {"epsilon": ac.epsilon(event, 0.0).epsilon, "deviation": math.sqrt(2) * moved / epsilon}
+    return {"epsilon": ac.epsilon(event, 0.0, method="renyi").epsilon, "deviation": math.sqrt(2) * moved / epsilon}
 
 
 PRICES: dict[str, Callable[..., Numbers]] = {

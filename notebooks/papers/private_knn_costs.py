@@ -127,8 +127,10 @@ display(ac.plots.curve_against_order({"worst of all": every, **curves}, orders=n
 # %%
 display(ac.plots.worst_pair({"pluralities from 30": every, "from 0": screening}).figure)
 for count in (1, 10, 100, QUERIES):
-    honest = ac.epsilon(count * every, DELTA).epsilon
-    two = max(ac.epsilon(count * fixed(plurality), DELTA).epsilon for plurality in (THRESHOLD, VOTES - 1))
+    honest = ac.epsilon(count * every, DELTA, method="renyi").epsilon
+    two = max(
+        ac.epsilon(count * fixed(plurality), DELTA, method="renyi").epsilon for plurality in (THRESHOLD, VOTES - 1)
+    )
     print(f"{count:5d} screenings: all pluralities {honest:.4f}, threshold and k alone {two:.4f}")
 
 # %% [markdown]

@@ -57,7 +57,7 @@ for moved in (2, 8, 32, 128):
     laplace = ac.Laplace(moved, coordinates=moved, adjacency=REPLACE)  # pure epsilon 1
     discrete = ac.DiscreteLaplace(moved, coordinates=moved, adjacency=REPLACE)
     tight = [ac.epsilon(event, DELTA, method="tight", tolerance=0.01).epsilon for event in (laplace, discrete)]
-    rows.append((moved, 1.0, ac.epsilon(laplace, DELTA).epsilon, *tight))
+    rows.append((moved, 1.0, ac.epsilon(laplace, DELTA, method="renyi").epsilon, *tight))
 columns = ("2 k r", "pure DP", "Laplace, Rényi", "Laplace, tight", "discrete Laplace, tight")
 show(rows, f"Noise of scale 2 k r, epsilon at delta = {DELTA:g}", columns)
 
@@ -75,7 +75,7 @@ for rounds in (1, 4, 16, 64):
     cells = []
     for name in ("randomized-response", "collision"):
         event = local_randomizer(name, queries=10, classes=10, epsilon=0.4).event
-        cells.append(ac.epsilon(rounds * event, DELTA, method="auto").epsilon)
+        cells.append(ac.epsilon(rounds * event, DELTA).epsilon)
     rows.append((rounds, 0.4 * rounds, *cells))
 show(rows, f"Reports of epsilon 0.4, delta = {DELTA:g}", ("rounds", "sum", "randomized response", "Collision"))
 

@@ -297,12 +297,12 @@ CASES = {
 def test_calibrated_parameter_is_the_best(family, target):
     make, costs_more, _ = CASES[family]
     epsilon, delta = target
-    value = ac.calibrate(make, epsilon, delta)
-    price = ac.epsilon(make(value), delta)
+    value = ac.calibrate(make, epsilon, delta, method="renyi")
+    price = ac.epsilon(make(value), delta, method="renyi")
     assert price.epsilon <= epsilon, "exactly, not up to a tolerance"
     assert price.delta <= delta
     better = value * (1 + 1e-6 if costs_more else 1 - 1e-6)
-    assert ac.epsilon(make(better), delta).epsilon > epsilon
+    assert ac.epsilon(make(better), delta, method="renyi").epsilon > epsilon
 
 
 def test_rate_that_need_not_be_sampled():
@@ -314,8 +314,8 @@ def test_rate_does_not_depend_on_the_start(start):
     def make(rate):
         return ac.PoissonSubsampled(ac.Gaussian(5.0), rate)
 
-    target = ac.epsilon(make(0.9), 1e-5).epsilon
-    assert ac.calibrate(make, target, 1e-5, start=start) == pytest.approx(0.9, rel=1e-6)
+    target = ac.epsilon(make(0.9), 1e-5, method="renyi").epsilon
+    assert ac.calibrate(make, target, 1e-5, start=start, method="renyi") == pytest.approx(0.9, rel=1e-6)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.3, 1e-8), (50.0, 1e-5), (50.0, 1e-300)])
@@ -324,10 +324,10 @@ def test_count(epsilon, delta, start):
     def make(count):
         return int(count) * ac.PoissonSubsampled(ac.Gaussian(10.0), 0.05)
 
-    count = ac.calibrate(make, epsilon, delta, bounds=(1, 10**9), start=start, integer=True)
+    count = ac.calibrate(make, epsilon, delta, bounds=(1, 10**9), start=start, integer=True, method="renyi")
     assert count == int(count)
-    assert ac.epsilon(make(count), delta).epsilon <= epsilon
-    assert ac.epsilon(make(count + 1), delta).epsilon > epsilon
+    assert ac.epsilon(make(count), delta, method="renyi").epsilon <= epsilon
+    assert ac.epsilon(make(count + 1), delta, method="renyi").epsilon > epsilon
 
 
 @pytest.mark.parametrize("conversion", ["classic", "improved", "optimal"])

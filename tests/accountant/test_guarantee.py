@@ -47,12 +47,12 @@ def test_fields_cannot_be_set():
 
 
 def test_numbers_are_plain_floats():
-    price = ac.delta(RUN, 1)
+    price = ac.delta(RUN, 1, method="renyi")
     assert all(type(value) is float for value in (price.epsilon, price.delta, price.order))
 
 
 def test_as_dict_is_ready_for_json():
-    price = ac.epsilon(RUN, 1e-5)
+    price = ac.epsilon(RUN, 1e-5, method="renyi")
     values = price.as_dict()
     assert json.loads(json.dumps(values)) == values
     assert list(values) == [field.name for field in dataclasses.fields(price)]
@@ -62,7 +62,7 @@ def test_as_dict_is_ready_for_json():
 
 
 def test_pickle_and_copy():
-    price = ac.epsilon(RUN, 1e-5)
+    price = ac.epsilon(RUN, 1e-5, method="renyi")
     assert pickle.loads(pickle.dumps(price)) == price
     assert copy.copy(price) == copy.deepcopy(price) == price
     assert hash(pickle.loads(pickle.dumps(price))) == hash(price)
@@ -102,12 +102,15 @@ def test_prints_everything_that_it_holds():
     assert str(ac.epsilon(RUN, 1e-5, conversion="classic")) == (
         "(2.52427, 1e-05)-DP under add-remove adjacency (renyi, classic conversion, order 10.5971)"
     )
-    assert str(ac.epsilon(ac.PureDP(0.5), 0)) == (
+    assert str(ac.epsilon(ac.PureDP(0.5), 0, method="renyi")) == (
         "(0.5, 0)-DP under add-remove adjacency (renyi, improved conversion, the pure-DP limit)"
+    )
+    assert str(ac.epsilon(ac.PureDP(0.5), 0)) == (
+        "(0.5, 0)-DP under add-remove adjacency (tight, pure-DP limit, certified from below at 0.499999)"
     )
     assert "under replace adjacency" in str(ac.epsilon(ac.Collision(1.0, 2, 8), 1e-5))
     assert "under any adjacency" in str(ac.epsilon(ac.Composition(), 1e-5))
-    assert str(ac.epsilon(RUN, 1e-300)).split(", ")[1].startswith("1e-300)")
+    assert str(ac.epsilon(RUN, 1e-300, method="renyi")).split(", ")[1].startswith("1e-300)")
 
 
 def test_order_at_the_edge_is_reported():
@@ -115,13 +118,13 @@ def test_order_at_the_edge_is_reported():
     assert small.order_at_edge
     assert small.order == pytest.approx(1e12, rel=1e-2) or small.order < 1e12
     assert "at the edge of the searched range" in str(small)
-    large = ac.epsilon(10**30 * ac.Gaussian(1e-6), 1e-5)
+    large = ac.epsilon(10**30 * ac.Gaussian(1e-6), 1e-5, method="renyi")
     assert large.order_at_edge
     assert large.order == pytest.approx(1 + 1e-9, abs=1e-15)
     for price in (small, large):
         assert price.as_dict()["order_at_edge"] is True
-    assert not ac.epsilon(RUN, 1e-5).order_at_edge
-    assert not ac.epsilon(ac.PureDP(0.5), 0).order_at_edge
+    assert not ac.epsilon(RUN, 1e-5, method="renyi").order_at_edge
+    assert not ac.epsilon(ac.PureDP(0.5), 0, method="renyi").order_at_edge
 
 
 positive = st.floats(min_value=5e-324, max_value=1e300)
@@ -148,7 +151,7 @@ def test_what_is_shown_reads_back_as_an_upper_bound(value, digits):
 @settings(max_examples=60, deadline=None)
 @given(compositions(), st.floats(-300, -0.5))
 def test_printed_guarantee_is_an_upper_bound(run, log_delta):
-    price = ac.epsilon(run, 10**log_delta)
+    price = ac.epsilon(run, 10**log_delta, method="renyi")
     shown = re.match(r"\(([^,]+), ([^)]+)\)-DP", str(price))
     epsilon, delta = (float(text) for text in shown.groups())
     assert epsilon >= price.epsilon
@@ -188,7 +191,7 @@ def test_read_back_from_a_dict(method, delta):
     price = ac.epsilon(3 * ac.Laplace(1 / 3), delta, method=method)
     assert ac.Guarantee.from_dict(price.as_dict()) == price
     assert ac.Guarantee.from_dict(json.loads(json.dumps(price.as_dict()))) == price
-    nothing = ac.epsilon(ac.Composition(), 1e-5)
+    nothing = ac.epsilon(ac.Composition(), 1e-5, method="renyi")
     assert ac.Guarantee.from_dict(nothing.as_dict()) == nothing
 
 
@@ -212,7 +215,7 @@ def test_wrong_dicts_are_refused(change, words):
 
 
 def test_order_at_one_delta():
-    less, more = (ac.epsilon(count * ac.Gaussian(20.0), 1e-5) for count in (10, 100))
+    less, more = (ac.epsilon(count * ac.Gaussian(20.0), 1e-5, method="renyi") for count in (10, 100))
     assert less < more
     assert more > less
     assert less <= less
@@ -228,7 +231,7 @@ def test_order_at_one_delta():
 
 def test_implies():
     """Exactly where neither number is larger, and the relation is the same."""
-    run = ac.epsilon(RUN, 1e-5)
+    run = ac.epsilon(RUN, 1e-5, method="renyi")
     assert run.implies(run)
     for change, expected in (
         ({"epsilon": run.epsilon * 2}, True),

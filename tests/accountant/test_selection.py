@@ -98,7 +98,7 @@ def test_no_order_of_scores_costs_more(pairs, tries, order):
     bound, at_infinity = float(selection.renyi(order)), float(selection.renyi(math.inf))
     delta = 0.01
     price = selection.guarantee(delta).epsilon
-    assert price <= ac.epsilon(selection, delta).epsilon
+    assert price <= ac.epsilon(selection, delta, method="renyi").epsilon
     with mp.workdps(40):
         for ranking in rankings(len(pairs)):
             both = [best_of(part, ranking, tries) for part in event.probabilities()]
@@ -145,7 +145,7 @@ def test_never_above_the_printed_theorems(mean, rho):
     printed = rho * orders + second + math.log(mean) / (orders - 1)
     assert (ac.Selection(event, ac.Geometric(mean)).renyi(orders) <= printed).all()
     for order in orders.tolist():
-        inner = ac.delta(event, math.log1p(1 / (order - 1))).delta
+        inner = ac.delta(event, math.log1p(1 / (order - 1)), method="renyi").delta
         printed = rho * order + mean * inner + math.log(mean) / (order - 1)
         none = math.exp(-mean) * math.exp(-(order - 1) * printed) / (order - 1)  # the outcome of no try
         assert float(ac.Selection(event, ac.Poisson(mean)).renyi(order)) <= (printed + none) * 1.002
@@ -158,8 +158,8 @@ def test_whole_runs():
     single, chosen = ac.epsilon(run, 1e-6), selection.guarantee(1e-6)
     assert single.epsilon < chosen.epsilon < 3 * single.epsilon
     assert chosen.lower is None
-    twice = ac.epsilon(2 * selection, 1e-6).epsilon
-    assert chosen.epsilon < twice < 2 * ac.epsilon(selection, 1e-6).epsilon + 1e-9
+    twice = ac.epsilon(2 * selection, 1e-6, method="renyi").epsilon
+    assert chosen.epsilon < twice < 2 * ac.epsilon(selection, 1e-6, method="renyi").epsilon + 1e-9
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_equals_prices_asked_for_one_at_a_time(conversion):
 
 def test_delta_at_an_epsilon():
     found = ac.sweep(private_knn, {"sigma": [30.0, 85.0], "rate": 0.1}, epsilon=1.0)
-    expected = [ac.delta(private_knn(sigma, 0.1), 1.0).delta for sigma in (30.0, 85.0)]
+    expected = [ac.delta(private_knn(sigma, 0.1), 1.0, method="renyi").delta for sigma in (30.0, 85.0)]
     assert found["delta"].tolist() == pytest.approx(expected, rel=1e-12)
     assert found["epsilon"].tolist() == [1.0, 1.0]
 
@@ -56,8 +56,13 @@ def test_events_that_are_not_compiled_and_those_of_users_are_priced_by_their_own
     plain = (lambda scale: 3 * ac.DiscreteLaplace(scale, 2), lambda scale: 3 * Dearer(scale) + ac.Gaussian(2.0))
     for make in (Dearer, *plain):
         found = ac.sweep(make, {"scale": [50.0, 70.0]}, n_jobs=1)
-        assert found["epsilon"].tolist() == [ac.epsilon(make(scale), 1e-5).epsilon for scale in (50.0, 70.0)]
-    assert ac.epsilon(Dearer(3.0), 1e-5).epsilon > ac.epsilon(ac.Gaussian(3.0), 1e-5).epsilon * 1.3
+        assert found["epsilon"].tolist() == [
+            ac.epsilon(make(scale), 1e-5, method="renyi").epsilon for scale in (50.0, 70.0)
+        ]
+    assert (
+        ac.epsilon(Dearer(3.0), 1e-5, method="renyi").epsilon
+        > ac.epsilon(ac.Gaussian(3.0), 1e-5, method="renyi").epsilon * 1.3
+    )
 
 
 def test_values_may_be_passed_by_position_by_keyword_or_zipped():
@@ -74,7 +79,7 @@ def test_a_run_that_is_pure_or_empty():
     found = ac.sweep(lambda sigma, count: count * ac.NoisyScreening(sigma, 2, 3), grid, delta=1e-300)
     assert found["order"].tolist() == [math.inf, math.inf]
     once = ac.NoisyScreening(2, 2, 3)
-    assert found["epsilon"].tolist() == [0.0, ac.epsilon(once, 1e-300).epsilon]
+    assert found["epsilon"].tolist() == [0.0, ac.epsilon(once, 1e-300, method="renyi").epsilon]
     assert 0.0 < found["epsilon"][1] / once.renyi(math.inf) - 1.0 < 1e-14  # rounded up
     assert ac.sweep(laplace, {"scale": []})["epsilon"].size == 0
 

@@ -152,7 +152,22 @@ def test_runs_add_up():
 def test_for_budget_meets_the_target():
     model = mx.PrivateKNN.for_budget(1.0, 1e-5, n_queries=1000, max_labels=700, n_neighbors=300, sampling_rate=0.15)
     price = ac.epsilon(model.planned(1000), 1e-5)
-    assert 1 - 1e-5 < price.epsilon <= 1.0
+    assert (price.method, model.planned(1000).releases) == ("tight", 1700)
+    assert 1 - 1e-3 < price.epsilon <= 1.0
+    usual = mx.PrivateKNN.for_budget(1.0, 1e-5, 1000, 700, 300, 0.15, conversion="improved")
+    assert model.vote_sigma < usual.vote_sigma
+    assert 1 - 1e-5 < ac.epsilon(usual.planned(1000), 1e-5, method="renyi").epsilon <= 1.0
+
+
+def test_the_guarantee_is_priced_by_the_route_that_chose_the_noise():
+    how = {"n_queries": 12, "max_labels": 5, "n_neighbors": 20, "sampling_rate": 0.3, "n_classes": 3, "rng": 0}
+    for conversion in (None, "improved", "classic"):
+        model = mx.PrivateKNN.for_budget(1.0, 1e-5, conversion=conversion, **how)
+        out = model.fit(X, Y).label(QUERIES[:12])
+        for found in (out.guarantee(1e-5, conversion), model.guarantee(1e-5, conversion)):
+            assert found == ac.epsilon(model.planned(12), 1e-5, conversion=conversion)
+            assert 0.99 < found.epsilon <= 1.0
+            assert found.method == ("tight" if conversion is None else "renyi")
     assert model.screening_sigma == 3 * model.vote_sigma
 
 

@@ -34,7 +34,8 @@ def calibrate(tmp_path, capsys):
 
 def price(records=60000, batch=256, epochs=20.0, sigma=1.0):
     steps = -(-epochs * records // batch)
-    return ac.epsilon(int(steps) * ac.PoissonSubsampled(ac.Gaussian(sigma), batch / records), 1e-5).epsilon
+    found = ac.epsilon(int(steps) * ac.PoissonSubsampled(ac.Gaussian(sigma), batch / records), 1e-5)
+    return found.epsilon
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ def root(tmp_path, monkeypatch):
 
 
 def test_it_finds_versions_extras_cache_times_and_threads(root, capsys, monkeypatch):
-    def quick_price(*_):  # most take long to compile into an empty cache
-        return ac.epsilon(ac.PoissonSubsampled(ac.Laplace(2.0), 0.1), 1e-5)
+    def quick_price(*_, method):  # most take long to compile into an empty cache
+        return ac.epsilon(ac.PoissonSubsampled(ac.Laplace(2.0), 0.1), 1e-5, method=method)
 
     monkeypatch.setattr(doctor, "epsilon", quick_price)
     assert main(["doctor", "--json"]) == 0

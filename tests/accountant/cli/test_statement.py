@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 import accountant as ac
 from accountant.cli import main
 from accountant.guarantee import format_up
@@ -59,15 +57,24 @@ def test_a_private_cost_has_no_statement(capsys):
     assert captured.out == ""
 
 
-@pytest.mark.parametrize(
-    ("plan", "words"),
-    [
-        ("dp-sgd", "--method tight gives a lower price: epsilon = 6.18773, certified to be at least 6.18752."),
-        ("private-knn-mnist", "--method tight may give a lower price."),
-    ],
-)
-def test_the_price_says_when_tight_is_lower(plan, words, capsys):
-    assert main(["epsilon", plan]) == 0
-    assert words in capsys.readouterr().out
-    assert main(["epsilon", plan, "--method", "auto"]) == 0
-    assert "--method tight" not in capsys.readouterr().out
+def test_the_price_says_its_route_and_why_it_is_not_certified(capsys, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('delta = 1e-5\n[[release]]\nname = "a"\nevent = "zero-concentrated-dp"\nrho = 0.1\n')
+    why = "No certified price: "
+    for arguments, words, said in (
+        (["dp-sgd"], "epsilon = 6.18773 at delta = 1e-05 (tight; epsilon is at least 6.18752)", ""),
+        (["dp-sgd", "--method", "renyi"], "epsilon = 6.71228 at delta = 1e-05 (renyi)", ""),
+        (["dp-sgd", "--conversion", "classic"], "epsilon = 7.4285 at delta = 1e-05 (renyi)", ""),
+        (["dp-sgd", "--patience", "1e-9"], "epsilon = 6.71228 at delta = 1e-05 (renyi)", "accepted: patience = "),
+        (
+            [str(plan)],
+            "(renyi)",
+            "No certified price: ZeroConcentratedDP is known by a Rényi bound only; it has no privacy profile.",
+        ),
+        ([str(plan), "--method", "renyi"], "(renyi)", ""),
+    ):
+        assert main(["epsilon", *arguments]) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert words in out
+        assert (why in out) == bool(said)
+        assert said in out

@@ -77,7 +77,7 @@ def test_table(plan, tmp_path, form, capsys):
         table = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
     assert list(table) == ["screening.sigma", "votes.sigma", "epsilon", "delta", "order"]
     assert np.stack([table["screening.sigma"], table["votes.sigma"]], axis=1) == pytest.approx(np.array(EXPECTED))
-    priced = [ac.epsilon(run_of(*setting), 1e-5) for setting in EXPECTED]
+    priced = [ac.epsilon(run_of(*setting), 1e-5, method="renyi") for setting in EXPECTED]
     assert table["epsilon"] == pytest.approx([price.epsilon for price in priced], rel=1e-12)
     assert table["order"] == pytest.approx([price.order for price in priced], rel=1e-6)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.toml", out.name]
@@ -89,7 +89,7 @@ def test_counts_are_whole_and_delta_may_be_sought(plan, tmp_path):
     assert main(arguments) == 0
     table = np.load(out)
     assert table["screening.count"].dtype.kind == "i"
-    expected = [ac.delta(run_of(85, 20, count), 0.5).delta for count in (10, 1000)]
+    expected = [ac.delta(run_of(85, 20, count), 0.5, method="renyi").delta for count in (10, 1000)]
     assert table["delta"] == pytest.approx(expected, rel=1e-9)
 
 
@@ -179,7 +179,7 @@ def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys, monkeypatch
     table = np.load(out)
     assert table["epsilon"].size == count
     for i in (0, BLOCK - 1, BLOCK, count - 1):
-        one = ac.epsilon(run_of(table["screening.sigma"][i], 20), 1e-5).epsilon
+        one = ac.epsilon(run_of(table["screening.sigma"][i], 20), 1e-5, method="renyi").epsilon
         assert table["epsilon"][i] == pytest.approx(one, rel=1e-13)
 
 

@@ -209,7 +209,7 @@ def test_no_epsilon_takes_the_infinite_losses_away():
         with pytest.raises(ac.NoGuarantee, match=r"accepted: above 0\.00036"):
             ac.epsilon(event, delta, method="tight")
     with pytest.raises(ac.NoGuarantee, match="Rényi curve is infinite"):
-        ac.epsilon(event, above)
+        ac.epsilon(event, above, method="renyi")
     far = ac.epsilon(event, above, method="auto")
     assert far.method == "tight"
     assert far.epsilon > ac.epsilon(event, 1e-2, method="auto").epsilon

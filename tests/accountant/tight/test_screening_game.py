@@ -121,7 +121,7 @@ def test_bounds_bracket_and_lie_below_renyi(steps, direction):
     tail = solve_game([(event, steps)], direction)
     for delta in (1e-3, 1e-5, 1e-8, 1e-12, 1e-50, 1e-200):
         bounds = tail.epsilon(delta)
-        assert 0.0 <= bounds.lower <= bounds.upper <= 1.002 * ac.epsilon(steps * event, delta).epsilon
+        assert 0.0 <= bounds.lower <= bounds.upper <= 1.002 * ac.epsilon(steps * event, delta, method="renyi").epsilon
     reference = tail.epsilon(1e-5)
     assert reference.upper - reference.lower <= 0.01 * max(reference.upper, 0.0024 * math.sqrt(steps))
     x = np.concatenate([[-np.inf, np.inf], np.linspace(-2, 2, 4001)])

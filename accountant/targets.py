@@ -1,0 +1,261 @@
+"""Calibration: the most economical parameter with which a run meets a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from accountant.calibration import FINE, solve, solve_near
+from accountant.errors import (
+    AccountantError,
+    CalibrationError,
+    ParameterError,
+    ProfileUnavailable,
+    ToleranceUnreachable,
+    real,
+    shorten,
+)
+from accountant.events.composition import Composition
+from accountant.events.event import Event
+from accountant.patience import PATIENCE, allow_work, check_patience
+from accountant.price import as_composition, choose_route, sharper_epsilon
+from accountant.price import epsilon as price
+from accountant.renyi.conversion import Conversion
+from accountant.risk import advantage, gaussian_dp, true_positive_rate
+
+__all__ = ["calibrate"]
+
+Cost = Callable[[float], float]
+"""What a value of the parameter costs."""
+
+TARGETS = {"epsilon": ("epsilon", "delta"), "advantage": ("value",), "tpr": ("value", "fpr"), "mu": ("value",)}
+"""What `calibrate` may be asked to meet, and what it then needs."""
+
+ROUNDING = 1e-9
+"""By how much a Rényi price may move in the wrong direction, relatively."""
+
+
+def calibrate(
+    make: Callable[[float], Event | Composition],
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    target: str = "epsilon",
+    value: float | None = None,
+    fpr: float | None = None,
+    fpr_floor: float | None = None,
+    bounds: tuple[float, float] = (1e-9, 1e12),
+    start: float = 1.0,
+    integer: bool = False,
+    method: str | None = None,
+    conversion: Conversion | None = None,
+    tolerance: float = 0.01,
+    patience: float = PATIENCE,
+) -> float:
+    """The most economical parameter with which a run meets a target.
+
+    Parameters
+    ----------
+    make : callable
+        From one positive number to a run whose epsilon is monotone in it: a noise scale, a rate, a count.
+    epsilon, delta : float, optional
+        The target, as for `epsilon`; only where `target` is "epsilon".
+    target : {"epsilon", "advantage", "tpr", "mu"}
+        What is to be met: epsilon at `delta`, or at most `value` of `advantage`, of `true_positive_rate` at `fpr`, or
+        of `gaussian_dp` above `fpr_floor` (default 1e-9).
+    value, fpr, fpr_floor : float, optional
+        The target, where it is a risk.
+    bounds : (float, float)
+        Range to search, 0 < low < high; values at which `make` refuses end it.
+    start : float
+        Where the search begins.
+    integer : bool
+        Search the integers only; the result is an int.
+    method, conversion, tolerance
+        As for `epsilon`; the upper end counts. For a risk there is no conversion.
+    patience : float
+        As for `epsilon`, for all prices of the search together. By "auto", where patience or tolerance is not enough
+        for the tight route, the search ends at the most economical value that it came by, or at that of the Rényi
+        route: it meets the target like any other.
+
+    Returns
+    -------
+    float
+        Where more of the parameter costs less (noise), the smallest value that meets the target; where more
+        costs more (rates, counts), the largest. Priced again it meets the target exactly as stated, and it
+        is within 1e-7 of the best value, relatively; on the tight route within `tolerance` / 1000 of the value at
+        which the upper end of an interval of that `tolerance` meets the target.
+
+    Raises
+    ------
+    CalibrationError
+        No value in the range meets the target, or the cost is not monotone.
+    ParameterError
+        A parameter is out of range.
+    """
+    given = {"epsilon": epsilon, "delta": delta, "value": value, "fpr": fpr, "fpr_floor": fpr_floor}
+    _check_target(target, given)
+    route, rule = choose_route(method, conversion if target == "epsilon" else None)
+    width = real("tolerance", tolerance, 1e-6, 1.0)
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise ParameterError(f"bounds = {shorten(bounds)}; accepted: a pair (low, high)") from None
+    low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
+    search = _Search((low, high), real("start", start, 0.0, math.inf, open_low=True, open_high=True), integer)
+    if target == "epsilon":
+        goal = real("epsilon", epsilon, 0.0, 1e300)
+        costs = _Costs(make, real("delta", delta, 0.0, 1.0, open_high=True), rule, width)
+        meet = partial({"renyi": _by_renyi, "tight": _by_tight, "auto": _by_both}[route], search, costs, goal)
+    else:
+        risk, goal = _risk(target, given, {"method": route, "tolerance": width})
+        meet = partial(search.anywhere, lambda x: risk(make(x)), goal, slack=width, fine=width / 1000)
+    with allow_work(check_patience(patience)):
+        found = meet()
+    return int(found) if integer else found
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """Epsilon at a delta, by either route, of what a value makes."""
+
+    make: Callable[[float], Event | Composition]
+    point: float
+    rule: Conversion
+    width: float
+
+    def renyi(self, x: float) -> float:
+        return price(self.make(x), self.point, method="renyi", conversion=self.rule).epsilon
+
+    def tight(self, x: float) -> float:
+        return price(self.make(x), self.point, method="tight", tolerance=self.width).epsilon
+
+    def sharper(self, x: float) -> float:
+        """The smaller of both; refused where there is no tight price."""
+        return sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, self.width).epsilon
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Where values are searched."""
+
+    bounds: tuple[float, float]
+    start: float
+    integer: bool
+
+    def anywhere(self, cost: Cost, goal: float, *, slack: float = ROUNDING, fine: float = FINE) -> float:
+        """From the start on."""
+        how: Any = {"integer": self.integer, "slack": slack, "fine": max(FINE, fine)}
+        return solve(lambda x: cost(x) - goal, self.bounds, self.start, **how)
+
+    def near(self, cost: Cost, goal: float, guess: tuple[float, int], *, width: float) -> float:
+        """From a guess on, by few prices."""
+        how: Any = {"integer": self.integer, "slack": width, "fine": max(FINE, width / 1000)}
+        return solve_near(lambda x: cost(x) / goal, self.bounds, guess, **how)
+
+    def rises(self, cost: Cost, found: float) -> int | None:
+        """Whether the cost rises (1) or falls (-1) around a value; None if that cannot be told."""
+        for beside in (2 * found, found / 2):
+            x = float(round(beside)) if self.integer else beside
+            if self.bounds[0] <= x <= self.bounds[1] and x != found:
+                with suppress(AccountantError):
+                    change = (cost(x) - cost(found)) * (x - found)
+                    return (1 if change > 0 else -1) if change else None
+        return None
+
+
+def _by_renyi(search: _Search, costs: _Costs, goal: float) -> float:
+    return search.anywhere(costs.renyi, goal)
+
+
+def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
+    """From near where the Rényi route meets the target, if it does."""
+    guess = None
+    with suppress(AccountantError):
+        guess = _guess(search, costs.renyi, goal)
+    if guess is None:
+        return search.anywhere(costs.tight, goal, slack=costs.width, fine=costs.width / 1000)
+    return search.near(costs.tight, goal, guess, width=costs.width)
+
+
+def _guess(search: _Search, renyi: Cost, goal: float) -> tuple[float, int] | None:
+    """Where about the Rényi route meets the target, and whether the cost rises there; None if that cannot be told."""
+    found = search.anywhere(renyi, goal, fine=1e-3)
+    rises = search.rises(renyi, found) if goal > 0.0 else None
+    return None if rises is None else (found, rises)
+
+
+def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
+    """By the smaller price of both routes; by the Rényi route alone, where the tight one refuses on the way.
+
+    Prices that mix both routes from value to value would leap where the tight one begins to refuse.
+    """
+    seen: dict[float, float] = {}
+
+    def renyi(x: float) -> float:
+        seen[x] = costs.renyi(x)
+        return seen[x]
+
+    try:
+        guess = _guess(search, renyi, goal)
+    except AccountantError as error:
+        return _beyond_renyi(search, costs, goal, seen, error)
+    met: list[float] = []
+
+    def sharper(x: float) -> float:
+        found = costs.sharper(x)
+        if found <= goal:
+            met.append(x)
+        return found
+
+    with suppress(ProfileUnavailable, ToleranceUnreachable):
+        if guess is not None:
+            return search.near(sharper, goal, guess, width=costs.width)
+        with suppress(CalibrationError):  # the same at all values, or no longer monotone where it is zero
+            return search.anywhere(sharper, goal, slack=costs.width, fine=costs.width / 1000)
+    safe = search.anywhere(costs.renyi, goal)
+    return safe if guess is None else (max if guess[1] > 0 else min)([safe, *met])
+
+
+def _beyond_renyi(
+    search: _Search, costs: _Costs, goal: float, seen: Mapping[float, float], error: AccountantError
+) -> float:
+    """By the tight route alone, where the Rényi route does not meet the target: that may be infinite, or just above."""
+    try:
+        # what costs least by one route does so by the other
+        if seen and costs.sharper(min(seen, key=seen.__getitem__)) > goal:
+            raise error
+        return search.anywhere(costs.sharper, goal, slack=costs.width, fine=costs.width / 1000)
+    except (ProfileUnavailable, ToleranceUnreachable):
+        raise error from None
+
+
+def _check_target(target: str, given: Mapping[str, float | None]) -> None:
+    if target not in TARGETS:
+        raise ParameterError(f"target = {shorten(target)}; accepted: {', '.join(TARGETS)}")
+    needed, allowed = TARGETS[target], (*TARGETS[target], *(["fpr_floor"] if target == "mu" else []))
+    for name, number in given.items():
+        if (number is None and name in needed) or (number is not None and name not in allowed):
+            wrong = "" if number is None else " has no meaning here"
+            raise ParameterError(
+                f"{name} = {shorten(number)}{wrong}; accepted with target = {target!r}: {', '.join(allowed)}"
+            )
+
+
+def _risk(
+    target: str, given: Mapping[str, float | None], how: dict[str, Any]
+) -> tuple[Callable[[Event | Composition], float], float]:
+    """The upper end of a risk, as a function of a run, and its goal."""
+    if target == "mu":
+        goal = real("value", given["value"], 0.0, 1e300, open_low=True)
+        floor = 1e-9 if given["fpr_floor"] is None else given["fpr_floor"]
+        return lambda run: gaussian_dp(run, floor, **how).upper, goal
+    goal = real("value", given["value"], 0.0, 1.0, open_low=True, open_high=True)
+    if target == "advantage":
+        return lambda run: advantage(run, **how).upper, goal
+    rate = real("fpr", given["fpr"], 0.0, goal, open_high=True)
+    return lambda run: float(true_positive_rate(run, rate, **how).upper), goal
