@@ -22,7 +22,6 @@ from accountant.events.event import Event
 from accountant.events.finite_pairs import FinitePair
 from accountant.events.gaussian import GaussianLike
 from accountant.events.profile_points import pair_of_points
-from accountant.events.randomized_response import PureDP
 from accountant.numerics.kernel import FloatArray
 from accountant.renyi.conversion import epsilon_from_renyi
 
@@ -42,6 +41,20 @@ LEAST, MOST = 1e-290, 0.99
 
 LARGEST = 690.0
 """Epsilons of points end before e^epsilon overflows."""
+
+
+@dataclass(frozen=True)
+class Nothing(Event):
+    """A release that is the same for all neighbours."""
+
+    adjacency: Adjacency
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return np.zeros_like(orders)
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        nothing = np.full_like(epsilons, -math.inf)
+        return nothing, nothing
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,7 @@ class KnownByCurve(Event):
         return Composition(self.releases).renyi(orders)
 
     def _certain(self) -> Event:
-        return PureDP(0.0, adjacency=self.adjacency)
+        return Nothing(self.adjacency)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         return [(CurvePair(self, log_lost) if sign > 0 else self._certain(), 1)]
@@ -149,11 +162,15 @@ def lacks_profile(event: Event) -> ProfileUnavailable | None:
 
 
 def gather_curves(run: Composition) -> Composition:
-    """The run with all that is known by a curve as one event; itself where that is nothing, or all that costs."""
+    """The run with all that is known by a curve as one event; itself where that is nothing, or all that costs.
+
+    Releases with infinite losses are known by what they are otherwise.
+    """
     known: list[tuple[Event, int]] = []
     rest: list[tuple[Event, int]] = []
     for event, count in run:
-        (rest if lacks_profile(event) is None else known).append((event, count))
+        gathered = event._given_finite() is None and lacks_profile(event) is not None
+        (known if gathered else rest).append((event, count))
     if not known or not any(event._largest_loss() > 0.0 for event, _ in rest):
         return run
     known = [(event, count) for event, count in known if event._largest_loss() > 0.0]

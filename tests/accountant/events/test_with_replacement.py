@@ -166,7 +166,7 @@ def test_no_sum_with_gaussian_noise_costs_more(data):
     numbers = st.sampled_from([-1.0, 0.0, 1.0]) | st.floats(-1.0, 1.0)
     others = data.draw(st.lists(numbers, min_size=records - 1, max_size=records - 1))
     sigma = data.draw(st.floats(0.7, 5.0))
-    x = np.linspace(-batch - 9 * sigma, batch + 9 * sigma, 4001)
+    x = np.linspace(-batch - 9 * sigma, batch + 9 * sigma, 40_001)
     p, q = (sums([*others, own], batch, sigma, x) for own in (data.draw(numbers), data.draw(numbers)))
     event = ac.SampledWithReplacement(ac.ClippedSum(sigma, adjacency=REPLACE), batch, records)
     for epsilon in (0.0, 0.2, 1.0, 3.0):
