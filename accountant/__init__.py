@@ -37,6 +37,7 @@ from accountant.events import (
     Gaussian,
     GaussianDP,
     GNMax,
+    HeterogeneousPoisson,
     KaryRandomizedResponse,
     Laplace,
     LNMax,
@@ -70,6 +71,7 @@ from accountant.events.with_replacement import SampledWithReplacement
 from accountant.filters import BudgetExceeded, Filter, FilterConversion, IndividualFilter, Odometer
 from accountant.guarantee import Guarantee
 from accountant.price import Curve, curve, delta, epsilon
+from accountant.rates import epsilons_by_group
 from accountant.renyi.conversion import Conversion
 from accountant.risk import (
     Risk,
@@ -129,6 +131,7 @@ __all__ = [
     "Geometric",
     "Group",
     "Guarantee",
+    "HeterogeneousPoisson",
     "IndividualFilter",
     "KaryRandomizedResponse",
     "LNMax",
@@ -185,6 +188,7 @@ __all__ = [
     "delta",
     "dp_sgd",
     "epsilon",
+    "epsilons_by_group",
     "files",
     "gaussian_dp",
     "load_plan",

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.priced import PricedAlone
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import PATIENCE, allow_work, check_patience
@@ -76,7 +77,7 @@ def epsilon(
         best real order of the Rényi curve, within microseconds for most events, from above only. "auto": tight; Rényi
         where the tight route has no price within `tolerance` and `patience`; and where the Rényi price is the smaller
         one, that with the lower end of the tight price. The guarantee says which. By default "auto", or "renyi" where a
-        `conversion` is given.
+        `conversion` is given. Of a single `Selection` both are the smaller of this and of its shifted profile.
     conversion : {"improved", "classic", "optimal"}, optional
         The Rényi route's alone, by default "improved": Canonne, Kamath & Steinke 2020, Prop. 12; "classic": Mironov
         2017, Prop. 3; "optimal": the smallest epsilon that a Rényi bound at one order implies (Asoodeh et al. 2021),
@@ -108,10 +109,27 @@ def epsilon(
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
-    if route == "renyi":
-        return renyi_epsilon(composition, point, rule)
-    with allow_work(seconds):
-        return _certified_epsilon(composition, point, route, rule, width)
+    alone = None if route == "tight" else _price_alone(composition, point)
+    try:
+        if route == "renyi":
+            found = renyi_epsilon(composition, point, rule)
+        else:
+            with allow_work(seconds):
+                found = _certified_epsilon(composition, point, route, rule, width)
+    except (NoGuarantee, ProfileUnavailable):  # the curve is infinite
+        if alone is None:
+            raise
+        return alone
+    return found if alone is None or found.epsilon <= alone.epsilon else alone
+
+
+def _price_alone(run: Composition, delta: float) -> Guarantee | None:
+    """What a single release knows of its price beside its curve."""
+    (only, *others) = run.entries or (None,)
+    if isinstance(only, PricedAlone) and run.releases == 1 and not others:
+        with suppress(NoGuarantee, ToleranceUnreachable):  # then the curve is the only bound
+            return only._alone(delta)
+    return None
 
 
 def _certified_epsilon(

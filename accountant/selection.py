@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import NoGuarantee, ParameterError, ToleranceUnreachable, real, shorten
+from accountant.errors import ParameterError, ToleranceUnreachable, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian
 from accountant.events.laplace import Laplace
+from accountant.events.priced import PricedAlone
 from accountant.events.registry import register
 from accountant.events.tries import Geometric, Poisson, Tries
 from accountant.guarantee import Guarantee
@@ -39,7 +40,7 @@ ROUNDING = 1e-11
 
 @register("selection")
 @dataclass(frozen=True)
-class Selection(Event):
+class Selection(PricedAlone):
     """The best of a random number of independent runs on the same data; nothing else of them is released.
 
     What is tried may be chosen at random as well (a hyper-parameter from a public list): the tries are then runs of one
@@ -132,7 +133,7 @@ class Selection(Event):
         return np.where(np.isinf(orders), limit, np.minimum(inside, limit))
 
     def guarantee(self, delta: float) -> Guarantee:
-        """The price of this selection alone: the smaller of that of its curve and of its shifted profile.
+        """The price of this selection alone, which `accountant.epsilon` gives as well: of its curve or its profile.
 
         With s the supremum of log f'(q)/f'(q'), its profile at epsilon is at most the mean number of tries times that
         of one try at epsilon - s: the same as epsilon_one(delta / mean) + s (after Koskela, Redberg & Wang 2024; proof:
@@ -150,27 +151,23 @@ class Selection(Event):
         NoGuarantee
             No finite epsilon holds.
         """
-        point = real("delta", delta, 0.0, 1.0, open_high=True)
-        found = [price(self, point, method="renyi")] if point > 0.0 or float(self.renyi(math.inf)) < math.inf else []
-        inner = point / max(self.tries.mean, 1.0) * (1 - ROUNDING)
-        if inner > 0.0:
-            shift = _largest_shift(self)
-            one = _price_dearest(self._runs, inner)
-            found.append(
-                replace(
-                    one,
-                    epsilon=(one.epsilon + shift) * (1 + ROUNDING),
-                    delta=point,
-                    method="tight" if one.method == "tight" else "renyi",
-                    lower=None,
-                    order=None,
-                    conversion=None,
-                    source="profile of one try, shifted",
-                )
-            )
-        if not found:
-            raise NoGuarantee("delta = 0 and one try is not pure DP; accepted: delta in (0, 1)")
-        return min(found, key=lambda each: each.epsilon)
+        return price(self, delta)
+
+    def _alone(self, delta: float) -> Guarantee | None:
+        inner = delta / max(self.tries.mean, 1.0) * (1 - ROUNDING)
+        if inner == 0.0:
+            return None
+        one = _price_dearest(self._runs, inner)
+        return replace(
+            one,
+            epsilon=(one.epsilon + _largest_shift(self)) * (1 + ROUNDING),
+            delta=delta,
+            method="tight" if one.method == "tight" else "renyi",
+            lower=None,
+            order=None,
+            conversion=None,
+            source="profile of one try, shifted",
+        )
 
 
 Tried: TypeAlias = Event | Composition | tuple[Composition, ...]

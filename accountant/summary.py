@@ -51,10 +51,22 @@ def shares_of(parts: Sequence[Composition], price: Guarantee) -> list[float]:
 def parameters_in_words(line: Mapping[str, Any]) -> str:
     """The parameters of a release from its line in a plan, such as ``sigma 85, threshold 210``."""
     parameters = {key: value for key, value in line.items() if key not in RELEASE_KEYS}
-    return ", ".join(
-        f"{key} ({value['event']}: {parameters_in_words(value)})" if isinstance(value, Mapping) else f"{key} {value}"
-        for key, value in parameters.items()
-    )
+    return _join(parameters)
+
+
+def _join(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {_in_words(value)}" for key, value in parameters.items())
+
+
+def _in_words(value: Any) -> str:
+    """A parameter: a number, a table such as that of an event within, or a list of these."""
+    if isinstance(value, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in value):
+        return f"({' + '.join(map(_in_words, value))})"
+    if not isinstance(value, Mapping):
+        return str(value)
+    times = f"{value['count']} x " if value.get("count", 1) != 1 else ""
+    kind = f"{value['event']}: " if "event" in value else ""
+    return f"({times}{kind}{_join({key: each for key, each in value.items() if key not in ('event', 'count')})})"
 
 
 def assumptions(plan: Plan) -> list[str]:

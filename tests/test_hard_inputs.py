@@ -98,6 +98,7 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
         "clip": 1.0,
     },
     ac.BandedCycle: {"sigma": 2.0, "strategy": (1.0, 0.5), "groups": 4, "rate": 0.1, "clip": 1.0},
+    ac.HeterogeneousPoisson: {"event": ac.Gaussian(2.0), "rates": (0.1, 0.01)},
     ac.Selection: {"event": ac.Gaussian(2.0), "tries": ac.Poisson(3.0)},
     ac.Group: {"event": ac.Gaussian(2.0), "size": 3},
     sampled: {"event": ac.Gaussian(2.0), "rate": 0.1},
@@ -105,7 +106,7 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
 ZERO_ACCEPTED = {"epsilon", "rho", "mu", "threshold", "min_votes", "plurality", "rate", "votes", "shape", "local"}
 ZERO_ACCEPTED |= {"delta", "xi"}
 NO_NUMBERS = {"votes", "event", "noise", "threshold_noise", "query_noise", "monotone", "sensitivities", "probabilities"}
-NO_NUMBERS |= {"tries", "strategy", "gaps"}
+NO_NUMBERS |= {"tries", "strategy", "gaps", "rates"}
 NEGATIVE_ACCEPTED = {"threshold"}
 NUMBERS = [(kind, name) for kind, values in VALID.items() for name in values if name not in NO_NUMBERS]
 ids = [f"{kind.__name__}-{name}" for kind, name in NUMBERS]

@@ -22,7 +22,8 @@ def add_samplers(commands: Any) -> None:
         "--declared",
         required=True,
         metavar="SAMPLER",
-        help="poisson:RATE, fixed:BATCH, with-replacement:BATCH, shuffled:BATCH, allocation:STEPS[:SELECTED]",
+        help="poisson:RATE, poisson:@FILE (one rate for each record), "
+        "fixed:BATCH, with-replacement:BATCH, shuffled:BATCH, allocation:STEPS[:SELECTED]",
     )
     parser.add_argument("--records", type=whole, help="number of records; default: one more than the largest index")
     parser.add_argument(

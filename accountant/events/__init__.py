@@ -22,6 +22,7 @@ from accountant.events.noisy_selection import ReportNoisyMax, SparseVector
 from accountant.events.tree_aggregation import TreeAggregation
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.matrix_mechanism import BandedCycle, MatrixMechanism
+from accountant.events.heterogeneous_poisson import HeterogeneousPoisson
 from accountant.events.truncated_poisson import TruncatedPoissonGaussian
 from accountant.events.shuffled import Shuffled
 from accountant.events.shuffled_counts import ShuffledCounts
@@ -41,6 +42,7 @@ __all__ = [
     "GNMax",
     "Gaussian",
     "GaussianDP",
+    "HeterogeneousPoisson",
     "KaryRandomizedResponse",
     "LNMax",
     "Laplace",

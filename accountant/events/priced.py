@@ -5,13 +5,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from accountant.adjacency import Direction
 from accountant.events.answers import Choices, GivenFinite, GroupLine, Row, Summand
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["PricedAsAnother"]
+if TYPE_CHECKING:
+    from accountant.guarantee import Guarantee
+
+__all__ = ["PricedAlone", "PricedAsAnother"]
+
+
+class PricedAlone(Event):
+    """Events of which a single release may have a smaller price than their curve gives; compositions use the curve."""
+
+    @abstractmethod
+    def _alone(self, delta: float) -> Guarantee | None:
+        """A guarantee of one release at delta in [0, 1); None where there is none."""
 
 
 class PricedAsAnother(Event):

@@ -10,35 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from accountant.errors import ParameterError, integer, real, shorten
+from accountant.samplers.counts import by_window, first_together, neighbours, together
+from accountant.samplers.record_rates import rates_per_record, test_rates
 from accountant.samplers.stream import Stream
+from accountant.samplers.tails import SamplerTest, binomial_tails, chernoff, exact, impossible, thirds
 
 __all__ = ["SamplerCheck", "SamplerTest", "check_sampler"]
-
-
-@dataclass(frozen=True)
-class SamplerTest:
-    """One test.
-
-    Attributes
-    ----------
-    name : str
-        What was counted.
-    found, expected : float
-        The count, and its mean if the declared sampler ran.
-    p : float
-        Upper bound on the chance that such a sampler gives a count at least as far off.
-    adjusted : float
-        The same over all tests (Holm 1979): an alarm where it is at most the false alarm rate.
-    """
-
-    name: str
-    found: float
-    expected: float
-    p: float
-    adjusted: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -87,7 +66,7 @@ class SamplerCheck:
 
 
 def check_sampler(
-    stream: Iterable[Any], declared: str, *, records: int | None = None, false_alarm_rate: float = 1e-3
+    stream: Iterable[Any], declared: Any, *, records: int | None = None, false_alarm_rate: float = 1e-3
 ) -> SamplerCheck:
     """Test whether the batches of a run were drawn as declared.
 
@@ -100,8 +79,10 @@ def check_sampler(
     ----------
     stream : iterable of sequences of int
         The indices of the records in every step, in order; any iterable of lists or arrays, such as a batch sampler.
-    declared : str
+    declared : str, or array of rates
         ``poisson:RATE`` (a number, or BATCH/RECORDS): every record joins every step independently;
+        ``poisson:@FILE``, or an array, one rate for each record in the order of the indices: the same at rates of their
+        own (a file of numbers with spaces, commas or line ends between them, or ``.npy``);
         ``fixed:BATCH``: every step draws so many distinct records anew; ``with-replacement:BATCH``: so many draws with
         replacement; ``shuffled:BATCH``: every epoch is a new random order, cut into batches; ``allocation:STEPS`` or
         ``allocation:STEPS:SELECTED``: every record is in so many random steps of every STEPS.
@@ -120,9 +101,15 @@ def check_sampler(
         `declared` is of another form, a value is out of range, or the stream is empty.
     """
     level = real("false_alarm_rate", false_alarm_rate, 0.0, 1.0, open_low=True, open_high=True)
-    kind, arguments = _read_declaration(declared)
-    seen = Stream(stream, records)
-    tests = KINDS[kind][1](seen, *arguments)
+    rates = rates_per_record(declared, records)
+    if rates is not None:
+        seen = Stream(stream, rates.size)
+        tests = test_rates(seen, rates)
+        declared = declared if isinstance(declared, str) else "poisson with a rate for each record"
+    else:
+        kind, arguments = _read_declaration(declared)
+        seen = Stream(stream, records)
+        tests = KINDS[kind][1](seen, *arguments)
     order = sorted(range(len(tests)), key=lambda i: tests[i].p)
     adjusted, largest = [0.0] * len(tests), 0.0
     for rank, i in enumerate(order):
@@ -149,117 +136,30 @@ def _read_declaration(text: object) -> tuple[str, list[Any]]:
     return kind, [integer("number", number, 1, 10**12) for number in numbers]
 
 
-# --- tails ---------------------------------------------------------------------------------------------------
-
-
-def binomial_tails(found: int, trials: int, share: float) -> tuple[float, float]:
-    """P(X <= found) and P(X >= found) of a binomial count."""
-    above = 1.0 if found <= 0 else float(betainc(found, trials - found + 1, share)) if found <= trials else 0.0
-    below = 1.0 if found >= trials else float(betainc(trials - found, found + 1, 1 - share)) if found >= 0 else 0.0
-    return below, above
-
-
-def _exact(name: str, found: int, trials: int, share: float) -> SamplerTest:
-    """Of a binomial count, both sides."""
-    p = min(1.0, 2 * min(binomial_tails(found, trials, share)))
-    return SamplerTest(name, found, trials * share, p)
-
-
-def _chernoff(name: str, found: int, trials: int, share: float) -> SamplerTest:
-    """Of a sum of negatively associated indicators with this mean share, both sides: 2 e^{-n D(found/n || share)}."""
-    rate = found / trials
-    distance = sum(a * math.log(a / b) for a, b in ((rate, share), (1 - rate, 1 - share)) if a > 0.0 and b > 0.0)
-    impossible = (share <= 0.0 < rate) or (share >= 1.0 > rate)
-    return SamplerTest(name, found, trials * share, 0.0 if impossible else min(1.0, 2 * math.exp(-trials * distance)))
-
-
-def _never(name: str, found: int) -> SamplerTest:
-    """Of a count that is 0 for certain."""
-    return SamplerTest(name, found, 0.0, 0.0 if found else 1.0)
-
-
-def _thirds(name: str, counts: NDArray[Any], trials: int, share: float) -> list[SamplerTest]:
-    """Independent binomial counts: how many lie below, between and above their thirds."""
-    mean, spread = trials * share, 12 * math.sqrt(trials * share * (1 - share)) + 12
-    values = np.arange(max(0, math.floor(mean - spread)), min(trials - 1, math.ceil(mean + spread)) + 1)
-    if values.size == 0:
-        return []
-    below = betainc(trials - values, values + 1, 1 - share)
-    first, second = (int(values[int(np.argmin(np.abs(below - part)))]) for part in (1 / 3, 2 / 3))
-    low, high = binomial_tails(first, trials, share)[0], binomial_tails(second + 1, trials, share)[1]
-    shares = {"few": low, "usual": max(1 - low - high, 0.0), "many": high}
-    found = {"few": counts <= first, "usual": (counts > first) & (counts <= second), "many": counts > second}
-    return [
-        _exact(f"{name}: {part}", int(found[part].sum()), counts.size, each)
-        for part, each in shares.items()
-        if 1e-12 < each < 1.0
-    ]
-
-
-# --- counts ---------------------------------------------------------------------------------------------------
-
-
-def _together(seen: Stream, lag: int) -> tuple[int, int]:
-    """Records that are in both steps of disjoint pairs of steps `lag` apart, and the number of pairs."""
-    first = (seen.steps // lag) % 2 == 0
-    start = np.where(first, seen.steps, seen.steps - lag)
-    within = start + lag < seen.length
-    keys = start[within] * seen.records + seen.indices[within]
-    _, counts = np.unique(keys, return_counts=True)
-    starts = np.arange(seen.length)
-    pairs = int(((starts // lag % 2 == 0) & (starts + lag < seen.length)).sum())
-    return int((counts == 2).sum()), pairs
-
-
-def _first_together(seen: Stream, length: int) -> tuple[int, int]:
-    """Records in the first steps of two epochs, over disjoint pairs of epochs, and the number of pairs."""
-    pairs = -(-seen.length // length) // 2
-    first = (seen.steps % length == 0) & (seen.steps // length < 2 * pairs)
-    _, counts = np.unique(seen.steps[first] // length // 2 * seen.records + seen.indices[first], return_counts=True)
-    return int((counts == 2).sum()), pairs
-
-
-def _neighbours(seen: Stream) -> tuple[int, int]:
-    """Batches that hold both records 2i and 2i+1, over all i, and the number of chances."""
-    half = seen.records // 2
-    inside = seen.indices < 2 * half
-    _, counts = np.unique(seen.steps[inside] * half + seen.indices[inside] // 2, return_counts=True)
-    return int((counts == 2).sum()), half * seen.length
-
-
-def _by_window(seen: Stream, length: int) -> tuple[int, int, int]:
-    """Pairs of a record and a window of so many steps: met never, met once, and all of them."""
-    windows = seen.length // length
-    inside = seen.steps < windows * length
-    _, counts = np.unique(seen.steps[inside] // length * seen.records + seen.indices[inside], return_counts=True)
-    total = windows * seen.records
-    return total - counts.size, int((counts == 1).sum()), total
-
-
 # --- samplers -------------------------------------------------------------------------------------------------
 
 
 def _test_poisson(seen: Stream, rate: float) -> list[SamplerTest]:
     records, length = seen.records, seen.length
     tests = [
-        _never("a record twice in one batch", seen.repeats),
-        _exact("participations", seen.indices.size, length * records, rate),
-        *_thirds("batches by size", np.bincount(seen.steps, minlength=length), records, rate),
-        *_thirds("records by participations", np.bincount(seen.indices, minlength=records), length, rate),
+        impossible("a record twice in one batch", seen.repeats),
+        exact("participations", seen.indices.size, length * records, rate),
+        *thirds("batches by size", np.bincount(seen.steps, minlength=length), records, rate),
+        *thirds("records by participations", np.bincount(seen.indices, minlength=records), length, rate),
     ]
     window = min(max(2, round(1 / rate)), length)
-    never, once, total = _by_window(seen, window)
+    never, once, total = by_window(seen, window)
     span = f"within {window} steps"
-    tests.append(_exact(f"records never met {span}", never, total, math.exp(window * math.log1p(-rate))))
+    tests.append(exact(f"records never met {span}", never, total, math.exp(window * math.log1p(-rate))))
     single = window * rate * math.exp((window - 1) * math.log1p(-rate))
-    tests.append(_exact(f"records met once {span}", once, total, single))
+    tests.append(exact(f"records met once {span}", once, total, single))
     for lag in sorted({1, window}):
-        found, pairs = _together(seen, lag)
+        found, pairs = together(seen, lag)
         if pairs:
-            tests.append(_exact(f"records in two steps {lag} apart", found, pairs * records, rate * rate))
-    found, chances = _neighbours(seen)
+            tests.append(exact(f"records in two steps {lag} apart", found, pairs * records, rate * rate))
+    found, chances = neighbours(seen)
     if chances:
-        tests.append(_exact("neighbours by index in one batch", found, chances, rate * rate))
+        tests.append(exact("neighbours by index in one batch", found, chances, rate * rate))
     return tests
 
 
@@ -268,8 +168,8 @@ def _test_fixed(seen: Stream, batch: int) -> list[SamplerTest]:
         raise ParameterError(f"declared = fixed:{batch}; accepted: batches of at most {seen.records}, the records")
     rate = batch / seen.records
     tests = [
-        _never("batches of another size", int((seen.sizes != batch).sum())),
-        _never("a record twice in one batch", seen.repeats),
+        impossible("batches of another size", int((seen.sizes != batch).sum())),
+        impossible("a record twice in one batch", seen.repeats),
         _extremes("participations of a record", seen, seen.length, rate),
     ]
     return [*tests, *_unseen(seen, rate, 1 - rate), *_apart(seen, rate, batch)]
@@ -277,15 +177,15 @@ def _test_fixed(seen: Stream, batch: int) -> list[SamplerTest]:
 
 def _test_with_replacement(seen: Stream, batch: int) -> list[SamplerTest]:
     missed = math.exp(batch * math.log1p(-1 / seen.records)) if seen.records > 1 else 0.0
-    distinct = _chernoff(
+    distinct = chernoff(
         "records not in a batch", seen.length * seen.records - seen.indices.size, seen.length * seen.records, missed
     )
     unrepeated = int((np.bincount(seen.steps, minlength=seen.length) == seen.sizes).sum())
     alone = math.prod(1 - i / seen.records for i in range(min(batch, seen.records + 1)))
     tests = [
-        _never("batches of another size", int((seen.sizes != batch).sum())),
+        impossible("batches of another size", int((seen.sizes != batch).sum())),
         distinct,
-        _exact("batches without a repeat", unrepeated, seen.length, alone),
+        exact("batches without a repeat", unrepeated, seen.length, alone),
         _extremes("batches with a record", seen, seen.length, 1 - missed),
     ]
     return [*tests, *_unseen(seen, 1 - missed, missed)]
@@ -301,12 +201,12 @@ def _test_shuffled(seen: Stream, batch: int) -> list[SamplerTest]:
     expected = np.where((place == epoch - 1) & (epoch * batch > seen.records), ragged, batch)
     keys = seen.steps // epoch * seen.records + seen.indices
     tests = [
-        _never("batches of another size", int((seen.sizes != expected).sum())),
-        _never("a record twice in one epoch", seen.repeats + int(keys.size - np.unique(keys).size)),
+        impossible("batches of another size", int((seen.sizes != expected).sum())),
+        impossible("a record twice in one epoch", seen.repeats + int(keys.size - np.unique(keys).size)),
     ]
-    both, pairs = _first_together(seen, epoch)
+    both, pairs = first_together(seen, epoch)
     if pairs and int(seen.sizes[::epoch].max()) <= batch:
-        tests.append(_chernoff("records in two first batches", both, pairs * batch, batch / seen.records))
+        tests.append(chernoff("records in two first batches", both, pairs * batch, batch / seen.records))
     return tests
 
 
@@ -322,15 +222,15 @@ def _test_allocation(seen: Stream, length: int, selected: int = 1) -> list[Sampl
     _, more = np.unique(after, return_counts=True)
     rate = selected / length
     tests = [
-        _never("a record twice in one batch", seen.repeats),
-        _never(f"records not in {selected} of {length} steps", wrong + int((more > selected).sum())),
+        impossible("a record twice in one batch", seen.repeats),
+        impossible(f"records not in {selected} of {length} steps", wrong + int((more > selected).sum())),
     ]
     first = np.bincount(seen.steps, minlength=seen.length)[::length]
-    tests.append(_exact("participations in first steps", int(first.sum()), first.size * seen.records, rate))
-    tests += _thirds("first batches by size", first, seen.records, rate)
-    both, pairs = _first_together(seen, length)
+    tests.append(exact("participations in first steps", int(first.sum()), first.size * seen.records, rate))
+    tests += thirds("first batches by size", first, seen.records, rate)
+    both, pairs = first_together(seen, length)
     if pairs:
-        tests.append(_exact("records in two first steps", both, pairs * seen.records, rate * rate))
+        tests.append(exact("records in two first steps", both, pairs * seen.records, rate * rate))
     sizes = np.bincount(seen.steps[inside], minlength=whole * length)
     if whole:
         tests.append(_largest("size of a batch", sizes, seen.records, rate))
@@ -352,22 +252,22 @@ def _largest(name: str, counts: NDArray[Any], trials: int, share: float) -> Samp
 def _unseen(seen: Stream, rate: float, missed: float) -> list[SamplerTest]:
     """Records that are not met within a window of about an epoch: negatively associated indicators."""
     window = min(max(2, round(1 / rate)), seen.length)
-    never, _, total = _by_window(seen, window)
-    return [_chernoff(f"records never met within {window} steps", never, total, missed**window)]
+    never, _, total = by_window(seen, window)
+    return [chernoff(f"records never met within {window} steps", never, total, missed**window)]
 
 
 def _apart(seen: Stream, rate: float, batch: int) -> list[SamplerTest]:
     """Records in two steps: hypergeometric counts, no more spread than binomial ones (Hoeffding 1963)."""
     tests = []
     for lag in sorted({1, max(1, round(1 / rate))}):
-        found, pairs = _together(seen, lag)
+        found, pairs = together(seen, lag)
         if pairs and int(seen.sizes.max()) <= batch:
-            tests.append(_chernoff(f"records in two steps {lag} apart", found, pairs * batch, rate))
+            tests.append(chernoff(f"records in two steps {lag} apart", found, pairs * batch, rate))
     return tests
 
 
 KINDS: dict[str, tuple[str, Callable[..., list[SamplerTest]]]] = {
-    "poisson": ("poisson:RATE", _test_poisson),
+    "poisson": ("poisson:RATE or poisson:@FILE", _test_poisson),
     "fixed": ("fixed:BATCH", _test_fixed),
     "with-replacement": ("with-replacement:BATCH", _test_with_replacement),
     "shuffled": ("shuffled:BATCH", _test_shuffled),

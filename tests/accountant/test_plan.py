@@ -115,6 +115,7 @@ def test_every_event_has_a_plan_of_its_own(plan_file, name):
         "plurality": "40",
         "ratio": "0.5",
         "rate": "0.5",
+        "rates": "[0.5, 0.1]",
         "of": '{event = "gaussian", sigma = 2}',
         "strategy": "[1, 0.5]",
         "tries": '{distribution = "geometric", mean = 2}',

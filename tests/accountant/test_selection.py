@@ -1,6 +1,8 @@
 """Selection: bounds against enumeration of every order of scores, limits, peers and refusals."""
 
+import contextlib
 import itertools
+import json
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import accountant as ac
+from accountant.cli import main
 from accountant.events.finite_pairs import FinitePair
+from accountant.renyi.route import renyi_epsilon
 
 
 @dataclass(frozen=True)
@@ -183,6 +187,45 @@ def test_refusals(make, message):
 def test_no_pure_price_without_a_pure_limit():
     with pytest.raises(ac.NoGuarantee):
         ac.Selection(ac.Gaussian(1.0), ac.Geometric(3.0)).guarantee(0.0)
+
+
+@pytest.mark.parametrize(
+    ("tried", "tries", "delta"),
+    [
+        (ac.Gaussian(2.0), ac.Poisson(3.0), 0.05),
+        (20 * ac.Gaussian(20.0), ac.Geometric(40.0), 1e-6),
+        ([ac.PureDP(0.3), ac.Laplace(2.0)], ac.Geometric(4.0), 0.0),
+        (ac.ApproximateDP(1.0, 1e-7), ac.Geometric(4.0), 1e-5),
+    ],
+)
+def test_plan_price_and_guarantee_agree(tmp_path, capsys, tried, tries, delta):
+    """A single selection has one price, the smaller of that of its curve and of its shifted profile."""
+    selection = ac.Selection(tried, tries)
+    price = selection.guarantee(delta)
+    assert price == ac.epsilon(selection, delta) == ac.epsilon(1 * selection, delta)
+    assert ac.epsilon(selection, delta, method="auto").epsilon == price.epsilon
+    (tmp_path / "plan.toml").write_text((1 * selection).to_toml(delta=delta))
+    assert main(["epsilon", str(tmp_path / "plan.toml"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["epsilon"] == price.epsilon
+    alone = selection._alone(delta)
+    with contextlib.suppress(ac.NoGuarantee):  # the curve may be infinite
+        curve = renyi_epsilon(1 * selection, delta, "improved").epsilon
+        assert price.epsilon == (curve if alone is None else min(curve, alone.epsilon))
+        assert ac.epsilon(2 * selection, delta).source is None
+
+
+def test_a_plan_says_what_is_tried(tmp_path, capsys):
+    selection = ac.Selection([20 * ac.PoissonSubsampled(ac.Gaussian(1.1), 0.25), ac.Laplace(2.0)], ac.Poisson(4.0))
+    (tmp_path / "plan.toml").write_text((1 * selection).to_toml(delta=1e-3))
+    assert main(["epsilon", str(tmp_path / "plan.toml"), "--csv"]) == 0
+    text = capsys.readouterr().out
+    for words in (
+        "20 x gaussian: sigma 1.1",
+        "sampling_rate 0.25",
+        "laplace: scale 2.0",
+        "distribution poisson, mean 4.0",
+    ):
+        assert words in text
 
 
 # --- several settings ------------------------------------------------------------------------------------
