@@ -59,7 +59,7 @@ class HeterogeneousPoisson(PricedAsAnother):
         object.__setattr__(self, "rates", numbers_of("rates", self.rates, 1.0, MOST_GROUPS, least=1e-15))
         if not isinstance(self.event, Event):
             raise ParameterError(f"event = {shorten(self.event)}; accepted: an event such as Gaussian(sigma)")
-        if isinstance(self.event, PoissonSubsampled):
+        if self.event.unsampled is not self.event and not self.event._never_sampled:
             raise SubsamplingError(
                 f"event = {shorten(self.event)} is sampled; accepted: the event within, at all rates"
             )
@@ -79,6 +79,11 @@ class HeterogeneousPoisson(PricedAsAnother):
             There is no such group.
         """
         return PoissonSubsampled(self.event, self.rates[integer("group", group, 0, len(self.rates) - 1)])
+
+    def by_group(self) -> tuple[Event, ...]:
+        """What a record of each group pays."""
+        sampled = {rate: PoissonSubsampled(self.event, rate) for rate in set(self.rates)}
+        return tuple(sampled[rate] for rate in self.rates)
 
     @property
     def sampling_rate(self) -> float:
