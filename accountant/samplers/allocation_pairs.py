@@ -43,6 +43,9 @@ MARGIN = 3.0
 FINER = 1.4
 """Grid of sums, relative to that on which losses are composed, times the root of the number of additions."""
 
+REMEMBERED = 8
+"""Pairs of each side that are remembered: up to 100 MB each, usually a hundredth of it."""
+
 LIGHT = 0.1
 """Variance of a mean of ratios up to which their sum is tried on a lattice: beyond, additions are faster."""
 
@@ -155,7 +158,7 @@ def sum_above(event: Event, steps: int, direction: Direction, step: float, log_l
     return add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_spreads)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=REMEMBERED)
 def upper_pair(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> DiscretePair:
     """A pair above that of one of `steps` steps, on a grid of about `step` for the loss."""
     total = _sum_on_lattice(event, steps, direction, step, log_lost, 1)
@@ -187,7 +190,7 @@ def require_finite(pair: DiscretePair, direction: Direction, log_lost: float) ->
         )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=REMEMBERED)
 def lower_pair(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> DiscretePair:
     """A pair below that of one of `steps` steps, on a grid of about `step` for the loss."""
     total = _sum_on_lattice(event, steps, direction, step, log_lost, -1)

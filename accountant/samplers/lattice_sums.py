@@ -41,6 +41,9 @@ JUMPS = 3e-4
 
 MOST_JUMPS = 6
 
+MOST_OUTCOMES = 2**20
+"""Outcomes of sums with one jump, twice as many as there may be; a fourth of them for each jump more."""
+
 DEPTH = 12.0
 """Nats below what may be lost at which powers of the characteristic function are left out."""
 
@@ -152,11 +155,13 @@ def _add_jumps(
 ) -> tuple[FloatArray, FloatArray]:
     """Masses and places of sums with these jumps.
 
-    The sum of the others is on a lattice `coarser` times as coarse as the grid of the least jump, as it counts seldom.
+    The sum of the others is on a lattice `coarser` times as coarse as the grid of the least jump, as it counts seldom;
+    coarser still where there would be too many.
     """
     some = np.flatnonzero(found > 0)
     first, last = int(some[0]), int(some[-1]) + 1
-    many = max(math.floor(coarser * float(jump.places[0]) * jump.step / step), 1)
+    few = math.ceil((last - first) * jump.masses.size * coarser / MOST_OUTCOMES)
+    many = max(math.floor(coarser * float(jump.places[0]) * jump.step / step), few, 1)
     length = math.ceil((last - first) / many) * many
     masses = np.zeros(length)
     masses[: last - first] = found[first:last]

@@ -250,7 +250,7 @@ def lower_points(polygon: Polygon, grid: Grid, log_unit: float) -> Masses:
     # the first outcome may have what the others leave of 1, but they may not have more
     with np.errstate(divide="ignore"):
         log_others = float(np.logaddexp.reduce(np.log(p[1:]) - tilt * step * np.arange(1, size))) - log_unit
-    if log_others > 700:
+    if max(log_others, log_unit) > 700:
         return polygon.nothing()
     others = math.exp(log_others)
     least = float(np.min(goal[own > 1e-290] / own[own > 1e-290], initial=1.0))

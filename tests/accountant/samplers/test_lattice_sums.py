@@ -183,3 +183,10 @@ def test_what_a_lattice_cannot_do_is_left_to_additions():
     assert sum_on_lattice(spread, 100, 1e-7, LOG_LOST, True) is None  # too many points
     assert sum_on_lattice(spread, 100, 0.01, math.log(1e-18), True) is None  # errors of transforms
     assert sum_on_lattice(contraction, 100, 3.0, LOG_LOST, True) is None  # coarser than the ratios
+
+
+def test_sums_with_jumps_have_a_bounded_number_of_outcomes():
+    """A hundred thousand steps on a fine lattice: they were two million."""
+    one = allocation_pairs.bracket_step(ac.Gaussian(1.0), "remove", 0.0063, -30.0)[0]
+    found = sum_on_lattice(one, 10**5, 0.0095, -21.8, True)
+    assert 500_000 < found.masses.size < 1_400_000
