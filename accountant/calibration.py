@@ -167,44 +167,75 @@ def _find_start(at: Callable[[float], float], low: float, high: float, start: fl
 def _find_bracket(
     at: Callable[[float], float], seen: dict[float, float], low: float, high: float, start: float, integer: bool
 ) -> tuple[float | None, float]:
-    """(fails, meets) on either side of the target; or (None, the end of the range that meets it best)."""
+    """(fails, meets) on either side of the target; or (None, the end of the range that meets it best).
+
+    One step to either side tells where the target lies; the other side is looked at only if it is not there.
+    """
     first = at(start)
-    ends: dict[int, float] = {}
-    reasons: dict[int, str] = {}
-    for sign, edge in ((1, high), (-1, low)):
-        inside, outside, factor = start, math.nan, 2.0
-        while inside != edge and not _adjacent(inside, outside, integer):
-            if math.isnan(outside):
-                x = min(inside * factor, high) if sign > 0 else max(inside / factor, low)
-                factor = min(factor**2, 1e3)
-            else:  # halve, on a log scale, towards the first value that `make` refuses
-                x = math.sqrt(inside) * math.sqrt(outside)
-            if integer:
-                x = min(float(math.floor(x)) if sign > 0 else float(math.ceil(x)), high)
-                x = inside + sign if x == inside else x
-            try:
-                value = at(x)
-            except CalibrationError:
-                raise
-            except AccountantError as error:
-                outside, reasons[sign] = x, str(error)
-                continue
-            if (value <= 0) != (first <= 0):
-                return (inside, x) if value <= 0 else (x, inside)
-            inside = x
-        ends[sign] = inside
-    up, down = at(ends[1]), at(ends[-1])
+    sides = [_Side(start, edge, integer) for edge in (high, low)]
+    for begin in (True, False):
+        for side in sides:
+            while (x := side.advance(at)) is not None:
+                if (at(x) <= 0) != (first <= 0):
+                    return (side.before, x) if at(x) <= 0 else (x, side.before)
+                if begin:
+                    break
+        # first where the cost falls, if it must
+        sides.sort(key=lambda side: at(side.inside) * (1 if first > 0 else -1))
+    ends = {edge: next(side for side in sides if side.edge == edge) for edge in (low, high)}
+    up, down = at(ends[high].inside), at(ends[low].inside)
+    least, largest = ends[low].inside, ends[high].inside
     if first > 0:
-        better = 1 if up < down else -1
-        detail = f"; beyond {ends[better]:g}: {reasons[better]}" if better in reasons else ""
+        reason = ends[high if up < down else low].reason
+        detail = f"; beyond {largest if up < down else least:g}: {reason}" if reason else ""
         raise CalibrationError(
-            f"no value in [{ends[-1]:g}, {ends[1]:g}] meets the target (over it by {min(up, down):g} at best){detail}"
+            f"no value in [{least:g}, {largest:g}] meets the target (over it by {min(up, down):g} at best){detail}"
         )
     if up == down and len(set(seen.values())) == 1:
         raise CalibrationError(
-            f"the cost is the same from {ends[-1]:g} to {ends[1]:g} (below the target by {-up:g}): nothing to calibrate"
+            f"the cost is the same from {least:g} to {largest:g} (below the target by {-up:g}): nothing to calibrate"
         )
-    return None, ends[1] if up > down else ends[-1]
+    return None, largest if up > down else least
+
+
+class _Side:
+    """The values from a start towards one end of the range; `inside` is the last that was evaluated.
+
+    `before` is the one before it, `reason` says why values beyond are refused, if they are.
+    """
+
+    def __init__(self, start: float, edge: float, integer: bool) -> None:
+        self.inside = self.before = start
+        self.edge, self.integer = edge, integer
+        self.outside, self.factor = math.nan, 2.0
+        self.reason: str | None = None
+
+    def advance(self, at: Callable[[float], float]) -> float | None:
+        """Evaluate the next value, and return it; None at the end."""
+        while self.inside != self.edge and not _adjacent(self.inside, self.outside, self.integer):
+            x = self._following()
+            try:
+                at(x)
+            except CalibrationError:
+                raise
+            except AccountantError as error:
+                self.outside, self.reason = x, str(error)
+                continue
+            self.before, self.inside = self.inside, x
+            return x
+        return None
+
+    def _following(self) -> float:
+        rises = self.edge > self.inside
+        if math.isnan(self.outside):
+            x = min(self.inside * self.factor, self.edge) if rises else max(self.inside / self.factor, self.edge)
+            self.factor = min(self.factor**2, 1e3)
+        else:  # halve, on a log scale, towards the first value that `make` refuses
+            x = math.sqrt(self.inside) * math.sqrt(self.outside)
+        if self.integer:
+            x = min(float(math.floor(x)), self.edge) if rises else float(math.ceil(x))
+            x = self.inside + (1 if rises else -1) if x == self.inside else x
+        return x
 
 
 def _adjacent(inside: float, outside: float, integer: bool) -> bool:

@@ -40,6 +40,7 @@ from accountant.events.parameters import Range
 from accountant.events.randomized_response import finite_curve
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.patience import spend
 
 __all__ = ["MovedCount", "ShuffledCounts"]
 
@@ -51,6 +52,9 @@ SPREAD = 256
 
 REMOTE = 40.0
 """Values of W beyond which its probability is below e^-REMOTE times that of 0 count as infinite losses."""
+
+WORK = 400.0
+"""Operations for each value of W in what is computed of a count."""
 
 LEAST = -740.0
 """Log of the smallest probability that is told from 0."""
@@ -98,13 +102,23 @@ class ShuffledCounts(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        last, _ = cut(*self._sizes())
+        last = self._values()
         if last > ATOMS:
             sizes = f"scale = {self.scale:g}, shape = {self.shape:g}, ratio = {self.ratio:g}"
             raise ParameterError(f"{sizes} spread the messages of a count over {last:.3g} values; accepted: {ATOMS}")
 
     def _sizes(self) -> tuple[float, float, float]:
         return self.scale, self.shape, self.ratio
+
+    def _values(self) -> int:
+        """Values of W that are told apart."""
+        return cut(*self._sizes())[0]
+
+    def _one_count(self) -> OneCount:
+        """What a count that rises tells; the work is counted."""
+        sizes = self._sizes()
+        spend(WORK * self._values(), "the distribution of a shuffled count", once=(ShuffledCounts, sizes))
+        return one_count(*sizes)
 
     @classmethod
     def examples(cls) -> tuple[ShuffledCounts, ...]:
@@ -117,7 +131,7 @@ class ShuffledCounts(Event):
 
     def _log_finite(self) -> float:
         """Log of the probability that the loss of a rising and of a falling count is finite."""
-        pair = one_count(*self._sizes())
+        pair = self._one_count()
         return float(np.log1p(-pair.lost) + np.log1p(-pair.lost_after))
 
     def _given_finite(self) -> GivenFinite:
@@ -128,13 +142,13 @@ class ShuffledCounts(Event):
         return np.full_like(orders, math.inf)
 
     def _profile_work(self) -> float:
-        return 50.0 * one_count(*self._sizes()).losses.size
+        return 50.0 * self._values()
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """A falling count has loss -l where it has Q-mass q, hence sum_l q_l H(e + l), H of the rising count."""
         if self.nonzeros > 1:
             raise ProfileUnavailable(f"ShuffledCounts has a computed profile for nonzeros = 1, not {self.nonzeros}")
-        rising = one_count(*self._sizes())
+        rising = self._one_count()
         log_lost, both = math.log(-math.expm1(self._log_finite())), np.empty_like(epsilons)
         paired_sums(epsilons, rising.log_p - rising.losses, log_lost, *rising.forward, both)
         return both, both
@@ -310,9 +324,10 @@ def spread(scale: float, shape: float, ratio: float) -> tuple[FloatArray, FloatA
     evenly = np.linspace(0, losses.size - 1, SPREAD).astype(int)
     by_size = np.searchsorted(losses, np.linspace(losses[0], losses[-1], SPREAD)).clip(0, losses.size - 1)
     keep = np.unique(np.concatenate([evenly, by_size]))
-    ends = losses[keep]
-    if not (np.diff(ends) > 0).all():
+    ends, first = np.unique(losses[keep], return_index=True)
+    if ends.size < 2:
         return losses, log_p
+    keep = np.append(keep[first[:-1]], losses.size - 1)  # of equal losses the first, but all up to the last
     group = np.repeat(np.arange(keep.size - 1), np.diff(keep))
     inside, left, right = losses[:-1], ends[group], ends[group + 1]
     log_width = np.log(-np.expm1(left - right))

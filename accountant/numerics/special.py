@@ -44,6 +44,8 @@ def logaddexp(x: float, y: float) -> float:
 @Kernel
 def exp_excess(z: float) -> float:
     """e^z - 1 - z >= 0 to full relative accuracy."""
+    if z > 709.782:
+        return math.inf
     if abs(z) > 0.4:
         return math.exp(z) - 1.0 - z
     # even and odd terms of Taylor's series: a shorter dependency chain

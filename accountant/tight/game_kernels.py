@@ -35,7 +35,8 @@ STEP_ROUNDING = 1e-14
 
 def record(*names: str) -> np.dtype[np.void]:
     """Records of floats."""
-    return np.dtype([(name, np.float64) for name in names])
+    # scalars of such arrays have attributes where numba is told not to compile, too
+    return np.dtype((np.record, [(name, np.float64) for name in names]))
 
 
 CHORD = record("below", "below_next", "here", "above", "above_next", "gap", "gap_start", "gap_slope")

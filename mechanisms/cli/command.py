@@ -87,8 +87,9 @@ def _add_common(parser: argparse.ArgumentParser, maps: bool) -> None:
     noise = "--vote-sigma" if maps else "--noise-multiplier"
     _add_target(parser, maps, "; an interrupted run goes on when started again", noise)
     add = parser.add_argument
-    add("--method", choices=("renyi", "tight", "auto"), help="route to the price (default auto; renyi with screening)")
-    add("--conversion", default="improved", choices=("improved", "classic", "optimal"), help="Rényi to epsilon")
+    add("--method", choices=("renyi", "tight", "auto"), help="route to the price (default auto)")
+    conversions = ("improved", "classic", "optimal")
+    add("--conversion", choices=conversions, help="Rényi to epsilon; one that is named means that route")
 
 
 def _add_specific(parser: argparse.ArgumentParser, name: str) -> None:

@@ -77,9 +77,10 @@ class Setting:
         Of the first round, by a name in `mechanisms.features`.
     student : {"network", "conv"}
     method : {"renyi", "tight", "auto"} or None
-        As for `accountant.epsilon`. None: "auto", but "renyi" with screening, as calibration by tight prices takes long
+        As for `accountant.epsilon`; None: "auto".
         there.
-    conversion : accountant.Conversion
+    conversion : accountant.Conversion or None
+        That of the Rényi route; one that is named means that route.
     seed : int or None
         None draws exact noise from system entropy, as a real release must.
     """
@@ -107,7 +108,7 @@ class Setting:
     features: str = "raw"
     student: str = "network"
     method: str | None = None
-    conversion: ac.Conversion = "improved"
+    conversion: ac.Conversion | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -259,8 +260,9 @@ class Experiment(BaseExperiment):
 
     def _route(self) -> dict[str, Any]:
         chosen = self.setting
-        usual = "renyi" if chosen.screens else "auto"
-        return {"method": chosen.method or usual, "conversion": chosen.conversion, "tolerance": 1e-3}
+        # prices of screening within 0.1 % take longer than patience lasts
+        width = 0.01 if chosen.screens else 1e-3
+        return {"method": chosen.method, "conversion": chosen.conversion, "tolerance": width}
 
     def _price(self, run: ac.Composition) -> ac.Guarantee:
         return ac.epsilon(run, self.setting.delta, **self._route())

@@ -27,7 +27,7 @@ def test_the_price_follows_from_the_noise():
     screening = ac.PoissonSubsampled(ac.NoisyScreening(30.0, 12.0, 20), 0.4)
     run = 20 * screening + 15 * ac.PoissonSubsampled(ac.GNMax(8.0), 0.4)
     assert one.planned == run
-    assert one.guarantee.epsilon == pytest.approx(ac.epsilon(run, 1e-4, method="renyi").epsilon, rel=1e-3)
+    assert one.guarantee.epsilon == pytest.approx(ac.epsilon(run, 1e-4).epsilon, rel=1e-3)
     assert one.noise == 8.0
 
 
