@@ -58,7 +58,18 @@ class EventError(ArithmeticError):
 
 
 class ToleranceUnreachable(AccountantError, ValueError):
-    """A certified interval cannot be made as narrow as was asked."""
+    """A certified interval cannot be made as narrow as was asked.
+
+    Attributes
+    ----------
+    found : pair of float, or None
+        A wider interval (lower, upper) that is certified.
+    source : str
+        What it was computed by.
+    """
+
+    found: tuple[float, float] | None = None
+    source = ""
 
 
 class OutOfPatience(ToleranceUnreachable):

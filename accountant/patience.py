@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
 
 from accountant.errors import OutOfPatience, real
 
@@ -20,10 +22,15 @@ __all__ = [
     "allow_work",
     "check_patience",
     "fits",
+    "remember",
     "round_up",
     "spend",
+    "uncounted",
     "watch_work",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 PATIENCE = 5.0
 """Seconds of work that a price may take unless another number is given."""
@@ -45,6 +52,7 @@ class Allowance:
 
 
 _current: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+_tally: ContextVar[list[float] | None] = ContextVar("tally", default=None)
 _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
 
 
@@ -55,6 +63,16 @@ def allow_work(seconds: float) -> Iterator[None]:
         yield
         return
     token = _current.set(Allowance(seconds))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """While the block runs nothing is counted: its work is bounded otherwise."""
+    token = _current.set(None)
     try:
         yield
     finally:
@@ -103,7 +121,9 @@ def spend(
     OutOfPatience
         It is more than what is left of the allowance; nothing was counted.
     """
-    allowance, progress = _current.get(), _watcher.get()
+    allowance, progress, tally = _current.get(), _watcher.get(), _tally.get()
+    if tally is not None:
+        tally[0] += operations
     before = 0.0 if allowance is None else allowance.spent
     if allowance is not None:
         if once is not None and once in allowance.known:
@@ -116,6 +136,46 @@ def spend(
             allowance.known.add(once)
     if progress is not None:
         progress(before / OPERATIONS_PER_SECOND, (before + operations) / OPERATIONS_PER_SECOND)
+
+
+def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Keep the last results of a function whose work is counted: where one is found again, its work counts again.
+
+    So what a price may do does not depend on what was asked before; within one price it counts once. Arguments are
+    positional and hashable.
+
+    Parameters
+    ----------
+    what : str
+        As for `spend`.
+    most : int
+        Results that are kept.
+    """
+
+    def decorate(make: Callable[P, R]) -> Callable[P, R]:
+        @lru_cache(maxsize=most)
+        def kept(*args: Hashable) -> tuple[R, float]:
+            token = _tally.set(tally := [0.0])
+            try:
+                made = of_all(*args)
+            finally:
+                _tally.reset(token)
+            if (allowance := _current.get()) is not None:
+                allowance.known.add((make, args))  # it was counted on the way
+            return made, tally[0]
+
+        of_all: Callable[..., R] = make
+
+        @wraps(make)
+        def counted(*args: P.args, **kwargs: P.kwargs) -> R:
+            made, operations = kept(*args)
+            spend(operations, what, once=(make, args))
+            return made
+
+        counted.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
+        return counted
+
+    return decorate
 
 
 def fits(operations: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,11 +16,12 @@ from accountant.events.event import Event
 from accountant.events.priced import PricedAlone
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.roots import Interval
 from accountant.patience import PATIENCE, allow_work, check_patience
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import closed_form
-from accountant.tight.route import TightRun, single_release_epsilon
+from accountant.tight.route import TightRun, certify, single_release_epsilon
 
 __all__ = [
     "ROUTES",
@@ -75,8 +77,9 @@ def epsilon(
     method : {"auto", "tight", "renyi"}, optional
         "tight": the exact price up to `tolerance`, between certified ends; events need a privacy profile. "renyi": the
         best real order of the Rényi curve, within microseconds for most events, from above only. "auto": tight; Rényi
-        where the tight route has no price within `tolerance` and `patience`; and where the Rényi price is the smaller
-        one, that with the lower end of the tight price. The guarantee says which. By default "auto", or "renyi" where a
+        where the tight route has no price within `tolerance` and `patience`, unless the wider interval that it did
+        find ends below; and where the Rényi price is the smaller one, that with the lower end of the tight price. The
+        guarantee says which. By default "auto", or "renyi" where a
         `conversion` is given. Of a single `Selection` both are the smaller of this and of its shifted profile.
     conversion : {"improved", "classic", "optimal"}, optional
         The Rényi route's alone, by default "improved": Canonne, Kamath & Steinke 2020, Prop. 12; "classic": Mironov
@@ -141,21 +144,39 @@ def _certified_epsilon(
     try:
         return sharper_epsilon(composition, point, rule, width)
     except (ProfileUnavailable, ToleranceUnreachable) as error:
+        known = _wider(error)
+        wide = None if known is None else certify(composition, known.interval, point, known.source)
         try:
             found = renyi_epsilon(composition, point, rule)
         except NoGuarantee as none:  # the curve is infinite
+            if wide is not None:
+                return wide
             if point == 0.0:
                 raise none from None
             if isinstance(error, ProfileUnavailable):
                 neither = f"the Rényi curve is infinite at every order, and {_reason(error)}"
                 raise NoGuarantee(f"{neither}; accepted: runs that one of both routes can price") from None
             raise error from None
+    if wide is not None:
+        return wide if wide.epsilon < found.epsilon else replace(found, lower=wide.lower)
     if 0 < len(composition) <= CHEAP_EVENTS and point > 0.0:
         with suppress(ToleranceUnreachable):  # no patience is left
             lower = single_release_epsilon(composition, point)
             if found.epsilon - lower <= width * found.epsilon:
                 return replace(found, lower=lower)
     return found
+
+
+class _Wider(NamedTuple):
+    interval: Interval
+    source: str
+
+
+def _wider(refusal: Exception) -> _Wider | None:
+    """What a refusal of the tight route has certified, although less narrowly than was asked."""
+    if not isinstance(refusal, ToleranceUnreachable) or refusal.found is None or refusal.found[1] == math.inf:
+        return None
+    return _Wider(Interval(*refusal.found), refusal.source)
 
 
 def sharper_epsilon(composition: Composition, point: float, rule: Conversion, width: float) -> Guarantee:
@@ -214,10 +235,12 @@ def delta(
     with allow_work(seconds):
         try:
             tight = TightRun(composition, width).delta(point)
-        except (ProfileUnavailable, ToleranceUnreachable):
+        except (ProfileUnavailable, ToleranceUnreachable) as error:
             if route == "tight":
                 raise
-            return renyi_delta(composition, point, rule)
+            if (known := _wider(error)) is None:
+                return renyi_delta(composition, point, rule)
+            tight = certify(composition, Interval(known.interval.lower, point), known.interval.upper, known.source)
     if route == "tight" or closed_form(composition) is not None:
         return tight
     renyi = renyi_delta(composition, point, rule)

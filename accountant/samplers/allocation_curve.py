@@ -12,6 +12,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
+from accountant.patience import uncounted
 from accountant.samplers.allocation_pairs import sum_above
 from accountant.tight.polygon import ULP
 
@@ -56,7 +57,8 @@ def allocation_curve(event: Event, steps: int, orders: FloatArray) -> FloatArray
 def _curve_at_nodes(event: Event, steps: int) -> tuple[FloatArray, FloatArray]:
     """Orders, and the largest convex function below bounds on (a - 1) D_a at them."""
     own = event._curve(NODES) * (NODES - 1)
-    mean = mean_of_steps(event, steps)
+    with uncounted():
+        mean = mean_of_steps(event, steps)
     worst = np.maximum(_log_moments_removed(event, steps, mean), _log_moments_added(event, steps, mean))
     worst = np.minimum(worst, own)
     corners = [0]

@@ -19,6 +19,7 @@ from accountant.events.discrete_pair import DiscretePair, Outcomes
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
+from accountant.patience import remember
 from accountant.samplers.lattice_sums import sum_on_lattice
 from accountant.samplers.likelihoods import Contraction, Ratios, Spread, Sum, add_contractions, add_spreads
 from accountant.tight.fourier import integer_power, norm, transform_error
@@ -158,7 +159,7 @@ def sum_above(event: Event, steps: int, direction: Direction, step: float, log_l
     return add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_spreads)
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remember("sums of likelihood ratios", REMEMBERED)
 def upper_pair(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> DiscretePair:
     """A pair above that of one of `steps` steps, on a grid of about `step` for the loss."""
     total = _sum_on_lattice(event, steps, direction, step, log_lost, 1)
@@ -190,7 +191,7 @@ def require_finite(pair: DiscretePair, direction: Direction, log_lost: float) ->
         )
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remember("sums of likelihood ratios", REMEMBERED)
 def lower_pair(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> DiscretePair:
     """A pair below that of one of `steps` steps, on a grid of about `step` for the loss."""
     total = _sum_on_lattice(event, steps, direction, step, log_lost, -1)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from accountant.errors import ToleranceUnreachable
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.patience import spend
 from accountant.tight.polygon import ULP
 
 __all__ = ["Contraction", "Ratios", "Spread", "Sum", "add_contractions", "add_spreads"]
@@ -32,6 +33,9 @@ IntArray = NDArray[np.int64]
 
 FEW = 64
 """How much longer a product takes where masses are few."""
+
+SPREADING, CONTRACTING, PAIR = 1.3, 3.5, 30.0
+"""Operations of a product from above and from below, where all are taken, and of a pair of masses above 0."""
 
 MOST_PRODUCTS = 2e9
 """Products of one addition: some seconds."""
@@ -174,8 +178,10 @@ class Ratios(NamedTuple):
     moved: float
 
 
-def few(a: FloatArray, b: FloatArray) -> tuple[IntArray, IntArray] | None:
+def few(a: FloatArray, b: FloatArray, operations: float) -> tuple[IntArray, IntArray] | None:
     """Indices of masses above 0, if they are so few that going through them is faster; else None.
+
+    The work is counted: so many operations for a product of all.
 
     Raises
     ------
@@ -189,7 +195,9 @@ def few(a: FloatArray, b: FloatArray) -> tuple[IntArray, IntArray] | None:
             f"a sum of likelihood ratios takes {products:.2g} products; accepted: at most {MOST_PRODUCTS:.2g}, hence a "
             "larger tolerance or fewer steps"
         )
-    return (some_a, some_b) if FEW * pairs < products else None
+    sparse = FEW * pairs < products
+    spend(PAIR * pairs if sparse else operations * products, "a sum of likelihood ratios")
+    return (some_a, some_b) if sparse else None
 
 
 @dataclass(frozen=True)
@@ -323,10 +331,11 @@ def _arrange(a: Sum, b: Sum) -> tuple[Sum, Sum, int, int, int]:
 def add_spreads(one: Spread, other: Spread) -> Spread:
     """The distribution of the sum of two independent variables, above in convex order."""
     a, b, apart, least, size = _arrange(one, other)
-    some, step = few(a.masses, b.masses), a.step
+    twice = one is other
+    some, step = few(a.masses, b.masses, SPREADING / (1 + twice)), a.step
     low, high = np.zeros(size), np.zeros(size)
     if some is None:
-        convolve_spreads(a.masses, b.masses, apart, least, step, one is other, low, high)
+        convolve_spreads(a.masses, b.masses, apart, least, step, twice, low, high)
     else:
         convolve_few_spreads(a.masses, b.masses, apart, least, step, *some, low, high)
     masses, zero = low, a.zero * b.zero + size * TINY
@@ -346,12 +355,13 @@ def add_spreads(one: Spread, other: Spread) -> Spread:
 def add_contractions(one: Contraction, other: Contraction) -> Contraction:
     """The distribution of the sum of two independent variables, below in convex order."""
     a, b, apart, least, size = _arrange(one, other)
-    some, step = few(a.masses, b.masses), a.step
+    twice = one is other
+    some, step = few(a.masses, b.masses, CONTRACTING / (1 + twice)), a.step
     edges = np.exp(a.offset + step * (a.first + least + np.arange(size + 1.0)))
     masses, moments, later_masses, later_moments = (np.zeros(size) for _ in range(4))
     if some is None:
         convolve_contractions(
-            a.masses, a.places, b.masses, b.places, apart, least, step, one is other, edges,
+            a.masses, a.places, b.masses, b.places, apart, least, step, twice, edges,
             masses, moments, later_masses, later_moments,
         )  # fmt: skip
     else:

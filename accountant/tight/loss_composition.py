@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import NoGuarantee, ParameterError, ToleranceUnreachable, real, shorten
+from accountant.errors import NoGuarantee, OutOfPatience, ParameterError, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -269,7 +269,15 @@ def refine(runs: list[DirectedRun], question: Question) -> Interval:
             worst.both, worst.tolerance = True, None
             worst.solve(question)
         except ToleranceUnreachable as error:
-            raise type(error)(f"{error}; {_say_known(answer, width)}") from None
+            raise _with_known(error, answer, width) from None
+
+
+def _with_known(error: ToleranceUnreachable, answer: Interval, width: float) -> ToleranceUnreachable:
+    """The refusal, with the interval that is certified although wider than was asked."""
+    said = f"{error}; {_say_known(answer, width)}"
+    refusal = OutOfPatience(said, error.seconds) if isinstance(error, OutOfPatience) else type(error)(said)
+    refusal.found = answer
+    return refusal
 
 
 def _say_known(answer: Interval, width: float) -> str:

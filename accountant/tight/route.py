@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import NoGuarantee, ProfileUnavailable
+from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
@@ -29,7 +29,7 @@ from accountant.tight.infinite_losses import OneSided, bounds_on_lost, left_of
 from accountant.tight.screening_families import is_played
 from accountant.tight.trade_off import SureTradeOff, TradeOff
 
-__all__ = ["TightRun", "single_release_epsilon"]
+__all__ = ["TightRun", "certify", "single_release_epsilon"]
 
 
 SMALL = 1e-12
@@ -96,13 +96,22 @@ class TightRun:
         elif (near := _near_limit(self.run, left, self.tolerance)) is not None:
             found, source = near, "pure-DP limit"
         else:
-            found, source = self._answers.epsilon(left), self.source
+            found, source = self._ask(left), self.source
         found = Interval(found.lower, min(found.upper, self._end))
         if found.upper == math.inf:
             raise NoGuarantee(
                 f"no epsilon is enough at delta = {delta:g}: a loss may be infinite with more probability"
             )
         return self._guarantee(found.upper, delta, found.lower, source)
+
+    def _ask(self, left: float) -> Interval:
+        try:
+            return self._answers.epsilon(left)
+        except ToleranceUnreachable as error:
+            if error.found is not None:
+                lower, upper = error.found
+                error.found, error.source = (lower, min(upper, self._end)), self.source
+            raise
 
     def delta(self, epsilon: float) -> Guarantee:
         """Certified bounds on delta at an epsilon; errors as for `epsilon`."""
@@ -114,14 +123,25 @@ class TightRun:
         if self._slow is not None and fits(2 * len(epsilons) * self._slow.work):
             self._exact = True
             return from_closed_form(self._slow, self.run).deltas(epsilons)
-        found = self._answers.deltas(epsilons)
+        try:
+            found = self._answers.deltas(epsilons)
+        except ToleranceUnreachable as error:
+            if error.found is not None and len(epsilons) == 1:
+                error.found, error.source = self._with_lost(Interval(*error.found)), self.source
+            else:
+                error.found = None
+            raise
         found = [
             Interval(0.0, 0.0) if epsilon >= self._end else one for epsilon, one in zip(epsilons, found, strict=True)
         ]
-        if self._log_finite < 0.0:
-            (below, above), kept = bounds_on_lost(self._log_finite, self._lost), math.exp(self._log_finite)
-            found = [Interval(below + kept * one.lower, min(above + kept * one.upper, 1.0)) for one in found]
-        return found
+        return [self._with_lost(one) for one in found]
+
+    def _with_lost(self, finite: Interval) -> Interval:
+        """Delta with the probability of infinite losses, from that of the finite ones."""
+        if self._log_finite == 0.0:
+            return finite
+        (below, above), kept = bounds_on_lost(self._log_finite, self._lost), math.exp(self._log_finite)
+        return Interval(below + kept * finite.lower, min(above + kept * finite.upper, 1.0))
 
     @property
     def source(self) -> str:
@@ -142,17 +162,22 @@ class TightRun:
         return SureTradeOff(found, bounds_on_lost(self._log_finite))
 
     def _guarantee(self, epsilon: float, delta: float, lower: float, source: str) -> Guarantee:
-        return Guarantee(
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=self.run.adjacency,
-            method="tight",
-            conversion=None,
-            order=None,
-            lower=lower,
-            source=source,
-            data_dependent=self.run.data_dependent,
-        )
+        return certify(self.run, Interval(lower, epsilon), delta, source)
+
+
+def certify(run: Composition, epsilon: Interval, delta: float, source: str) -> Guarantee:
+    """The guarantee of a certified interval."""
+    return Guarantee(
+        epsilon=epsilon.upper,
+        delta=delta,
+        adjacency=run.adjacency,
+        method="tight",
+        conversion=None,
+        order=None,
+        lower=epsilon.lower,
+        source=source,
+        data_dependent=run.data_dependent,
+    )
 
 
 def single_release_epsilon(run: Composition, delta: float) -> float:

@@ -168,6 +168,27 @@ def test_one_release_that_dwarfs_the_rest_bounds_from_below_what_has_no_tight_pr
     assert ac.epsilon(2 * KNOWN_BY_A_BOUND, 1e-5).lower is None
 
 
+WIDE = (
+    ac.Gaussian(25.14) + ac.GaussianDP(0.00266) + 3 * ac.DiscreteLaplace(7.874, 3) + 2 * ac.PureDP(0.1446)
+    + 2 * ac.RandomizedResponse(0.0244)
+)  # fmt: skip
+"""A run whose interval rounding keeps wider than 2e-6."""
+
+
+def test_a_wider_interval_is_taken_where_it_ends_below_the_renyi_price():
+    with pytest.raises(ac.ToleranceUnreachable, match="certified so far") as refusal:
+        ac.epsilon(WIDE, 0.0185, method="tight", tolerance=2e-6)
+    found, narrow = ac.epsilon(WIDE, 0.0185, tolerance=2e-6), ac.epsilon(WIDE, 0.0185, tolerance=1e-4)
+    assert (found.lower, found.epsilon) == refusal.value.found
+    assert (found.method, found.source) == ("tight", narrow.source)
+    assert found.lower <= narrow.epsilon
+    assert narrow.lower <= found.epsilon < ac.epsilon(WIDE, 0.0185, method="renyi").epsilon
+    delta, exact = ac.delta(WIDE, 0.5, tolerance=1e-6), ac.delta(WIDE, 0.5, tolerance=1e-3)
+    assert delta.method == "tight"
+    assert delta.lower <= exact.delta
+    assert exact.lower <= delta.delta
+
+
 def test_what_the_tight_route_refuses_is_refused_alike_every_time():
     prices = {ac.epsilon(MANY, 1e-5, patience=patience) for patience in (1e-3, 1e-3, 1e-9)}
     assert prices == {renyi(MANY, 1e-5)}

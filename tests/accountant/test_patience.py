@@ -233,3 +233,47 @@ def test_a_sweep_that_does_not_fit_is_refused_before_it_uses_memory():
         ac.sweep(ac.Gaussian, {"sigma": range(1, 5 * 10**11)})
     with pytest.raises(ac.ParameterError, match=r"settings need"):
         ac.sweep(ac.Gaussian, {"sigma": range(1, 10**6), "sensitivity": range(1, 10**6)})
+
+
+def test_what_is_remembered_counts_again_in_each_price():
+    @patience.remember("squares", 4)
+    def square(x):
+        patience.spend(2e9, "a square")
+        made.append(x)
+        return x * x
+
+    made = []
+    for _ in range(2):
+        with patience.allow_work(3.0):
+            assert square(3) == square(3) == 9  # counted once
+            with pytest.raises(ac.OutOfPatience, match="a square"):
+                square(4)
+        assert made == [3]
+    assert square(4) == 16  # nothing is counted outside of a price
+    with patience.allow_work(1.0), pytest.raises(ac.OutOfPatience, match="squares would take about 2 s"):
+        square(4)
+    with patience.allow_work(1.0), patience.uncounted():
+        assert square(4) == square(-4) == 16
+    assert made == [3, 4, -4]
+
+
+def test_sums_of_likelihood_ratios_are_counted():
+    epoch = ac.RandomAllocation(ac.Laplace(0.3), 100)
+    first, second = (counted(lambda: tight(epoch, 1e-5))[1] for _ in range(2))
+    assert 1e-4 < first == second
+    with pytest.raises(ac.OutOfPatience):
+        tight(epoch, 1e-5, patience=first / 2)
+
+
+def test_a_search_does_not_crawl_to_an_end_where_values_are_dear():
+    seen = []
+
+    def make(ratio):
+        run = 10 * ac.ShuffledCounts(100, 20, ratio)
+        seen.append(ratio)
+        return run
+
+    found = ac.calibrate(make, 1.0, 1e-6, method="tight", bounds=(1e-6, 1 - 1e-7))
+    assert tight(make(found), 1e-6).epsilon <= 1.0
+    # messages of a count spread as 1/(1 - ratio): next to the end they are millions
+    assert sum(ratio > 0.99 for ratio in seen) <= 2

@@ -321,6 +321,23 @@ def test_the_curve_stands_above_that_of_all_losses(monkeypatch):
     assert above[-1] == exact[-1]
 
 
+@pytest.mark.parametrize("law", [(1000.0, 100.0, 0.99), (300.0, 0.5, 0.9)])
+def test_the_curve_is_short_where_losses_coincide(law):
+    losses, log_p = spread(*law)
+    all_losses, masses = (getattr(given_finite(*law), name) for name in ("losses", "log_p"))
+    assert losses.size <= 2 * shuffled_counts.SPREAD < all_losses.size
+    assert (np.diff(losses) > 0).all()
+    assert losses[[0, -1]].tolist() == all_losses[[0, -1]].tolist()
+    assert np.exp(log_p).sum() == pytest.approx(1, abs=1e-11)
+    assert np.exp(log_p - losses).sum() == pytest.approx(1, abs=1e-11)
+    points = np.linspace(all_losses[0], all_losses[-1], 9)[1:-1]
+    for point in points.tolist():  # it dominates
+        above, below = (
+            (np.exp(p) * -np.expm1(np.minimum(point - x, 0))).sum() for x, p in ((losses, log_p), (all_losses, masses))
+        )
+        assert above >= below * (1 - 1e-9) - 1e-13
+
+
 @pytest.mark.parametrize("rises", [True, False])
 def test_parts_keep_every_law(rises):
     from accountant.testing import check_event
