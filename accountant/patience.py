@@ -24,8 +24,8 @@ __all__ = [
     "fits",
     "remember",
     "round_up",
+    "skip_counting",
     "spend",
-    "uncounted",
     "watch_work",
 ]
 
@@ -70,7 +70,7 @@ def allow_work(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def uncounted() -> Iterator[None]:
+def skip_counting() -> Iterator[None]:
     """While the block runs nothing is counted: its work is bounded otherwise."""
     token = _current.set(None)
     try:

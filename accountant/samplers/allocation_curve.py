@@ -12,7 +12,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import uncounted
+from accountant.patience import skip_counting
 from accountant.samplers.allocation_pairs import sum_above
 from accountant.tight.polygon import ULP
 
@@ -57,7 +57,7 @@ def allocation_curve(event: Event, steps: int, orders: FloatArray) -> FloatArray
 def _curve_at_nodes(event: Event, steps: int) -> tuple[FloatArray, FloatArray]:
     """Orders, and the largest convex function below bounds on (a - 1) D_a at them."""
     own = event._curve(NODES) * (NODES - 1)
-    with uncounted():
+    with skip_counting():
         mean = mean_of_steps(event, steps)
     worst = np.maximum(_log_moments_removed(event, steps, mean), _log_moments_added(event, steps, mean))
     worst = np.minimum(worst, own)

@@ -252,7 +252,7 @@ def test_what_is_remembered_counts_again_in_each_price():
     assert square(4) == 16  # nothing is counted outside of a price
     with patience.allow_work(1.0), pytest.raises(ac.OutOfPatience, match="squares would take about 2 s"):
         square(4)
-    with patience.allow_work(1.0), patience.uncounted():
+    with patience.allow_work(1.0), patience.skip_counting():
         assert square(4) == square(-4) == 16
     assert made == [3, 4, -4]
 
