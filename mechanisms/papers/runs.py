@@ -160,6 +160,17 @@ def _run_student(name: str, options: dict[str, Any], parts: Parts, seed: int, wa
     return _in_percent({"nonprivate": score(parts.test, student.predict)})
 
 
+def _run_linear(name: str, options: dict[str, Any], parts: Parts, seed: int, wanted: Collection[str]) -> Numbers:
+    """Softmax regression without noise, as Linear NoisySGD at epsilon = inf."""
+    from sklearn.linear_model import LogisticRegression
+
+    describe = feature_map(options.get("features", "raw"), parts.public.features, parts.public.images)
+    model = LogisticRegression(C=float(options.get("inverse_penalty", 1.0)), max_iter=1000)
+    model.fit(describe(parts.private.features), parts.private.labels)
+    judged = parts.test if parts.test is not None else parts.public
+    return _in_percent({"accuracy": score(replace(judged, features=describe(judged.features)), model.predict)})
+
+
 # --- answers to queries -----------------------------------------------------------------------------------
 
 
@@ -226,6 +237,37 @@ def _run_prediction(name: str, options: dict[str, Any], parts: Parts, seed: int,
     return found | _in_percent({"accuracy": compare_labels(out.labels, queries)})
 
 
+def _run_exact_votes(name: str, options: dict[str, Any], parts: Parts, seed: int, wanted: Collection[str]) -> Numbers:
+    """Votes without noise: of the nearest records as in Private-kNN, or of all similar ones as in Ind-KNN.
+
+    `neighbors` or a `selectivity`, the share of public points that are similar to one; a similar record's vote weighs
+    its cosine. Where none is similar the most frequent label is the answer.
+    """
+    from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
+
+    describe = feature_map(options.get("features", "raw"), parts.public.features, parts.public.images)
+    queries = _pick_queries(parts, min(int(options["queries"]), len(parts.public)), seed)
+    if "neighbors" in options:
+        model = KNeighborsClassifier(int(options["neighbors"]), algorithm="brute")
+    else:
+        public = replace(parts.public, features=describe(parts.public.features), images=None)
+        share = options.get("selectivity")
+        setting = PredictionSetting(epsilon=1.0, delta=float(options["delta"]), vote_sigma=1.0, selectivity=share)
+        whole = complete_setting(setting, len(queries), len(parts.private), public)
+        assert whole.threshold is not None
+        model = RadiusNeighborsClassifier(
+            1 - whole.threshold,
+            metric="cosine",
+            algorithm="brute",
+            weights=lambda distances: np.array([1 - each for each in distances], dtype=object),
+            outlier_label="most_frequent",
+        )
+    model.fit(describe(parts.private.features), parts.private.labels)
+    pieces = np.array_split(describe(queries.features), 20)
+    labels = np.concatenate([model.predict(piece) for piece in pieces if len(piece)])
+    return _in_percent({"accuracy": compare_labels(labels, queries)})
+
+
 def _count_classes(parts: Parts) -> int:
     if parts.private.classes is not None:
         return parts.private.classes
@@ -246,5 +288,7 @@ RUNS: dict[str, Callable[..., Numbers]] = {
     "student": _run_student,
     "ind-knn": _run_individual,
     "private-knn-prediction": _run_prediction,
+    "linear-without-noise": _run_linear,
+    "votes-without-noise": _run_exact_votes,
 }
 """What can run, by the name that files of items use."""

@@ -10,6 +10,7 @@ from mechanisms.cli import main
 from mechanisms.datasets import digits
 from mechanisms.papers import ItemError, Request, list_items, load_item, reproduce, write_result
 from mechanisms.papers import runner as runner_module
+from mechanisms.papers import runs as runs_module
 from mechanisms.papers.catalogue import PAPERS
 from mechanisms.papers.item import parse_item
 from mechanisms.papers.prices import compute_price
@@ -146,6 +147,45 @@ def item_of(**rows):
 def quick_students(monkeypatch):
     """Fewer passes over the points than by default."""
     monkeypatch.setattr(NetworkStudent.__init__, "__defaults__", (24, 7, 0.2, 40, 0))
+
+
+EXACT = {
+    "nearest": {"mechanism": "votes-without-noise", "neighbors": 7},
+    "similar": {"mechanism": "votes-without-noise", "selectivity": 0.05},
+    "linear": {"mechanism": "linear-without-noise"},
+}
+
+
+def test_runs_without_noise(monkeypatch):
+    """The same labels as by counting one query after another; nothing is paid for, so no epsilon is printed."""
+    answers = {}
+    judge = runs_module.compare_labels
+    monkeypatch.setattr(
+        runs_module,
+        "compare_labels",
+        lambda labels, queries: answers.update({len(answers): (labels, queries)}) or judge(labels, queries),
+    )
+    item = item_of(**{name: {**DIGITS, "queries": 40, **run} for name, run in EXACT.items()})
+    found = {row.row.name: row for row in reproduce(item, Request()).rows}
+    for row in found.values():
+        assert not row.values("epsilon")
+        assert all(85 < each <= 100 for each in row.values("accuracy"))
+    parts = find_parts(item.rows[0].run, {}, 0)
+    records, classes = parts.private.features, parts.private.labels
+    labels, queries = answers[0]
+    for label, query in zip(labels, queries.features, strict=True):
+        nearest = np.argsort(np.sum((records - query) ** 2, axis=1), kind="stable")[:7]
+        votes = np.bincount(classes[nearest], minlength=10)
+        assert votes[label] == votes.max()
+    labels, queries = answers[2]
+    pairs = parts.public.features @ parts.public.features.T
+    lengths = np.linalg.norm(parts.public.features, axis=1)
+    cosines = (pairs / np.outer(lengths, lengths))[np.triu_indices(len(lengths), 1)]
+    threshold = np.quantile(cosines, 0.95)
+    for label, query in zip(labels, queries.features, strict=True):
+        similar = records @ query / np.linalg.norm(records, axis=1) / np.linalg.norm(query)
+        votes = np.bincount(classes, np.where(similar >= threshold, similar, 0.0), minlength=10)
+        assert votes[label] == pytest.approx(votes.max(), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", RUNS)
