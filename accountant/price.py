@@ -157,14 +157,14 @@ def _certified_epsilon(
                 neither = f"the Rényi curve is infinite at every order, and {_reason(error)}"
                 raise NoGuarantee(f"{neither}; accepted: runs that one of both routes can price") from None
             raise error from None
-    if wide is not None:
-        return wide if wide.epsilon < found.epsilon else replace(found, lower=wide.lower)
+    if wide is not None and wide.epsilon < found.epsilon:
+        return wide
+    lower = 0.0 if wide is None else wide.lower or 0.0
     if 0 < len(composition) <= CHEAP_EVENTS and point > 0.0:
         with suppress(ToleranceUnreachable):  # no patience is left
-            lower = single_release_epsilon(composition, point)
-            if found.epsilon - lower <= width * found.epsilon:
-                return replace(found, lower=lower)
-    return found
+            alone = single_release_epsilon(composition, point)
+            lower = max(lower, alone if found.epsilon - alone <= width * found.epsilon else 0.0)
+    return replace(found, lower=lower) if lower > 0.0 else found
 
 
 class _Wider(NamedTuple):

@@ -12,7 +12,7 @@ from accountant.calibration import solve
 from accountant.errors import ParameterError, integer, real
 from accountant.events.blanket import NO_GAIN, USERS, Blanket, blanket, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
-from accountant.numerics.roots import SQUARE, bisect, narrow
+from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
 
 __all__ = ["local_epsilon_for", "shuffled_delta", "shuffled_epsilon"]
 
@@ -82,7 +82,7 @@ def shuffled_delta(local: float | Event, n: int, epsilon: float, method: str = "
     if pair is None:
         return 1.0
     # an underflow to 0 would claim pure DP
-    return max(math.exp(log_shuffled_delta(pair, users, point)), 5e-324)
+    return math.exp(log_shuffled_delta(pair, users, point)) + LEAST
 
 
 def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "variation-ratio") -> float:

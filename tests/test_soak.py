@@ -72,3 +72,9 @@ def test_slow_runs_and_errors_are_counted(monkeypatch):
     assert counts.outcomes == {"finite: slow": 1, "bits: broken": 1}
     assert "ZeroDivisionError: no; again by: python -m tests.soak --only 1" in counts.violations[0]
     assert counts.report() == 1
+
+
+@pytest.mark.parametrize(("kind", "number"), [("one release", 65377)])
+def test_what_a_long_soak_found_holds(kind, number):
+    """A delta of 4e-319, which as a float was below the exact one: floats so small are 5e-324 apart."""
+    assert runs.find_broken(kind, number) == []

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from accountant.numerics.kernel import FloatArray, Kernel
 
 __all__ = [
+    "LEAST",
     "LOGARITHM",
     "SQUARE",
     "Coordinate",
@@ -19,6 +20,7 @@ __all__ = [
     "bisect",
     "bisect_by_arrays",
     "bisect_whole",
+    "exponentiate",
     "find_crossing",
     "golden_bracket",
     "golden_step",
@@ -35,6 +37,15 @@ class Interval(NamedTuple):
 
     lower: float
     upper: float
+
+
+LEAST = 5e-324
+"""The least float above 0. Floats below 1e-308 are as far apart, so that nearest ones are off by half of it."""
+
+
+def exponentiate(low: float, high: float) -> Interval:
+    """Bounds on a probability e^y from bounds on y that hold with the rounding of `exp`, which may underflow."""
+    return Interval(max(math.exp(min(low, 0.0)) - LEAST, 0.0), min(math.exp(min(high, 0.0)) + LEAST, 1.0))
 
 
 # --- bisection -------------------------------------------------------------------------------------------

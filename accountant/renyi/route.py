@@ -15,7 +15,7 @@ from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import minimise
+from accountant.numerics.roots import LEAST, minimise
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
@@ -69,7 +69,7 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
 
 def _nonzero_delta(log_delta: FloatArray | float) -> FloatArray:
     """delta = exp(log_delta) in [5e-324, 1]: one that underflows to 0 would claim pure DP."""
-    delta: FloatArray = np.maximum(np.exp(np.minimum(log_delta, 0.0)), 5e-324)
+    delta: FloatArray = np.exp(np.minimum(log_delta, 0.0)) + LEAST
     return delta
 
 

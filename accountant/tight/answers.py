@@ -15,7 +15,7 @@ from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.errors import ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import Interval
+from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
@@ -79,7 +79,7 @@ class KnownProfile:
         spend(2 * points.size * self.known.work, f"{2 * points.size} values of a profile")
         lows, highs = (self.known.log_profile(points * moved).tolist() for moved in (1 + PLACES, 1 - PLACES))
         ends = zip(lows, highs, strict=True)
-        return [Interval(math.exp(low - ACCURACY), _never_zero(math.exp(high + ACCURACY))) for low, high in ends]
+        return [exponentiate(low - ACCURACY, high + ACCURACY) for low, high in ends]
 
     def trade_off(self, direction: Direction) -> TradeOff:
         forward = DIRECTIONS.index(direction)
@@ -230,11 +230,6 @@ def from_closed_form(known: ClosedForm, run: Composition) -> Answers:
 def _worse(directions: Sequence[Interval]) -> Interval:
     """Bounds on the larger of two prices."""
     return Interval(max(each.lower for each in directions), max(each.upper for each in directions))
-
-
-def _never_zero(delta: float) -> float:
-    """An underflow to 0 would claim pure DP."""
-    return min(max(delta, 5e-324), 1.0)
 
 
 def sort_events(run: Composition) -> tuple[Entries, Entries]:

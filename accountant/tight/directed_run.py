@@ -13,7 +13,7 @@ from accountant.adjacency import Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import Interval, find_crossing
+from accountant.numerics.roots import Interval, exponentiate, find_crossing
 from accountant.patience import spend
 from accountant.tight.fourier import WINDOW_NATS, ComposedLoss, HockeyStick, LossSum, Remainder
 from accountant.tight.loss_grid import bracket, largest_atom, loss_range
@@ -137,7 +137,7 @@ class DirectedRun:
         low, high = (self.bound(question.epsilon, sign) for sign in (-1, 1))
         # exp turns the rounding of a logarithm into a relative error
         low, high = (log + sign * 4 * ULP * (1 + abs(log)) for log, sign in ((max(low, -1e4), -1), (high, 1)))
-        self.found = Interval(math.exp(low), min(1.0, math.exp(high) + 5e-324))
+        self.found = exponentiate(low, high)
 
     def _compose(self, wanted: float) -> int:
         """Compose in a window of at least so many points; returns how many it has."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from accountant.errors import ParameterError, real, shorten
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import Interval
+from accountant.numerics.roots import Interval, exponentiate
 from accountant.renyi.conversion import epsilon_from_renyi
 from accountant.tight.screening_game import STEP_ROUNDING, shares
 
@@ -39,9 +39,8 @@ class GameValue:
         """Bounds on delta at any real epsilon."""
         x = real("epsilon", epsilon, -1e300, 1e300)
         lower, upper = self.log_lower(x), self.log_upper(x)
-        return Interval(
-            float(np.exp(lower)) * (1 - STEP_ROUNDING), min(float(np.exp(upper)) * (1 + STEP_ROUNDING), 1.0)
-        )
+        found = exponentiate(float(lower), float(upper))
+        return Interval(found.lower * (1 - STEP_ROUNDING), min(found.upper * (1 + STEP_ROUNDING), 1.0))
 
     def epsilon(self, delta: float) -> Interval:
         """Bounds on the smallest epsilon >= 0 at a delta in [1e-250, 1)."""

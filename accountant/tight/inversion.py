@@ -24,7 +24,7 @@ from accountant.events.answers import SAMPLED_GAUSSIAN
 from accountant.events.composition import Composition
 from accountant.events.gaussian import GaussianLike, subsampled_gaussian_curves
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import Interval
+from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.directed_run import DEEPEST, Question
@@ -322,7 +322,7 @@ def invert(
     if question.delta is None:
         logs = [each.log_bounds(question.epsilon) for each in (first, *others)]
         low, high = (max(each[i] for each in logs) for i in range(2))
-        answer = Interval(math.exp(low), min(math.exp(high) + 5e-324, 1.0))
+        answer = exponentiate(low, high)
     else:
         log_delta = math.log(question.delta)
         answer = first.epsilon(log_delta, plan.start)
