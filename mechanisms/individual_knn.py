@@ -363,9 +363,9 @@ class IndividualKNN(Exclusive, Parameters):
 
     def _find_near(self, points: Singles) -> Iterator[tuple[Singles, Integers]]:
         """Pairs (query, slots of records that it may select), in order."""
-        if self._hashing is None:
+        if self._hashing is None or isinstance(self._records, ShardedSimilar):
             return self._records.near(points)
-        return zip(points, map(self._hashing.candidates, self._hashing.codes(points)), strict=True)
+        return self._hashing.near(self._records, points)
 
     def _answer(self, query: Singles, near: Integers) -> tuple[int, float]:
         """Label and K of one query; every draw is charged first."""

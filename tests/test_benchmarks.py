@@ -46,6 +46,25 @@ def test_private_knn_query_time(tmp_path):
         assert name in printed
 
 
+def test_hashing_time(tmp_path):
+    size = {"records": 3000, "width": 32, "queries": 10, "tables": 6, "bits": 4, "repeats": 1}
+    figures, printed = run_benchmark(tmp_path, "hashing_time", *[f"--{name}={value}" for name, value in size.items()])
+    rows = {row["contender"]: row for row in figures["results"]}
+    assert set(rows) == {
+        "scan of all records",
+        "scan of all coarse rows",
+        "6 tables of 4 bits",
+        "answers, exact",
+        "answers, 6 tables of 4 bits",
+    }
+    scan, hashed = rows["scan of all records"], rows["6 tables of 4 bits"]
+    assert scan["candidates"] == 3000 > hashed["candidates"] > hashed["similar"] > 0
+    assert hashed["similar"] <= scan["similar"]
+    assert hashed["single_ratio"] == pytest.approx(scan["single_ms"] / hashed["single_ms"])
+    assert all(row["single_ms"] > 0 and row["batch_ms"] > 0 for row in rows.values())
+    assert "scan of all coarse rows" in printed
+
+
 def test_accuracy_by_queries(tmp_path):
     pytest.importorskip("sklearn")
     options = ["--data", "made", "--seeds", "1", "--sizes", "2000", "120", "100"]

@@ -78,6 +78,11 @@ class Records:
         """Slots, in order, whose kernel may reach the threshold."""
         return np.flatnonzero(products >= self.kernel.least_product(query, self._squares[: len(products)]))
 
+    def least_products(self, query: Singles, slots: Integers) -> Floats:
+        """Inner products below which the records in these slots are certainly not selected."""
+        least: Floats = np.broadcast_to(self.kernel.least_product(query, self._squares[slots]), len(slots))
+        return least
+
     def select(self, query: Singles, slots: Integers) -> tuple[Integers, Floats]:
         """Those of the sorted `slots` whose kernel reaches the threshold, and their kernels."""
         values = np.empty(len(slots))
