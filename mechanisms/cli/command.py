@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import accountant as ac
 from mechanisms.cli.data import add_data, parse_seed, warn_of_seed
+from mechanisms.cli.numbers_file import read_whole_numbers
 from mechanisms.cli.plan import add_plan
 from mechanisms.cli.predict import add_predict
 from mechanisms.cli.preparation import plan_run, read_data
@@ -130,13 +130,7 @@ def _parse_choice(text: str) -> str | tuple[int, ...]:
         if text not in ("central", "random", "first"):
             raise argparse.ArgumentTypeError(f"{text!r}; accepted: central, random, first, or @FILE of rows")
         return text
-    try:
-        return tuple(int(line) for line in Path(text[1:]).read_text(encoding="utf-8-sig").split())
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "holds something else than whole numbers"
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: {reason}; accepted: a file with a row number, from 0, on each line"
-        ) from None
+    return read_whole_numbers(text, "a row number, from 0, on each line")
 
 
 # --- running -------------------------------------------------------------------------------------------

@@ -7,10 +7,13 @@ from typing import Any
 
 import accountant as ac
 from mechanisms.cli.data import warn_of_seed
+from mechanisms.cli.numbers_file import read_whole_numbers
 from mechanisms.cli.preparation import plan_run, read_data
 from mechanisms.cli.results_file import OptionError, find_results
 
 __all__ = ["add_reverse_options", "run_reverse"]
+
+USUAL_QUERIES = 40
 
 
 def add_reverse_options(parser: argparse.ArgumentParser) -> None:
@@ -30,12 +33,21 @@ def add_reverse_options(parser: argparse.ArgumentParser) -> None:
         choices=("iid", "by-label", "dirichlet"),
         help="how they are split (default iid)",
     )
-    add("--queries", type=whole, default=40, help="queries of a round (default 40)")
+    add("--queries", type=whole, help="queries of a round (default 40, or as many as the clusters given)")
+    clusters = "cluster of each public point, from 0, line by line: found elsewhere, without the private records"
+    add("--assignment", metavar="@FILE", type=_parse_assignment, help=clusters)
     add("--neighbors", type=whole, default=1, help="k, queries that a record votes for (default 1)")
     add("--rounds", type=whole, default=1, help="later ones ask where a student is least certain")
     add("--balance", type=number, default=0.0, help="strength, 0 to 1, of prices that even out queries (default 0)")
     add("--dropout", type=number, default=0.0, help="share of reports that may be missing when they are shuffled")
     add("--adjacency", default="replace", choices=("replace", "add-remove"), help="add-remove: central model alone")
+
+
+def _parse_assignment(text: str) -> tuple[int, ...]:
+    """The whole numbers in a file."""
+    if not text.startswith("@"):
+        raise argparse.ArgumentTypeError(f"{text!r}; accepted: @FILE of clusters")
+    return read_whole_numbers(text, "a cluster number, from 0, on each line")
 
 
 def run_reverse(options: argparse.Namespace) -> int:
@@ -50,6 +62,8 @@ def run_reverse(options: argparse.Namespace) -> int:
     if replace and options.records is not None:
         accepted = "--adjacency add-remove, or no --records: the number of records is public"
         raise OptionError(f"--records {options.records} was given with --adjacency replace; accepted: {accepted}")
+    if options.queries is None:
+        options.queries = USUAL_QUERIES if options.assignment is None else max(options.assignment) + 1
     named = vars(options)
     setting = ReverseSetting(
         **{each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}

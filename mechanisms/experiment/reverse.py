@@ -16,6 +16,7 @@ from mechanisms.experiment.base import BaseExperiment
 from mechanisms.experiment.outcome import Outcome
 from mechanisms.features import feature_map
 from mechanisms.federation.client import label_sets
+from mechanisms.federation.reverse_rounds import Clusters
 from mechanisms.phases import phase
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.students.network import Student
@@ -53,6 +54,8 @@ class ReverseSetting:
         "raw", "standardised" or "hog".
     seed : int or None
         None draws exact noise from system entropy, as a real release must.
+    assignment : tuple of int or None
+        The cluster, 0..queries-1, of each public point, found elsewhere from public data (see `ReverseKNN.label`).
     """
 
     epsilon: float
@@ -70,6 +73,7 @@ class ReverseSetting:
     client_split: str = "iid"
     features: str = "raw"
     seed: int | None = None
+    assignment: tuple[int, ...] | None = None
     mechanism: str = field(default="reverse-knn", init=False)
 
     def __post_init__(self) -> None:
@@ -103,6 +107,11 @@ class ReverseExperiment(BaseExperiment):
         return isinstance(labels, np.ndarray) and labels.ndim == 2
 
     @property
+    def _assignment(self) -> NDArray[np.int64] | None:
+        given = self.setting.assignment
+        return None if given is None else np.array(given, np.int64)
+
+    @property
     def asked(self) -> int:
         return self.setting.rounds * self.setting.queries
 
@@ -110,6 +119,7 @@ class ReverseExperiment(BaseExperiment):
         setting = self.setting
         check_count("clients", setting.clients, 1, self.nominal)
         check_count("queries", setting.queries, 1, len(self.public))
+        Clusters.of(None, self._assignment, np.zeros((len(self.public), 1), np.float32), setting.queries)
         if self._takes_sets and setting.client_split != "iid":
             raise ac.ParameterError(f"client_split = {setting.client_split!r} with label sets; accepted: iid")
         n_labels = label_sets(self._labels, len(self.private)).shape[1]
@@ -148,7 +158,7 @@ class ReverseExperiment(BaseExperiment):
         with phase("computing features"):
             describe = feature_map(self.setting.features, self.public.features, self.public.images)
             records, points = describe(np.asarray(self.private.features)), describe(self.public.features)
-        out = self.labeller.label(records, self._labels, points, self.holders, journal)
+        out = self.labeller.label(records, self._labels, points, self.holders, journal, assignment=self._assignment)
         with phase("training the student"):
             student = self.make_student().fit(self.public.features, out.labels)
         found = None
@@ -163,7 +173,8 @@ class ReverseExperiment(BaseExperiment):
         # every model adds its noise to the same counts: the central one is the cheapest to run without it
         changed: dict[str, Any] = {"model": "central", "noise": "laplace", "delta": 0.0, "epsilon": NO_NOISE, "rng": 0}
         bare = self.setting.make_labeller(self.n_classes, **changed)
-        return self.make_student().fit(self.public.features, bare.label(records, self._labels, points).labels)
+        found = bare.label(records, self._labels, points, assignment=self._assignment)
+        return self.make_student().fit(self.public.features, found.labels)
 
 
 def split_over_clients(labels: NDArray[np.int64], clients: int, how: str = "iid", seed: int = 0) -> NDArray[np.int64]:
