@@ -22,10 +22,8 @@ def test_clusters_from_a_file_decide_whose_label_a_point_takes(capsys, tmp_path)
         5,
         "--delta",
         0,
-        "--seed",
-        1,
     ]
-    found = summary(capsys, *usual, "--assignment", f"@{given}", "--out", tmp_path / "a.npz")
+    found = summary(capsys, *usual, "--seed", 1, "--assignment", f"@{given}", "--out", tmp_path / "a.npz")
     assert found["setting"]["queries"] == 7
     labels = np.load(tmp_path / "a.npz")["label"]
     assert [len(set(labels[clusters == cluster])) for cluster in range(7)] == [1] * 7
