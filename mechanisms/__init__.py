@@ -14,6 +14,7 @@ from mechanisms.individual_knn import IndividualKNN
 from mechanisms.labelling import Labelling
 from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.pate import GNMax, LNMax
+from mechanisms.presets import IndividualKNNPreset, individual_knn_preset
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.rounds import Rounds, label_in_rounds
@@ -26,6 +27,7 @@ __all__ = [
     "Forecast",
     "GNMax",
     "IndividualKNN",
+    "IndividualKNNPreset",
     "Journal",
     "LNMax",
     "Labelling",
@@ -48,6 +50,7 @@ __all__ = [
     "audit",
     "audit_one_run",
     "expected_answers",
+    "individual_knn_preset",
     "label_in_rounds",
     "pass_probability",
     "plan_labelling",

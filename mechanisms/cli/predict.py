@@ -28,6 +28,7 @@ from mechanisms.cli.results_file import (
 from mechanisms.cli.store_option import hold_digests, open_existing, refuse_moving_digests, store_exists
 from mechanisms.cli.stream import serve_stream
 from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, show_prices
+from mechanisms.presets import PRESETS, individual_knn_preset
 
 if TYPE_CHECKING:
     from mechanisms.experiment.prediction import Prediction
@@ -56,6 +57,7 @@ def add_predict(commands: Any) -> None:
     add("--delta", type=number, required=True, help="of the guarantee; well below one over the number of records")
     add_data(parser)
     add("--queries", type=whole, help="public points to ask, in order (default all); with --public -, about how many")
+    add("--preset", metavar="NAME", help=f"threshold, noise and hashing of the paper, {', '.join(PRESETS)}")
     add("--kernel", choices=("cosine", "rbf"), help="similarity (default cosine)")
     add("--bandwidth", type=number, help="of rbf (default e^0.75)")
     add("--threshold", type=number, help="least similarity (default: by --selectivity, on public points)")
@@ -86,6 +88,7 @@ def _run_predict(options: argparse.Namespace) -> int:
     from mechanisms.experiment.prediction import PredictionSetting, Serving, plan_prediction, predict, rehearse
 
     _check(options)
+    _fill_preset(options)
     if options.public == "-":
         return serve_stream(options)
     earlier = _read_earlier(options)
@@ -139,6 +142,21 @@ def _check(options: argparse.Namespace) -> None:
         raise OptionError("--store without --ids; accepted: --ids NAME, a column, or --ids digest")
     refuse_moving_digests(options)
     refuse_seeded_repeat(options)
+
+
+def _fill_preset(options: argparse.Namespace) -> None:
+    """Take what the user leaves open from the preset."""
+    if options.preset is None:
+        return
+    try:
+        found = individual_knn_preset(options.preset, options.epsilon)
+    except ac.ParameterError as error:
+        raise OptionError(f"--{error}") from None
+    if options.selectivity is not None:
+        raise OptionError(f"--preset {options.preset} with --selectivity; accepted: one of them, or --threshold")
+    for name, value in found.parameters.items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
 
 
 def _read_earlier(options: argparse.Namespace) -> list[dict[str, Any]]:
