@@ -18,7 +18,7 @@ __all__ = ["add_plan"]
 MECHANISMS = {
     "private-knn": "Private-kNN",
     "ind-knn": "Ind-KNN",
-    "reverse-knn": "reverse k-NN in the central model",
+    "reverse-knn": "reverse k-NN",
 }
 
 COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -35,7 +35,12 @@ COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("count_sigma", "count noise", "number"),
         ("vote_sigma", "vote noise", "number"),
     ),
-    "reverse-knn": (("n_neighbors", "k", "count"), ("noise", "noise", "text")),
+    "reverse-knn": (
+        ("n_neighbors", "k", "count"),
+        ("model", "model", "text"),
+        ("noise", "noise", "text"),
+        ("randomizer", "reports", "text"),
+    ),
 }
 """Parameters in the table: name, title and kind of column."""
 
@@ -92,6 +97,9 @@ def _add_values(parser: argparse.ArgumentParser, mechanism: str) -> None:
         add("--kernel", type=_values(str), help="similarities (default cosine)", **listed)
     else:
         add("--noise", type=_values(str), help="of counts (default laplace, and gaussian if delta > 0)", **listed)
+        add("--model", type=_values(str), help="whom clients trust: central (default), local, shuffle", **listed)
+        reports = "of the local and shuffle models (default collision, randomized-response)"
+        add("--randomizer", type=_values(str), help=reports, **listed)
 
 
 def _values(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
@@ -212,7 +220,9 @@ def propose_command(best: Forecast, options: argparse.Namespace) -> str:
     features = "" if options.features == "raw" else f" --features {options.features}"
     if best.mechanism == "reverse-knn":
         target = target.partition(" --records")[0]
-        chosen = f"--queries {best.queries} --neighbors {given['n_neighbors']} --noise {given['noise']}"
+        trust = ("noise", "model", "randomizer")
+        kind = " ".join(f"--{name} {given[name]}" for name in trust if name in given)
+        chosen = f"--queries {best.queries} --neighbors {given['n_neighbors']} {kind}"
         return f"mechanisms label reverse-knn {target}{features} {chosen}"
     chosen = f"--queries {best.queries} --neighbors {given['n_neighbors']} --sampling-rate {given['sampling_rate']:g}"
     if given["screening_sigma"] is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import accountant as ac
+from mechanisms.federation.client import MODELS
 from mechanisms.federation.trust_models import NOISES
 from mechanisms.forecast.individual_knn import IndividualKNNGrid, forecast_individual_knn
 from mechanisms.forecast.private_knn import PrivateKNNGrid, forecast_private_knn
@@ -29,6 +30,14 @@ FORECASTS: dict[str, Any] = {
 }
 PLANNED = tuple(GRIDS)
 """Mechanisms that `plan_labelling` knows."""
+
+NAMED: dict[str, tuple[str, ...]] = {
+    "noise": tuple(NOISES),
+    "kernel": ("cosine", "rbf"),
+    "model": tuple(MODELS),
+    "randomizer": ("collision", "randomized-response", "best"),
+}
+"""Values that are names."""
 
 MOST_QUERIES = 6
 """Most default numbers of queries."""
@@ -71,8 +80,8 @@ def plan_labelling(
     **values
         What to compare, one value or several of each: `queries`, `n_neighbors` and `sampling_rate`, `screening_ratio`,
         `threshold`, `max_labels` (both as shares) for Private-kNN; `threshold`, `vote_sigma`, `count_share`, `kernel`
-        for Ind-KNN; `n_neighbors`, `noise`, `adjacency` for reverse k-NN, in the central model. Defaults are in
-        `mechanisms.forecast`.
+        for Ind-KNN; `n_neighbors`, `noise`, `adjacency`, `model`, `randomizer` for reverse k-NN, of which the default
+        is the central model. Other defaults are in `mechanisms.forecast`.
 
     Returns
     -------
@@ -136,8 +145,8 @@ def _check(mechanism: str, name: str, value: Any, sample: PublicSample) -> Any:
         return None if value is None else check_positive(name, value)
     if name in ("threshold", "max_labels"):
         return check_real(name, value, "(0, 1], a share", lambda number: 0 < number <= 1)
-    if name in ("noise", "kernel"):
-        accepted = NOISES if name == "noise" else ("cosine", "rbf")
+    if name in NAMED:
+        accepted = NAMED[name]
         if value not in accepted:
             raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
         return value

@@ -10,9 +10,13 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.arrays import Booleans, Floats, Integers, Singles
+from mechanisms.federation.protocols import LocalProtocol, protocol_for
 from mechanisms.federation.trust_models import RoundRelease
 from mechanisms.forecast.proposal import Forecast
+from mechanisms.forecast.report_chances import report_probability
 from mechanisms.forecast.sample import PublicSample, draw_records, extrapolate
+from mechanisms.local_reports.collision import CollisionReports
+from mechanisms.local_reports.randomized_response import RandomizedBits
 from mechanisms.neighbours.reverse import Connections, votes_of
 from mechanisms.queries import cluster_centres
 from mechanisms.reverse_knn import ReverseKNN
@@ -26,7 +30,7 @@ REPEATS = 4
 
 @dataclass(frozen=True)
 class ReverseKNNGrid:
-    """Values to compare, in the central model.
+    """Values to compare.
 
     Parameters
     ----------
@@ -35,14 +39,28 @@ class ReverseKNNGrid:
     n_neighbors : tuple of int
         k.
     noise : tuple of str or None
-        None: Laplace noise, and with delta above 0 Gaussian noise, too.
+        Of the central model. None: Laplace noise, and with delta above 0 Gaussian noise, too.
     adjacency : accountant.Adjacency
+    model : tuple of str
+        Trust models.
+    randomizer : tuple of str
+        Of the local and shuffle models: "collision", "randomized-response", or "best" where it is one of these.
     """
 
     queries: tuple[int, ...]
     n_neighbors: tuple[int, ...] = (1, 2, 3)
     noise: tuple[str, ...] | None = None
     adjacency: ac.Adjacency = ac.Adjacency.REPLACE
+    model: tuple[str, ...] = ("central",)
+    randomizer: tuple[str, ...] = ("collision", "randomized-response")
+
+    def releases(self, delta: float) -> Iterator[dict[str, Any]]:
+        """Trust models, with the noise or the randomizer of each."""
+        for model in self.model:
+            if model == "central":
+                yield from ({"noise": noise, "adjacency": self.adjacency} for noise in self.noises(delta))
+            else:
+                yield from ({"model": model, "randomizer": randomizer} for randomizer in self.randomizer)
 
     def noises(self, delta: float) -> tuple[str, ...]:
         """Kinds of noise that can meet a target with this delta."""
@@ -61,16 +79,9 @@ def forecast_reverse_knn(
             if k > queries:
                 continue
             votes = _Votes(sample, centres, k)
-            for noise in grid.noises(delta):
-                model: dict[str, Any] = {
-                    "n_queries": queries,
-                    "n_neighbors": k,
-                    "epsilon": epsilon,
-                    "delta": delta,
-                    "noise": noise,
-                    "adjacency": grid.adjacency,
-                    "n_classes": sample.n_classes,
-                }
+            for trust in grid.releases(delta):
+                sizes = {"n_queries": queries, "n_neighbors": k, "n_classes": sample.n_classes}
+                model: dict[str, Any] = {**sizes, "epsilon": epsilon, "delta": delta, **trust}
                 release = ReverseKNN(**model).planned(sample.n_records, sample.n_classes)
                 yield votes.forecast(model, release)
 
@@ -105,9 +116,22 @@ class _Votes:
 
     def forecast(self, model: dict[str, Any], release: RoundRelease) -> Forecast:
         """What the setting brings: every public point takes the label of its centre."""
-        right = [float(np.mean(answer_probability(release.event, votes, self.sample.labels))) for votes in self.tables]
+        right = [float(np.mean(self._chances(release, votes))) for votes in self.tables]
         mean = extrapolate(self.sample, np.mean(right[::2]), np.mean(right[1::2]))
         accuracy = float(np.clip(mean, 0, 1))
         queries, delta = model["n_queries"], model["delta"]
         price = release.guarantee(delta).epsilon
         return Forecast("reverse-knn", model, queries, float(queries), accuracy, accuracy, price, delta, self.support)
+
+    def _chances(self, release: RoundRelease, votes: Floats) -> Floats:
+        """The probability that each point's query is labelled like the point."""
+        labels = self.sample.labels
+        if release.protocol == "counts":
+            found: Floats = answer_probability(release.event, votes, labels)
+            return found
+        protocol = protocol_for(release.protocol, release.parameters, release.request.size)
+        randomizer = protocol.randomizer if isinstance(protocol, LocalProtocol) else None
+        if not isinstance(randomizer, CollisionReports | RandomizedBits):
+            accepted = "collision or randomized-response, whose chances are known"
+            raise ac.ParameterError(f"a forecast of {release.protocol} reports; accepted: {accepted}")
+        return report_probability(randomizer.responses, votes, self.sample.n_records, labels)
