@@ -9,7 +9,7 @@ from mechanisms.budgets.journal import Journal
 from mechanisms.federation.ledger import Ledger, MemoryLedger
 from mechanisms.federation.messages import MessageError
 from mechanisms.federation.server import Client, Server, Shuffler
-from mechanisms.forecast import Forecast, Proposal, affordable_queries, plan_labelling
+from mechanisms.forecast import Forecast, Proposal, affordable_queries, gap_votes, plan_labelling, plan_votes
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.labelling import Labelling
 from mechanisms.noisy_sgd import LinearNoisySGD
@@ -50,9 +50,11 @@ __all__ = [
     "audit",
     "audit_one_run",
     "expected_answers",
+    "gap_votes",
     "individual_knn_preset",
     "label_in_rounds",
     "pass_probability",
     "plan_labelling",
+    "plan_votes",
     "tune",
 ]

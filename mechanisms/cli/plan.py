@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import accountant as ac
 from mechanisms.cli.data import MAPS, parse_classes, parse_names, parse_seed
+from mechanisms.cli.plan_votes import add_plan_votes, parse_ratio, values_of
 from mechanisms.cli.results_file import OptionError
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def add_plan(commands: Any) -> None:
         parser.set_defaults(run=_run)
         _add_common(parser, name)
         _add_values(parser, name)
+    add_plan_votes(kinds)
 
 
 def _add_common(parser: argparse.ArgumentParser, mechanism: str) -> None:
@@ -79,7 +80,7 @@ def _add_common(parser: argparse.ArgumentParser, mechanism: str) -> None:
 
 def _add_values(parser: argparse.ArgumentParser, mechanism: str) -> None:
     """Options for the values to compare; the names are those of `plan_labelling`."""
-    add, whole, real = parser.add_argument, _values(ac.terminal.whole), _values(ac.terminal.number)
+    add, whole, real = parser.add_argument, values_of(ac.terminal.whole), values_of(ac.terminal.number)
     listed: dict[str, Any] = {"metavar": "A,B,C"}
     add("--queries", type=whole, help="numbers of queries (default: by the public points)", **listed)
     if mechanism != "ind-knn":
@@ -87,32 +88,19 @@ def _add_values(parser: argparse.ArgumentParser, mechanism: str) -> None:
     if mechanism == "private-knn":
         add("--sampling-rate", type=real, help="rates of samples (default 0.05,0.1,0.2,0.5,1)", **listed)
         ratios = "screening noise over vote noise, none is no screening (default none,3)"
-        add("--screening-ratio", type=_values(_ratio), help=ratios, **listed)
+        add("--screening-ratio", type=values_of(parse_ratio), help=ratios, **listed)
         add("--threshold", type=real, help="votes that pass, as shares of k (default 0.5,0.6)", **listed)
         add("--max-labels", type=real, help="with screening, most answers as shares of queries (default 0.5)", **listed)
     elif mechanism == "ind-knn":
         add("--threshold", type=real, help="least similarities (default: 1 to 20 %% of points are similar)", **listed)
         add("--vote-sigma", type=real, help="noises of votes (default: by budget and queries)", **listed)
         add("--count-share", type=real, help="shares of the budget for being counted (default 1,3,9)", **listed)
-        add("--kernel", type=_values(str), help="similarities (default cosine)", **listed)
+        add("--kernel", type=values_of(str), help="similarities (default cosine)", **listed)
     else:
-        add("--noise", type=_values(str), help="of counts (default laplace, and gaussian if delta > 0)", **listed)
-        add("--model", type=_values(str), help="whom clients trust: central (default), local, shuffle", **listed)
+        add("--noise", type=values_of(str), help="of counts (default laplace, and gaussian if delta > 0)", **listed)
+        add("--model", type=values_of(str), help="whom clients trust: central (default), local, shuffle", **listed)
         reports = "of the local and shuffle models (default collision, randomized-response)"
-        add("--randomizer", type=_values(str), help=reports, **listed)
-
-
-def _values(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    """Several values with commas between them, for argparse."""
-
-    def parse(text: str) -> tuple[Any, ...]:
-        return tuple(read(part.strip()) for part in text.split(","))
-
-    return parse
-
-
-def _ratio(text: str) -> float | None:
-    return None if text == "none" else ac.terminal.number(text)
+        add("--randomizer", type=values_of(str), help=reports, **listed)
 
 
 def _run(options: argparse.Namespace) -> int:

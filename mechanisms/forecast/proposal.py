@@ -7,6 +7,7 @@ from typing import Any
 
 import accountant as ac
 from mechanisms.individual_knn import IndividualKNN
+from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.reverse_knn import ReverseKNN
 
@@ -19,7 +20,13 @@ ASSUMPTIONS = (
 )
 """What every forecast takes for granted. The guarantee holds whether or not it is true."""
 
-ESTIMATORS = {"private-knn": PrivateKNN, "ind-knn": IndividualKNN, "reverse-knn": ReverseKNN}
+ESTIMATORS: dict[str, Any] = {
+    "private-knn": PrivateKNN,
+    "ind-knn": IndividualKNN,
+    "reverse-knn": ReverseKNN,
+    "gnmax": GNMax,
+    "lnmax": LNMax,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +35,7 @@ class Forecast:
 
     Attributes
     ----------
-    mechanism : {"private-knn", "ind-knn", "reverse-knn"}
+    mechanism : {"private-knn", "ind-knn", "reverse-knn", "gnmax", "lnmax"}
     parameters : dict
         Of the estimator.
     queries : int
@@ -39,11 +46,13 @@ class Forecast:
         Expected share of right labels among the answers.
     reach : float
         Expected share of right labels if every public point takes the label of the nearest answered query: what number
-        and quality of answers are worth together, and a cautious guess of a student's accuracy.
+        and quality of answers are worth together, and a cautious guess of a student's accuracy. From votes alone
+        (`plan_votes`): right answers as a share of the largest number of queries.
     epsilon, delta : float
         The price, fixed before a run.
     support : float
-        Public points that stand for the records which decide one answer; below about 10 the forecast is rough.
+        Public points that stand for the records which decide one answer; below about 10 the forecast is rough. From
+        votes alone: the number of rows of votes.
     """
 
     mechanism: str

@@ -58,7 +58,9 @@ class ReverseKNNGrid:
         """Trust models, with the noise or the randomizer of each."""
         for model in self.model:
             if model == "central":
-                yield from ({"noise": noise, "adjacency": self.adjacency} for noise in self.noises(delta))
+                yield from (
+                    {"model": model, "noise": noise, "adjacency": self.adjacency} for noise in self.noises(delta)
+                )
             else:
                 yield from ({"model": model, "randomizer": randomizer} for randomizer in self.randomizer)
 
