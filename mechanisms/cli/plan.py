@@ -28,6 +28,7 @@ COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("screening_sigma", "screening noise", "number"),
         ("threshold", "threshold", "number"),
         ("vote_sigma", "vote noise", "number"),
+        ("rounds", "rounds", "count"),
     ),
     "ind-knn": (
         ("kernel", "kernel", "text"),
@@ -91,6 +92,7 @@ def _add_values(parser: argparse.ArgumentParser, mechanism: str) -> None:
         add("--screening-ratio", type=values_of(parse_ratio), help=ratios, **listed)
         add("--threshold", type=real, help="votes that pass, as shares of k (default 0.5,0.6)", **listed)
         add("--max-labels", type=real, help="with screening, most answers as shares of queries (default 0.5)", **listed)
+        add("--rounds", type=whole, help="rounds of so many queries each, all within epsilon (default 1)", **listed)
     elif mechanism == "ind-knn":
         add("--threshold", type=real, help="least similarities (default: 1 to 20 %% of points are similar)", **listed)
         add("--vote-sigma", type=real, help="noises of votes (default: by budget and queries)", **listed)
@@ -167,7 +169,7 @@ def _show(options: argparse.Namespace, found: Proposal, delta: float) -> None:
 
 
 def _cell(forecast: Forecast, name: str) -> Any:
-    value = forecast.parameters.get(name)
+    value = forecast.rounds if name == "rounds" else forecast.parameters.get(name)
     return "none" if value is None else value
 
 
@@ -175,7 +177,7 @@ def summarise(found: Proposal, options: argparse.Namespace, delta: float) -> dic
     """What `--json` prints."""
 
     def record(each: Forecast) -> dict[str, Any]:
-        names = ("queries", "answers", "accuracy", "reach", "epsilon", "delta", "support")
+        names = ("queries", "rounds", "answers", "accuracy", "reach", "epsilon", "delta", "support")
         parameters = {
             name: value if isinstance(value, int | float | str) else str(value)
             for name, value in each.parameters.items()
@@ -216,4 +218,5 @@ def propose_command(best: Forecast, options: argparse.Namespace) -> str:
     if given["screening_sigma"] is not None:
         ratio = given["screening_sigma"] / given["vote_sigma"]
         chosen += f" --screening-ratio {ratio:g} --threshold {given['threshold']:g} --max-labels {given['max_labels']}"
+    chosen += f" --rounds {best.rounds}" if best.rounds > 1 else ""
     return f"mechanisms label private-knn {target}{features} {chosen}"

@@ -14,7 +14,7 @@ from mechanisms.federation.client import MODELS
 from mechanisms.federation.trust_models import NOISES
 from mechanisms.forecast.individual_knn import IndividualKNNGrid, forecast_individual_knn
 from mechanisms.forecast.private_knn import PrivateKNNGrid, forecast_private_knn
-from mechanisms.forecast.proposal import Forecast, Proposal
+from mechanisms.forecast.proposal import ASSUMPTIONS, ROUNDS_ASSUMPTION, Forecast, Proposal
 from mechanisms.forecast.reverse_knn import ReverseKNNGrid, forecast_reverse_knn
 from mechanisms.forecast.sample import PublicSample
 from mechanisms.phases import phase
@@ -79,9 +79,9 @@ def plan_labelling(
         Of the draws of public points.
     **values
         What to compare, one value or several of each: `queries`, `n_neighbors` and `sampling_rate`, `screening_ratio`,
-        `threshold`, `max_labels` (both as shares) for Private-kNN; `threshold`, `vote_sigma`, `count_share`, `kernel`
-        for Ind-KNN; `n_neighbors`, `noise`, `adjacency`, `model`, `randomizer` for reverse k-NN, of which the default
-        is the central model. Other defaults are in `mechanisms.forecast`.
+        `threshold`, `max_labels` (both as shares), `rounds` for Private-kNN; `threshold`, `vote_sigma`, `count_share`,
+        `kernel` for Ind-KNN; `n_neighbors`, `noise`, `adjacency`, `model`, `randomizer` for reverse k-NN, of which the
+        default is the central model. Other defaults are in `mechanisms.forecast`.
 
     Returns
     -------
@@ -102,7 +102,9 @@ def plan_labelling(
     grid = _make_grid(mechanism, sample, values)
     with phase("comparing settings by public points"):
         found: Iterator[Forecast] = FORECASTS[mechanism](sample, grid, epsilon, delta)
-        return Proposal(tuple(sorted(found, key=lambda each: (-each.reach, each.queries))))
+        forecasts = tuple(sorted(found, key=lambda each: (-each.reach, each.queries)))
+    several = any(each.rounds > 1 for each in forecasts)
+    return Proposal(forecasts, (*ASSUMPTIONS, ROUNDS_ASSUMPTION) if several else ASSUMPTIONS)
 
 
 def default_delta(mechanism: str, n_records: int) -> float:
@@ -137,6 +139,8 @@ def _check(mechanism: str, name: str, value: Any, sample: PublicSample) -> Any:
     if name == "queries":
         # Ind-KNN asks one after the other, and a public point may stand for several
         return check_count(name, value, 1, 10**6 if mechanism == "ind-knn" else len(sample))
+    if name == "rounds":
+        return check_count(name, value, 1, 1000)
     if name == "n_neighbors":
         return check_count(name, value, 1, sample.n_records)
     if name == "sampling_rate":

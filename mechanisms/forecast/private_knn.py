@@ -48,6 +48,10 @@ class PrivateKNNGrid:
         Votes that pass the screening, as shares of the neighbours.
     max_labels : tuple of float
         With screening, most answers as shares of the queries.
+    rounds : tuple of int
+        Rounds with so many queries each, as `label_in_rounds` runs them. The features of later rounds are a student's,
+        which no forecast knows: one round is forecast, in the given features, at the noise that all rounds together
+        need. More rounds pay if the student's features are that much better; a student that learnt public labels tells.
     """
 
     queries: tuple[int, ...]
@@ -56,6 +60,7 @@ class PrivateKNNGrid:
     screening_ratio: tuple[float | None, ...] = (None, 3.0)
     threshold: tuple[float, ...] = (0.5, 0.6)
     max_labels: tuple[float, ...] = (0.5,)
+    rounds: tuple[int, ...] = (1,)
 
     def neighbors(self, sample: PublicSample, rate: float) -> tuple[int, ...]:
         """Numbers of neighbours at a sampling rate."""
@@ -87,7 +92,7 @@ def forecast_private_knn(
             continue
         rate, k = each.parameters["sampling_rate"], each.parameters["n_neighbors"]
         again = _Votes(sample, rate, k, FINAL_REPEATS, fresh=True)
-        yield again.forecast(each.parameters, each.queries, (epsilon, delta, method))
+        yield again.forecast(each.parameters, (each.queries, each.rounds), (epsilon, delta, method))
 
 
 def _forecast_all(
@@ -97,7 +102,7 @@ def _forecast_all(
     for rate in grid.sampling_rate:
         for k in grid.neighbors(sample, rate):
             votes = _Votes(sample, rate, k, REPEATS)
-            for queries in grid.queries:
+            for queries, rounds in product(grid.queries, grid.rounds):
                 for ratio, share, most in grid.screenings(queries):
                     threshold = None if share is None else share * k
                     model = {
@@ -109,12 +114,12 @@ def _forecast_all(
                         "n_records": sample.n_records,
                     }
                     # without screening the price depends on neither neighbours nor threshold
-                    key = rate, queries, ratio, most, threshold, k if ratio else None
+                    key = rate, queries, rounds, ratio, most, threshold, k if ratio else None
                     if key not in noises:
-                        noises[key] = _calibrate(model, ratio, queries, target)
+                        noises[key] = _calibrate(model, ratio, (queries, rounds), target)
                     noise = noises[key]
                     if noise is not None:
-                        yield votes.forecast(_at(model, ratio, noise), queries, target)
+                        yield votes.forecast(_at(model, ratio, noise), (queries, rounds), target)
 
 
 def _at(model: dict[str, Any], ratio: float | None, noise: float) -> dict[str, Any]:
@@ -127,18 +132,27 @@ def _route(method: str | None, screened: bool) -> dict[str, Any]:
 
 
 def _calibrate(
-    model: dict[str, Any], ratio: float | None, queries: int, target: tuple[float, float, str | None]
+    model: dict[str, Any], ratio: float | None, asked: tuple[int, int], target: tuple[float, float, str | None]
 ) -> float | None:
-    """The least noise that meets the target; None if none does."""
+    """The least noise that meets the target over all rounds; None if none does."""
     epsilon, delta, method = target
 
-    def plan(noise: float) -> ac.Composition | None:
-        return PrivateKNN(**_at(model, ratio, noise)).planned(queries)
+    def plan(noise: float) -> ac.Composition:
+        return _planned(PrivateKNN(**_at(model, ratio, noise)), asked)
 
     try:
         return least_noise(plan, epsilon, delta, model["n_neighbors"] / 10, **_route(method, ratio is not None))
     except ac.CalibrationError:
         return None
+
+
+def _planned(labeller: PrivateKNN, asked: tuple[int, int]) -> ac.Composition:
+    """The most that all rounds can spend; `asked` are the queries of a round, and the number of rounds."""
+    queries, rounds = asked
+    one = labeller.planned(queries)
+    assert one is not None  # the settings limit the labels
+    every: ac.Composition = rounds * one
+    return every
 
 
 class _Votes:
@@ -156,9 +170,11 @@ class _Votes:
             first, second = (vote_counts(sample, records, rate, k, rng) for _ in range(2))
             self.pairs.append((first, second))
 
-    def forecast(self, model: dict[str, Any], queries: int, target: tuple[float, float, str | None]) -> Forecast:
-        """What the setting brings for so many queries in the middle of clusters."""
-        _, delta, method = target
+    def forecast(
+        self, model: dict[str, Any], asked: tuple[int, int], target: tuple[float, float, str | None]
+    ) -> Forecast:
+        """What a round of the setting brings for queries in the middle of clusters, and what all rounds cost."""
+        (queries, rounds), (_, delta, method) = asked, target
         labeller = PrivateKNN(**model)
         near = self._find_nearest(self.sample.centres(queries), labeller.screening_event is not None)
         found = np.array([self._expect(labeller, near, *pair) for pair in self.pairs])
@@ -166,11 +182,10 @@ class _Votes:
         mean = extrapolate(self.sample, found[::2].mean(axis=0), found[1::2].mean(axis=0))
         answers = float(np.clip(mean[0], 0, labeller.max_labels))
         accuracy = float(np.clip(mean[1] / max(answers, 1e-300), 0, 1))
-        planned = labeller.planned(queries)
-        assert planned is not None  # the settings limit the labels
-        price = ac.epsilon(planned, delta, **_route(method, labeller.screening_event is not None))
+        price = ac.epsilon(_planned(labeller, asked), delta, **_route(method, labeller.screening_event is not None))
         reach = float(np.clip(mean[2], 0, 1))
-        return Forecast("private-knn", model, queries, answers, accuracy, reach, price.epsilon, delta, self.support)
+        outcome = answers, accuracy, reach, price.epsilon, delta, self.support
+        return Forecast("private-knn", model, queries, *outcome, rounds)
 
     def _expect(self, labeller: PrivateKNN, near: Integers, first: Floats, second: Floats) -> tuple[float, ...]:
         """Answers, right answers, and share of right labels of all points, for one data set."""

@@ -20,6 +20,8 @@ ASSUMPTIONS = (
 )
 """What every forecast takes for granted. The guarantee holds whether or not it is true."""
 
+ROUNDS_ASSUMPTION = "of several rounds one is forecast, as if a student's features were as good as the given ones"
+
 ESTIMATORS: dict[str, Any] = {
     "private-knn": PrivateKNN,
     "ind-knn": IndividualKNN,
@@ -53,6 +55,9 @@ class Forecast:
     support : float
         Public points that stand for the records which decide one answer; below about 10 the forecast is rough. From
         votes alone: the number of rows of votes.
+    rounds : int
+        Rounds that ask so many queries each, all within the price. `answers`, `accuracy` and `reach` are of one round,
+        in the features that were given.
     """
 
     mechanism: str
@@ -64,6 +69,7 @@ class Forecast:
     epsilon: float
     delta: float
     support: float
+    rounds: int = 1
 
     def estimator(self, **more: Any) -> Any:
         """The mechanism with these parameters, and others such as `rng`."""
@@ -94,9 +100,10 @@ class Proposal:
         return self.forecasts[0]
 
     def by(self, parameter: str) -> tuple[Forecast, ...]:
-        """The best setting for each value of a parameter (or "queries"), in the order of these values."""
+        """The best setting for each value of a parameter (or "queries", "rounds"), in the order of these values."""
         found: dict[Any, Forecast] = {}
         for each in self.forecasts:
-            value = each.queries if parameter == "queries" else each.parameters.get(parameter)
+            own = parameter in ("queries", "rounds")
+            value = getattr(each, parameter) if own else each.parameters.get(parameter)
             found.setdefault(value, each)
         return tuple(found[value] for value in sorted(found, key=lambda value: (value is not None, value)))

@@ -99,6 +99,35 @@ def test_the_proposed_command_has_the_same_noise(capsys, screening):
     assert planned["queries"] == record["best"]["queries"]
 
 
+def test_several_rounds_share_the_budget(capsys):
+    """Their noise is that of the command which runs them, and what is assumed of their features is said."""
+    given = ["--rounds", "3", "--queries", "8", "--screening-ratio", "none", "--json"]
+    record = json.loads(run(capsys, *arguments("private-knn", *given)).out)
+    assert record["best"]["rounds"] == 3
+    assert any("of several rounds one is forecast" in each for each in record["assumptions"])
+    _, *proposed = shlex.split(record["command"])
+    data = ["--private", "public.npz", "--public", "bare.npz", "--classes", "4", "--dry-run", "--json"]
+    planned = json.loads(run(capsys, *proposed, *data).out)
+    assert planned["setting"]["rounds"] == 3
+    assert planned["noise"] == pytest.approx(record["best"]["parameters"]["vote_sigma"], rel=1e-2)
+    assert planned["epsilon"] <= 1.0
+    once = json.loads(run(capsys, *arguments("private-knn", "--rounds", "1", *given[2:])).out)
+    assert once["best"]["parameters"]["vote_sigma"] < record["best"]["parameters"]["vote_sigma"]
+    assert once["best"]["accuracy"] > record["best"]["accuracy"]
+    assert not any("rounds" in each for each in once["assumptions"])
+
+
+def test_local_models_are_planned_and_run(capsys):
+    given = ["--model", "local", "--randomizer", "collision", "--epsilon", "3", "--json"]
+    record = json.loads(run(capsys, *arguments("reverse-knn", *given)).out)
+    assert "--model local --randomizer collision" in record["command"]
+    _, *proposed = shlex.split(record["command"])
+    data = ["--private", "public.npz", "--public", "bare.npz", "--classes", "4", "--dry-run", "--json"]
+    planned = json.loads(run(capsys, *proposed, *data).out)
+    assert planned["epsilon"] <= 3.0
+    assert planned["setting"]["model"] == "local"
+
+
 def test_the_proposed_prediction_and_reverse_labelling_are_accepted(capsys):
     record = json.loads(run(capsys, *arguments("ind-knn", "--json")).out)
     _, *proposed = shlex.split(record["command"])

@@ -187,6 +187,8 @@ def test_default_deltas_are_far_below_one_over_the_records():
         ({"queries": 401}, "queries = 401"),
         ({"queries": ()}, "at least one value"),
         ({"sampling_rate": 1.5}, "sampling_rate = 1.5"),
+        ({"rounds": 0}, "rounds = 0"),
+        ({"mechanism": "reverse-knn", "model": "trusted"}, "model = 'trusted'; accepted: central, local, shuffle"),
         ({"threshold": 3.0}, "threshold = 3.0"),
         ({"screening_ratio": -1.0}, "screening_ratio = -1.0"),
         ({"vote_sigma": 2.0}, "vote_sigma = 2.0; accepted: queries, sampling_rate"),
