@@ -106,14 +106,16 @@ def test_reverse_knn_labelling_time(tmp_path):
 def test_forecast_accuracy(tmp_path):
     """On digits: forecasts near what comes out, and the papers' settings beaten, over one split and few runs."""
     pytest.importorskip("sklearn")
-    options = ["--seeds", "1", "--repeats", "1", "--queries", "12", "--rates", "1", "--centres", "40", "80"]
+    options = ["--data", "digits", "--seeds", "1", "--repeats", "1", "--queries", "12", "--rates", "1"]
+    options += ["--centres", "40", "80", "--centres-local", "10", "20"]
     figures, printed = run_benchmark(tmp_path, "forecast_accuracy", *options)
-    for mechanism in ("private-knn", "ind-knn", "reverse-knn"):
+    for mechanism in ("private-knn", "ind-knn", "reverse-knn", "reverse-knn local"):
         proposed, paper = figures[f"{mechanism}, proposed"], figures[f"{mechanism}, paper"]
-        assert proposed["epsilon"] <= 1.0
-        assert abs(proposed["predicted answers"] - proposed["answers"]) < 0.12
-        assert abs(proposed["predicted all points"] - proposed["all points"]) < 0.12
-        assert proposed["all points"] > paper["all points"] - 0.02
+        local = mechanism.endswith("local")  # one run of few noisy queries
+        assert proposed["epsilon"] <= (4.0 if local else 1.0)
+        assert abs(proposed["predicted answers"] - proposed["answers"]) < (0.3 if local else 0.12)
+        assert abs(proposed["predicted all points"] - proposed["all points"]) < (0.3 if local else 0.12)
+        assert proposed["all points"] > paper["all points"] - (0.2 if local else 0.02)
         assert f"{mechanism}, proposed" in printed
 
 
