@@ -138,7 +138,7 @@ def _calibrate(
     epsilon, delta, method = target
 
     def plan(noise: float) -> ac.Composition:
-        return _planned(PrivateKNN(**_at(model, ratio, noise)), asked)
+        return _add_rounds(PrivateKNN(**_at(model, ratio, noise)), asked)
 
     try:
         return least_noise(plan, epsilon, delta, model["n_neighbors"] / 10, **_route(method, ratio is not None))
@@ -146,7 +146,7 @@ def _calibrate(
         return None
 
 
-def _planned(labeller: PrivateKNN, asked: tuple[int, int]) -> ac.Composition:
+def _add_rounds(labeller: PrivateKNN, asked: tuple[int, int]) -> ac.Composition:
     """The most that all rounds can spend; `asked` are the queries of a round, and the number of rounds."""
     queries, rounds = asked
     one = labeller.planned(queries)
@@ -182,7 +182,7 @@ class _Votes:
         mean = extrapolate(self.sample, found[::2].mean(axis=0), found[1::2].mean(axis=0))
         answers = float(np.clip(mean[0], 0, labeller.max_labels))
         accuracy = float(np.clip(mean[1] / max(answers, 1e-300), 0, 1))
-        price = ac.epsilon(_planned(labeller, asked), delta, **_route(method, labeller.screening_event is not None))
+        price = ac.epsilon(_add_rounds(labeller, asked), delta, **_route(method, labeller.screening_event is not None))
         reach = float(np.clip(mean[2], 0, 1))
         outcome = answers, accuracy, reach, price.epsilon, delta, self.support
         return Forecast("private-knn", model, queries, *outcome, rounds)
