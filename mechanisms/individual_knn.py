@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from mechanisms.budgets.record_budgets import KnownRecords, RecordBudgets, check
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.frames import read_labels
+from mechanisms.individual_votes import VOTE_GRAIN, Prices
 from mechanisms.individuals import read_individuals
 from mechanisms.neighbours.hashing import hashing_of
 from mechanisms.neighbours.kernels import similarity_of
 from mechanisms.neighbours.records import Answered, grow
 from mechanisms.noise.source import noise_of
+from mechanisms.paying import Noise, PayingPartitions
 from mechanisms.shards.similar import ShardedSimilar
 from mechanisms.validation import check_count, check_fitted, check_positive
 
@@ -30,15 +32,6 @@ __all__ = ["BudgetStore", "IndividualKNN"]
 VOTE = ac.Gaussian(1.0)
 """Release of the votes, which are in units of their noise."""
 
-VOTE_GRAIN = 2.0**-36
-"""Votes of a record are rounded down to multiples of it, so that sums below 2^17 are exact in any order.
-
-That is enough for 10^10 s2^2 selected records, s2 being the noise of the votes.
-"""
-
-PART_MARGIN = 2.0**-50
-"""Relative rounding error allowed for in the vote of a record that spends all it has left."""
-
 NOISE_MARGIN = 2.0**-44
 """Relative margin of the counts' noise, so that charges, which are rounded up, fit the planned number of queries."""
 
@@ -46,7 +39,7 @@ SHARED_PARAMETERS = ("kernel", "budget", "threshold", "count_sigma", "vote_sigma
 """Parameters that all processes that share a store must have in common."""
 
 COMMIT_BATCH = 128
-"""Most queries whose charges are committed to the store together."""
+"""Most queries whose charges are committed together."""
 
 
 class IndividualKNN(Exclusive, Parameters):
@@ -85,8 +78,7 @@ class IndividualKNN(Exclusive, Parameters):
     hashing : (int, int) or None
         L tables and b bits: only records that share a bucket with the query in some table can be selected.
     reuse : bool or int
-        Whether answered queries join the records, with the labels they got. They are public and pay nothing. A number
-        keeps only that many, the latest.
+        Whether answered queries join the records with their labels, public and free; a number keeps the last ones.
     store : BudgetStore or None
         Makes spent budgets durable and shares them between processes: charges are committed before an answer is
         returned. Records need identifiers, and noise comes from the system.
@@ -202,8 +194,8 @@ class IndividualKNN(Exclusive, Parameters):
         given = read_individuals(X, y, ids, self.n_classes, self.classes, self.hashing)
         kernel = similarity_of(self.kernel, self.threshold, self.bandwidth)
         budgets = ac.IndividualFilter(self.budget)
-        count_event, vote_sigma = ac.Gaussian(self.count_sigma), check_positive("vote_sigma", self.vote_sigma)
-        min_count = check_positive("min_count", self.min_count)
+        count_event, min_count = ac.Gaussian(self.count_sigma), check_positive("min_count", self.min_count)
+        vote_sigma = check_positive("vote_sigma", self.vote_sigma)
         answered = Answered(kernel, given.width, self.reuse)
         source = check_source(self.rng, self.store)
         people = RecordBudgets(budgets, self.store, given.ids, getattr(self, "_people", None))
@@ -211,15 +203,19 @@ class IndividualKNN(Exclusive, Parameters):
         hashing = hashing_of(self.hashing, given.width, source)
         people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SHARED_PARAMETERS}})
         known = people.find(keys)
-        self._source, self._filter, self._people = source, budgets, people
-        self._count_event, self._vote_sigma, self._min_count = count_event, vote_sigma, min_count
-        self._count_units = int(budgets.units(1 / (2 * count_event.sigma**2)))
+        self._source, self._filter, self._people, self._count_event = source, budgets, people, count_event
+        count_units = int(budgets.units(1 / (2 * count_event.sigma**2)))
+        self._prices = Prices(budgets.budget, count_units, vote_sigma, min_count, given.n_classes)
         self._records, rows = given.hold(kernel)
         self._hashing, self._answered, self._entered, self._behind = hashing, answered, dict[str, int](), False
-        self._labels = given.labels
-        self.n_classes_ = given.n_classes
+        self._labels, self.n_classes_ = given.labels, given.n_classes
         self._vocabulary, self._numbers, self.counts_ = given.names, np.empty(0, np.int64), np.empty(0)
         self._enter(np.arange(len(rows)), rows, given.labels, known)
+        self._paying, store = None, cast(Any, self._people.store)
+        if given.shards is not None and hasattr(store, "ledger"):
+            given.shards.place(known.positions)
+            similar = cast(ShardedSimilar, self._records)
+            self._paying = PayingPartitions(similar, self._prices, store.ledger(), self._draw, answered)
         return self
 
     @exclusive
@@ -269,6 +265,7 @@ class IndividualKNN(Exclusive, Parameters):
     @property
     def budgets_(self) -> Floats:
         check_fitted(hasattr(self, "_filter"), "budgets_")
+        self._catch_up()
         return self._filter.remaining[list(self._people.slots.values())]
 
     def _enter(self, slots: Integers, rows: Singles, labels: Integers, known: KnownRecords) -> None:
@@ -306,16 +303,11 @@ class IndividualKNN(Exclusive, Parameters):
         """
         check_fitted(hasattr(self, "_filter"), "predict(queries)")
         points = self._records.kernel.prepare(self._vocabulary.read_queries(queries, self._records.width))
-        if self._behind:  # a commit failed
-            self._people.read_again()
-            self._behind = False
+        self._catch_up()  # a commit may have failed
         hashing = self._hashing and [self._hashing.tables, self._hashing.bits]
-        about = {
-            "classes": self._vocabulary.classes or self.n_classes_,
-            "hashing": hashing,
-            "reuse": self._answered.most,
-        }
-        durable = PredictionRun(self._people.store, run, points, about)
+        classes, store = self._vocabulary.classes or self.n_classes_, self._paying or self._people
+        about = {"classes": classes, "hashing": hashing, "reuse": self._answered.most}
+        durable = PredictionRun(store.store, run, points, about)
         self.kept_ = durable.kept
         self._numbers, self.counts_ = np.full(len(points), -1), np.full(len(points), np.nan)
         for first in range(0, len(points), COMMIT_BATCH):
@@ -323,7 +315,14 @@ class IndividualKNN(Exclusive, Parameters):
             self._numbers[some], self.counts_[some], error = self._predict_batch(points[some], first, durable, progress)
             if error is not None:
                 raise error
+        self._catch_up()
         return self.labels_
+
+    def _catch_up(self) -> None:
+        """Read budgets from the store again, if others may have charged them."""
+        if self._behind:
+            self._people.read_again()
+            self._behind = False
 
     def _predict_batch(
         self, points: Singles, first: int, run: PredictionRun, progress: Callable[[int], object] | None
@@ -333,15 +332,19 @@ class IndividualKNN(Exclusive, Parameters):
         try:
             with run.batch():
                 labels, counts = run.read_answers(first, first + len(points))
-                known = labels >= 0
+                known, entered = labels >= 0, self._entered.get(run.name, 0) - first
+                answer = self._answer_missing(points, labels, counts, entered)
+                if self._paying:
+                    self._people.released = self._behind = True
+                    answer = self._paying.answer_missing(points, labels, counts, entered, (run.name, first))
                 try:
-                    for i in self._answer_missing(points, labels, counts, self._entered.get(run.name, 0) - first):
+                    for i in answer:
                         self._entered[run.name] = max(first + i + 1, self._entered.get(run.name, 0))
                         if progress is not None:
                             progress(first + i + 1)
                 except BaseException as error:
                     stopped = error
-                if not known.all():
+                if not known.all() and not self._paying:
                     run.keep(first, labels, counts)
         except BaseException:
             # the commit may have failed: answers that are not paid for must not influence later ones
@@ -369,29 +372,26 @@ class IndividualKNN(Exclusive, Parameters):
 
     def _answer(self, query: Singles, near: Integers) -> tuple[int, float]:
         """Label and K of one query; every draw is charged first."""
-        active = near[self._filter.left[near] >= self._count_units]
+        active = near[self._filter.left[near] >= self._prices.count_units]
         slots, kernels = self._records.select(query, active)
-        counted = self._charge(slots, np.full(len(slots), self._count_units))
+        counted = self._charge(slots, np.full(len(slots), self._prices.count_units))
         slots, kernels = slots[counted], kernels[counted]
         known, similar = self._answered.find_similar(query)
         noise = noise_of(self._count_event, self._source, 1)[0]
-        count = max(float(len(slots) + len(known) + noise), self._min_count)
+        count = max(float(len(slots) + len(known) + noise), self._prices.min_count)
 
-        # votes in units of their noise, which then has scale 1: a vote f costs f^2/2
-        scale = self._vote_sigma * math.sqrt(count)
-        left = self._filter.left[slots]
-        with np.errstate(over="ignore"):  # a warning would reveal that some record is near
-            parts, price = kernels / scale, self._filter.units((kernels / scale) ** 2 / 2)
-        most = np.sqrt(2 * self._filter.nats(left)) * (1 - PART_MARGIN)
-        parts = np.where(price <= left, parts, most)
-        voting = self._charge(slots, np.minimum(price, left))
-        parts = np.concatenate([parts[voting], similar / scale])
-        voters = np.concatenate([self._labels[slots[voting]], known])
-        # exact sums: the presence of a record must not change how the votes of others are rounded
-        votes = np.bincount(voters, np.floor(parts / VOTE_GRAIN) * VOTE_GRAIN, self.n_classes_)
+        parts, units = self._prices.votes(kernels, self._filter.left[slots], count)
+        voting = self._charge(slots, units)
+        parts = np.concatenate([parts[voting], similar / self._prices.scale(count)])
+        votes = self._prices.sum_votes(np.concatenate([self._labels[slots[voting]], known]), parts)
         label = int(np.argmax(votes + noise_of(VOTE, self._source, self.n_classes_, VOTE_GRAIN)))
         self._answered.remember(query, label)
         return label, count
+
+    def _draw(self) -> Noise:
+        """Noise for the next query of records that pay in their partitions."""
+        count = noise_of(self._count_event, self._source, 1)[0]
+        return Noise(count, noise_of(VOTE, self._source, self.n_classes_, VOTE_GRAIN))
 
     def _charge(self, slots: Integers, units: Integers) -> Booleans:
         """Charge records, in the store first, and return which of them could pay."""

@@ -31,9 +31,18 @@ STORE = ac.database.FileKind("a store", 0x6B6E6E63, TABLES, StoreError)
 
 
 class Backend(Protocol):
-    """A database that runs one transaction at a time among all processes, each on disk when it ends."""
+    """A database that runs one transaction at a time among all processes, each on disk when it ends.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    address : str
+        By which another process opens it; it may hold a password.
+    """
 
     name: str
+    address: str
 
     def transaction(self) -> Any:
         """A context manager that yields an `Execute` and commits at the end of its block."""
@@ -48,8 +57,8 @@ class Backend(Protocol):
         ...
 
 
-def open_backend(where: str | Path) -> Backend:
-    """The database at a path or an address.
+def open_backend(where: str | Path, wait: float | None = None) -> Backend:
+    """The database at a path or an address, which waits so many seconds for other processes; None: `STORE_WAIT`.
 
     Raises
     ------
@@ -58,20 +67,21 @@ def open_backend(where: str | Path) -> Backend:
     """
     scheme, mark, rest = str(where).partition("://")
     if not mark:
-        return SQLiteBackend(Path(where))
+        return SQLiteBackend(Path(where), wait)
     if scheme == "sqlite" and len(rest) > 1 and rest[0] == "/":
-        return SQLiteBackend(Path(rest[1:]))
+        return SQLiteBackend(Path(rest[1:]), wait)
     if scheme in ("postgresql", "postgresql+psycopg"):
-        return PostgreSQLBackend(str(where))
+        return PostgreSQLBackend(str(where), wait)
     raise StoreError(f"a store at {scheme}://...; accepted: {ADDRESSES}")
 
 
 class SQLiteBackend:
     """An SQLite file; it is complete by itself after every commit (`accountant.database`)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, wait: float | None = None) -> None:
         self.name = str(path)
-        self._database = ac.database.Database(path, STORE, wait=STORE_WAIT)
+        self._database = ac.database.Database(path, STORE, wait=STORE_WAIT if wait is None else wait)
+        self.address = str(path.resolve())
 
     @contextmanager
     def transaction(self) -> Iterator[Execute]:
@@ -88,7 +98,8 @@ class SQLiteBackend:
 class PostgreSQLBackend:
     """A PostgreSQL database, through SQLAlchemy; a commit waits for the server's disk."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, wait: float | None = None) -> None:
+        self.address, self._wait = where, STORE_WAIT if wait is None else wait
         self._sql = require("sqlalchemy", "postgres")
         require("psycopg", "postgres")
         try:
@@ -121,7 +132,7 @@ class PostgreSQLBackend:
     @contextmanager
     def transaction(self) -> Iterator[Execute]:
         begin = (
-            f"SET LOCAL lock_timeout = '{STORE_WAIT}s'; SET LOCAL synchronous_commit = on; "
+            f"SET LOCAL lock_timeout = '{self._wait:g}s'; SET LOCAL synchronous_commit = on; "
             f"SELECT pg_advisory_xact_lock({STORE.mark})"
         )
         try:
@@ -132,7 +143,7 @@ class PostgreSQLBackend:
             text = " ".join(str(getattr(error, "orig", None) or error).split())
             if "lock timeout" in text:
                 text = (
-                    f"another process held it for {STORE_WAIT} seconds; accepted: one process at a time, or try again"
+                    f"another process held it for {self._wait:g} seconds; accepted: one process at a time, or try again"
                 )
             else:
                 text = f"{text}; accepted: a store, or a new one at {ADDRESSES}"

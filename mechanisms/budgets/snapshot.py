@@ -126,19 +126,24 @@ class Snapshot:
         self.head = replace(self.head, settings=UNSETTLED if text is None else digest(text))
 
     def _check_mix(self, run: Execute) -> None:
-        """Compare all checksums; after a difference the answers are dropped, and the totals kept.
+        """Compare all checksums; after a difference answers and open batches are dropped, and totals kept.
 
         In a copy that was taken during writes, totals are of different moments, but no less than what was spent when
-        the copying began. Answers there could lack their charges.
+        the copying began. Answers there could lack their charges, and batches give back what was never charged.
         """
         runs = list(run("SELECT number, name, header, digest FROM knn_runs"))
         answers = list(run("SELECT place, answers, digest FROM knn_answers"))
         whole = all(bytes(row[-1]) == digest(row[0], *row[1:-1]) for row in runs)
         whole &= all(bytes(check) == digest(place, bytes(text)) for place, text, check in answers)
-        found = mix_digests(*self._digests, *(bytes(row[-1]) for row in (*runs, *answers)))
+        batches = list(run("SELECT batch, run, digest FROM knn_batches"))
+        paid = list(run("SELECT place, answer, charges, digest FROM knn_paid"))
+        whole &= all(bytes(check) == digest(*row) for *row, check in batches)
+        whole &= all(bytes(check) == digest(place, *map(bytes, rest)) for place, *rest, check in paid)
+        rows = (*runs, *answers, *batches, *paid)
+        found = mix_digests(*self._digests, *(bytes(row[-1]) for row in rows))
         if whole and found == self.head.mix:
             return
-        for table in ("knn_runs", "knn_answers"):
+        for table in ("knn_runs", "knn_answers", "knn_batches", "knn_paid"):
             run(f"DELETE FROM {table}")
         self.head = replace(self.head, mix=mix_digests(*self._digests))
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 import accountant as ac
 from mechanisms.arrays import Floats, Integers
 from mechanisms.budgets.backends import Backend, Execute, SQLiteBackend, StoreError, open_backend
+from mechanisms.budgets.ledger import Ledger, LedgerAddress
 from mechanisms.budgets.snapshot import Snapshot
 from mechanisms.budgets.store_format import COLUMNS
 from mechanisms.budgets.stored_runs import StoredRuns
@@ -125,6 +126,10 @@ class Store(Exclusive):
         with self.batch():
             assert self._run is not None
             yield self._run
+
+    def ledger(self) -> LedgerAddress:
+        """Where workers reach this store, to charge the records of their partitions; it may hold a password."""
+        return LedgerAddress(self._backend.address, Ledger.identify(self.key()))
 
     # --- settings --------------------------------------------------------------------------------------
 

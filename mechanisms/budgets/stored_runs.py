@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from mechanisms.arrays import Floats, Integers
 from mechanisms.budgets.backends import Execute, StoreError
-from mechanisms.budgets.snapshot import Snapshot
 from mechanisms.budgets.store_format import ANSWERS_PER_ROW, digest, pack_answers, unpack_answers
 
-__all__ = ["StoredRuns"]
+__all__ = ["Mixed", "StoredRuns"]
+
+
+class Mixed(Protocol):
+    """What keeps the checksum of all rows of a store."""
+
+    def mix(self, *digests: bytes) -> None:
+        """Add digests of new rows to the checksum of all rows, or remove those of rows that go."""
+        ...
 
 
 class StoredRuns:
@@ -22,11 +29,11 @@ class StoredRuns:
     ----------
     name : str
         Of the store.
-    snapshot : Snapshot
+    snapshot : Mixed
     run : Execute
     """
 
-    def __init__(self, name: str, snapshot: Snapshot, run: Execute) -> None:
+    def __init__(self, name: str, snapshot: Mixed, run: Execute) -> None:
         self._name, self._snapshot, self._run = name, snapshot, run
 
     def begin(self, name: str, header: dict[str, Any], size: int) -> None:

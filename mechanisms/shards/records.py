@@ -21,7 +21,7 @@ from mechanisms.shards.engine import compute, count_workers, worker_memory
 from mechanisms.shards.pieces import ParquetPiece, Piece, list_pieces
 from mechanisms.validation import check_labels, nominal_count
 
-__all__ = ["Shard", "ShardSizeWarning", "ShardedRecords", "is_sharded", "shard_records"]
+__all__ = ["Shard", "ShardSizeWarning", "ShardedRecords", "UnreadShard", "is_sharded", "shard_records"]
 
 Answer = TypeVar("Answer")
 
@@ -61,6 +61,25 @@ class Shard:
     ids: Any = None
 
 
+@dataclass(frozen=True, eq=False)
+class UnreadShard:
+    """A partition that is read only if it must be.
+
+    Attributes
+    ----------
+    first, size : int
+        Index of the first record, and number of records.
+    positions : int or int array
+        Positions of the records in a store; of the first one, if they follow one another.
+    read : callable
+    """
+
+    first: int
+    size: int
+    positions: Any
+    read: Callable[[], Shard]
+
+
 @dataclass(frozen=True)
 class _Expected:
     """What a partition must be when it is read again; None where it is not known yet."""
@@ -72,6 +91,7 @@ class _Expected:
     width: int | None = None
     size: int | None = None
     first: int = 0
+    positions: Any = 0
 
 
 @dataclass(frozen=True)
@@ -130,7 +150,7 @@ class ShardedRecords:
         return int(self.sizes.sum())
 
     def ask(
-        self, what: str, answer: Callable[[Shard, Any], Answer], question: Any, merge: Callable[[Any], Answer]
+        self, what: str, answer: Callable[[Any, Any], Answer], question: Any, merge: Callable[[Any], Answer]
     ) -> Answer:
         """Answers of all partitions, put together on the workers; partitions without records are not asked.
 
@@ -142,7 +162,7 @@ class ShardedRecords:
         what : str
             Name of the tasks on Dask's dashboard.
         answer : callable
-            ``answer(shard, question)``
+            ``answer(shard, question)``; with the attribute `lazy` it gets an `UnreadShard`.
         question : object
         merge : callable
             From a list of answers to one.
@@ -158,6 +178,15 @@ class ShardedRecords:
         except DataError as error:
             raise ac.ParameterError(str(error)) from None
         return found
+
+    def place(self, positions: Integers) -> None:
+        """Tell every partition the positions of its records in a store; two numbers, where they follow one another."""
+
+        def of(first: int, size: int) -> Any:
+            some = positions[first : first + size]
+            return int(some[0]) if size and (np.diff(some) == 1).all() else some
+
+        self._expected = [replace(each, positions=of(each.first, each.size or 0)) for each in self._expected]
 
     def _inputs(self, expected: Sequence[_Expected]) -> list[tuple[Any, Any, Any, _Expected]]:
         pairs = zip(self._pieces, expected, strict=True)
@@ -180,11 +209,16 @@ class ShardedRecords:
 class _Answering:
     """Reads a partition, and answers from it."""
 
-    def __init__(self, answer: Callable[[Shard, Any], Any]) -> None:
+    def __init__(self, answer: Callable[[Any, Any], Any]) -> None:
         self._answer = answer
 
     def __call__(self, source: Any, labels: Any, ids: Any, expected: _Expected, question: Any) -> Any:
-        return self._answer(_read(source, labels, ids, expected)[0], question)
+        def read() -> Shard:
+            return _read(source, labels, ids, expected)[0]
+
+        if getattr(self._answer, "lazy", False):
+            return self._answer(UnreadShard(expected.first, expected.size or 0, expected.positions, read), question)
+        return self._answer(read(), question)
 
 
 def _read(source: Any, labels: Any, ids: Any, expected: _Expected) -> tuple[Shard, tuple[str, ...] | None]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -53,16 +54,25 @@ class ShardedSimilar:
     records : ShardedRecords
     labels : int array of shape (n,)
         Where to write the labels of records that are similar to a query.
+
+    Attributes
+    ----------
+    gone : int array
+        Slots of records that were removed.
+    ask : callable
+        As `ShardedRecords.ask`.
     """
 
     def __init__(self, kernel: Similarity, records: ShardedRecords, labels: Integers) -> None:
         self.kernel, self.size, self.width = kernel, len(records), records.width
-        self._labels = labels
+        self._labels, self.gone = labels, np.empty(0, np.int64)
+        self.ask: Callable[..., Any] = records.ask
         self._records, self._pass = records, FIRST
         self._slots, self._kernels = np.empty(0, np.int64), np.empty(0)
 
     def free(self, slots: Integers) -> None:
         """Records whose budget is gone are never charged; their partition stays as it is."""
+        self.gone = np.concatenate([self.gone, slots])
 
     def near(self, queries: Singles) -> Iterator[tuple[Singles, Integers]]:
         """Pairs (query, slots of similar records, in order), found for many queries at a time."""

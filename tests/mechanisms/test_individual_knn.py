@@ -162,7 +162,7 @@ def test_removing_a_record_changes_nothing_for_the_others():
         for query in QUERIES:
             whole._source.count = fewer._source.count = 0.0
             was = whole._records.select(Cosine(0).prepare(query[None])[0], np.array([gone]))[0].size
-            was = was and whole._filter.left[gone] >= whole._count_units
+            was = was and whole._filter.left[gone] >= whole._prices.count_units
             whole._source.count = -1.0 if was else 0.0
             whole.predict(query[None])
             fewer.predict(query[None])
@@ -196,7 +196,7 @@ def test_a_record_selected_always_is_counted_as_often_as_planned():
         for _ in range(3 + queries):
             model.predict([[0.0, 1.0]])  # kernel 0: counted, but no vote
         times = min(int(queries / share), 3 + queries)
-        used, rest = divmod(model._filter.UNITS - int(model._filter.left[0]), model._count_units)
+        used, rest = divmod(model._filter.UNITS - int(model._filter.left[0]), model._prices.count_units)
         assert (used, rest) == (times, 0)
 
 

@@ -7,7 +7,7 @@ from unittest import mock
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms import labelling, noisy_sgd
+from mechanisms import individual_votes, labelling, noisy_sgd
 from mechanisms.audit import canaries
 from mechanisms.audit.likelihood import individual_score, label_score, number_score
 from mechanisms.federation import reverse_rounds
@@ -210,9 +210,12 @@ def one_unit(broken, seed):
 
 def votes_not_cut(broken, seed):
     parameters = {"budget": 0.3, "count_sigma": 1.5, "vote_sigma": 0.2, "min_count": 1.0}
-    make = with_lines(mx.IndividualKNN, "_answer", ("np.where(price <= left, parts, most)", "parts"))
-    make = make if broken else mx.IndividualKNN
-    return individual(make, canaries.about_to_retire(1), parameters, 1, runs=3000, delta=0.02, seed=seed)
+    line = individual_votes.Prices, "votes", (("np.where(price <= left, parts, most)", "parts"),)
+    with replaced(*[line] * broken):
+        found = individual(
+            mx.IndividualKNN, canaries.about_to_retire(1), parameters, 1, runs=3000, delta=0.02, seed=seed
+        )
+    return found
 
 
 # --- reverse k-NN --------------------------------------------------------------------------------------

@@ -199,7 +199,7 @@ def late_check(broken, seed):
     make = mx.IndividualKNN
     if broken:
         make = with_lines(
-            make, "_answer", ("self._filter.left[near] >= self._count_units", "self._filter.left[near] > 0")
+            make, "_answer", ("self._filter.left[near] >= self._prices.count_units", "self._filter.left[near] > 0")
         )
         least = ("units[granted])", "np.minimum(units[granted], self._filter.left[slots[granted]]))")
         make = with_lines(make, "_charge", least)

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms.budgets import open_store
+from mechanisms.budgets.ledger import close_ledgers
 from mechanisms.neighbours.sampled import SampledSearch, find_sampled, merge_nearest
+from mechanisms.noise import as_randomness
 from mechanisms.noise.sampling import RecordSampler, within_rate
 from mechanisms.shards import ShardSizeWarning, nearest, pieces, shard_records, similar
 from tests.mechanisms.shards.tables import (
@@ -26,6 +29,7 @@ from tests.mechanisms.shards.tables import (
 )
 
 dask = pytest.importorskip("dask")
+arrays = pytest.importorskip("dask.array")
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +77,33 @@ def test_individual_knn(cuts, changes, monkeypatch):
         here.remove(gone)
         there.remove(gone)
     assert here.budgets_.min() < 0.1 * here.budgets_.max()
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.parametrize("changes", [{}, {"kernel": "rbf", "threshold": 0.5, "bandwidth": 2.5}, {"reuse": 5}], ids=str)
+def test_individual_knn_whose_partitions_charge_a_store(cuts, changes, tmp_path, monkeypatch):
+    """The same labels, counts and budgets as in memory, whether few records retire within a batch or many."""
+    # noise of a store may not come from a seed; here it must, to compare with a run in memory
+    monkeypatch.setattr("mechanisms.individual_knn.check_source", lambda rng, store: as_randomness(1))
+    ids = [f"person {i}" for i in range(len(X))]
+    here = individual_knn(budget=0.03, **changes).fit(X, Y, ids)
+    with open_store(tmp_path / "store") as store:
+        if len(cuts) == 2:  # positions of another order, with gaps
+            store.positions([f"stranger {i}" for i in range(600)] + ids[::-3])
+        there = individual_knn(budget=0.03, store=store, **changes).fit(*cut(cuts), arrays.from_array(ids, (cuts,)))
+        for number, queries in enumerate((QUERIES, QUERIES[::-1])):
+            assert there.predict(queries, run=f"run {number}").tobytes() == here.predict(queries).tobytes()
+            assert there.counts_.tobytes() == here.counts_.tobytes()
+            assert there.budgets_.tobytes() == here.budgets_.tobytes()
+            gone = here.ids_[::9]
+            here.remove(gone)
+            there.remove(gone)
+        spent = store.spent(store.positions(ids))
+    assert here.budgets_.min() < 0.01 * here.budget
+    with open_store(tmp_path / "store") as store:  # every row as the store's checksum says
+        assert np.array_equal(store.spent(store.positions(ids)), spent)
+        assert np.array_equal(store.answers("run 1", 0, 40)[0], there.labels_)
+    close_ledgers()
 
 
 @pytest.mark.parametrize("cuts", CUTS)

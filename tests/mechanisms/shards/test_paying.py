@@ -1,0 +1,180 @@
+"""Partitions that charge their own records: bounds on counts, other processes, a coordinator that is killed."""
+
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import accountant as ac
+from mechanisms.budgets import open_store
+from mechanisms.budgets.ledger import Ledger, close_ledgers
+from mechanisms.individual_votes import Prices, Selected, count_between, pay_for
+from mechanisms.neighbours.kernels import similarity_of
+from mechanisms.neighbours.records import Records
+from mechanisms.noise import as_randomness
+from tests.mechanisms.shards.tables import CUTS, QUERIES, X, Y, cut, individual_knn
+
+dask = pytest.importorskip("dask")
+arrays = pytest.importorskip("dask.array")
+IDS = [f"person {i}" for i in range(len(X))]
+
+
+@pytest.fixture(autouse=True)
+def _in_this_thread(monkeypatch):
+    monkeypatch.setattr("mechanisms.individual_knn.check_source", lambda rng, store: as_randomness(1))
+    with dask.config.set(scheduler="synchronous"):
+        yield
+    close_ledgers()
+
+
+def fitted(store, **changes):
+    ids = arrays.from_array(IDS, (CUTS[1],))
+    return individual_knn(store=store, **{"budget": 0.03, **changes}).fit(*cut(CUTS[1]), ids)
+
+
+def replayed(model, queries, counts):
+    """Units that every record has spent, by the definition, if queries had these K."""
+    kernel = similarity_of(model.kernel, model.threshold, model.bandwidth)
+    records = Records(kernel, kernel.prepare(X))
+    found = [records.select(*pair) for pair in records.near(kernel.prepare(queries))]
+    near = [Selected(rows, kernels, Y[rows]) for rows, kernels in found]
+    left = np.full(len(X), model._filter.UNITS)
+    pay_for(near, left, counts, model._prices)
+    return model._filter.UNITS - left
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_counts_lie_between_their_bounds_wherever_k_lies_between_its_own(seed):
+    rng = np.random.default_rng(seed)
+    filter = ac.IndividualFilter(1.0)
+    prices = Prices(1.0, int(filter.units(rng.choice([0.02, 0.1, 0.3]))), 0.2, 5.0, 2)
+    rows = [np.sort(rng.choice(60, rng.integers(0, 60), replace=False)) for _ in range(12)]
+    queries = [Selected(each, rng.uniform(0, 1, len(each)), each % 2) for each in rows]
+    left = (filter.UNITS * rng.uniform(0, 1, 60) ** 2).astype(np.int64)
+    low = rng.uniform(5, 40, 12)
+    high = low + rng.choice([0.0, 1.0, 30.0, np.inf], 12)
+    fewest, most = count_between(queries, left, low, high, prices)
+    assert fewest[0] == most[0] == np.count_nonzero(left[rows[0]] >= prices.count_units)
+    reached = set()
+    for _ in range(40):
+        share = rng.choice([0.0, 1.0, rng.uniform()], 12)
+        known = low + share * np.where(np.isfinite(high), high - low, 1e3)
+        counts, _ = pay_for(queries, left.copy(), known, prices)
+        assert (fewest <= counts).all()
+        assert (counts <= most).all()
+        reached.add(tuple(counts))
+    exact, same = count_between(queries, left, known, known, prices)
+    assert np.array_equal(exact, same)
+    assert np.array_equal(exact, counts)
+    assert len(reached) > 1 or (fewest == most).mean() > 0.3
+
+
+def test_many_queries_are_paid_for_together(tmp_path, monkeypatch):
+    """Two rounds of tasks would do for each query; bounds that close in make it less than one."""
+    rounds = []
+    with open_store(tmp_path / "store") as store:
+        model = fitted(store)
+        ask = model._records.ask
+        monkeypatch.setattr(model._records, "ask", lambda what, *more: rounds.append(what) or ask(what, *more))
+        model.predict(QUERIES)
+    assert model._filter.left.min() == 0, "records retired on the way"
+    assert len(rounds) < 0.7 * len(QUERIES)
+    assert rounds.count("pay") < 0.3 * len(QUERIES)
+
+
+def test_only_counts_and_sums_of_votes_come_back(tmp_path, monkeypatch):
+    found = []
+    with open_store(tmp_path / "store") as store:
+        model = fitted(store)
+        ask = model._records.ask
+        monkeypatch.setattr(model._records, "ask", lambda *given: found.append(ask(*given)) or found[-1])
+        model.predict(QUERIES)
+    assert len(found) > 2
+    for first, second in found:
+        assert first.shape == (len(second),)
+        assert second.shape in ((len(first),), (len(first), 3))
+        assert len(first) <= len(QUERIES)
+
+
+def test_what_another_process_charges_meanwhile_is_seen(tmp_path, monkeypatch):
+    """Counts that no longer hold are not paid for: the batch is cancelled, and asked for again."""
+    some, batches = np.arange(0, len(X), 3), []
+    with open_store(tmp_path / "store") as store, open_store(tmp_path / "other") as other:
+        model, expected = fitted(store), fitted(other)
+        units = np.full(len(some), model._filter.UNITS)
+        other.charge(other.positions([IDS[i] for i in some]), units, model._filter.UNITS)
+        count = model._paying._count
+
+        def late(*given):
+            found = count(*given)
+            if not batches:
+                assert store.charge(store.positions([IDS[i] for i in some]), units, model._filter.UNITS).all()
+            batches.append(found)
+            return found
+
+        monkeypatch.setattr(model._paying, "_count", late)
+        assert np.array_equal(model.predict(QUERIES), expected.predict(QUERIES))
+        assert not np.array_equal(batches[0][0], batches[1][0][: len(batches[0][0])])
+        assert np.array_equal(model.counts_, expected.counts_)
+        assert np.array_equal(model.budgets_, expected.budgets_)
+
+
+CHILD = """
+import os, signal, sys, dask
+import tests.mechanisms.shards.test_paying as here
+from mechanisms import individual_knn
+from mechanisms.budgets import open_store
+from mechanisms.budgets.ledger import Ledger
+from tests.mechanisms.shards.tables import QUERIES
+calls = [0]
+def stop(method):
+    def stopped(*given):
+        calls[0] += 1
+        if calls[0] == {stop}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return method(*given)
+    return stopped
+for name in ("begin_batch", "pay", "end_batch"):
+    setattr(Ledger, name, stop(getattr(Ledger, name)))
+individual_knn.check_source = lambda rng, store: here.as_randomness({stop})
+with dask.config.set(scheduler="synchronous"), open_store(sys.argv[1]) as store:
+    here.fitted(store).predict(QUERIES, run="run")
+"""
+
+
+@pytest.mark.filterwarnings("ignore:partitions of about")
+def test_a_coordinator_that_is_killed_resumes_from_the_store(tmp_path):
+    """Killed before, between and after the charges of partitions: every query is paid for once, as its K says."""
+    for stop in (1, 3, 4, 10):
+        ended = subprocess.run([sys.executable, "-c", CHILD.format(stop=stop), tmp_path / "store"], check=False)
+        assert ended.returncode == -signal.SIGKILL
+    with open_store(tmp_path / "store") as store:
+        kept = np.count_nonzero(store.answers("run", 0, 40)[0] >= 0)
+        model = fitted(store)
+        labels = model.predict(QUERIES, run="run")
+        assert model.kept_ == kept > 0
+        assert (labels >= 0).all()
+        spent = store.spent(store.positions(IDS))
+        assert np.array_equal(spent, replayed(model, QUERIES, model.counts_))
+        assert np.array_equal(fitted(store).predict(QUERIES, run="run"), labels)
+        assert np.array_equal(store.spent(store.positions(IDS)), spent)
+
+
+def test_an_error_of_a_task_gives_back_what_was_charged(tmp_path, monkeypatch):
+    with open_store(tmp_path / "store") as store:
+        model = fitted(store)
+        pay, calls = Ledger.pay, []
+
+        def fail(*given):
+            calls.append(pay(*given))
+            if len(calls) == 2:
+                raise RuntimeError("no more")
+            return calls[-1]
+
+        monkeypatch.setattr(Ledger, "pay", fail)
+        with pytest.raises(RuntimeError, match="no more"):
+            model.predict(QUERIES)
+        assert store.spent(store.positions(IDS)).max() == 0
+        assert model.budgets_.min() == pytest.approx(0.03)
