@@ -163,11 +163,19 @@ def test_budgets_of_peers(tmp_path):
 @pytest.mark.parametrize("sizes", [["3000", "6000"]])
 def test_more_records_than_memory(tmp_path, sizes):
     pytest.importorskip("distributed")
-    options = ["--records", *sizes, "--width", "8", "--queries", "30", "--workers", "1"]
-    figures, _ = run_benchmark(tmp_path, "more_records_than_memory", *options)
+    options = ["--records", *sizes, "--width", "8", "--queries", "30", "--workers", "1", "--people", "3000"]
+    figures, printed = run_benchmark(tmp_path, "more_records_than_memory", *options)
     assert [str(row["records"]) for row in figures["sizes"]] == sizes
     for row in figures["sizes"]:
         assert 0 < row["answered"] <= 30
         assert row["ratio"] == pytest.approx(row["seconds"] / row["bare_seconds"])
         assert row["peak_mb"] > 20
-    assert figures["model"]["megabytes_to_coordinator_per_1024_queries"] < 20
+        assert 0 < row["engine_ms_per_query"] < row["ms_per_query"]
+        assert row["engine_ms_per_task"] * row["partitions"] == pytest.approx(30 * row["engine_ms_per_query"])
+    people, model = figures["people"], figures["model"]
+    assert 0 < people["batches_per_query"] < people["rounds_per_query"] < 2
+    assert people["store_ms_per_payment"] > 0
+    assert model["megabytes_to_coordinator_per_1024_queries"] < 20
+    assert model["seconds_per_1024_queries"] > model["engine_seconds_per_1024_queries"] > 0
+    assert 0 < model["ind_knn_kilobytes_per_query"] < 2 * 16e6 / 1000
+    assert all(name in printed for name in model)

@@ -25,6 +25,7 @@ from mechanisms.cli.results_file import (
     refuse_seeded_repeat,
     write_results,
 )
+from mechanisms.cli.sharded import add_cluster, on_cluster, use_cluster
 from mechanisms.cli.store_option import hold_digests, open_existing, refuse_moving_digests, store_exists
 from mechanisms.cli.stream import serve_stream
 from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, show_prices
@@ -70,6 +71,7 @@ def add_predict(commands: Any) -> None:
     add("--store", metavar="WHERE", help="durable budgets: a file, sqlite:///path or postgresql://...")
     add("--ids", metavar="NAME|digest", help="column that identifies records, or a keyed digest; needed with --store")
     add("--seed", type=parse_seed, help="reproducible; without it exact noise from the system, as a real service needs")
+    add_cluster(parser)
     add("--diagnostics", action="store_true", help="print accuracy and spent budgets, too: not to be published")
     out = "labels as .npz, .parquet or .csv; with --store an interrupted run goes on when started again"
     add_output(parser, out, dry_run=True)
@@ -90,6 +92,9 @@ def _run_predict(options: argparse.Namespace) -> int:
     _check(options)
     _fill_preset(options)
     if options.public == "-":
+        if on_cluster(options):
+            accepted = "--public SOURCE, as partitions are read for many queries at a time"
+            raise OptionError(f"--public - was given with --workers or --scheduler; accepted: {accepted}")
         return serve_stream(options)
     earlier = _read_earlier(options)
     refuse_no_output(options)
@@ -100,16 +105,17 @@ def _run_predict(options: argparse.Namespace) -> int:
     if options.dry_run or (options.store and not store_exists(options.store)):
         with open_existing(options.store) as store, plan_run():
             found = plan_prediction(setting, data.private, data.public, **public, store=store)
-            rehearse(found.model, data.private)
+            if not on_cluster(options):  # those in partitions are read by the run alone
+                rehearse(found.model, data.private)
             identity = _identify(store)
         if options.dry_run:
             _show(options, data, found, _summarise(options, data, found, identity, earlier))
             return 0
     warn_of_seed(options)
-    with open_store(options.store) if options.store else nullcontext() as store:
+    with use_cluster(options), open_store(options.store) if options.store else nullcontext() as store:
         hold_digests(store, options, data.private, data.class_names)
         identity = _identify(store)
-        ids = "digest" if options.ids == "digest" else data.private.ids
+        ids = options.ids if options.ids == "digest" or on_cluster(options) else data.private.ids
         run = None if store is None else _name_run(options, len(earlier), data.public.features[: options.queries])
         serving = Serving(store, ids, run, announce=_announce)
         found = predict(setting, data.private, data.public, **public, serving=serving)

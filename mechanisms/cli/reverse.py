@@ -10,6 +10,7 @@ from mechanisms.cli.data import warn_of_seed
 from mechanisms.cli.numbers_file import read_whole_numbers
 from mechanisms.cli.preparation import plan_run, read_data
 from mechanisms.cli.results_file import OptionError, find_results
+from mechanisms.cli.sharded import add_cluster, on_cluster, use_cluster
 
 __all__ = ["add_reverse_options", "run_reverse"]
 
@@ -26,13 +27,13 @@ def add_reverse_options(parser: argparse.ArgumentParser) -> None:
     add("--model", default="central", choices=tuple(MODELS), help="whom clients trust (default central)")
     add("--noise", default="laplace", choices=NOISES, help="of the central model (default laplace)")
     add("--randomizer", default="collision", choices=RANDOMIZERS, help="of the other models (default collision)")
-    add("--clients", type=whole, default=10, help="among which private records are split (default 10)")
+    add("--clients", type=whole, help="among which private records are split (default 10)")
     add(
         "--client-split",
-        default="iid",
         choices=("iid", "by-label", "dirichlet"),
         help="how they are split (default iid)",
     )
+    add_cluster(parser)
     add("--queries", type=whole, help="queries of a round (default 40, or as many as the clusters given)")
     clusters = "cluster of each public point, from 0, line by line: found elsewhere, without the private records"
     add("--assignment", metavar="@FILE", type=_parse_assignment, help=clusters)
@@ -64,19 +65,19 @@ def run_reverse(options: argparse.Namespace) -> int:
         raise OptionError(f"--records {options.records} was given with --adjacency replace; accepted: {accepted}")
     if options.queries is None:
         options.queries = USUAL_QUERIES if options.assignment is None else max(options.assignment) + 1
-    named = vars(options)
+    named = {name: value for name, value in vars(options).items() if value is not None}
     setting = ReverseSetting(
         **{each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}
     )
     nominal = None if replace else data.nominal
-    more = {"model": options.model, "clients": options.clients}
+    more = {"model": options.model, "clients": None if on_cluster(options) else setting.clients}
     with plan_run():
         experiment = ReverseExperiment(setting, data.private, data.public, data.test, data.n_classes, nominal)
         total = price_total(results, experiment)
     if options.dry_run:
         return show_plan(options, experiment, summarise_plan(options, data, experiment) | total | more)
     warn_of_seed(options)
-    with results.open_journal() as files:
+    with use_cluster(options), results.open_journal() as files:
         outcome = experiment.run(files.journal, options.diagnostics)
         files.announce()
         summary: dict[str, Any] = summarise(options, data, experiment, outcome) | total | more

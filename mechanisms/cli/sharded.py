@@ -89,6 +89,9 @@ def load_sharded(options: argparse.Namespace) -> CommandData:
     exclude = (*options.exclude, *(() if options.ids is None else (options.ids,)))
     columns = Columns(options.label, None, options.columns, exclude, names)
     private: Any = load_partitioned(options.private, columns)
+    if options.command == "predict" and options.ids not in (None, *private.ignored):
+        found = f"{options.private} has no column {options.ids!r}"
+        raise OptionError(f"--ids: {found}; accepted: the name of one that identifies records")
     public = match_columns(private, load(options.public, labelled=False, classes=names, columns=columns))
     check_excluded(exclude, [private, public])
     if public.features.shape[1] != private.width:
@@ -103,7 +106,7 @@ def load_sharded(options: argparse.Namespace) -> CommandData:
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Refuse what needs all private records in one place."""
+    """Refuse what needs all private records in one place, or one query at a time."""
     if not options.private or not options.public or options.data:
         raise OptionError("--workers and --scheduler: accepted with --private PARQUET --public SOURCE")
     if options.classes is None:
@@ -114,10 +117,21 @@ def _refuse(options: argparse.Namespace) -> None:
         "--standardize": options.standardize,
         "--impute-public": options.impute_public,
         "--diagnostics": options.diagnostics,
-        f"--rounds {options.rounds}": options.rounds != 1,
-        f"--features {options.features}": options.features != "raw",
     }
+    why = {name: "records stay in their partitions as they are" for name in refused}
+    if options.command == "predict":
+        refused |= {"--hash": options.hashing, "--ids digest": options.ids == "digest"}
+        why["--hash"] = "tables would hold all records in one place"
+        why["--ids digest"] = "digests number equal records, which needs all of them in one place"
+    elif options.mechanism == "reverse-knn":
+        refused |= {"--clients": options.clients, "--client-split": options.client_split}
+        refused[f"--model {options.model}"] = options.model != "central"
+        refused[f"--features {options.features}"] = options.features != "raw"
+        why |= dict.fromkeys((*refused,)[-4:-1], "partitions are no clients, and send no reports")
+    else:
+        refused[f"--rounds {options.rounds}"] = options.rounds != 1
+        refused[f"--features {options.features}"] = options.features != "raw"
     for name, given in refused.items():
         if given:
-            accepted = "without it, as records stay in their partitions as they are"
-            raise OptionError(f"{name} was given with --workers or --scheduler; accepted: {accepted}")
+            reason = why.get(name, "records stay in their partitions as they are")
+            raise OptionError(f"{name} was given with --workers or --scheduler: {reason}; accepted: without it")

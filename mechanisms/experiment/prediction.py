@@ -15,6 +15,7 @@ from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.datasets import Dataset
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.phases import Tick, phase
+from mechanisms.shards.dataset import PartitionedDataset
 from mechanisms.validation import check_count, check_real, nominal_count
 
 __all__ = [
@@ -139,7 +140,7 @@ class Serving:
 
 def plan_prediction(
     setting: PredictionSetting,
-    private: Dataset,
+    private: Dataset | PartitionedDataset,
     public: Dataset,
     *,
     n_classes: int | None = None,
@@ -151,7 +152,8 @@ def plan_prediction(
     Parameters and errors as for `predict`; what is in a store is read, and not changed. `IndividualKNN.fit` checks the
     rest: `rehearse` does it without the store.
     """
-    if private.labels is None or private.labels.ndim != 1:
+    labels = private.labels
+    if labels is None or (isinstance(labels, np.ndarray) and labels.ndim != 1):
         raise ac.ParameterError(f"{private.name}: accepted: one label for each record")
     count = len(public) if setting.queries is None else check_count("queries", setting.queries, 1, len(public))
     settled = None if store is None or not hasattr(store, "settings") else store.settings()
@@ -165,7 +167,7 @@ def plan_prediction(
 
 def predict(
     setting: PredictionSetting,
-    private: Dataset,
+    private: Dataset | PartitionedDataset,
     public: Dataset,
     *,
     n_classes: int | None = None,
@@ -177,7 +179,8 @@ def predict(
     Parameters
     ----------
     setting : PredictionSetting
-    private, public : Dataset
+    private : Dataset or PartitionedDataset
+    public : Dataset
     n_classes : int or None
         None takes it from the private labels, which reveals the largest label that occurs.
     nominal : int or None

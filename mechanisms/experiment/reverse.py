@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from mechanisms.federation.client import label_sets
 from mechanisms.federation.reverse_rounds import Clusters
 from mechanisms.phases import phase
 from mechanisms.reverse_knn import ReverseKNN
+from mechanisms.shards.dataset import PartitionedDataset
 from mechanisms.students.network import Student
 from mechanisms.validation import check_count
 
@@ -122,8 +123,13 @@ class ReverseExperiment(BaseExperiment):
         Clusters.of(None, self._assignment, np.zeros((len(self.public), 1), np.float32), setting.queries)
         if self._takes_sets and setting.client_split != "iid":
             raise ac.ParameterError(f"client_split = {setting.client_split!r} with label sets; accepted: iid")
-        n_labels = label_sets(self._labels, len(self.private)).shape[1]
-        self.holders = split_over_clients(self._labels, setting.clients, setting.client_split, setting.seed or 0)
+        if isinstance(self.private, PartitionedDataset):
+            if setting.model != "central":
+                raise ac.ParameterError(f"model = {setting.model!r} with records in partitions; accepted: central")
+            n_labels, self.holders = 1, None
+        else:
+            n_labels = label_sets(self._labels, len(self.private)).shape[1]
+            self.holders = split_over_clients(self._labels, setting.clients, setting.client_split, setting.seed or 0)
         self.labeller = setting.make_labeller(self.n_classes)
         self.release = self.labeller.planned(self.nominal, self.n_classes, n_labels)
         self.planned = ac.Composition([(self.release.event, setting.rounds)])
@@ -157,7 +163,9 @@ class ReverseExperiment(BaseExperiment):
         self._begin()
         with phase("computing features"):
             describe = feature_map(self.setting.features, self.public.features, self.public.images)
-            records, points = describe(np.asarray(self.private.features)), describe(self.public.features)
+            points, records = describe(self.public.features), cast(Any, self.private.features)
+            if not isinstance(self.private, PartitionedDataset):  # those stay as they are
+                records = describe(np.asarray(records))
         out = self.labeller.label(records, self._labels, points, self.holders, journal, assignment=self._assignment)
         with phase("training the student"):
             student = self.make_student().fit(self.public.features, out.labels)

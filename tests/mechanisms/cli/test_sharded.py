@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mechanisms.budgets import open_store
+from mechanisms.budgets.ledger import close_ledgers
 from mechanisms.cli import main, sharded
 from mechanisms.shards import engine
 from tests.mechanisms.shards.kills import Programs
@@ -59,6 +61,83 @@ def test_the_labels_are_those_of_the_whole_table(files, capsys, monkeypatch):
     assert there == again[2].read_text()
     assert said["epsilon"] == other["epsilon"]
     assert "query 7," in there
+
+
+def reverse(files, *more):
+    folder, public, out = files
+    return ["label", "reverse-knn", "--private", str(folder), "--public", str(public), "--ids", "person", *more,
+            "--out", str(out), "--epsilon", "2", "--delta", "0", "--queries", "8", "--neighbors", "2"]  # fmt: skip
+
+
+def predict(files, *more):
+    folder, public, out = files
+    return ["predict", "ind-knn", "--private", str(folder), "--public", str(public), "--ids", "person", *more,
+            "--out", str(out), "--epsilon", "8", "--delta", "1e-5", "--threshold", "0.4"]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:partitions of about")
+@pytest.mark.parametrize(("command", "more"), [(reverse, ["--rounds", "2"]), (predict, [])])
+def test_the_other_mechanisms_give_what_they_give_for_the_whole_table(files, capsys, monkeypatch, command, more):
+    monkeypatch.setattr(sharded, "_connect", lambda *_: NoClient())
+    given = ["--classes", "3", "--seed", "5", "--json", *more]
+    with dask.config.set(scheduler="synchronous"):
+        assert main(command(files, *given, "--workers", "2")) == 0
+    said = json.loads(capsys.readouterr().out)
+    whole = files[0].parent / "whole.parquet"
+    pq.write_table(pa.concat_tables([pq.read_table(each) for each in sorted(files[0].iterdir())]), whole)
+    again = (whole, files[1], files[2].with_name("whole.csv"))
+    assert main(command(again, *given)) == 0
+    other = json.loads(capsys.readouterr().out)
+    assert files[2].read_text() == again[2].read_text()
+    assert said["epsilon"] == other["epsilon"]
+    if command is reverse:
+        assert (said["clients"], other["clients"]) == (None, 10)
+
+
+@pytest.mark.filterwarnings("ignore:partitions of about")
+def test_budgets_of_partitions_are_kept_in_a_store(files, capsys, monkeypatch):
+    monkeypatch.setattr(sharded, "_connect", lambda *_: NoClient())
+    store = files[2].with_name("store")
+    given = ["--classes", "3", "--store", str(store), "--json", "--workers", "2"]
+    with dask.config.set(scheduler="synchronous"):
+        assert main(predict(files, *given, "--dry-run")) == 0
+        assert not store.exists()
+        capsys.readouterr()
+        assert main(predict(files, *given)) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["answered"] == 40
+        with open_store(store) as opened:
+            spent = opened.spent(opened.positions([f"person {i}" for i in range(2000)]))
+        assert spent.max() > 0
+        first = files[2].read_text()
+        files[2].with_name(files[2].name + ".json").unlink(missing_ok=True)
+        files[2].unlink()
+        assert main(predict(files, *given)) == 0, "the same run, whose answers the store has"
+    assert files[2].read_text() == first
+    with open_store(store) as opened:
+        assert np.array_equal(spent, opened.spent(opened.positions([f"person {i}" for i in range(2000)])))
+    close_ledgers()
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "words"),
+    [
+        (predict, ["--hash", "3,4"], "--hash was given with --workers or --scheduler: tables would hold all"),
+        (predict, ["--ids", "digest"], "--ids digest was given with --workers or --scheduler: digests number equal"),
+        (predict, ["--ids", "name"], "has no column 'name'; accepted: the name of one that identifies records"),
+        (predict, ["--public", "-"], "--public - was given with --workers or --scheduler; accepted: --public SOURCE"),
+        (predict, ["--diagnostics"], "--diagnostics was given with --workers"),
+        (reverse, ["--model", "local"], "--model local was given with --workers or --scheduler: partitions are no"),
+        (reverse, ["--clients", "3"], "--clients was given with --workers or --scheduler: partitions are no clients"),
+        (reverse, ["--client-split", "iid"], "--client-split was given with --workers"),
+        (reverse, ["--features", "hog"], "--features hog was given with --workers or --scheduler: records stay in"),
+    ],
+)
+def test_refusals_of_the_other_mechanisms(files, capsys, command, more, words):
+    assert main(command(files, "--classes", "3", "--workers", "2", *more)) == 2
+    said = capsys.readouterr().err.strip()
+    assert words in said
+    assert len(said.splitlines()) == 1
 
 
 def test_a_plan_reads_no_record_and_starts_no_worker(files, capsys, monkeypatch):

@@ -1,7 +1,8 @@
 """Workers killed at random moments: ``python -m tests.mechanisms.shards.kills --kills 200 [--separate]``.
 
 Runs of all three mechanisms over a Dask cluster, again and again, until so many workers were killed with SIGKILL; every
-run must give the labels, counts and budgets of a run in memory.
+run must give the labels, counts and budgets of a run in memory. Ind-KNN's partitions charge their records in a store:
+an SQLite file, or with ``--postgresql URL`` databases that are made there; ``{}`` in the URL stands for their names.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import tempfile
 import threading
 import time
 import warnings
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from unittest import mock
 
@@ -23,6 +24,7 @@ import numpy as np
 
 import mechanisms as mx
 from mechanisms.budgets import open_store
+from mechanisms.budgets.ledger import close_ledgers
 from mechanisms.noise import as_randomness
 from mechanisms.shards import nearest, pieces, similar
 from tests.mechanisms.shards.tables import individual_knn, private_knn, reverse_knn, write_parquet
@@ -34,14 +36,26 @@ def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--separate", action="store_true")
+    parser.add_argument("--postgresql", metavar="URL")
     options = parser.parse_args(arguments)
+    new = None if options.postgresql is None else lambda: new_database(options.postgresql)
     with tempfile.TemporaryDirectory() as folder:
-        kills, runs, seconds = run_over_kills(Path(folder), options.kills, options.separate)
+        kills, runs, seconds = run_over_kills(Path(folder), options.kills, options.separate, new)
     kind = "separate programs" if options.separate else "LocalCluster"
     print(f"{kind}: {kills} kills in {runs} runs and {seconds:.0f} s, every run as in memory")
 
 
-def run_over_kills(folder, wanted, separate):
+def new_database(url):
+    """Address of a new database of a PostgreSQL server."""
+    import psycopg
+
+    name = f"d{time.time_ns()}"
+    with closing(psycopg.connect(url.format("postgres"), autocommit=True)) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return url.format(name)
+
+
+def run_over_kills(folder, wanted, separate, new_store=None):
     """Number of kills and of runs, and seconds; asserts that every run is as in memory."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=(60_000, 16)).astype(np.float32)
@@ -57,12 +71,15 @@ def run_over_kills(folder, wanted, separate):
     start, runs = time.monotonic(), 0
     with small[0], small[1], small[2], small[3]:
         cases = [(case, case(None, data, folder)) for case in (private, reverse, individual)]
+        if new_store is not None:
+            cases = [(lambda *given: individual(*given, new_store()), cases[2][1])]
         with cluster_of(separate) as workers, Killer(workers, wanted) as killer:
             while killer.kills < wanted or runs < len(cases):
                 case, expected = cases[runs % len(cases)]
                 found = case(folder / "records", data, Path(tempfile.mkdtemp(dir=folder)))
                 assert all(a.tobytes() == b.tobytes() for a, b in zip(expected, found, strict=True)), case.__name__
                 runs += 1
+    close_ledgers()
     return killer.kills, runs, time.monotonic() - start
 
 
@@ -90,13 +107,13 @@ def reverse(where, data, folder):
     return found.labels, *(each.counts for each in found.rounds)
 
 
-def individual(where, data, folder):
+def individual(where, data, folder, store=None):
     x, y, queries = data
     ids = [f"person {i}" for i in range(len(x))]
     if not where:
         model = individual_knn(budget=0.05).fit(x, y, ids)
         return model.predict(queries), model.counts_, model.budgets_, model._filter.UNITS - model._filter.left
-    with open_store(folder / "store") as store:
+    with open_store(store or folder / "store") as store:
         model = individual_knn(budget=0.05, store=store).fit(where, "label", "person")
         labels = model.predict(queries, run="run")
         spent = store.spent(store.positions(ids))

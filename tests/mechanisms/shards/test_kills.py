@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import mechanisms as mx
-from tests.mechanisms.shards.kills import run_over_kills
+from tests.mechanisms.budgets.test_budgets import server  # noqa: F401
+from tests.mechanisms.shards.kills import new_database, run_over_kills
 from tests.mechanisms.shards.tables import CUTS, QUERIES, X, Y, cut, private_knn
 
 pytest.importorskip("distributed")
@@ -22,6 +23,15 @@ KILLS = int(os.environ.get("SHARD_KILLS", 4))
 @pytest.mark.parametrize("separate", [False, True], ids=["local", "separate"])
 def test_workers_that_are_killed_lose_and_double_nothing(tmp_path, separate):
     kills, runs, _ = run_over_kills(tmp_path, KILLS, separate)
+    assert kills >= KILLS
+    assert runs >= 1
+
+
+@pytest.mark.audit
+@pytest.mark.filterwarnings("ignore")
+def test_workers_that_are_killed_while_they_charge_in_postgresql(tmp_path, server):  # noqa: F811
+    url, _ = server
+    kills, runs, _ = run_over_kills(tmp_path, KILLS, True, lambda: new_database(url))
     assert kills >= KILLS
     assert runs >= 1
 

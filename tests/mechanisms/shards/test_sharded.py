@@ -314,6 +314,34 @@ def test_partitions_of_a_bad_size_are_warned_of_by_rounded_numbers():
         shard_records(*many, None, 3)
 
 
+def test_a_partition_too_large_for_a_worker_is_warned_of_by_rounded_numbers(monkeypatch):
+    monkeypatch.setattr("mechanisms.shards.records.worker_memory", lambda: 4.0 * 6 * 8 * 1150)
+    with (
+        warnings.catch_warnings(action="error", category=ShardSizeWarning),
+        pytest.raises(
+            ShardSizeWarning, match=r"^a partition of about 1200 records may not fit .*better: at most 1\d00$"
+        ),
+    ):
+        shard_records(*cut(CUTS[1]), None, 3)
+
+
+def test_what_is_persisted_is_read_once():
+    reads = []
+
+    def read(block):
+        reads.append(len(block))
+        return block
+
+    x, y = cut(CUTS[1])
+    lazy = x.map_blocks(read, dtype=x.dtype, meta=X[:0])
+    expected = private_knn().fit(lazy, y).label(QUERIES).labels
+    assert sorted(reads) == [800, 800, 1200, 1200]
+    reads.clear()
+    kept = lazy.persist()
+    assert np.array_equal(private_knn().fit(kept, y).label(QUERIES).labels, expected)
+    assert sorted(reads) == [800, 1200]
+
+
 def test_the_client_gets_no_record(monkeypatch):
     """What comes back from the partitions has no features: sizes, digests, distances, indices, kernels and labels."""
     from mechanisms.shards import records
