@@ -7,7 +7,7 @@ TORCH_VENV := .venv-torch
 TORCH_BIN := $(TORCH_VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test quick soak test-audits test-torch lint kernels reproduce-small reference bench accept docs dist pictures readme clean
+.PHONY: demo test quick soak test-audits test-torch lint kernels reproduce-small reference bench bench-torch accept docs dist pictures readme clean
 
 $(VENV)/.demo: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -66,26 +66,33 @@ kernels: $(VENV)/.test
 	$(BIN)/python -m tests.kernels
 
 # PyTorch has an environment of its own: it is large (the CPU build, where the index has one, is the smallest) and
-# needs an older mpmath. Its tests are skipped in `make test`.
-test-torch: $(TORCH_VENV)/.test
-	$(TORCH_BIN)/python -m pytest tests/mechanisms/students/test_conv_student.py
+# needs an older mpmath. Its tests are skipped in `make test`. The last two packages bring small models for the recipes.
+test-torch: $(TORCH_VENV)/.mechanisms
+	$(TORCH_BIN)/python -m pytest tests/mechanisms/students/test_conv_student.py tests/mechanisms/students/test_uda.py tests/recipes
+	$(TORCH_BIN)/python -m pytest -m audit tests/test_benchmarks.py -k student
 
-$(TORCH_VENV)/.test: setup.cfg pyproject.toml
+$(TORCH_VENV)/.mechanisms: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(TORCH_VENV)
 	cpu=$$($(TORCH_BIN)/python -m pip index versions torch 2> /dev/null | grep -o '[0-9.]*+cpu' | head -n 1); \
 		$(TORCH_BIN)/python $(INSTALL) "torch$${cpu:+==$$cpu}"
-	$(TORCH_BIN)/python $(INSTALL) --editable '.[torch]' pytest scikit-learn
+	$(TORCH_BIN)/python $(INSTALL) --editable '.[torch,mechanisms,small]' pytest onnx onnxruntime safetensors tokenizers
+	$(TORCH_BIN)/python $(INSTALL) --no-deps rapidocr-onnxruntime wordllama
 	touch $@
 
 # one script per claim, on idle cores; figures in build/bench, beside those in accepted.json, which `make accept` replaces
 BENCHMARKS := price_time sweep_time tight_intervals private_knn_query_time individual_knn_query_time hashing_time \
 	reverse_knn_labelling_time digits_accuracy accuracy_by_queries budgets_of_peers attack_risk_time \
 	random_allocation_intervals forecast_accuracy more_records_than_memory
+TORCH_BENCHMARKS := student_accuracy
 
 bench: $(VENV)/.bench
 	mkdir -p build/bench
 	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py --json build/bench/$$name.json || exit 1; done
 	$(BIN)/python benchmarks/compare.py build/bench
+
+bench-torch: $(TORCH_VENV)/.mechanisms
+	mkdir -p build/bench
+	for name in $(TORCH_BENCHMARKS); do $(TORCH_BIN)/python benchmarks/$$name.py --json build/bench/$$name.json || exit 1; done
 
 accept: $(VENV)/.test
 	$(BIN)/python benchmarks/compare.py build/bench --accept

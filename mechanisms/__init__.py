@@ -12,7 +12,7 @@ from mechanisms.federation.server import Client, Server, Shuffler
 from mechanisms.forecast import Forecast, Proposal, affordable_queries, gap_votes, plan_labelling, plan_votes
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.labelling import Labelling
-from mechanisms.noisy_sgd import LinearNoisySGD
+from mechanisms.noisy_sgd import LinearNoisySGD, TwoLayerNoisySGD
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.presets import IndividualKNNPreset, individual_knn_preset
 from mechanisms.private_knn import PrivateKNN
@@ -45,6 +45,7 @@ __all__ = [
     "Tuner",
     "Tuning",
     "TuningError",
+    "TwoLayerNoisySGD",
     "affordable_queries",
     "answer_probability",
     "audit",

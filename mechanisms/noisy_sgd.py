@@ -1,10 +1,14 @@
-"""Linear NoisySGD: softmax regression by noisy gradients of Poisson batches (the baseline of Zhu et al. 2023)."""
+"""NoisySGD: a classifier of one or two layers by noisy gradients of Poisson batches.
+
+One layer is the baseline of Zhu et al. 2023, one and two are those of Wang et al. 2022.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -25,10 +29,13 @@ from mechanisms.validation import (
     check_rate,
 )
 
-__all__ = ["LinearNoisySGD"]
+__all__ = ["LinearNoisySGD", "TwoLayerNoisySGD"]
 
 GRADIENT_GRAIN = 2.0**-30
 """Gradients, in units of the clip, are multiples of it, as exact noise on a lattice needs."""
+
+LARGEST_UNIT = 1e100
+"""Of hidden units, and of what flows back to them: products of their squares with those of features are finite."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,7 @@ class LinearNoisySGD(Parameters, Exclusive):
 
     @exclusive
     def fit(self, X: object, y: object) -> Self:
-        """Train on private records from zero weights; what earlier trainings spent stays spent.
+        """Train on private records from weights that do not depend on them; what earlier trainings spent stays spent.
 
         Parameters
         ----------
@@ -182,11 +189,11 @@ class LinearNoisySGD(Parameters, Exclusive):
         if not hasattr(self, "spent_"):
             self.spent_, self._promised = ac.Composition(), ac.Composition()
         self._promised, self._begun = self._promised + plan.composition, begun + 1
-        self._vocabulary, self.weights_ = names, np.zeros((records.shape[1] + 1, classes))
+        self._vocabulary, self._shape, self.weights_ = names, (records.shape[1], classes), self._start(records, classes)
         with phase("training by noisy gradients", plan.steps) as tick:
             for step in range(plan.steps):
                 batch = poisson_sample(len(records), plan.event.sampling_rate, source)
-                gradient = _clipped_gradient(records[batch], labels[batch], self.weights_, plan.clip)
+                gradient = self._gradient(records[batch], labels[batch], plan.clip)
                 self.spent_ = self.spent_ + plan.event
                 noise = noise_of(plan.event, source, gradient.size, GRADIENT_GRAIN).reshape(gradient.shape)
                 self.weights_ = self.weights_ - plan.learning_rate * (gradient + noise)
@@ -202,8 +209,21 @@ class LinearNoisySGD(Parameters, Exclusive):
             `fit` was not called, or `queries` is not as described.
         """
         check_fitted(hasattr(self, "weights_"), "predict(queries)")
-        points = self._vocabulary.read_queries(queries, len(self.weights_) - 1)
-        return self._vocabulary.spell(np.argmax(_scores(points, self.weights_), axis=1))
+        points = self._vocabulary.read_queries(queries, self._shape[0])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._vocabulary.spell(np.argmax(self._score(points), axis=1))
+
+    def _start(self, records: Singles, classes: int) -> Floats:
+        """The weights that a training begins with; of the records only their width counts."""
+        return np.zeros((records.shape[1] + 1, classes))
+
+    def _gradient(self, records: Singles, labels: Integers, clip: float) -> Floats:
+        """Sum of the clipped gradients of a batch, in units of `clip`."""
+        return _clipped_gradient(records, labels, self.weights_, clip)
+
+    def _score(self, points: Singles) -> Floats:
+        """Scores of the classes, (n, c)."""
+        return _scores(points, self.weights_)
 
     def guarantee(self, delta: float, conversion: ac.Conversion | None = None) -> ac.Guarantee:
         """The guarantee for all trainings so far, each fixed before it began; before the first, for the planned one.
@@ -214,9 +234,78 @@ class LinearNoisySGD(Parameters, Exclusive):
         return ac.epsilon(promised, delta, conversion=conversion)
 
 
-def _scores(points: Singles, weights: Floats) -> Floats:
+class TwoLayerNoisySGD(LinearNoisySGD):
+    """As `LinearNoisySGD`, with a hidden layer of rectified units before the softmax ("Layer-2" of Wang et al. 2022).
+
+    A record's gradient is that of both layers together, and is clipped as one vector. Parameters, attributes and errors
+    as for `LinearNoisySGD`, with those below.
+
+    Parameters
+    ----------
+    hidden : int
+        Number of hidden units.
+    start : int
+        Seed of the weights that a training begins with, which are public.
+
+    Attributes
+    ----------
+    weights_ : array of shape ((d + 1) hidden + (hidden + 1) c,)
+        Of both layers, each with its intercepts in the last row.
+    """
+
+    def __init__(
+        self,
+        noise_multiplier: float = 1.0,
+        sampling_rate: float = 0.05,
+        steps: int = 500,
+        clip: float = 0.1,
+        learning_rate: float = 0.02,
+        n_classes: int | None = None,
+        rng: Any = None,
+        n_trainings: int | None = None,
+        classes: Sequence[str] | None = None,
+        hidden: int = 64,
+        start: int = 0,
+    ) -> None:
+        super().__init__(
+            noise_multiplier, sampling_rate, steps, clip, learning_rate, n_classes, rng, n_trainings, classes
+        )
+        self.hidden = hidden
+        self.start = start
+
+    def _start(self, records: Singles, classes: int) -> Floats:
+        """Random weights of variance 2 over the inputs of a unit (He et al. 2015), and no intercepts."""
+        width, hidden = records.shape[1], check_count("hidden", self.hidden, 1, 10**6)
+        public = np.random.default_rng(check_count("start", self.start, 0, 2**63 - 1))
+        layers = (
+            np.vstack([public.normal(0, math.sqrt(2 / inputs), (inputs, outputs)), np.zeros((1, outputs))])
+            for inputs, outputs in ((width, hidden), (hidden, classes))
+        )
+        return np.concatenate([layer.ravel() for layer in layers])
+
+    def _gradient(self, records: Singles, labels: Integers, clip: float) -> Floats:
+        return _clipped_gradient_of_two(records, labels, self._layers(), clip)
+
+    def _score(self, points: Singles) -> Floats:
+        first, second = self._layers()
+        return _scores(_activate(points, first), second)
+
+    def _layers(self) -> tuple[Floats, Floats]:
+        width, classes = self._shape
+        hidden = (len(self.weights_) - classes) // (width + 1 + classes)
+        first, second = np.split(self.weights_, [(width + 1) * hidden])
+        return first.reshape(width + 1, hidden), second.reshape(hidden + 1, classes)
+
+
+def _scores(points: Singles | Floats, weights: Floats) -> Floats:
     scores: Floats = points.astype(float) @ weights[:-1] + weights[-1]
     return scores
+
+
+def _activate(points: Singles, weights: Floats) -> Floats:
+    """Hidden units, kept within numbers whose squares are finite."""
+    units: Floats = np.clip(np.nan_to_num(_scores(points, weights)), 0.0, LARGEST_UNIT)
+    return units
 
 
 def _clipped_gradient(points: Singles, labels: Integers, weights: Floats, clip: float) -> Floats:
@@ -229,20 +318,56 @@ def _clipped_gradient(points: Singles, labels: Integers, weights: Floats, clip: 
     """
     # large weights may overflow the scores: a warning would reveal something of the records
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = np.nan_to_num(_scores(points, weights), nan=0.0, posinf=1e300, neginf=-1e300)
+        residuals = _residuals(_scores(points, weights), labels)
+    (gradient,) = _add_clipped([(_append_one(points), residuals)], clip)
+    return gradient
+
+
+def _clipped_gradient_of_two(points: Singles, labels: Integers, layers: tuple[Floats, Floats], clip: float) -> Floats:
+    """As `_clipped_gradient`, for two layers: a record's gradient is one outer product for each.
+
+    The square of its norm is the sum of theirs. Units and what flows back to them are cut where their squares would
+    overflow, for every record by itself.
+    """
+    first, second = layers
+    with np.errstate(over="ignore", invalid="ignore"):
+        units = _activate(points, first)
+        residuals = _residuals(_scores(units, second), labels)
+        back = np.clip(np.nan_to_num(residuals @ second[:-1].T), -LARGEST_UNIT, LARGEST_UNIT) * (units > 0)
+    parts = _add_clipped([(_append_one(points), back), (_append_one(units), residuals)], clip)
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def _residuals(scores: Floats, labels: Integers) -> Floats:
+    """Softmax of the scores, less 1 at the label: the gradient of the cross-entropy by the scores."""
+    scores = np.nan_to_num(scores, nan=0.0, posinf=1e300, neginf=-1e300)
     scores -= scores.max(axis=1, keepdims=True, initial=-math.inf)
-    residuals = np.exp(scores)
+    residuals: Floats = np.exp(scores)
     residuals /= residuals.sum(axis=1, keepdims=True)
     residuals[np.arange(len(labels)), labels] -= 1
-    wide = np.concatenate([points.astype(float), np.ones((len(points), 1))], axis=1)
-    lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
-    norms = lengths * np.linalg.norm(residuals, axis=1)
+    return residuals
+
+
+def _append_one(points: Singles | Floats) -> Floats:
+    return np.concatenate([points.astype(float), np.ones((len(points), 1))], axis=1)
+
+
+def _add_clipped(layers: Sequence[tuple[Floats, Floats]], clip: float) -> list[Floats]:
+    """Sums over records of the outer products of each layer's rows, all layers of a record scaled by one factor.
+
+    In units of `clip`, multiples of GRADIENT_GRAIN; what a record adds to all sums is at most 1 in L2 norm.
+    """
     # computed norms are right to 1e-12 for all widths that fit into memory (Higham 2002, section 3.1)
     inside = 1 - 1e-12
-    wide *= (inside / lengths)[:, None]
-    residuals *= (inside * lengths * np.minimum(1 / np.maximum(norms, 1e-300), 1 / clip))[:, None]
-    gradient: Floats = _round_down(wide).T @ _round_down(residuals) * GRADIENT_GRAIN
-    return gradient
+    lengths = [np.sqrt(np.einsum("ij,ij->i", left, left)) for left, _ in layers]
+    products = [length * np.linalg.norm(right, axis=1) for length, (_, right) in zip(lengths, layers, strict=True)]
+    norms = reduce(np.hypot, products)
+    factor = np.minimum(1 / np.maximum(norms, 1e-300), 1 / clip)
+    sums = []
+    for length, (left, right) in zip(lengths, layers, strict=True):
+        rows = _round_down(left * (inside / length)[:, None])
+        sums.append(rows.T @ _round_down(right * (inside * length * factor)[:, None]) * GRADIENT_GRAIN)
+    return sums
 
 
 def _round_down(values: Floats) -> Floats:

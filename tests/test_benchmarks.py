@@ -179,3 +179,19 @@ def test_more_records_than_memory(tmp_path, sizes):
     assert model["seconds_per_1024_queries"] > model["engine_seconds_per_1024_queries"] > 0
     assert 0 < model["ind_knn_kilobytes_per_query"] < 2 * 16e6 / 1000
     assert all(name in printed for name in model)
+
+
+def test_student_accuracy(tmp_path):
+    pytest.importorskip("torch")
+    sizes = ["--data", "digits", "--seeds", "1", "--epochs", "2", "--public-epochs", "2"]
+    figures, printed = run_benchmark(tmp_path, "student_accuracy", *sizes)
+    students = ("default student, private images", "private images", "released labels")
+    assert {"seeds", "test images", *students} == set(figures)
+    assert (figures["seeds"], figures["test images"]) == (1, 179)
+    for name in students:
+        assert name in printed
+        assert 0 < figures[name]["test"] <= 1
+        assert figures[name]["test, deviation"] >= 0
+    assert figures["default student, private images"]["test"] > 0.9
+    assert figures["released labels"]["labels"] > 0.9
+    assert 0.5 < figures["released labels"]["answered"] < 1

@@ -20,6 +20,7 @@ from mechanisms.cli.reproduce import add_reproduce
 from mechanisms.cli.results_file import add_output, find_results
 from mechanisms.cli.reverse import add_reverse_options, run_reverse
 from mechanisms.cli.sharded import add_cluster, use_cluster
+from mechanisms.cli.student import add_student
 from mechanisms.cli.summary import make_columns, price_total, show, show_plan, summarise, summarise_plan
 from mechanisms.cli.tune import add_tune
 
@@ -102,6 +103,7 @@ def _add_specific(parser: argparse.ArgumentParser, name: str) -> None:
         add("--batch", type=whole, help="expected size of a batch, in place of --sampling-rate")
         add("--clip", type=number, default=0.1, help="largest length of a record's gradient (default 0.1)")
         add("--learning-rate", type=number, default=0.02, help="step for the sum of clipped gradients (default 0.02)")
+        add("--hidden", type=whole, help="units of a hidden layer (default: none, softmax regression)")
         add("--noise-multiplier", type=number, help="noise over the clip, in place of --epsilon")
         return
     if name == "private-knn":
@@ -121,7 +123,7 @@ def _add_specific(parser: argparse.ArgumentParser, name: str) -> None:
     add("--vote-sigma", type=number, help="noise of the votes, in place of --epsilon; needs --queries")
     add("--screening-sigma", type=number, help="noise of the screening, beside --vote-sigma")
     add("--threshold", type=number, help="votes that pass screening (default 0.6 of the neighbours or teachers)")
-    add("--student", default="network", choices=("network", "conv"), help="conv: PyTorch with VAT, for images")
+    add_student(parser)
 
 
 def _parse_choice(text: str) -> str | tuple[int, ...]:

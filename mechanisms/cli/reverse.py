@@ -11,6 +11,7 @@ from mechanisms.cli.numbers_file import read_whole_numbers
 from mechanisms.cli.preparation import plan_run, read_data
 from mechanisms.cli.results_file import OptionError, find_results
 from mechanisms.cli.sharded import add_cluster, on_cluster, use_cluster
+from mechanisms.cli.student import add_student
 
 __all__ = ["add_reverse_options", "run_reverse"]
 
@@ -42,6 +43,7 @@ def add_reverse_options(parser: argparse.ArgumentParser) -> None:
     add("--balance", type=number, default=0.0, help="strength, 0 to 1, of prices that even out queries (default 0)")
     add("--dropout", type=number, default=0.0, help="share of reports that may be missing when they are shuffled")
     add("--adjacency", default="replace", choices=("replace", "add-remove"), help="add-remove: central model alone")
+    add_student(parser)
 
 
 def _parse_assignment(text: str) -> tuple[int, ...]:

@@ -13,13 +13,12 @@ from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
 from mechanisms.experiment.base import BaseExperiment
 from mechanisms.experiment.outcome import Diagnostics, Outcome
+from mechanisms.experiment.student import StudentOptions, choose_student
 from mechanisms.labelling import least_noise
-from mechanisms.noisy_sgd import LinearNoisySGD
+from mechanisms.noisy_sgd import LinearNoisySGD, TwoLayerNoisySGD
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.rounds import label_in_rounds
-from mechanisms.students.convolutional import ConvStudent
-from mechanisms.students.network import NetworkStudent, Student
 from mechanisms.validation import check_count, check_positive, check_rate, require
 
 __all__ = ["MECHANISMS", "Diagnostics", "Experiment", "Outcome", "Setting"]
@@ -27,13 +26,12 @@ __all__ = ["MECHANISMS", "Diagnostics", "Experiment", "Outcome", "Setting"]
 Voting: TypeAlias = PrivateKNN | GNMax | LNMax
 
 MECHANISMS = ("private-knn", "gnmax", "lnmax", "noisy-sgd")
-STUDENTS = ("network", "conv")
 TEACHERS = ("logistic", "nearest")
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The options of an experiment; None chooses by the size of the data.
+class Setting(StudentOptions):
+    """The options of an experiment, with those of `StudentOptions`; None chooses by the size of the data.
 
     Parameters
     ----------
@@ -70,12 +68,13 @@ class Setting:
     clip : float or None
         Of NoisySGD, as for `LinearNoisySGD`; None: 0.1. Of the others, for label sets, as for `PrivateKNN` and `GNMax`:
         None is one label for each record.
+    hidden : int or None
+        Of NoisySGD: units of a hidden layer; None is softmax regression.
     steps, batch, learning_rate, noise_multiplier
         Of NoisySGD: number of steps, expected size of a batch (None: by `sampling_rate`), and as for `LinearNoisySGD`;
         None of `noise_multiplier` follows from `epsilon`.
     features : str
         Of the first round, by a name in `mechanisms.features`.
-    student : {"network", "conv"}
     method : {"renyi", "tight", "auto"} or None
         As for `accountant.epsilon`; None: "auto".
         there.
@@ -105,8 +104,8 @@ class Setting:
     clip: float | None = None
     learning_rate: float = 0.02
     noise_multiplier: float | None = None
+    hidden: int | None = None
     features: str = "raw"
-    student: str = "network"
     method: str | None = None
     conversion: ac.Conversion | None = None
     seed: int | None = None
@@ -114,11 +113,11 @@ class Setting:
     def __post_init__(self) -> None:
         for name, value, accepted in (
             ("mechanism", self.mechanism, MECHANISMS),
-            ("student", self.student, STUDENTS),
             ("teacher", self.teacher, TEACHERS),
         ):
             if value not in accepted:
                 raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
+        super().__post_init__()
         check_count("rounds", self.rounds, 1)
         check_rate(self.sampling_rate)
         self._check_noise()
@@ -142,6 +141,8 @@ class Setting:
         own, other = "vote_sigma", "noise_multiplier"
         if self.mechanism == "noisy-sgd":
             own, other = other, own
+        if self.hidden is not None and self.mechanism != "noisy-sgd":
+            raise ac.ParameterError(f"hidden = {self.hidden!r} with {self.mechanism}; accepted: noisy-sgd")
         if getattr(self, other) is not None:
             raise ac.ParameterError(f"{other} = {getattr(self, other)!r} with {self.mechanism}; accepted: {own}")
         if (self.epsilon is None) == (self.fixed_noise is None):
@@ -181,7 +182,7 @@ class Experiment(BaseExperiment):
 
     def _plan(self) -> None:
         setting = self.setting
-        self.make_student = self._choose_student()
+        self.make_student = choose_student(setting, self.public, self.n_classes)
         self.labeller: Voting | LinearNoisySGD
         plan: Callable[[float], ac.Composition]
         if setting.mechanism == "noisy-sgd":
@@ -250,13 +251,6 @@ class Experiment(BaseExperiment):
         return self._report(out.labels, predictions, out.composition, (self.asked, answered), found)
 
     # --- what follows from the setting and the nominal size of the data ----------------------------------------
-
-    def _choose_student(self) -> Callable[[], Student]:
-        if self.setting.student == "network":
-            return NetworkStudent
-        if self.public.images is None:
-            raise ac.ParameterError(f"student = 'conv' needs images, {self.public.name} has none; accepted: network")
-        return partial(ConvStudent, self.public.images, self.n_classes)
 
     def _route(self) -> dict[str, Any]:
         chosen = self.setting
@@ -341,7 +335,10 @@ class Experiment(BaseExperiment):
         if chosen.batch is not None:
             rate = check_count("batch", chosen.batch, 1, self.nominal) / self.nominal
         steps = chosen.steps, 0.1 if chosen.clip is None else chosen.clip, chosen.learning_rate
-        return LinearNoisySGD(noise, rate, *steps, n_classes=self.n_classes, rng=chosen.seed)
+        more: dict[str, Any] = {"n_classes": self.n_classes, "rng": chosen.seed}
+        if chosen.hidden is None:
+            return LinearNoisySGD(noise, rate, *steps, **more)
+        return TwoLayerNoisySGD(noise, rate, *steps, **more, hidden=check_count("hidden", chosen.hidden, 1, 10**6))
 
 
 def _nearest_record() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -14,6 +15,7 @@ from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
 from mechanisms.experiment.base import BaseExperiment
 from mechanisms.experiment.outcome import Outcome
+from mechanisms.experiment.student import StudentOptions, choose_student, on_images
 from mechanisms.features import feature_map
 from mechanisms.federation.client import label_sets
 from mechanisms.federation.reverse_rounds import Clusters
@@ -37,8 +39,10 @@ NO_NOISE = 1e9
 
 
 @dataclass(frozen=True)
-class ReverseSetting:
-    """The options of an experiment; see `ReverseKNN` for those that are not listed.
+class ReverseSetting(StudentOptions):
+    """The options of an experiment; see `StudentOptions` and `ReverseKNN` for those that are not listed.
+
+    The student also says where later rounds ask.
 
     Parameters
     ----------
@@ -78,6 +82,7 @@ class ReverseSetting:
     mechanism: str = field(default="reverse-knn", init=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_count("clients", self.clients, 1)
         if self.client_split not in SPLITS:
             raise ac.ParameterError(f"client_split = {self.client_split!r}; accepted: {', '.join(SPLITS)}")
@@ -130,7 +135,10 @@ class ReverseExperiment(BaseExperiment):
         else:
             n_labels = label_sets(self._labels, len(self.private)).shape[1]
             self.holders = split_over_clients(self._labels, setting.clients, setting.client_split, setting.seed or 0)
-        self.labeller = setting.make_labeller(self.n_classes)
+        if self._takes_sets and setting.student == "conv":
+            raise ac.ParameterError("student = 'conv' with label sets; accepted: network")
+        self.make_student = choose_student(setting, self.public, self.n_classes)
+        self.labeller = setting.make_labeller(self.n_classes, make_student=self._make_asking_student())
         self.release = self.labeller.planned(self.nominal, self.n_classes, n_labels)
         self.planned = ac.Composition([(self.release.event, setting.rounds)])
         self.guarantee = self.release.guarantee(setting.delta)
@@ -143,6 +151,12 @@ class ReverseExperiment(BaseExperiment):
             accepted = "None, their number is public and taken as it is"
             raise ac.ParameterError(f"nominal = {nominal!r} records under replace adjacency; accepted: {accepted}")
         return len(self.private)
+
+    def _make_asking_student(self) -> Callable[[], Any] | None:
+        """What makes the student that says where later rounds ask: from features, but "conv" from images."""
+        if self.setting.student == "network":
+            return None
+        return on_images(self.make_student, self.public.features)
 
     @exclusive
     def run(self, journal: Journal | None = None, diagnostics: bool = False) -> Outcome:

@@ -15,6 +15,7 @@ from mechanisms.datasets import Dataset
 from mechanisms.experiment import Experiment, PredictionSetting, ReverseExperiment, ReverseSetting, Setting
 from mechanisms.experiment.outcome import compare_labels, score
 from mechanisms.experiment.prediction import complete_setting, make_model
+from mechanisms.experiment.student import StudentOptions, choose_student
 from mechanisms.features import feature_map
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.noisy_sgd import LinearNoisySGD
@@ -22,8 +23,6 @@ from mechanisms.papers.item import SOURCES, ItemError
 from mechanisms.papers.sources import Parts
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.rounds import label_in_rounds
-from mechanisms.students.convolutional import ConvStudent
-from mechanisms.students.network import NetworkStudent, Student
 
 __all__ = ["RUNS", "measure"]
 
@@ -150,12 +149,9 @@ def _run_reverse(name: str, options: dict[str, Any], parts: Parts, seed: int, wa
 
 def _run_student(name: str, options: dict[str, Any], parts: Parts, seed: int, wanted: Collection[str]) -> Numbers:
     """A student that learns the private records with their true labels, without any noise."""
-    images, classes = parts.private.images, _count_classes(parts)
-    student: Student = NetworkStudent(seed=seed)
-    if options.get("student") == "conv":
-        if images is None:
-            raise ItemError(f"student = 'conv' needs images, {parts.private.name} has none; accepted: network")
-        student = ConvStudent(images, classes, rng=seed)
+    known = {each.name for each in fields(StudentOptions)}
+    chosen = StudentOptions(**{key: value for key, value in options.items() if key in known})
+    student = choose_student(chosen, parts.private, _count_classes(parts), seed)()
     student.fit(parts.private.features, parts.private.labels)
     return _in_percent({"nonprivate": score(parts.test, student.predict)})
 

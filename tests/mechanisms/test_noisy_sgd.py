@@ -1,6 +1,7 @@
-"""Linear NoisySGD: each gradient is clipped, and steps are priced as they are drawn."""
+"""NoisySGD of one and two layers: each gradient is clipped, and steps are priced as they are drawn."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import accountant as ac
 import mechanisms as mx
 from mechanisms.labelling_plan import PlanExceeded
-from mechanisms.noisy_sgd import GRADIENT_GRAIN, _clipped_gradient
+from mechanisms.noisy_sgd import GRADIENT_GRAIN, _clipped_gradient, _clipped_gradient_of_two
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(3, 4)) * 2
@@ -151,3 +152,121 @@ def test_scores_that_overflow_say_nothing(far, recwarn):
     assert np.linalg.norm(gradient) <= 50
     assert np.isfinite(model(learning_rate=1e300, steps=3, sampling_rate=1.0).fit(records, Y[:50]).weights_).all()
     assert not recwarn
+
+
+# --- two layers ----------------------------------------------------------------------------------------
+
+
+def two_layers(**changes):
+    return mx.TwoLayerNoisySGD(
+        **{
+            "noise_multiplier": 1.0,
+            "sampling_rate": 0.1,
+            "steps": 300,
+            "n_classes": 3,
+            "rng": 0,
+            "hidden": 8,
+            **changes,
+        }
+    )
+
+
+def made_of(*shapes, scale=1.0):
+    return tuple(scale * np.random.default_rng(5).normal(size=shape) for shape in shapes)
+
+
+def test_two_layers_learn_what_one_cannot():
+    rng = np.random.default_rng(1)
+    points = rng.uniform(-1, 1, (3000, 2))
+    labels = (points[:, 0] * points[:, 1] > 0).astype(int)  # four quarters
+    sizes = {"noise_multiplier": 0.5, "steps": 400, "clip": 1.0, "n_classes": 2}
+    two = two_layers(**sizes, hidden=16).fit(points[:2000], labels[:2000])
+    one = model(**sizes).fit(points[:2000], labels[:2000])
+    assert np.mean(two.predict(points[2000:]) == labels[2000:]) > 0.9
+    assert np.mean(one.predict(points[2000:]) == labels[2000:]) < 0.7
+    assert two.spent_ == two.planned == 400 * ac.PoissonSubsampled(ac.Gaussian(0.5), 0.1)
+
+
+@pytest.mark.parametrize("clip", [1e-3, 0.1, 10.0])
+def test_one_record_moves_both_layers_by_at_most_the_clip(clip):
+    layers = made_of((5, 6), (7, 3))
+    points = (X * 50).astype(np.float32)
+    whole = _clipped_gradient_of_two(points, Y, layers, clip)
+    squares = []
+    for gone in range(0, 900, 90):
+        left = np.delete(np.arange(900), gone)
+        units = (whole - _clipped_gradient_of_two(points[left], Y[left], layers, clip)) / GRADIENT_GRAIN
+        assert np.array_equal(units, np.round(units))  # a lattice, so that the sum of squares is exact
+        squares.append(sum(int(each) ** 2 for each in units))
+        assert squares[-1] <= (1 / Fraction(GRADIENT_GRAIN)) ** 2
+    assert max(squares) > 0.99**2 / GRADIENT_GRAIN**2
+
+
+def test_gradient_of_two_layers_is_that_of_the_cross_entropy():
+    (first, second), points, labels = made_of((5, 6), (7, 3)), X[:7].astype(np.float32), Y[:7]
+
+    def loss(weights):
+        hidden = np.maximum(points.astype(float) @ weights[:4] + weights[4], 0.0)
+        scores = hidden @ second[:-1] + second[-1]
+        return float(np.sum(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(7), labels]))
+
+    clip = 1e3
+    gradient = clip * _clipped_gradient_of_two(points, labels, (first, second), clip)[: first.size].reshape(first.shape)
+    for index in np.ndindex(first.shape):
+        step = np.zeros_like(first)
+        step[index] = 1e-6
+        slope = (loss(first + step) - loss(first - step)) / 2e-6
+        assert gradient[index] == pytest.approx(slope, rel=1e-4, abs=clip * 2e-4)
+
+
+@pytest.mark.parametrize("far", [1.0, 1e15])
+@pytest.mark.parametrize("scale", [1.0, 1e200])
+def test_two_layers_that_overflow_say_nothing(far, scale, recwarn):
+    records = np.array(X[:50])
+    records[0, 0] = far
+    gradient = _clipped_gradient_of_two(records.astype(np.float32), Y[:50], made_of((5, 6), (7, 3), scale=scale), 0.1)
+    assert np.isfinite(gradient).all()
+    assert np.linalg.norm(gradient) <= 50
+    out = two_layers(learning_rate=1e300, steps=3, sampling_rate=1.0).fit(records, Y[:50])
+    assert np.isfinite(out.weights_).all()
+    out.predict(records)
+    assert not recwarn
+
+
+def test_two_layers_begin_with_public_weights():
+    first, again, other = (two_layers(steps=1, start=start, rng=3).fit(X, Y).weights_ for start in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.allclose(first, other)
+    assert first.shape == (5 * 8 + 9 * 3,)
+    for hidden in (0, 2.5):
+        with pytest.raises(ac.ParameterError, match=f"hidden = {hidden}; accepted: an integer"):
+            two_layers(hidden=hidden).fit(X, Y)
+    with pytest.raises(ac.ParameterError, match="start = -1"):
+        two_layers(start=-1).fit(X, Y)
+    found = mx.TwoLayerNoisySGD.for_budget(2.0, 1e-5, steps=10, hidden=5, conversion="improved")
+    assert found.hidden == 5
+    assert found.guarantee(1e-5, "improved").epsilon <= 2.0
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.4, True)])
+def test_audit_of_two_layers(share, caught):
+    """As for one layer: the score is along the gradient of the record that is added, which the clip makes 1 long."""
+    features, labels = np.array([[1.0], [1.0]]), np.array([0, 1])
+    other = np.array([[1.0], [1.0], [1.0]]), np.array([0, 1, 1])
+    sizes = {"clip": 1e-3, "learning_rate": 1.0, "n_classes": 2, "hidden": 3}
+    begun = mx.TwoLayerNoisySGD(1e-9, 1e-9, 1, **sizes, rng=0).fit(*other)  # nothing is sampled, so nothing is learnt
+    start = begun._start(np.ones((1, 1), np.float32), 2)
+    np.testing.assert_allclose(begun.weights_, start, atol=1e-7)
+    direction = _clipped_gradient_of_two(np.ones((1, 1), np.float32), np.array([1]), begun._layers(), 1e-3)
+    assert 0.99 < np.linalg.norm(direction) <= 1
+
+    def mechanism(data, rng, runs):
+        fits = (mx.TwoLayerNoisySGD(2.0 * share, 1.0, 1, **sizes, rng=rng).fit(*data) for _ in range(runs))
+        return [float((start - fit.weights_) @ direction) for fit in fits]
+
+    promise = ac.epsilon(ac.Gaussian(2.0), 0.1, conversion="optimal").epsilon
+    found = float(
+        mx.audit(mechanism, neighbours=((features, labels), other), runs=8_000, delta=0.1, batched=True, rng=3)
+    )
+    assert (found > promise) is caught
