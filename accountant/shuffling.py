@@ -7,14 +7,19 @@ randomizer on their own input alone. For rounds that compose see `accountant.Shu
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 from accountant.calibration import solve
 from accountant.errors import ParameterError, integer, real
-from accountant.events.blanket import NO_GAIN, USERS, Blanket, blanket, clones, local_epsilon, log_shuffled_delta
+from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
+from accountant.events.shuffled_bits import log_round_delta
 from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
 
 __all__ = ["local_epsilon_for", "shuffled_delta", "shuffled_epsilon"]
+
+LogProfile = Callable[[int, float], float]
 
 BOUNDS = ("closed-form", "clones", "variation-ratio")
 
@@ -38,10 +43,10 @@ def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "
     method : {"variation-ratio", "clones", "closed-form"}
         "variation-ratio", the default and the smallest: the pair of distributions of Wang et al. 2023, from the local
         epsilon, the largest total variation between two inputs, and what the reports of all inputs have in common, as
-        far as it is proved for these randomizers (see `accountant.events.blanket`). "clones": Feldman, McMillan &
-        Talwar 2021, Thm 3.1, evaluated numerically. "closed-form": their closed form. The last two know the local
-        epsilon
-        only.
+        far as it is proved for these randomizers (see `accountant.events.blanket`); for randomized response of 2 to 64
+        bits the smaller of that and of a bound that knows how bits differ (see `accountant.events.shuffled_bits`).
+        "clones": Feldman, McMillan & Talwar 2021, Thm 3.1, evaluated numerically. "closed-form": their closed form.
+        The last two know the local epsilon only.
 
     Returns
     -------
@@ -58,13 +63,13 @@ def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "
     end, users, target = _check(local, n, delta)
     if method == "closed-form":
         return closed_form(end, users, target)
-    pair = _pair(local, end, method)
-    if pair is None or target == 0.0:
+    profile = _profile(local, end, method)
+    if profile is None or target == 0.0:
         return end
     log_delta = math.log(target)
-    if log_shuffled_delta(pair, users, 0.0) <= log_delta:
+    if profile(users, 0.0) <= log_delta:
         return 0.0
-    return _smallest(pair, users, log_delta)
+    return _smallest(profile, end, users, log_delta)
 
 
 def shuffled_delta(local: float | Event, n: int, epsilon: float, method: str = "variation-ratio") -> float:
@@ -76,13 +81,13 @@ def shuffled_delta(local: float | Event, n: int, epsilon: float, method: str = "
     point = real("epsilon", epsilon, 0.0, 1e300)
     if method == "closed-form":
         return _closed_form_delta(end, users, point)
-    pair = _pair(local, end, method)
+    profile = _profile(local, end, method)
     if point >= end:
         return 0.0
-    if pair is None:
+    if profile is None:
         return 1.0
     # an underflow to 0 would claim pure DP
-    return math.exp(log_shuffled_delta(pair, users, point)) + LEAST
+    return math.exp(profile(users, point)) + LEAST
 
 
 def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "variation-ratio") -> float:
@@ -112,7 +117,7 @@ def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "varia
         if closed_form(high, users, point) <= target:
             return high
         return bisect(lambda local: closed_form(local, users, point) > target, low, high)[0]
-    _pair(target, target, method)
+    _profile(target, target, method)
     if shuffled_epsilon(NO_GAIN, users, point, method) <= target:
         return NO_GAIN
 
@@ -167,23 +172,25 @@ def _check(local: float | Event, n: int, delta: float) -> tuple[float, int, floa
     return local_epsilon(local), integer("n", n, 1, USERS), real("delta", delta, 0.0, 1.0)
 
 
-def _pair(local: float | Event, end: float, method: str) -> Blanket | None:
-    """The dominating pair of distributions; None where the local guarantee is as good."""
+def _profile(local: float | Event, end: float, method: str) -> LogProfile | None:
+    """The log of delta by users and epsilon; None where the local guarantee is as good."""
     if method not in BOUNDS:
         raise ParameterError(f"method = {method!r}; accepted: {', '.join(BOUNDS)}")
     if end > NO_GAIN:
         return None
-    return clones(end) if method == "clones" else blanket(local if isinstance(local, Event) else end)
+    if method == "clones":
+        return partial(log_shuffled_delta, clones(end))
+    return partial(log_round_delta, local if isinstance(local, Event) else end)
 
 
-def _smallest(pair: Blanket, users: int, log_delta: float) -> float:
+def _smallest(profile: LogProfile, end: float, users: int, log_delta: float) -> float:
     """The smallest epsilon whose delta is at most the target; log delta falls about as the square of epsilon."""
     target = log_delta - 1e-15 * (1.0 - log_delta)  # delta itself, not its logarithm alone, meets the target
 
     def excess(epsilon: float) -> float:
-        above = log_shuffled_delta(pair, users, epsilon) - target
+        above = profile(users, epsilon) - target
         if math.isnan(above):
-            raise ArithmeticError(f"the delta of {pair} beside {users - 1} users is not a number at {epsilon!r}")
+            raise ArithmeticError(f"the delta of {profile} beside {users - 1} users is not a number at {epsilon!r}")
         return above
 
-    return narrow(excess, (0.0, pair.epsilon), SQUARE, fine=FINE)[1]
+    return narrow(excess, (0.0, end), SQUARE, fine=FINE)[1]

@@ -12,12 +12,13 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
-from accountant.events.blanket import FLOORS, NO_GAIN, USERS, Blanket, blanket, local_epsilon, log_shuffled_delta
+from accountant.events.blanket import FLOORS, NO_GAIN, USERS, local_epsilon
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.randomized_response import finite_curve
 from accountant.events.registry import register
+from accountant.events.shuffled_bits import log_round_delta
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["Shuffled"]
@@ -32,7 +33,8 @@ class Shuffled(Event):
     """One round of the shuffle model: n users' reports of one local randomizer, in random order.
 
     Priced by the dominating pair of the variation-ratio reduction (Wang et al. 2023; proved for these randomizers in
-    `accountant.events.blanket`), put on a grid of losses from above ("connect the dots", Doroshenko et al. 2022):
+    `accountant.events.blanket`), and where several bits are flipped by the smaller of that and of
+    `accountant.events.shuffled_bits`, put on a grid of losses from above ("connect the dots", Doroshenko et al. 2022):
     profile, Rényi curve and composition are exact for the pair on the grid. The pair does not depend on the other
     users' inputs, so rounds compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one user's
     input changes.
@@ -103,11 +105,14 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
     The profile is convex in u, so the polygon through its values is above it, and so is their convex envelope. A
     mass of Q is the change of slope at its u; on the other side of u = 1 the pair is its own mirror image.
     """
-    pair = blanket(local)
-    if pair.epsilon == 0.0:
+    if local_epsilon(local) == 0.0:
         return np.zeros(1), np.zeros(1)
-    points = grid(pair, users)
-    values = np.array([log_shuffled_delta(pair, users, epsilon) for epsilon in points[:-1].tolist()] + [-math.inf])
+    points = grid(local, users)
+    values = np.array([log_round_delta(local, users, epsilon) for epsilon in points[:-1].tolist()] + [-math.inf])
+    # the profile is convex and its own mirror image: at u = 1 it is below the chord from 1/u to u, for every u
+    with np.errstate(invalid="ignore"):
+        chords = np.log((np.expm1(points[1:]) + 2 * np.exp(values[1:])) / (np.exp(points[1:]) + 1))
+    values[0] = min(values[0], float(np.nanmin(chords)))
     corners, slopes = [0], list[float]()
     for b in range(1, points.size):
         # what does not fall, or is cut off, is passed over: the polygon then runs straight to the next point
@@ -136,11 +141,11 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
     )
 
 
-def grid(pair: Blanket, users: int) -> FloatArray:
-    """Epsilons from 0 to the pair's end: fine where most of the loss is, ever coarser beyond."""
-    end = pair.epsilon
+def grid(local: float | Event, users: int) -> FloatArray:
+    """Epsilons from 0 to the local one: fine where most of the loss is, ever coarser beyond."""
+    end = local_epsilon(local)
     # total variation of two unit normal distributions at a small distance is 0.4 times the distance
-    step = min(2.5 * math.exp(log_shuffled_delta(pair, users, 0.0)), end / 8) / STEPS
+    step = min(2.5 * math.exp(log_round_delta(local, users, 0.0)), end / 8) / STEPS
     points = [step * i for i in range(min(8 * STEPS, int(end / step)))]
     while points[-1] + step < end:
         points.append(points[-1] + step)

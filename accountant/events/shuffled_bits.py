@@ -1,0 +1,305 @@
+"""How much shuffling hides one report of many randomized bits: a bound on its hockey-stick divergences.
+
+n users flip each bit of theirs with odds 1 : t, t = e^epsilon; any two inputs differ in at most b bits. P0 and P1 are
+the report of the user whose input changes, R_1, ..., R_(n-1) those of the others, at whatever inputs. All proofs are in
+notebooks/mathematics.md, Shuffled bits.
+
+Slots. Every R_i draws, with probability g = e^(-b epsilon), from one distribution that is common to all. Go through the
+others in random order, up to the first that does: the changed user's report takes its place, its own report tells
+nothing, and those before it, whose number J is geometric, are told. The M = n - 1 - J reports of the rest may be shown
+in order, which says more than the shuffled ones, and it is any one of them that was replaced. Hence
+
+    H(u) <= E_J 1/M E (Y_1 + ... + Y_M)_+ + P(J = n-1),  Y_i = (P0 - u P1)/R_i at R_i's report, independent.
+
+Kinds. Where R_i differs from both P0 and P1 in m bits, from P0 alone in k and from P1 alone in i,
+Y = W_m (A_k - u B_i), three products of m, k and i independent ratios of mean 1. It grows in convex order with each
+number. As i + k <= b, m + k <= b and m + i <= b, only the kinds k = b - i, m = min(i, k), i = 0, ..., b, count, in any
+mixture.
+
+Fourier. With any theta > 0, v >= 0 (a normal variable Z of variance v only adds, by Jensen)
+
+    E (Y_1 + ... + Y_M + Z)_+
+        <= 1/pi int_0^inf e^(v (theta^2 - w^2)/2) max over kinds |phi(theta + i w)|^M/(theta^2 + w^2) dw,
+
+and |phi(theta + i w)|^2 <= phi(theta)^2 (1 - V w^2 + (mu4 + 3 V^2) w^4/12), V and mu4 being central moments of Y tilted
+by e^(theta Y): it is E cos(w (Y - Y')), and cos x <= 1 - x^2/2 + x^4/24.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import erfcx
+
+from accountant.events.blanket import blanket, log_shuffled_delta
+from accountant.events.event import Event
+from accountant.events.randomized_response import RandomizedResponse
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.roots import LOGARITHM, narrow
+from accountant.numerics.special import log_binomial_pmf
+
+__all__ = ["MOST_BITS", "log_bits_delta", "log_round_delta"]
+
+MOST_BITS = 64
+"""Bits up to which the bound is computed."""
+
+MOST_EPSILON = 16.0
+"""Epsilon of all bits up to which the bound is computed; beyond it few users hide anything."""
+
+NODES = np.concatenate([np.arange(0.0, 10.0, 0.02), np.geomspace(10.0, 1e7, 200)])
+"""Frequencies, in units of one over the sum's deviation, between which the integral is bounded."""
+
+MISSED = (
+    0.75,
+    0.5,
+    0.25,
+    0.1,
+    0.03,
+    *10.0 ** -np.array([2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 20, 30, 50, 80, 130, 200, 300]),
+)
+"""Probabilities that J is beyond the ends of its blocks."""
+
+DAMPING = (0.0, 1.0, 3.0, 6.0, 10.0)
+"""Values of v w^2/2 that are tried where the bound on phi ends."""
+
+FARTHEST = -760.0
+"""Log of E e^(theta S) below which no better theta is sought: the probability that nobody hides is larger."""
+
+ALONE = 200.0
+"""Users, times e^-epsilon0, from which this bound is within two percent of an attack and the general one is not."""
+
+LEAST = -600.0
+"""Log of a delta below which that is not so sure; or below a fourth of those users."""
+
+LARGEST_EXPONENT = 150.0
+"""Largest theta times the largest ratio."""
+
+SLACK = 1e-8
+"""Added to the logarithm for rounding."""
+
+
+class Products(NamedTuple):
+    """Values less 1 of a product of j independent ratios, for j = 0, ..., b, in rows, and their probabilities."""
+
+    excess: FloatArray
+    masses: FloatArray
+
+
+class Kinds(NamedTuple):
+    """Numbers of bits in which the others' inputs differ: from both (m), from the first (k), from the second (i)."""
+
+    both: FloatArray
+    first: FloatArray
+    second: FloatArray
+
+
+@lru_cache(maxsize=16)
+def products(epsilon: float, bits: int) -> Products:
+    """A ratio is t with probability 1/(1+t) and else 1/t."""
+    excess, masses = np.zeros((bits + 1, bits + 1)), np.zeros((bits + 1, bits + 1))
+    fill_products(epsilon, excess, masses)
+    return Products(excess, masses)
+
+
+@Kernel
+def fill_products(epsilon: float, excess: FloatArray, masses: FloatArray) -> None:
+    """Fill both: of j bits that are compared, l are flipped."""
+    flipped = 1.0 / (1.0 + math.exp(epsilon))
+    for j in range(excess.shape[0]):
+        total = 0.0
+        for l in range(j + 1):  # noqa: E741
+            excess[j, l] = math.expm1((2 * l - j) * epsilon)
+            masses[j, l] = math.exp(log_binomial_pmf(float(j), float(l), flipped)) if j > 0 else 1.0
+            total += masses[j, l]
+        for l in range(j + 1):  # noqa: E741
+            masses[j, l] /= total
+
+
+@lru_cache(maxsize=64)
+def kinds(bits: int) -> Kinds:
+    """The kinds that nothing is above."""
+    second = np.arange(bits + 1.0)
+    first = bits - second
+    return Kinds(np.minimum(first, second), first, second)
+
+
+@Kernel
+def fill_moments(
+    theta: float, away: float, excess: FloatArray, masses: FloatArray, kinds: FloatArray, found: FloatArray
+) -> None:
+    """Fill rows of log E e^(theta Y), and mean, variance and fourth central moment of Y tilted, for every (m, k, i).
+
+    Y = W (a - (1 + away) b - away), a = A - 1 and b = B - 1; u = 1 + away. Sums begin with E e^x - 1, which is small.
+    """
+    u = 1.0 + away
+    first, second, raw = np.zeros(5), np.zeros(5), np.zeros(5)
+    for row in range(kinds.shape[0]):
+        m, k, i = int(kinds[row, 0]), int(kinds[row, 1]), int(kinds[row, 2])
+        growth = 0.0
+        raw[:] = 0.0
+        for j in range(m + 1):
+            weight, share = 1.0 + excess[m, j], masses[m, j]
+            more_first = fill_powers(theta * weight, 1.0, -away, excess[k], masses[k], k, first)
+            more_second = fill_powers(theta * weight, -u, 0.0, excess[i], masses[i], i, second)
+            if max(abs(more_first), abs(more_second)) < 0.5:
+                growth += share * (more_first + more_second + more_first * more_second)
+            else:
+                growth += share * (first[0] * second[0] - 1.0)
+            power = share
+            for n in range(1, 5):
+                power *= weight
+                choose, total = 1.0, 0.0
+                for l in range(n + 1):  # noqa: E741
+                    total += choose * first[l] * second[n - l]
+                    choose *= (n - l) / (l + 1.0)
+                raw[n] += power * total
+        scale = 1.0 + growth
+        mean, square, cube, fourth = raw[1] / scale, raw[2] / scale, raw[3] / scale, raw[4] / scale
+        found[row, 0] = math.log1p(growth)
+        found[row, 1] = mean
+        # less, and more, than rounding may have made of them
+        found[row, 2] = max(square - mean * mean - 1e-12 * square, 0.0)
+        around = fourth - 4.0 * mean * cube + 6.0 * mean * mean * square - 3.0 * mean**4
+        found[row, 3] = around + 1e-11 * (fourth + mean * mean * square + mean**4)
+
+
+@Kernel
+def fill_powers(
+    theta: float, slope: float, start: float, excess: FloatArray, masses: FloatArray, last: int, powers: FloatArray
+) -> float:
+    """Fill E x^n e^(theta x), n = 0, ..., 4, x = slope a + start; returns E e^(theta x) - 1."""
+    more = 0.0
+    powers[:] = 0.0
+    for j in range(last + 1):
+        x = slope * excess[j] + start
+        more += masses[j] * math.expm1(theta * x)
+        term = masses[j] * math.exp(theta * x)
+        for n in range(5):
+            powers[n] += term
+            term *= x
+    return more
+
+
+class Slots(NamedTuple):
+    """Blocks of numbers of slots: the fewest of each, its probability; and that of no slot at all."""
+
+    fewest: FloatArray
+    masses: FloatArray
+    none: float
+
+
+@lru_cache(maxsize=32)
+def slots(epsilon: float, users: int) -> Slots:
+    """M = users - 1 - J, J geometric: P(J = j) = g (1 - g)^j, g = e^-epsilon, j < users - 1."""
+    others = users - 1
+    log_missed = math.log1p(-math.exp(-epsilon)) if epsilon > 1 else math.log(-math.expm1(-epsilon))
+    ends = np.append(0.0, np.unique(np.minimum(np.ceil(np.log(MISSED) / log_missed), others)))
+    beyond = np.exp(ends * log_missed)
+    return Slots(others - ends[1:] + 1, -np.diff(beyond), float(beyond[-1]))
+
+
+def log_round_delta(local: float | Event, users: int, epsilon: float) -> float:
+    """log of the smallest known upper bound on H(e^epsilon), epsilon >= 0, of one round.
+
+    The bound of this module alone where the general one is larger by far.
+    """
+    found = math.inf
+    if isinstance(local, RandomizedResponse) and local.bits > 1:
+        found = log_bits_delta(local.epsilon, local.bits, users, epsilon)
+        end = local.epsilon * local.bits
+        hiding = users * math.exp(-end)
+        if end <= 4.0 and hiding >= ALONE and max(-hiding / 4, LEAST) < found < math.inf:
+            return found
+    known = log_shuffled_delta(blanket(local), users, epsilon)
+    return known if known <= found or found == math.inf else found
+
+
+def log_bits_delta(epsilon: float, bits: int, users: int, point: float) -> float:
+    """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others.
+
+    Infinite where the bound is not computed: beyond `MOST_BITS` bits, or a local epsilon of `MOST_EPSILON`.
+    """
+    end = bits * epsilon
+    if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
+        return math.inf
+    hidden = slots(end, users)
+    ratios, numbers = products(epsilon, bits), np.stack(kinds(bits), axis=1)
+    away = math.expm1(point)
+    # the ratios' means are 1 but for rounding
+    away -= 4.0 * (1.0 + away) * (float(np.max(np.abs(np.sum(ratios.excess * ratios.masses, axis=1)))) + 1e-15)
+    logs = np.full(hidden.fewest.size, math.inf)
+    # the middle kind is the worst of sums that are nearly normal; else the worst is tried, too
+    for some in groups(hidden):
+        kind, seen, found = bits // 2, set[int](), np.empty((bits + 1, 4))
+        while kind not in seen and len(seen) < 3:
+            seen.add(kind)
+            theta = tilt(ratios, numbers[kind], away, float(hidden.fewest[some][0]))
+            fill_moments(theta, away, *ratios, numbers, found)
+            if np.isfinite(found).all() and found[:, 2].max() > 0:
+                logs[some] = np.minimum(logs[some], log_sums(theta, found, hidden.fewest[some]))
+            kind = int(np.argmax(found[:, 0]))
+    with np.errstate(divide="ignore"):
+        terms = np.append(logs + np.log(hidden.masses / hidden.fewest), np.log(hidden.none))
+    return float(np.logaddexp.reduce(terms)) + SLACK
+
+
+def groups(hidden: Slots) -> list[slice]:
+    """Blocks that share a theta: numbers of slots within a fifth, or too improbable to matter."""
+    starts = [0]
+    for block, (number, mass) in enumerate(zip(hidden.fewest.tolist(), hidden.masses.tolist(), strict=True)):
+        if number <= hidden.fewest[starts[-1]] / 1.2 and mass > 1e-25:
+            starts.append(block)
+    return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], hidden.fewest.size], strict=True)]
+
+
+def tilt(ratios: Products, kind: FloatArray, away: float, slots: float) -> float:
+    """A good theta: for a normal sum S of deviation d the best has E S e^(theta S)/E e^(theta S) = d (h(x) + 1/x - x).
+
+    x = theta d, and h is the normal distribution's hazard rate. Any theta is valid.
+    """
+    found = np.empty((1, 4))
+    most = LARGEST_EXPONENT / (1.0 + float(ratios.excess[-1, -1]))
+
+    def short(theta: float) -> float:
+        """How much larger, in deviations, the mean should be; no more than a little where theta is too large anyway."""
+        fill_moments(theta, away, *ratios, kind[None], found)
+        deviation = math.sqrt(slots * float(found[0, 2]))
+        if not (0.0 < deviation < math.inf and slots * float(found[0, 0]) > FARTHEST):
+            return -1.0
+        x = theta * deviation
+        hazard = math.sqrt(2 / math.pi) / float(erfcx(x / math.sqrt(2)))
+        return hazard + 1 / x - x - slots * float(found[0, 1]) / deviation
+
+    fill_moments(0.0, away, *ratios, kind[None], found)
+    low = high = min(1.0 / math.sqrt(slots * float(found[0, 2])), most)
+    while high < most and short(high) > 0.0:
+        low, high = high, min(4.0 * high, most)
+    while short(low) <= 0.0:
+        low, high = low / 4.0, low
+    return high if high == most and short(high) > 0.0 else narrow(short, (low, high), LOGARITHM, fine=1e-9)[1]
+
+
+def log_sums(theta: float, found: FloatArray, slots: FloatArray) -> FloatArray:
+    """Logs of bounds on E (Y_1 + ... + Y_M)_+ by the moments at theta, for numbers M of slots.
+
+    Between two nodes each kind's bound on phi is taken at the first; 1/(theta^2 + w^2) is integrated.
+    """
+    log_mean, _, variance, fourth = found.T
+    fourth = (fourth + 3.0 * variance**2) / 12.0
+    ends = np.sqrt(np.divide(variance, 2.0 * fourth, out=np.zeros_like(variance), where=fourth > 0))
+    last, unit = float(ends.max()), 1.0 / math.sqrt(float(slots[0] * variance.max()))
+    nodes = np.append(NODES[NODES * unit < last] * unit, last)
+    squares, falls = nodes[:-1] ** 2, np.zeros((log_mean.size, nodes.size - 1))
+    # beyond its end the bound of a kind is 1
+    np.log1p((fourth[:, None] * squares - variance[:, None]) * squares, out=falls, where=nodes[1:] <= ends[:, None])
+    top = float(log_mean.max())
+    largest = log_mean[:, None] - top + 0.5 * falls
+    exponents = np.max(slots[:, None, None] * largest, axis=1)
+    inner = np.exp(exponents) @ np.diff(np.arctan(nodes / theta))
+    beyond = math.atan(theta / last)
+    damped = [np.log(inner + beyond * math.exp(-damping)) + damping * (theta / last) ** 2 for damping in DAMPING]
+    logs: FloatArray = np.min(damped, axis=0) + slots * top - math.log(math.pi * theta)
+    return logs

@@ -1,0 +1,275 @@
+"""Shuffled bits: the slots by exact enumeration, moments in high precision, sums by convolution, attacks, limits."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import accountant as ac
+from accountant.events.shuffled_bits import (
+    Slots,
+    fill_moments,
+    kinds,
+    log_bits_delta,
+    log_sums,
+    products,
+    slots,
+    tilt,
+)
+
+TRIANGLE = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+EVEN = ((0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
+
+
+# --- exact values -------------------------------------------------------------------------------------------
+
+
+def report(word, odds):
+    """Probabilities of all reports of one input."""
+    told = Fraction(odds, 1 + odds)
+    return {
+        seen: math.prod((told if a == b else 1 - told for a, b in zip(word, seen, strict=True)), start=Fraction(1))
+        for seen in itertools.product((0, 1), repeat=len(word))
+    }
+
+
+def shuffled(reports):
+    """Probabilities of the sorted reports."""
+    law = {(): Fraction(1)}
+    for one in reports:
+        after = {}
+        for seen, mass in law.items():
+            for z, share in one.items():
+                now = tuple(sorted((*seen, z)))
+                after[now] = after.get(now, 0) + mass * share
+        law = after
+    return law
+
+
+def hockey_stick(first, second, u):
+    return sum(max(first[z] - u * second[z], 0) for z in first)
+
+
+def with_slots(first, second, others, odds, bits, u):
+    """The mean over J and those that it leaves of 1/M E (Y_1 + ... + Y_M)_+, and the probability of none."""
+    common, total, n = Fraction(1, odds**bits), Fraction(0), len(others)
+    for j in range(n):
+        mass = common * (1 - common) ** j / math.comb(n, j)
+        for left in itertools.combinations(others, n - j):
+            for seen in itertools.product(first, repeat=n - j):
+                chance = math.prod((one[z] for one, z in zip(left, seen, strict=True)), start=Fraction(1))
+                mean = sum((first[z] - u * second[z]) / one[z] for one, z in zip(left, seen, strict=True)) / (n - j)
+                total += mass * chance * max(mean, 0)
+    return total + (1 - common) ** n
+
+
+@pytest.mark.parametrize("inputs", [TRIANGLE, EVEN], ids=["triangle", "even"])
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("u", [Fraction(1), Fraction(3, 2), Fraction(5, 2)])
+def test_slots_say_more_than_the_shuffled_reports(inputs, n, u):
+    """In rationals, for all data sets: hidden in slots, and the bound of this module, which is above them."""
+    odds, worst = 2, Fraction(0)
+    laws = [report(word, odds) for word in inputs]
+    bound = math.exp(log_bits_delta(math.log(odds), 2, n, math.log(u)))
+    for others in itertools.combinations_with_replacement(laws, n - 1):
+        exact = hockey_stick(shuffled([laws[0], *others]), shuffled([laws[1], *others]), u)
+        told = with_slots(laws[0], laws[1], others, odds, 2, u)
+        assert exact <= told
+        assert told <= bound
+        worst = max(worst, exact)
+    assert worst > 0
+
+
+@pytest.mark.parametrize("u", [1.0, 1.7, 3.0])
+def test_never_below_four_users(u):
+    laws = [report(word, 2) for word in TRIANGLE]
+    bound = math.exp(log_bits_delta(math.log(2), 2, 4, math.log(u)))
+    for others in itertools.combinations_with_replacement(laws, 3):
+        assert hockey_stick(shuffled([laws[0], *others]), shuffled([laws[1], *others]), u) <= bound
+
+
+# --- parts of the bound ---------------------------------------------------------------------------------------
+
+
+def values(epsilon, kind, u):
+    """Values of W (A - u B) and their probabilities, from single ratios."""
+    m, k, i = kind
+    t = mpmath.exp(epsilon)
+    found = []
+    for flips in itertools.product((0, 1), repeat=m + k + i):
+        ratios = [t if flip else 1 / t for flip in flips]
+        mass = mpmath.fprod([1 / (1 + t) if flip else t / (1 + t) for flip in flips])
+        shared, first, second = (mpmath.fprod(part) for part in (ratios[:m], ratios[m : m + k], ratios[m + k :]))
+        found.append((shared * (first - u * second), mass))
+    return found
+
+
+@pytest.mark.parametrize(("epsilon", "theta", "away"), [(1e-3, 30.0, 1e-4), (0.4, 0.3, 0.05), (1.0, 2.0, 3.0)])
+def test_moments_in_high_precision(epsilon, theta, away):
+    bits = 4
+    numbers = np.stack(kinds(bits), axis=1)
+    found = np.empty((bits + 1, 4))
+    fill_moments(theta, away, *products(epsilon, bits), numbers, found)
+    with mpmath.workdps(40):
+        for row, kind in zip(found, numbers.astype(int).tolist(), strict=True):
+            atoms = values(mpmath.mpf(epsilon), kind, 1 + mpmath.mpf(away))
+            total = mpmath.fsum(mass * mpmath.exp(theta * y) for y, mass in atoms)
+            tilted = [(y, mass * mpmath.exp(theta * y) / total) for y, mass in atoms]
+            mean = mpmath.fsum(y * mass for y, mass in tilted)
+            variance, fourth = (mpmath.fsum((y - mean) ** n * mass for y, mass in tilted) for n in (2, 4))
+            assert abs(row[0] - mpmath.log(total)) < 1e-13 * max(1e-3 * theta, abs(row[0]))
+            assert row[1] == pytest.approx(float(mean), rel=1e-9)
+            # rounding is on the safe side
+            assert -1e-11 < (row[2] - variance) / (variance + mean**2) < 0
+            assert 0 < (row[3] - fourth) / (fourth + mean**2 * variance + mean**4) < 1e-9
+
+
+def convolved(parts):
+    law = {0: Fraction(1)}
+    for atoms in parts:
+        after = {}
+        for total, mass in law.items():
+            for y, share in atoms.items():
+                after[total + y] = after.get(total + y, 0) + mass * share
+        law = after
+    return law
+
+
+@pytest.mark.parametrize("u", [Fraction(1), Fraction(5, 4), Fraction(2)])
+@pytest.mark.parametrize("numbers", [(12, 0, 0), (0, 12, 0), (0, 0, 12), (4, 4, 4), (1, 0, 11)])
+def test_sums_of_any_mixture_are_below_the_bound(u, numbers):
+    """All kinds of two bits at odds of 2, mixed, in rationals: every theta holds, and the chosen one is near."""
+    atoms = []
+    for kind in np.stack(kinds(2), axis=1).astype(int).tolist():
+        law = {}
+        for flips in itertools.product((0, 1), repeat=sum(kind)):
+            ratios = [Fraction(2) if flip else Fraction(1, 2) for flip in flips]
+            mass = math.prod((Fraction(1, 3) if flip else Fraction(2, 3) for flip in flips), start=Fraction(1))
+            m, k = kind[0], kind[0] + kind[1]
+            y = math.prod(ratios[:m]) * (math.prod(ratios[m:k]) - u * math.prod(ratios[k:]))
+            law[y] = law.get(y, 0) + mass
+        atoms.append(law)
+    law = convolved([atoms[kind] for kind, number in enumerate(numbers) for _ in range(number)])
+    exact = float(sum(mass * max(total, 0) for total, mass in law.items()))
+    ratios, rows, away = products(math.log(2), 2), np.stack(kinds(2), axis=1), float(u - 1)
+    best = tilt(ratios, rows[1], away, 12.0)
+    for theta in (0.1 * best, 0.6 * best, best, 2.0 * best):
+        found = np.empty((3, 4))
+        fill_moments(theta, away, *ratios, rows, found)
+        assert log_sums(theta, found, np.array([12.0]))[0] >= math.log(exact)
+    found = np.empty((3, 4))
+    fill_moments(best, away, *ratios, rows, found)
+    assert log_sums(best, found, np.array([12.0]))[0] < math.log(exact) + 3.0
+
+
+@pytest.mark.parametrize(("epsilon", "users"), [(1e-6, 2), (0.5, 2), (0.5, 1000), (4.0, 300), (16.0, 10**12)])
+def test_blocks_of_slots_hold_the_geometric_distribution(epsilon, users):
+    found = slots(epsilon, users)
+    assert isinstance(found, Slots)
+    assert found.masses.sum() + found.none == pytest.approx(1.0, abs=1e-12)
+    assert found.fewest.min() >= 1
+    assert found.fewest.max() == users - 1 or found.fewest.max() < users
+    reached, common = 0, math.exp(-epsilon)
+    for fewest, mass in zip(found.fewest.tolist(), found.masses.tolist(), strict=True):
+        # J in [reached, end) leaves more than users - 1 - end slots
+        end = int(users - fewest)
+        exact = math.exp(reached * math.log1p(-common)) - math.exp(end * math.log1p(-common))
+        assert mass == pytest.approx(exact, rel=1e-9, abs=1e-300)
+        reached = end
+
+
+# --- attacks: the other users all have one input ----------------------------------------------------------------
+
+
+def attacked(epsilon, bits, users, point):
+    """A lower bound on delta: the sum of `users` values, each rounded down to a grid, by discrete Fourier transform.
+
+    The others differ from either input in `bits` bits, as three sets of which no two have an element in common.
+    """
+    half, u = bits // 2, math.exp(point)
+    rows = products(epsilon, bits)
+    shared, first = (1 + rows.excess[half, : half + 1]), rows.masses[half, : half + 1]
+    y = (shared[:, None, None] * (shared[:, None] - u * shared[None, :])[None]).ravel()
+    mass = (first[:, None, None] * (first[:, None] * first[None, :])[None]).ravel()
+    deviation = math.sqrt(float(mass @ y**2))
+    size = 2**18 if users <= 1000 else 2**20
+    step = 20 * deviation * math.sqrt(users) / size
+    atoms = np.floor(y / step).astype(np.int64)
+    # a sum beyond half a turn, 10 deviations, would be taken for another
+    law = np.bincount(atoms % size, mass, minlength=size)
+    total = np.fft.irfft(np.fft.rfft(law) ** users, size)
+    places = np.arange(size // 2) * step
+    return float(total[: size // 2] @ places) / users - 1e-12 * deviation
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "bits", "users"),
+    [(0.5, 2, 1000), (1.0, 8, 1000), (2.0, 8, 1000), (2.0, 32, 1000), (4.0, 8, 10_000)],
+)
+def test_within_five_percent_of_an_attack(epsilon0, bits, users):
+    delta, local = 1e-6, ac.RandomizedResponse(epsilon0 / bits, bits)
+    found = ac.shuffled_epsilon(local, users, delta)
+    assert attacked(local.epsilon, bits, users, found) <= delta
+    assert attacked(local.epsilon, bits, users, found / 1.05) > delta
+    for point in (0.0, 0.3 * found, 0.7 * found):
+        assert attacked(local.epsilon, bits, users, point) <= ac.shuffled_delta(local, users, point)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.floats(0.02, 2.0), st.sampled_from([2, 4, 6]), st.integers(2, 300), st.floats(0.0, 0.99))
+def test_never_below_an_attack(epsilon0, bits, users, share):
+    epsilon = epsilon0 / bits
+    found = log_bits_delta(epsilon, bits, users, share * epsilon0)
+    half, u = bits // 2, math.exp(share * epsilon0)
+    rows = products(epsilon, bits)
+    ratio, mass = (1 + rows.excess[half, : half + 1]), rows.masses[half, : half + 1]
+    y = (ratio[:, None, None] * (ratio[:, None] - u * ratio[None, :])[None]).ravel()
+    chance = (mass[:, None, None] * (mass[:, None] * mass[None, :])[None]).ravel()
+    step = math.sqrt(float(chance @ y**2)) / 100
+    atoms = np.floor(y / step).astype(np.int64)
+    size = 2 ** math.ceil(math.log2(2.2 * users * (np.abs(atoms).max() + 1)))
+    law = np.fft.irfft(np.fft.rfft(np.bincount(atoms % size, chance, minlength=size)) ** users, size)
+    lower = float(law[: size // 2] @ np.arange(size // 2)) * step / users
+    assert lower - 1e-11 * float(np.abs(y).max()) <= math.exp(found)
+
+
+# --- limits -----------------------------------------------------------------------------------------------------
+
+
+def test_limits():
+    assert log_bits_delta(0.5, 65, 1000, 0.1) == math.inf
+    assert log_bits_delta(5.0, 4, 1000, 0.1) == math.inf
+    assert log_bits_delta(0.5, 4, 1, 0.1) == math.inf
+    assert log_bits_delta(0.0, 4, 10, 0.0) == math.inf
+    assert log_bits_delta(0.5, 4, 1000, 2.0) == math.inf
+    # total variation falls as the root of the number of users
+    few, many = (log_bits_delta(0.25, 8, users, 0.0) for users in (10**6, 10**12))
+    assert few - many == pytest.approx(math.log(1e3), abs=0.05)
+    # one bit has the price of any local randomizer with its epsilon
+    assert ac.shuffled_epsilon(ac.RandomizedResponse(1.0), 1000, 1e-6) == ac.shuffled_epsilon(1.0, 1000, 1e-6)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 33])
+@pytest.mark.parametrize("users", [2, 1000, 10**6, 10**12])
+@pytest.mark.parametrize("epsilon0", [1e-6, 0.5, 4.0, 15.9])
+def test_falls_with_epsilon_and_users(bits, users, epsilon0):
+    points = np.array([0.0, 1e-4, 0.01, 0.1, 0.5, 0.9, 0.999]) * epsilon0
+    found = np.array([ac.shuffled_delta(ac.RandomizedResponse(epsilon0 / bits, bits), users, x) for x in points])
+    assert np.all(np.isfinite(found))
+    assert np.all(np.diff(found) <= 1e-6 * found[:-1] + 1e-200)
+
+
+def test_rounds_of_bits():
+    """Of many rounds the price is that of nearly normal losses, and no more than 2 % above the attack's."""
+    local, users = ac.RandomizedResponse(0.25, 8), 10**5
+    alone, many = (ac.epsilon(r * ac.Shuffled(local, users), 1e-6, method="tight", tolerance=0.02) for r in (1, 100))
+    assert ac.shuffled_epsilon(local, users, 1e-6) <= alone.epsilon * (1 + 1e-9)
+    ratio = 2 * math.cosh(0.25) - 1
+    sigma = math.sqrt(users / (2 * ratio**8 - 2 * ratio**4))
+    normal = ac.epsilon(100 * ac.Gaussian(sigma), 1e-6, method="tight").epsilon
+    assert normal * 0.995 < many.epsilon < normal * 1.02
