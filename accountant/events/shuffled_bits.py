@@ -68,14 +68,15 @@ DAMPING = (0.0, 1.0, 3.0, 6.0, 10.0)
 FARTHEST = -760.0
 """Log of E e^(theta S) below which no better theta is sought: the probability that nobody hides is larger."""
 
-ALONE = 200.0
-"""Users, times e^-epsilon0, from which this bound is within two percent of an attack and the general one is not."""
+ALONE = 2000.0
+"""Bits times users times e^-epsilon0 from which this bound is known to be the smaller one, if epsilon0 is neither tiny
+nor large: the other is not computed."""
 
 LEAST = -600.0
 """Log of a delta below which that is not so sure; or below a fourth of those users."""
 
 LARGEST_EXPONENT = 150.0
-"""Largest theta times the largest ratio."""
+"""Largest theta times the largest share of either product in Y."""
 
 SLACK = 1e-8
 """Added to the logarithm for rounding."""
@@ -211,7 +212,11 @@ def log_round_delta(local: float | Event, users: int, epsilon: float) -> float:
         found = log_bits_delta(local.epsilon, local.bits, users, epsilon)
         end = local.epsilon * local.bits
         hiding = users * math.exp(-end)
-        if end <= 4.0 and hiding >= ALONE and max(-hiding / 4, LEAST) < found < math.inf:
+        if (
+            (0.25 if local.bits == 2 else 1e-3) <= end <= 4.0
+            and local.bits * hiding >= ALONE
+            and max(-hiding / 4, LEAST) < found < math.inf
+        ):
             return found
     known = log_shuffled_delta(blanket(local), users, epsilon)
     return known if known <= found or found == math.inf else found
@@ -261,7 +266,7 @@ def tilt(ratios: Products, kind: FloatArray, away: float, slots: float) -> float
     x = theta d, and h is the normal distribution's hazard rate. Any theta is valid.
     """
     found = np.empty((1, 4))
-    most = LARGEST_EXPONENT / (1.0 + float(ratios.excess[-1, -1]))
+    most = LARGEST_EXPONENT / ((1.0 + away) * float(ratios.excess[-1, -1]))
 
     def short(theta: float) -> float:
         """How much larger, in deviations, the mean should be; no more than a little where theta is too large anyway."""
@@ -288,17 +293,20 @@ def log_sums(theta: float, found: FloatArray, slots: FloatArray) -> FloatArray:
     Between two nodes each kind's bound on phi is taken at the first; 1/(theta^2 + w^2) is integrated.
     """
     log_mean, _, variance, fourth = found.T
-    fourth = (fourth + 3.0 * variance**2) / 12.0
+    # rounding must not make the fourth moment smaller than the variance's square
+    fourth = (np.maximum(fourth, variance**2) + 3.0 * variance**2) / 12.0
     ends = np.sqrt(np.divide(variance, 2.0 * fourth, out=np.zeros_like(variance), where=fourth > 0))
-    last, unit = float(ends.max()), 1.0 / math.sqrt(float(slots[0] * variance.max()))
+    last = float(ends.max())
+    if not 0.0 < last < math.inf:
+        return np.full(slots.size, math.inf)
+    unit = 1.0 / math.sqrt(float(slots[0] * variance.max()))
     nodes = np.append(NODES[NODES * unit < last] * unit, last)
     squares, falls = nodes[:-1] ** 2, np.zeros((log_mean.size, nodes.size - 1))
     # beyond its end the bound of a kind is 1
     np.log1p((fourth[:, None] * squares - variance[:, None]) * squares, out=falls, where=nodes[1:] <= ends[:, None])
     top = float(log_mean.max())
-    largest = log_mean[:, None] - top + 0.5 * falls
-    exponents = np.max(slots[:, None, None] * largest, axis=1)
-    inner = np.exp(exponents) @ np.diff(np.arctan(nodes / theta))
+    largest = np.max(log_mean[:, None] - top + 0.5 * falls, axis=0)
+    inner = np.exp(slots[:, None] * largest) @ np.diff(np.arctan(nodes / theta))
     beyond = math.atan(theta / last)
     damped = [np.log(inner + beyond * math.exp(-damping)) + damping * (theta / last) ** 2 for damping in DAMPING]
     logs: FloatArray = np.min(damped, axis=0) + slots * top - math.log(math.pi * theta)
