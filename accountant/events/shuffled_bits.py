@@ -13,8 +13,8 @@ in order, which says more than the shuffled ones, and it is any one of them that
 
 Kinds. Where R_i differs from both P0 and P1 in m bits, from P0 alone in k and from P1 alone in i,
 Y = W_m (A_k - u B_i), three products of m, k and i independent ratios of mean 1. It grows in convex order with each
-number. As i + k <= b, m + k <= b and m + i <= b, only the kinds k = b - i, m = min(i, k), i = 0, ..., b, count, in any
-mixture.
+number, and when a bit of m becomes one of k and one of i. As i + k <= b, m + k <= b and m + i <= b, only the kinds
+k = b - i, m = min(i, k), i = 0, ..., b, count, in any mixture, and m = (b + 1)/2, k = i = (b - 1)/2 where b is odd.
 
 Fourier. With any theta > 0, v >= 0 (a normal variable Z of variance v only adds, by Jensen)
 
@@ -124,7 +124,11 @@ def kinds(bits: int) -> Kinds:
     """The kinds that nothing is above."""
     second = np.arange(bits + 1.0)
     first = bits - second
-    return Kinds(np.minimum(first, second), first, second)
+    both = np.minimum(first, second)
+    if bits % 2:  # where inputs differ in all but one bit
+        half = bits // 2
+        both, first, second = np.append(both, half + 1), np.append(first, half), np.append(second, half)
+    return Kinds(both, first, second)
 
 
 @Kernel
@@ -238,7 +242,7 @@ def log_bits_delta(epsilon: float, bits: int, users: int, point: float) -> float
     logs = np.full(hidden.fewest.size, math.inf)
     # the middle kind is the worst of sums that are nearly normal; else the worst is tried, too
     for some in groups(hidden):
-        kind, seen, found = bits // 2, set[int](), np.empty((bits + 1, 4))
+        kind, seen, found = bits // 2, set[int](), np.empty((len(numbers), 4))
         while kind not in seen and len(seen) < 3:
             seen.add(kind)
             theta = tilt(ratios, numbers[kind], away, float(hidden.fewest[some][0]))

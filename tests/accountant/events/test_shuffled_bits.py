@@ -7,7 +7,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
@@ -220,22 +220,62 @@ def test_within_five_percent_of_an_attack(epsilon0, bits, users):
         assert attacked(local.epsilon, bits, users, point) <= ac.shuffled_delta(local, users, point)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(st.floats(0.02, 2.0), st.sampled_from([2, 4, 6]), st.integers(2, 300), st.floats(0.0, 0.99))
-def test_never_below_an_attack(epsilon0, bits, users, share):
-    epsilon = epsilon0 / bits
+def values_of(rows, kind, u):
+    """Values of W (A - u B) and their probabilities, by rounded numbers."""
+    m, k, i = kind
+    shared, first, second = (1 + rows.excess[j, : j + 1] for j in kind)
+    y = shared[:, None, None] * (first[:, None] - u * second[None, :])[None]
+    mass = rows.masses[m, : m + 1, None, None] * rows.masses[k, : k + 1, None] * rows.masses[i, : i + 1]
+    return y.ravel(), mass.ravel()
+
+
+@st.composite
+def draw_kinds(draw):
+    """Bits, and numbers of bits in which three inputs differ, any two of them in at most so many."""
+    bits = draw(st.integers(2, 7))
+    i = draw(st.integers(0, bits))
+    k = draw(st.integers(0, bits - i))
+    return bits, (draw(st.integers(0, bits - max(i, k))), k, i)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(draw_kinds(), st.floats(0.02, 6.0), st.floats(0.3, 3.5), st.floats(0.0, 0.99))
+@example((3, (2, 1, 1)), 3.6, 3.5, 0.01)
+@example((5, (3, 2, 2)), 6.0, 3.5, 0.01)
+def test_never_below_an_attack(drawn, epsilon0, log_users, share):
+    (bits, kind), users = drawn, round(10**log_users)
+    epsilon, u = epsilon0 / bits, math.exp(share * epsilon0)
     found = log_bits_delta(epsilon, bits, users, share * epsilon0)
-    half, u = bits // 2, math.exp(share * epsilon0)
-    rows = products(epsilon, bits)
-    ratio, mass = (1 + rows.excess[half, : half + 1]), rows.masses[half, : half + 1]
-    y = (ratio[:, None, None] * (ratio[:, None] - u * ratio[None, :])[None]).ravel()
-    chance = (mass[:, None, None] * (mass[:, None] * mass[None, :])[None]).ravel()
+    y, chance = values_of(products(epsilon, bits), kind, u)
     step = math.sqrt(float(chance @ y**2)) / 100
-    atoms = np.floor(y / step).astype(np.int64)
-    size = 2 ** math.ceil(math.log2(2.2 * users * (np.abs(atoms).max() + 1)))
+    atoms = np.floor(y / max(step, 1e-300)).astype(np.int64)
+    size = min(2 ** math.ceil(math.log2(2.2 * users * (np.abs(atoms).max() + 1) + 1)), 2**21)
     law = np.fft.irfft(np.fft.rfft(np.bincount(atoms % size, chance, minlength=size)) ** users, size)
     lower = float(law[: size // 2] @ np.arange(size // 2)) * step / users
-    assert lower - 1e-11 * float(np.abs(y).max()) <= math.exp(found)
+    assert lower - 1e-11 * float(np.abs(y).max()) <= math.exp(found) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("bits", range(1, 12))
+def test_only_these_kinds_count(bits):
+    """Every kind is below one of them: by adding bits, or by turning bits of m into one of k and one of i each."""
+    ends = {tuple(kind) for kind in np.stack(kinds(bits), axis=1).astype(int).tolist()}
+    for i in range(bits + 1):
+        for k in range(bits + 1 - i):
+            for m in range(bits + 1 - max(i, k)):
+                above = [(m - n, k + n, i + n) for n in range(m + 1)]
+                assert any(all(x <= y for x, y in zip(one, end, strict=True)) for one in above for end in ends)
+
+
+@pytest.mark.parametrize(("bits", "epsilon", "users"), [(3, 1.2, 10**5), (3, 0.5, 10**5), (5, 0.8, 10**6)])
+def test_an_odd_number_of_bits(bits, epsilon, users):
+    """Inputs may differ in all but one bit, and the others in (b + 1)/2 from both: worse where the odds are large."""
+    half, found, ratio = bits // 2, [], 2 * math.cosh(epsilon) - 1
+    for m, k, i in ((half, half + 1, half), (half + 1, half, half)):
+        found.append(ratio**m * (ratio**k + ratio**i - 2))
+    deviation = math.sqrt(max(found) / users)
+    assert (found[1] > found[0]) == (ratio**half > 2)
+    delta = math.exp(log_bits_delta(epsilon, bits, users, 0.0))
+    assert 1.0 < delta / (deviation / math.sqrt(2 * math.pi)) < 1.05
 
 
 # --- limits -----------------------------------------------------------------------------------------------------
