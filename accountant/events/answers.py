@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -17,6 +18,7 @@ __all__ = [
     "ClosedForm",
     "GivenFinite",
     "GroupLine",
+    "Lattice",
     "Row",
     "Summand",
     "bits_row",
@@ -93,6 +95,17 @@ class GivenFinite(NamedTuple):
     log_probability: float
     log_reverse: float | None = None
     lost: float | None = None
+
+
+class Lattice(NamedTuple):
+    """Losses of one coordinate on a lattice: log P-probabilities of step * (j - K/2), j = 0, ..., K.
+
+    Q has those of the opposite losses. `log_lost` is the log of the probability of losses that are not on it, if any.
+    """
+
+    log_masses: FloatArray
+    step: float
+    log_lost: float = -math.inf
 
 
 class Choices(NamedTuple):

@@ -17,8 +17,8 @@ from accountant.events.event import BatchedEvent, Event
 from accountant.events.gaussian import gaussian_log_profile
 from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import NoiseScale, Range
-from accountant.events.randomized_response import finite_curve
 from accountant.events.registry import register
+from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import log_mixture, log_mixture_ratio
 

@@ -24,7 +24,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
 if TYPE_CHECKING:
-    from accountant.events.answers import AdditiveNoise, Choices, GivenFinite, GroupLine, Row, Summand
+    from accountant.events.answers import AdditiveNoise, Choices, GivenFinite, GroupLine, Lattice, Row, Summand
     from accountant.events.composition import Composition
     from accountant.events.screening_pairs import Screening
 
@@ -32,7 +32,7 @@ __all__ = ["BatchedEvent", "Event"]
 
 SHORTCUTS = {
     *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening", "_sketch"),
-    *("_largest_loss", "_choices"),
+    *("_largest_loss", "_choices", "_lattice"),
     *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line", "_surrogates", "_certain"),
 }
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
@@ -55,7 +55,7 @@ class Event(ABC):
     * for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
       `_coordinate_field` with `_block`, `_profile_work` where the profile takes long; for `Group`: `_group`, `_line`;
-    * for the page of a report: `_standard_form`; for the laws: `_ceiling`.
+    * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for the laws: `_ceiling`.
 
     Those that repeat what the curve says, `SHORTCUTS`, are inherited from abstract classes alone: a subclass of an
     event may have another curve.
@@ -72,7 +72,7 @@ class Event(ABC):
     between_bounds : bool
         Whether curve and profile are bounds from above, and the tight route knows others from below (`_surrogates`).
     plan_name : str or None
-        Its name in plans, set by `register`; a subclass has none until it is registered itself.
+        Its name in plans, set by `register`.
     """
 
     adjacency: Adjacency
@@ -82,10 +82,10 @@ class Event(ABC):
     plan_name: ClassVar[str | None] = None
     _never_sampled: ClassVar[str | None] = None  # why a sample of it is not what people take it for
     _coordinate_field: ClassVar[str | None] = None
-    _profile_error: float = 2e-13
-    """Relative error allowed to the profile."""
-    _largest_finite_loss: float = math.inf
-    """In either direction; beyond it the profile does not fall."""
+    _profile_error: float = 2e-13  # relative error allowed to the profile
+    _summed: bool = False  # whether no profile of all coordinates is computed, but `_lattice` is known
+    _has_surrogates: bool = True  # whether it has `_surrogates` if it is between bounds
+    _largest_finite_loss: float = math.inf  # in either direction; beyond it the profile does not fall
 
     def __post_init__(self) -> None:
         given = getattr(self, "adjacency", None)
@@ -210,11 +210,7 @@ class Event(ABC):
 
         If `own`, a class that is not registered, but can be imported, has the name MODULE:NAME.
 
-        Raises
-        ------
-        ParameterError
-            Its class has no name, or a parameter with the name of another key.
-        """
+        Raises ParameterError if its class has no name, or a parameter with the name of another key."""
         name = self.plan_name or (importable_name(type(self)) if own else None)
         if name is None:
             raise ParameterError(f"{shorten(self)} has no name in plans; accepted: events of registered classes")
@@ -249,6 +245,10 @@ class Event(ABC):
         """Coordinates up to which the profile is computed quickly."""
         return 1
 
+    def _lattice(self, added: float, sign: int) -> Lattice | None:
+        """One coordinate's losses on a lattice, above (sign 1) or below (-1) by so much variance; or not needed."""
+        return None
+
     def _screening(self) -> Screening | None:
         """Noise, threshold and counts of a noisy screening; None of any other event."""
         return None
@@ -262,7 +262,7 @@ class Event(ABC):
         return None
 
     def _subsampled_given_finite(self, rate: float) -> GivenFinite | None:
-        """The same of a Poisson sample at a rate in (0, 1)."""
+        """The same of a Poisson sample."""
         return None
 
     def _surrogates(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.events.randomized_response import finite_curve
+from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture, log_mixture_ratio
 

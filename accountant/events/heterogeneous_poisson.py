@@ -109,5 +109,9 @@ class HeterogeneousPoisson(PricedAsAnother):
     def _amplified(self) -> bool:
         return False
 
+    @property
+    def _has_surrogates(self) -> bool:  # type: ignore[override]
+        return self._price()._has_surrogates
+
     def _price(self) -> Event:
         return self._largest

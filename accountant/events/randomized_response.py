@@ -14,11 +14,12 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
-from accountant.events.answers import LARGEST_ROW, ClosedForm, GroupLine, Row, Summand, bits_row
+from accountant.events.answers import LARGEST_ROW, ClosedForm, GroupLine, Lattice, Row, Summand, bits_row
 from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import EpsilonOfNoise, Range
 from accountant.events.registry import register
+from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
     deviance,
@@ -37,6 +38,10 @@ PROFILE_BITS = 100_000
 
 QUICK_BITS = 4096
 """Bits up to which it is computed in a moment."""
+
+
+FEW_BITS = 512
+"""Bits up to which it is computed as often as samples need it."""
 
 
 class BernoulliLike(BatchedEvent):
@@ -59,6 +64,13 @@ class BernoulliLike(BatchedEvent):
     @property
     def _block(self) -> int:
         return QUICK_BITS
+
+    def _lattice(self, added: float, sign: int) -> Lattice | None:
+        return bit_lattice(self.epsilon) if self._bits() > FEW_BITS else None
+
+    @property
+    def _summed(self) -> bool:  # type: ignore[override]
+        return self._bits() > PROFILE_BITS
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> FloatArray:
@@ -184,6 +196,12 @@ def bernoulli_summand(epsilon: float, bits: int) -> Summand:
     return Summand(("bits", epsilon), bits, closed_form)
 
 
+def bit_lattice(epsilon: float) -> Lattice:
+    """Losses of one bit: -epsilon and epsilon."""
+    log_likely = -math.log1p(math.exp(-epsilon))
+    return Lattice(np.array([log_likely - epsilon, log_likely]), 2 * epsilon)
+
+
 @Kernel
 def bernoulli_divergence(a: float, epsilon: float) -> float:
     """D_a of Bernoulli(e^eps/(1+e^eps)) from its complement, 1 <= a <= inf (Mironov 2017, Prop. 5)."""
@@ -252,21 +270,6 @@ def sampled_bits_curve(epsilon: float, bits: int, rate: float, orders: FloatArra
     return curve
 
 
-@Kernel
-def finite_curve(
-    orders: FloatArray, log_q: FloatArray, log_p: FloatArray, ratio: FloatArray, curve: FloatArray
-) -> None:
-    """Fill `curve` with the larger of D_a(P||Q) and D_a(Q||P) at finite orders, from log Q, log P and log P/Q."""
-    for i in range(orders.size):
-        b = orders[i] - 1.0
-        forward = -math.inf
-        backward = -math.inf
-        for j in range(log_q.size):
-            forward = logaddexp(forward, log_mean_term(b, log_p[j], log_q[j], ratio[j]))
-            backward = logaddexp(backward, log_mean_term(b, log_q[j], log_p[j], -ratio[j]))
-        curve[i] = divergence_from_log_mean(b, max(forward, backward))
-
-
 def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> FloatArray:
     """Log of sum_k C(m,k) p^k q^(m-k) (1 - e^{e - (2k-m) eps})_+ at e >= 0, p = e^eps/(1+e^eps), q = 1-p."""
     if bits > PROFILE_BITS:
@@ -278,7 +281,7 @@ def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> Floa
     loss = (2 * k - bits) * epsilon
     with np.errstate(divide="ignore"):
         chunks = np.array_split(points, math.ceil(points.size * k.size / 1e6)) if points.size else [points]
-        gains = [np.log(-np.expm1(np.minimum(part[:, None] - loss, 0.0))) for part in chunks]
+        gains = (np.log(-np.expm1(np.minimum(part[:, None] - loss, 0.0))) for part in chunks)
         return np.concatenate([_log_sums(log_mass + gain) for gain in gains])
 
 

@@ -16,9 +16,9 @@ from accountant.events.blanket import FLOORS, NO_GAIN, USERS, local_epsilon
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
-from accountant.events.randomized_response import finite_curve
 from accountant.events.registry import register
 from accountant.events.shuffled_bits import log_round_delta
+from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["Shuffled"]

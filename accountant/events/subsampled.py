@@ -10,11 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from accountant.adjacency import Adjacency
+from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, real
 from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, Choices, GivenFinite, Row, linear_row
 from accountant.events.event import Event
 from accountant.events.gaussian import subsampled_gaussian_curves
+from accountant.events.joint_pairs import JointSketch, joint_pair
 from accountant.events.subsampling import refuse_subsampling
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
@@ -101,8 +102,33 @@ class PoissonSubsampled(Event):
         return self.event.family
 
     @property
-    def between_bounds(self) -> bool:  # type: ignore[override]  # as the event underneath
-        return self.event.between_bounds
+    def between_bounds(self) -> bool:  # type: ignore[override]  # as the event underneath, or many coordinates
+        return self.event.between_bounds or self._by_sum
+
+    @property
+    def _by_sum(self) -> bool:
+        """Whether many coordinates share the sample, and no profile of them is known."""
+        return 0.0 < self.rate < 1.0 and self.event._summed
+
+    @property
+    def _has_surrogates(self) -> bool:  # type: ignore[override]
+        return self._by_sum or (self.rate == 1.0 and self.event._has_surrogates)
+
+    def _sketch(self) -> Event:
+        return JointSketch(self.event, self.rate) if self._summable else self
+
+    @property
+    def _summable(self) -> bool:
+        return 0.0 < self.rate < 1.0 and self.event._lattice(1.0, 1) is not None
+
+    def _surrogates(
+        self, direction: Direction, step: float, log_lost: float, sign: int
+    ) -> list[tuple[Event, int]] | None:
+        if self.rate == 1.0:
+            return self.event._surrogates(direction, step, log_lost, sign)
+        if not self._summable:
+            return None
+        return [(joint_pair(self.event, self.rate, step, log_lost, sign), 1)]
 
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> tuple[list[Self], FloatArray]:
@@ -150,7 +176,7 @@ class PoissonSubsampled(Event):
         return self.event._subsampled_log_profile(self.rate, epsilons)
 
     def _profile_work(self) -> float:
-        return self.event._profile_work() + 100.0
+        return (0.0 if self._by_sum else self.event._profile_work()) + 500.0
 
     def _profile_knots(self) -> tuple[float, ...]:
         knots = np.asarray(self.event._profile_knots(), dtype=float)

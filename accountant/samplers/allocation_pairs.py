@@ -18,11 +18,12 @@ from accountant.errors import ToleranceUnreachable
 from accountant.events.discrete_pair import DiscretePair, Outcomes
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.numerics.roots import Interval
 from accountant.patience import remember
 from accountant.samplers.lattice_sums import sum_on_lattice
 from accountant.samplers.likelihoods import Contraction, Ratios, Spread, Sum, add_contractions, add_spreads
-from accountant.tight.fourier import integer_power, norm, transform_error
+from accountant.tight.fourier import integer_power
 from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ULP, Grid, Masses
 

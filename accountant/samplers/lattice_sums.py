@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.samplers.likelihoods import Contraction, Ratios, Spread, Sum, add_contractions, add_spreads
-from accountant.tight.fourier import norm, transform_error
 from accountant.tight.polygon import ULP
 
 __all__ = ["sum_on_lattice"]

@@ -32,7 +32,7 @@ from accountant.tight.screening_families import GameValue, solve_game
 from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import ProfileTradeOff, TradeOff, both_signs
 
-__all__ = ["Answers", "Game", "KnownProfile", "LossDistribution", "from_closed_form", "sort_events"]
+__all__ = ["Answers", "Game", "KnownProfile", "LossDistribution", "from_closed_form", "sort_events", "with_games"]
 
 AIM = 1e-8
 """The delta for which games of screenings are solved whose true-positive rates are asked; others are near as well."""
@@ -173,17 +173,7 @@ class LossDistribution:
         ]
 
     def _with_remainders(self, ask: Callable[[Remainders | None], Interval], delta: float) -> Interval:
-        """The answer, with games of screenings that are solved as narrowly as it takes."""
-        if not self.families:
-            return ask(None)
-        *shares, last = FAMILY_SHARES
-        for share in shares:
-            with suppress(RemainderTooWide):
-                return ask(self._remainders(delta, share))
-        try:
-            return ask(self._remainders(delta, last))
-        except RemainderTooWide as error:
-            raise ToleranceUnreachable(str(error)) from None
+        return with_games(self.families, delta, self.tolerance, ask)
 
     def _certain(self) -> Entries | None:
         """The same with events that are known to cost no more, where some are known by a bound from above only."""
@@ -204,12 +194,29 @@ class LossDistribution:
         reach = renyi_epsilon(self.run, LEAST_RATE, "improved").epsilon
         return MixedTradeOff(self.singles, direction, self.tolerance, game, reach)
 
-    def _remainders(self, delta: float, share: float) -> Remainders:
-        """What screenings leave of delta after all other events: families last bounds every interleaving."""
-        width = max(share * self.tolerance, 1e-6)
-        return {
-            direction: solve_game(self.families, direction, delta=delta, tolerance=width) for direction in DIRECTIONS
-        }
+
+def with_games(
+    families: Entries, delta: float, tolerance: float, ask: Callable[[Remainders | None], Interval]
+) -> Interval:
+    """An answer that may need what families leave of delta after all other events, solved as narrowly as it takes.
+
+    Families last bounds every interleaving (notebooks/mathematics.md, Order of families).
+    """
+    if not families:
+        return ask(None)
+
+    def games(share: float) -> Remainders:
+        width = max(share * tolerance, 1e-6)
+        return {direction: solve_game(families, direction, delta=delta, tolerance=width) for direction in DIRECTIONS}
+
+    *shares, last = FAMILY_SHARES
+    for share in shares:
+        with suppress(RemainderTooWide):
+            return ask(games(share))
+    try:
+        return ask(games(last))
+    except RemainderTooWide as error:
+        raise ToleranceUnreachable(str(error)) from None
 
 
 def _lower_end(

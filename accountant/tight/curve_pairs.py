@@ -151,7 +151,7 @@ def lacks_profile(event: Event) -> ProfileUnavailable | None:
     if isinstance(event.unsampled, GaussianLike):
         return None
     if event.between_bounds:
-        if type(event)._surrogates is Event._surrogates:
+        if not event._has_surrogates:
             return ProfileUnavailable(f"{event!r} has bounds from above only")
         return None
     try:

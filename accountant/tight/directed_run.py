@@ -148,12 +148,9 @@ class DirectedRun:
         points = 2 * int(next_fast_len(math.ceil(wanted / 2), real=True))
         log_count = math.log(max(sum(count for _, count in self.entries), 1))
         ends = self.log_delta - log_count - 16, -log_count - 25
-        self._spend(points, LOOKS * sum(event._profile_work() for event, _ in self.entries))
-        parts = [
-            (piece, self._reach(piece, ends), many, signs)
-            for event, count in self.entries
-            for piece, many, signs in self._pieces(event, count, ends[0])
-        ]
+        pieces = [each for event, count in self.entries for each in self._pieces(event, count, ends[0])]
+        self._spend(points, LOOKS * sum(piece._profile_work() for piece, _, _ in pieces))
+        parts = [(piece, self._reach(piece, ends), many, signs) for piece, many, signs in pieces]
         self._spend(points, self._work(points, parts))
         sums = [LossSum(self.grid, points, self.spread) for _ in range(1 + self.both)]
         self.log_infinite, log_whole = -math.inf, 0.0

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.tight.polygon import ULP, Grid, Masses
 
 __all__ = ["WINDOW_NATS", "ComposedLoss", "HockeyStick", "LossSum", "Remainder"]
@@ -59,7 +60,7 @@ class LossSum:
         # bounds on errors: of the probabilities in the 2-norm, of the log of their normalisation, of the losses
         self.noise, self.slack, self.shift = 0.0, 0.0, 0.0
         # log E e^{t (l - mean)} and log E e^{-t (l - mean)} for every t of `powers`; the same for one t above the tilt
-        self.powers = 2.0 ** np.arange(4) / spread
+        self.powers = 2.0 ** np.arange(-4, 4) / spread
         self.cumulants = np.zeros((2, self.powers.size))
         self.deep, self.deep_cumulant = grid.tilt + 6 / spread, 0.0
         self.support = np.zeros(2)  # how far the loss reaches above and below its mean
@@ -194,16 +195,6 @@ class ComposedLoss:
         beyond = math.log(self.above_window) - self.tilt * (float(self.losses[-1]) - self.centre) - top
         inside = np.logaddexp(math.log(max(total + error, 1e-300)) if weights.size else -math.inf, beyond) + scale
         return min(0.0, float(np.logaddexp(inside, self.log_below + log_w(shifted - self.losses[:1])[0])))
-
-
-def transform_error(points: int) -> float:
-    """What a transform errs by, relative to its 2-norm: more than 7 log2(points) roundings (Higham 2002, Thm 24.2)."""
-    return 16 * ULP * math.log2(points)
-
-
-def norm(x: FloatArray) -> float:
-    """2-norm. (np.linalg.norm calls threaded BLAS.)"""
-    return math.sqrt(float(np.sum(x * x)))
 
 
 def integer_power(z: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:

@@ -17,11 +17,14 @@ from fractions import Fraction
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import NoGuarantee
+from accountant.errors import NoGuarantee, ProfileUnavailable
+from accountant.events.composition import Composition
 from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.tight.loss_composition import Entries, bound_delta, bound_epsilon
+from accountant.renyi.route import renyi_delta
+from accountant.tight.answers import with_games
+from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_epsilon
 from accountant.tight.loss_trade_off import LossTradeOff
 from accountant.tight.trade_off import ROUNDING, Rates, TradeOff
 
@@ -64,12 +67,22 @@ def bounds_on_lost(log_finite: float, exact: Fraction | None = None) -> tuple[fl
 
 @dataclass(frozen=True)
 class OneSided:
-    """Prices of a run by those of its losses that are finite; `log_finite` has their log-probability by direction."""
+    """Prices of a run by those of its losses that are finite; `log_finite` has their log-probability by direction.
+
+    Families come last: where P has d and Q has d' where the other has nothing, they leave W(0) = 1 of d, so that
+    delta = d + (1 - d) E'[W(u (1 - d')/(1 - d) e^-L)] with their value W in the place of the hockey stick.
+    """
 
     finite: Entries
     log_finite: tuple[float, float]
     tolerance: float
-    source: str = "privacy-loss distribution of the finite losses"
+    families: Entries = ()
+
+    @property
+    def source(self) -> str:
+        return "privacy-loss distribution of the finite losses" + (
+            " before a dynamic programme" if self.families else ""
+        )
 
     def epsilon(self, delta: float) -> Interval:
         left = [left_of(delta, log) for log in self.log_finite]
@@ -81,6 +94,11 @@ class OneSided:
         return [Interval(max(a.lower, b.lower), max(a.upper, b.upper)) for a, b in both]
 
     def trade_off(self, direction: Direction) -> TradeOff:
+        if self.families:
+            raise ProfileUnavailable(
+                f"attack risks of {self.families[0][0]!r} beside releases whose loss is infinite in one direction "
+                "only; accepted: their price, or the two in runs of their own"
+            )
         own, other = self._logs(direction)
         inner = LossTradeOff(self.finite, direction, self.tolerance)
         return OneSidedTradeOff(
@@ -111,17 +129,32 @@ class OneSided:
         What is below `least` need not be known well.
         """
         if epsilon >= 0.0:
-            return bound_delta(self.finite, epsilon, self.tolerance, directions=(direction,), least=least)
+            return self._bound(direction, epsilon, least)
         (other,) = (each for each in DIRECTIONS if each != direction)
         floor, scale = -math.expm1(epsilon), math.exp(epsilon)
-        least = (floor + least) / scale
-        found = bound_delta(self.finite, -epsilon, self.tolerance, directions=(other,), least=least)
+        found = self._bound(other, -epsilon, (floor + least) / scale)
         return Interval(floor + scale * found.lower, min(floor + scale * found.upper, 1.0))
+
+    def _bound(self, direction: Direction, epsilon: float, least: float) -> Interval:
+        """The same at an epsilon >= 0."""
+
+        def ask(remainders: Remainders | None) -> Interval:
+            return bound_delta(self.finite, epsilon, self.tolerance, remainders, (direction,), least)
+
+        aim = 0.5
+        if self.families:
+            guess = renyi_delta(Composition([*self.finite, *self.families]), epsilon, "improved").delta
+            aim = min(max(guess / 10, least * self.tolerance, 1e-250), 0.5)
+        return with_games(self.families, aim, self.tolerance, ask)
 
     def _epsilon(self, direction: Direction, left: float) -> Interval:
         own, other = self._logs(direction)
         slack = self._slack()
-        found = bound_epsilon(self.finite, left, self.tolerance, directions=(direction,))
+
+        def ask(remainders: Remainders | None) -> Interval:
+            return bound_epsilon(self.finite, left, self.tolerance, remainders, (direction,))
+
+        found = with_games(self.families, max(left, 1e-250), self.tolerance, ask)
         lower = max(found.lower - (other - own) - slack, 0.0) if found.lower > 0.0 else 0.0
         return Interval(lower, max(found.upper - (other - own) + slack, 0.0))
 

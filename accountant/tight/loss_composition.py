@@ -217,7 +217,9 @@ def plan(
     log_delta = math.log(question.delta) if question.delta is not None else max(min(best, 0.0), -800.0) - 20
     pure = float(run.renyi(math.inf))
     if 0 < pure < math.inf:
-        tilt = min(tilt, 4 * (2 - log_delta) / pure)  # beyond, only the largest loss is left
+        # beyond, only the largest loss is left; where that is far off a saddle point is near 2 log(1/delta)/epsilon
+        near = min(pure, max(best if question.delta is not None else question.epsilon, 1e-300))
+        tilt = min(tilt, 4 * (2 - log_delta) / near)
     # where heavy tails set in the spread leaps up: a smaller tilt that gives away a few nats is then easier
     tilts = tilt * 2.0 ** np.arange(0.0, -2.1, -0.125)
     excess = (bound(tilts) - best) * (tilts if question.delta is not None else 1.0)

@@ -44,6 +44,10 @@ HEADROOM = 600.0
 """Tilted values are scaled so that the largest is e^600: they then keep full precision 1300 nats below it."""
 
 
+MANY_KNOTS = 512
+"""Places at which atoms are looked for, at most: where there are more, none of them counts for much."""
+
+
 class Bracket(NamedTuple):
     """Measures above and, if asked for, below one event; logs of what the upper has at infinity and in all."""
 
@@ -99,8 +103,8 @@ def atoms(event: Event, direction: Direction, reach: float) -> tuple[FloatArray,
     """Losses at which P has an atom of more than what lies within `reach`, and the masses."""
     ends = [*event._profile_knots(), float(event._curve(np.array([math.inf]))[0])]
     places = np.array([e for e in ends if 0 < e < math.inf])
-    if places.size == 0:
-        return places, places
+    if not 0 < places.size <= MANY_KNOTS:
+        return places[:0], places[:0]
     places = np.unique(np.concatenate([places, -places, np.zeros(1)]))
     near = 1e-4 * reach
     values = [np.exp(log_values(event, direction, places + sign * near)) for sign in (-1, 0, 1)]

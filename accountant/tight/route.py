@@ -72,13 +72,9 @@ class TightRun:
             lost = bounds_on_lost(log_finite[0])[0] if log_finite[0] < 0.0 else 0.0
             return answers_of(self.run, self._end, self.tolerance, lost / math.exp(log_finite[0]))
         families, singles = sort_events(self.run)
-        if families:
-            raise ProfileUnavailable(
-                f"{families[0][0]!r} beside releases whose loss is infinite in one direction only; accepted: method = "
-                "'renyi' or 'auto', or the two in runs of their own"
-            )
+        families = [each for each in families if each[0]._largest_loss() > 0.0]
         self._log_finite, self._end = 0.0, math.inf
-        return OneSided(singles, log_finite, self.tolerance)
+        return OneSided(singles, log_finite, self.tolerance, families)
 
     def epsilon(self, delta: float) -> Guarantee:
         """Certified bounds on the smallest epsilon at a delta in [0, 1).

@@ -21,7 +21,7 @@ from scipy.special import gammaln
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.events.event import Event
-from accountant.events.shuffled_counts import Sticks, both_sticks
+from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.tight.loss_grid import bracket

@@ -10,6 +10,7 @@ from mpmath import mp, mpf
 
 import accountant as ac
 from accountant.cli import main
+from tests.soak.exact import screening_pairs, value_by_recursion
 
 EVENT = ac.ApproximateDP(0.5, 1e-3)
 
@@ -120,9 +121,29 @@ def test_infinite_losses_have_no_price():
         ac.epsilon(run, 1e-2, method="renyi")
 
 
-def test_a_screening_beside_infinite_losses_of_one_direction_is_refused():
+@pytest.mark.parametrize("epsilon", [0.0, 0.02, 0.2, 0.7])
+@pytest.mark.parametrize(("told", "rate"), [(1e-3, 0.1), (0.2, 0.6), (1e-7, 0.9)])
+@pytest.mark.parametrize("screening", [ac.NoisyScreening(2.0, 1.0, 3), ac.NoisyScreening(0.7, 2.0, 2, 1)])
+def test_screenings_beside_infinite_losses_of_one_direction(screening, told, rate, epsilon):
+    """An adversary who chooses what comes next and which count, by recursion over all outcomes."""
+    event = ac.ApproximateDP(0.5, told)
+    run = 2 * ac.PoissonSubsampled(event, rate) + 2 * screening
+    with mp.workdps(30):
+        p, q = pair(event, rate)
+        both = []
+        for way in (1, -1):
+            single = [list(zip(*(p, q)[::way], strict=True))]
+            family = [[each[::way] for each in outcomes] for outcomes in screening_pairs(screening)]
+            both.append(float(value_by_recursion([single, family], (2, 2), mp.exp(epsilon))))
+    found = ac.delta(run, epsilon, method="tight")
+    assert found.lower <= max(both) * (1 + 1e-12)
+    assert max(both) <= found.delta * (1 + 1e-12)
+    assert found.delta - found.lower <= 0.011 * found.delta
+    priced = ac.epsilon(run, found.delta, method="tight")
+    assert priced.lower <= epsilon * (1 + 1e-9) + 1e-9
+    assert ac.epsilon(run, max(both) * (1 - 1e-9), method="tight").epsilon >= epsilon * (1 - 1e-9)
     with pytest.raises(ac.ProfileUnavailable, match="infinite in one direction only"):
-        ac.epsilon(ac.PoissonSubsampled(EVENT, 0.1) + 2 * ac.NoisyScreening(20, 40, 80), 1e-2, method="tight")
+        ac.advantage(run, method="tight")
 
 
 def test_without_a_delta_it_is_pure_dp_and_without_an_epsilon_a_coin():
