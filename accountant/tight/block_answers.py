@@ -125,8 +125,13 @@ class Blocks:
                 return self._play(kinds, played, ask)
             except ToleranceUnreachable as error:
                 refusals.append(error)
-        said = str(first) if first is refusals[-1] else f"{first}; otherwise: {refusals[-1]}"
-        raise OutOfPatience(said, first.seconds) if isinstance(first, OutOfPatience) else ToleranceUnreachable(said)
+        known = [each for each in refusals if each.found is not None]
+        nearest = min(known, key=_relative_width, default=refusals[-1])
+        said = str(first) if first is nearest else f"{first}; otherwise: {nearest}"
+        refusal = OutOfPatience(said, first.seconds) if isinstance(first, OutOfPatience) else ToleranceUnreachable(said)
+        if nearest.found is not None:
+            refusal.found, self.source = nearest.found, f"{PLD} of blocks of screenings"
+        raise refusal
 
     def _play(self, kinds: Sequence[Kind], played: int, ask: Ask) -> Interval:
         """The answer with so many kinds played, and the others composed."""
@@ -147,6 +152,12 @@ class Blocks:
             if cut is not None:
                 found.append(((event, count), cut))
         return sorted(found, key=lambda each: each[1].gap, reverse=True)
+
+
+def _relative_width(refusal: ToleranceUnreachable) -> float:
+    """Of the interval that a refusal knows."""
+    low, high = refusal.found or (0.0, math.inf)
+    return (high - low) / high if high < math.inf else 1.0
 
 
 def _one_delta(epsilon: float, answers: Game | LossDistribution) -> Interval:

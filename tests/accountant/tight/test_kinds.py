@@ -202,8 +202,13 @@ def test_ten_kinds_are_composed_however_many_states_their_game_has():
     run = ac.Composition((P(S(5.0 + i, 10.0, 20), 0.2), 10) for i in range(10))
     found = tight(run, 1e-5, tolerance=0.05)
     assert 0.95 * found.epsilon <= found.lower <= found.epsilon < ac.epsilon(run, 1e-5, method="renyi").epsilon
-    with pytest.raises(ac.ToleranceUnreachable, match=r"otherwise: .* certified so far: "):
+    with pytest.raises(ac.ToleranceUnreachable, match=r"otherwise: .* certified so far: ") as refusal:
         tight(run, 1e-5, tolerance=1e-4)
+    wide = ac.epsilon(run, 1e-5, tolerance=1e-4)  # the nearest of what was certified
+    assert (wide.lower, wide.epsilon) == refusal.value.found
+    assert wide.source == "privacy-loss distribution of blocks of screenings"
+    assert wide.lower <= found.epsilon
+    assert found.lower <= wide.epsilon < ac.epsilon(run, 1e-5, method="renyi").epsilon
 
 
 def test_refusals_have_names_that_users_know(monkeypatch):
