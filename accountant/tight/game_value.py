@@ -39,6 +39,8 @@ class GameValue:
         """Bounds on delta at any real epsilon."""
         x = real("epsilon", epsilon, -1e300, 1e300)
         lower, upper = self.log_lower(x), self.log_upper(x)
+        if upper == -math.inf:  # nothing was played
+            return Interval(0.0, 0.0)
         found = exponentiate(float(lower), float(upper))
         return Interval(found.lower * (1 - STEP_ROUNDING), min(found.upper * (1 + STEP_ROUNDING), 1.0))
 

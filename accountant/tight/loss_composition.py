@@ -184,6 +184,10 @@ def _at_zero(event: Event) -> tuple[FloatArray, FloatArray]:
     return (np.zeros(1), np.zeros(1)) if event.between_bounds else event._log_profile(np.zeros(1))
 
 
+LEAST_TILT = 2.0**-40
+"""The least that is tried: next to order 1 a curve rounds."""
+
+
 def plan(
     kinds: Entries, run: Composition, question: Question, direction: Direction, remainder: Remainder
 ) -> DirectedRun:
@@ -207,7 +211,7 @@ def plan(
             return np.asarray(logs - tilts * question.epsilon)
         return np.asarray((logs - math.log(question.delta)) / tilts)
 
-    tilts = 2.0 ** np.arange(-40.0, 42.0, 4.0)
+    tilts = LEAST_TILT * 2.0 ** np.arange(0.0, 82.0, 4.0)
     for width, rung in ((4.0, 0.5), (0.5, 0.0625), (0.0, 1.0)):
         values = bound(tilts)
         best = float(np.nanmin(values))
@@ -216,10 +220,11 @@ def plan(
         tilts = tilt * 2.0 ** np.arange(-width, width + rung / 2, rung)
     log_delta = math.log(question.delta) if question.delta is not None else max(min(best, 0.0), -800.0) - 20
     pure = float(run.renyi(math.inf))
-    if 0 < pure < math.inf:
-        # beyond, only the largest loss is left; where that is far off a saddle point is near 2 log(1/delta)/epsilon
+    if 0 < pure < math.inf or any(event.between_bounds for event, _ in kinds):
+        # beyond, only the largest loss is left; where that is far off, or the curve is a loose bound, a saddle point is
+        # near 2 log(1/delta)/epsilon
         near = min(pure, max(best if question.delta is not None else question.epsilon, 1e-300))
-        tilt = min(tilt, 4 * (2 - log_delta) / near)
+        tilt = min(tilt, max(4 * (2 - log_delta) / near, LEAST_TILT))
     # where heavy tails set in the spread leaps up: a smaller tilt that gives away a few nats is then easier
     tilts = tilt * 2.0 ** np.arange(0.0, -2.1, -0.125)
     excess = (bound(tilts) - best) * (tilts if question.delta is not None else 1.0)

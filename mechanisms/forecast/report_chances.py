@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import binom
 
 from mechanisms.arrays import Floats, Integers
 from mechanisms.local_reports.randomizer import Responses
@@ -67,6 +66,8 @@ def _ones(responses: Responses, counts: Integers, n: int) -> tuple[Integers, Flo
 
 def _window(n: int, p: float) -> tuple[int, Floats]:
     """Least number of successes that is kept, and the probabilities from there."""
+    from scipy.stats import binom  # takes half a second to import
+
     reach = DEVIATIONS * math.sqrt(n * p * (1 - p)) + OUTLIERS
     low, high = max(math.floor(n * p - reach), 0), min(math.ceil(n * p + reach), n)
     return low, binom.pmf(np.arange(low, high + 1), n, p)

@@ -151,7 +151,7 @@ def test_every_setting_keeps_the_guarantee_and_the_best_comes_first(mechanism):
         assert each.epsilon <= 1.0
         model = each.estimator()
         if mechanism == "private-knn":
-            price = ac.epsilon(model.planned(each.queries), DELTA, method="renyi")
+            price = ac.epsilon(model.planned(each.queries), DELTA)
         elif mechanism == "ind-knn":
             price = model.guarantee(DELTA)
         else:
