@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ __all__ = ["Nearest", "SampledSearch", "find_sampled", "merge_nearest"]
 
 PRODUCTS = 1 << 22
 """Inner products held at once."""
+
+PROBE, FIRST = 4096, 16
+"""Records by which distances are guessed, and how many times as many a part must have."""
 
 LARGEST = 1e36
 """Stands for an infinite distance: far above every product of features, and its sums fit into single precision."""
@@ -101,18 +105,48 @@ def find_sampled(
     bars : array of shape (q, samples), optional
         Distances within which k sampled records are known in other parts: records further away may be left out.
     """
-    heaps, sieve, wide = _Heaps(search.shape), _Sieve(search.queries), search.queries.astype(float)
-    known = np.inf if bars is None else bars
+    heaps, known = _Heaps(search.shape), np.full(search.shape[:2], np.inf) if bars is None else bars
+    guess = np.full(len(search.queries), np.inf)
+    if len(records) >= FIRST * PROBE and not np.isfinite(known).all():
+        guess = _guess_distances(records, search)
+    _search(heaps, records, first, search, known, guess)
+    # what lies beyond a guess was left out: where it is needed, once more without
+    far = np.minimum(heaps.distance[:, :, 0], known).max(axis=1, initial=0.0)
+    missed = np.flatnonzero(~(far <= guess))
+    if missed.size:
+        part = replace(search, queries=search.queries[missed], numbers=search.numbers[missed])
+        again = _Heaps(part.shape)
+        _search(again, records, first, part, known[missed], np.full(missed.size, np.inf))
+        heaps.distance[missed], heaps.index[missed] = again.distance, again.index
+        heaps.place[missed] = again.place
+    return heaps.take(votes)
+
+
+def _search(heaps: _Heaps, records: Singles, first: int, search: SampledSearch, known: Floats, guess: Floats) -> None:
+    """Fill the heaps; records beyond `known`, of shape (q, samples), or `guess`, of shape (q,), may be left out."""
+    sieve, wide = _Sieve(search.queries), search.queries.astype(float)
     step = max(PRODUCTS // max(len(wide), 1), 1024)
     for start in range(0, len(records), step):
         block = records[start : start + step]
-        whose, row = sieve.keep(block, np.minimum(heaps.distance[:, :, 0], known).max(axis=1, initial=0.0))
+        far = np.minimum(heaps.distance[:, :, 0], known).max(axis=1, initial=0.0)
+        whose, row = sieve.keep(block, np.minimum(far, guess))
         words = search.sampler.words(search.numbers[whose], first + start + row)
         member = np.stack([within_rate(words[:, column], rate) for column, rate in search.rates])
         some = np.flatnonzero(np.logical_or.reduce(member))
         whose, row = whose[some], row[some]
         heaps.add(whose, first + start + row, start + row, squared_distances(block, row, wide, whose), member[:, some])
-    return heaps.take(votes)
+
+
+def _guess_distances(records: Singles, search: SampledSearch) -> Floats:
+    """A squared distance of each query within which k records of every sample are likely to lie, by some records."""
+    probe = records[:: len(records) // PROBE][:PROBE]
+    wanted = search.k / min(rate for _, rate in search.rates) * len(probe) / len(records)
+    rank = math.ceil(1.1 * wanted + 3 * math.sqrt(wanted) + 3)
+    if rank >= len(probe):
+        return np.full(len(search.queries), np.inf)
+    # |x - q|^2 = |q|^2 + 2 (|x|^2/2 - x.q)
+    rest = squared_lengths(probe).astype(np.float32) / 2 - search.queries @ probe.T
+    return np.asarray(squared_lengths(search.queries) + 2.0 * np.partition(rest, rank, axis=1)[:, rank])
 
 
 def merge_nearest(parts: Sequence[Nearest]) -> Nearest:
