@@ -47,6 +47,7 @@ def add_reproduce(commands: Any) -> None:
         metavar="N",
         help="items at a time, in as many processes (default 1)",
     )
+    add("--seeds", type=ac.terminal.whole, metavar="N", help="most runs of a row (default: as its file says)")
     ac.terminal.add_forms(parser, ("json", "markdown"))
 
 
@@ -58,7 +59,7 @@ def _run_reproduce(options: argparse.Namespace) -> int:
         _print_list(list_items(), options)
         return 0
     given = _read_data(options)
-    request = Request(given, options.small, Path(options.out))
+    request = Request(given, options.small, Path(options.out), options.seeds)
     if options.item is not None:
         return _run_one(load_item(options.paper, options.item), request, options)
     if options.paper != ALL and options.paper not in PAPERS:

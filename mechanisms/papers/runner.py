@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from mechanisms.papers.runs import measure
 from mechanisms.papers.sources import describe_source, fill_source, find_parts
 from mechanisms.phases import phase
 from mechanisms.rounds import NothingAnswered
+from mechanisms.validation import check_count
 
 __all__ = ["Request", "Result", "RowResult", "reproduce"]
 
@@ -32,11 +33,14 @@ class Request:
         Run on real data that packages bring along.
     out : Path or None
         Directory of the results, which also keeps units that are done; None keeps nothing.
+    seeds : int or None
+        Most seeds of a row; None: as many as its file says.
     """
 
     data: Mapping[str, str] = field(default_factory=dict)
     small: bool = False
     out: Path | None = None
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ def reproduce(item: Item, request: Request) -> Result:
         raise ItemError(
             f"{item.paper} {item.name} --small: {item.missing or 'no small data'}; accepted: without --small"
         )
+    if request.seeds is not None:
+        rows = [replace(row, seeds=min(row.seeds, check_count("seeds", request.seeds, 1))) for row in rows]
     absent = [_find_absent(row, request.data) for row in rows]
     units = [unit for number, row in enumerate(rows) for unit in _list_units(number, row) if _can_run(unit, absent)]
     if not units:

@@ -200,6 +200,19 @@ def test_runs(name):
         assert cost <= RUNS[name]["epsilon"] * (1 + 1e-9)
 
 
+def test_fewer_seeds(capsys, tmp_path):
+    row = {"mechanism": "ind-knn", **DIGITS, **RUNS["ind-knn"]}
+    (found,) = reproduce(item_of(row=row), Request(seeds=1)).rows
+    assert (len(found.measured), found.row.seeds) == (1, 1)
+    (all_of,) = reproduce(item_of(row=row), Request(seeds=9)).rows
+    assert all_of.measured[0] == {**found.measured[0], "seconds": all_of.measured[0]["seconds"]}
+    assert len(all_of.measured) == 2
+    with pytest.raises(ac.ParameterError, match="seeds = 0; accepted: "):
+        reproduce(item_of(row=row), Request(seeds=0))
+    assert main(["reproduce", "ind-knn", "table-5", "--seeds", "1", "--out", str(tmp_path)]) == 0
+    assert "table-5" in capsys.readouterr().err
+
+
 def test_a_killed_run_goes_on(tmp_path, monkeypatch):
     """Units that were done are not run again, and the result is that of a run that was not killed."""
     run = {"mechanism": "reverse-knn", **DIGITS, **RUNS["reverse-knn"]}
