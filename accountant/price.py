@@ -157,9 +157,9 @@ def _certified_epsilon(
                 neither = f"the Rényi curve is infinite at every order, and {_reason(error)}"
                 raise NoGuarantee(f"{neither}; accepted: runs that one of both routes can price") from None
             raise error from None
-    if wide is not None and wide.epsilon < found.epsilon:
-        return wide
     lower = 0.0 if wide is None else wide.lower or 0.0
+    if wide is not None and wide.epsilon < found.epsilon:
+        found = wide
     if 0 < len(composition) <= CHEAP_EVENTS and point > 0.0:
         with suppress(ToleranceUnreachable):  # no patience is left
             alone = single_release_epsilon(composition, point)

@@ -162,8 +162,9 @@ def test_a_renyi_price_says_its_certified_lower_end():
 
 def test_one_release_that_dwarfs_the_rest_bounds_from_below_what_has_no_tight_price():
     run = 1 * ac.PureDP(50.0) + 1 * ac.ZeroConcentratedDP(1e-9)
-    found = ac.epsilon(run, 1e-5, patience=0.01)
-    assert found.method == "renyi"
+    for patience in (1e-3, 0.01, 5.0):  # what little patience leaves is never above the Rényi price
+        found = ac.epsilon(run, 1e-5, patience=patience)
+        assert found.epsilon <= ac.epsilon(run, 1e-5, method="renyi").epsilon
     assert 0.99 * found.epsilon <= found.lower <= found.epsilon
     assert ac.epsilon(2 * KNOWN_BY_A_BOUND, 1e-5).lower is None
 
