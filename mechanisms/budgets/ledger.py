@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -47,11 +47,12 @@ class LedgerAddress:
     Attributes
     ----------
     where : str
+        Not shown: it may hold a password, and engines log what their tasks are given.
     identity : str
         `Ledger.identify` of the store's key.
     """
 
-    where: str
+    where: str = field(repr=False)
     identity: str
 
 

@@ -1,12 +1,13 @@
 """Batches of charges by workers: once for each part, given back by a cancelled batch, kept as the store keeps all."""
 
+import pickle
 import threading
 
 import numpy as np
 import pytest
 
 from mechanisms.budgets import StoreError, open_store
-from mechanisms.budgets.ledger import Ledger, close_ledgers, reach_ledger
+from mechanisms.budgets.ledger import Ledger, LedgerAddress, close_ledgers, reach_ledger
 from mechanisms.budgets.store_format import TOTALS_PER_ROW
 from tests.mechanisms.budgets.test_budgets import new, server  # noqa: F401
 
@@ -139,3 +140,11 @@ def test_a_worker_that_does_not_reach_the_store_says_so(tmp_path):
     with pytest.raises(StoreError, match="not the store of this run"):
         other.spent(PLACES)
     other.close()
+
+
+def test_an_address_does_not_show_its_password():
+    """Dask logs what a task was given when it fails."""
+    address = LedgerAddress("postgresql://user:secret@host/budgets", "name")
+    assert "secret" not in repr(address)
+    assert pickle.loads(pickle.dumps(address)) == address
+    assert address != LedgerAddress("postgresql://other:secret@host/budgets", "name")
