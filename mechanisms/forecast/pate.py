@@ -12,6 +12,7 @@ import numpy as np
 import accountant as ac
 from mechanisms.arrays import Floats, Integers
 from mechanisms.forecast.proposal import ESTIMATORS, Forecast, Proposal
+from mechanisms.forecast.screenings import Screening, combine_screenings
 from mechanisms.labelling import least_noise
 from mechanisms.pate import GNMax, LNMax
 from mechanisms.validation import check_count, check_labels, check_positive, check_real
@@ -54,14 +55,9 @@ class PateGrid:
     threshold: tuple[float, ...] = (0.5, 0.6)
     max_labels: tuple[float, ...] = (0.5,)
 
-    def screenings(self, queries: int) -> Iterator[tuple[float | None, float | None, int]]:
-        """Ratio, threshold as a share, and most answers."""
-        for ratio in self.screening_ratio:
-            if ratio is None:
-                yield None, None, queries
-            else:
-                for threshold, part in product(self.threshold, self.max_labels):
-                    yield ratio, threshold, max(round(part * queries), 1)
+    def screenings(self, queries: int) -> Iterator[Screening]:
+        """As `combine_screenings`."""
+        return combine_screenings(self.screening_ratio, self.threshold, self.max_labels, queries)
 
 
 def gap_votes(gaps: Sequence[int], n_teachers: int, n_classes: int) -> Integers:

@@ -13,6 +13,7 @@ import accountant as ac
 from mechanisms.arrays import Floats, Integers
 from mechanisms.forecast.proposal import Forecast
 from mechanisms.forecast.sample import PublicSample, draw_records, extrapolate, vote_counts
+from mechanisms.forecast.screenings import Screening, combine_screenings
 from mechanisms.labelling import least_noise
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.vote_chances import answer_probability, expected_answers, pass_probability
@@ -70,14 +71,9 @@ class PrivateKNNGrid:
         share = sample.n_records * rate / sample.n_classes
         return tuple(sorted({min(max(round(share * part), 1), most) for part in (0.25, 0.5, 1.0)}))
 
-    def screenings(self, queries: int) -> Iterator[tuple[float | None, float | None, int]]:
-        """Ratio, threshold as a share, and most answers."""
-        for ratio in self.screening_ratio:
-            if ratio is None:
-                yield None, None, queries
-            else:
-                for threshold, part in product(self.threshold, self.max_labels):
-                    yield ratio, threshold, max(round(part * queries), 1)
+    def screenings(self, queries: int) -> Iterator[Screening]:
+        """As `combine_screenings`."""
+        return combine_screenings(self.screening_ratio, self.threshold, self.max_labels, queries)
 
 
 def forecast_private_knn(
