@@ -12,6 +12,7 @@ import numpy as np
 
 from mechanisms.arrays import Integers
 from mechanisms.budgets.backends import Backend, Execute, StoreError
+from mechanisms.budgets.names import Names
 from mechanisms.budgets.store_format import (
     TOTALS_PER_ROW,
     Head,
@@ -22,19 +23,21 @@ from mechanisms.budgets.store_format import (
     replay_totals,
     unpack_totals,
 )
+from mechanisms.neighbours.records import grow
 
 __all__ = ["Snapshot"]
 
 UNSETTLED = bytes(16)
 
+MOST_ROWS = 4096
+"""Rows of totals that are read by one statement."""
+
 
 class Snapshot:
-    """Names, totals and the head of a store after the last transaction.
+    """Totals and the head of a store after the last transaction; names stay in the database.
 
     Attributes
     ----------
-    where : dict
-        Position of every name.
     totals : int64 array
         Units spent, by position; longer than the number of names.
     head : Head
@@ -43,7 +46,6 @@ class Snapshot:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self.where: dict[str, int] = {}
         self.totals: Integers = np.empty(0, np.int64)
         self.head = Head(-1, 0, 0, UNSETTLED, bytes(16), b"")
         self._written: Head | None = None
@@ -71,7 +73,7 @@ class Snapshot:
             )
         self.head = self._written = head
         if seen is None or seen.stamp < head.stamp:
-            self._read_names(run, 0 if seen is None else seen.rows)
+            self._read_names(run, seen)
             self._read_totals(run, b"" if seen is None else pack_stamp(seen.stamp))
         if seen is None:
             self._check_settings(run)
@@ -91,31 +93,35 @@ class Snapshot:
         run("INSERT INTO knn_head VALUES (:head)", head=head.pack())
         return head
 
-    def _read_names(self, run: Execute, seen: int) -> None:
-        rows = list(run("SELECT seq, names, digest FROM knn_names WHERE seq > :seen ORDER BY seq", seen=seen))
-        for number, (seq, names, check) in enumerate(rows, seen + 1):
-            if seq != number or bytes(check) != digest(seq, names):
-                raise self.damage("names")
-            new = json.loads(names)
-            self.where.update(zip(new, range(len(self.where), len(self.where) + len(new)), strict=True))
-        if seen + len(rows) < self.head.rows or len(self.where) < self.head.records:
+    def names(self, run: Execute) -> Names:
+        """The names of the store."""
+        return Names(run, self.head.key, self.damage)
+
+    def _read_names(self, run: Execute, seen: Head | None) -> None:
+        before, known = (0, 0) if seen is None else (seen.rows, seen.records)
+        rows, count = self.names(run).check(before)
+        if before + rows < self.head.rows or known + count < self.head.records:
             raise self.damage("names")
-        self.head = replace(self.head, rows=seen + len(rows), records=len(self.where))
+        self.head = replace(self.head, rows=before + rows, records=known + count)
 
     def _read_totals(self, run: Execute, seen: bytes) -> None:
-        columns = "block, stamp, totals, digest"
-        rows = run(f"SELECT {columns} FROM knn_totals WHERE stamp > :seen ORDER BY block", seen=seen)
-        for block, stamp, totals, check in rows:
-            text, last = bytes(totals), int.from_bytes(stamp, "big")
-            if bytes(check) != digest(block, last, text) or block > len(self._digests):
-                raise self.damage("totals")
-            if block == len(self._digests):
-                self._grow()
-            self._digests[block] = bytes(check)
-            self.totals[block * TOTALS_PER_ROW : (block + 1) * TOTALS_PER_ROW] = unpack_totals(text)
-            self.head = replace(self.head, stamp=max(self.head.stamp, last))
+        columns, last = "block, stamp, totals, digest", self.head.stamp
+        ((end,),) = run("SELECT coalesce(max(block), -1) + 1 FROM knn_totals")
+        between = "WHERE stamp > :seen AND block >= :low AND block < :high ORDER BY block"
+        for low in range(0, end, MOST_ROWS):
+            rows = run(f"SELECT {columns} FROM knn_totals {between}", seen=seen, low=low, high=low + MOST_ROWS)
+            for block, stamp, totals, check in rows:
+                text, written = bytes(totals), int.from_bytes(stamp, "big")
+                if bytes(check) != digest(block, written, text) or block > len(self._digests):
+                    raise self.damage("totals")
+                if block == len(self._digests):
+                    self._grow()
+                self._digests[block] = bytes(check)
+                self.totals[block * TOTALS_PER_ROW : (block + 1) * TOTALS_PER_ROW] = unpack_totals(text)
+                last = max(last, written)
+        self.head = replace(self.head, stamp=last)
         assert self._written is not None
-        if len(self.totals) < self._written.records:
+        if len(self._digests) * TOTALS_PER_ROW < self._written.records:
             raise self.damage("totals")
         self._make_room(run)
 
@@ -186,20 +192,16 @@ class Snapshot:
         self.totals[where] += units
         self._blocks.update(np.unique(where // TOTALS_PER_ROW).tolist())
 
-    def enter(self, run: Execute, names: Sequence[str]) -> None:
-        """Add new names, at the next positions."""
-        if not names:
-            return
-        row, text = self.head.rows + 1, json.dumps(names)
-        values = {"seq": row, "names": text, "digest": digest(row, text)}
-        run("INSERT INTO knn_names VALUES (:seq, :names, :digest)", **values)
-        self.where.update(zip(names, range(len(self.where), len(self.where) + len(names)), strict=True))
-        self.head = replace(self.head, rows=row, records=len(self.where))
+    def enter(self, run: Execute, names: Sequence[str]) -> Integers:
+        """Positions of distinct names; new ones get the next."""
+        known = self.names(run)
+        positions, self.head = known.place(names, known.mark(names), self.head)
         self._make_room(run)
+        return positions
 
     def _make_room(self, run: Execute) -> None:
         """Add rows of totals until there is one total for every name."""
-        while len(self.totals) < len(self.where):
+        while len(self._digests) * TOTALS_PER_ROW < self.head.records:
             block, text = len(self._digests), bytes(8 * TOTALS_PER_ROW)
             self._grow()
             self._digests[block] = digest(block, self.head.stamp + 1, text)
@@ -213,8 +215,8 @@ class Snapshot:
             self.mix(self._digests[block])
 
     def _grow(self) -> None:
-        self.totals = np.concatenate([self.totals, np.zeros(TOTALS_PER_ROW, np.int64)])
         self._digests.append(b"")
+        self.totals = grow(self.totals, len(self._digests) * TOTALS_PER_ROW)
 
     # --- settings --------------------------------------------------------------------------------------
 

@@ -55,7 +55,8 @@ def open_store(where: str | Path) -> Store:
 class Store(Exclusive):
     """Units that records have spent, shared by any number of processes; made by `open_store`.
 
-    Processes charge one at a time; each holds all totals in memory and reads what others wrote before it decides.
+    Processes charge one at a time; each holds all totals in memory, 8 bytes a record, and reads what others wrote before
+    it decides. Identifiers stay in the database.
     Identifiers are never forgotten, and their positions never change. Threads take turns; every process opens the store
     for itself. After an error the store can be used again.
 
@@ -187,9 +188,20 @@ class Store(Exclusive):
         if self._thread == threading.get_ident():
             raise StoreError(f"{self._backend.name}: positions inside a batch; accepted: before it")
         with self._open() as run:
-            where = self._snapshot.where
-            self._snapshot.enter(run, list(dict.fromkeys(each for each in names if each not in where)))
-            return np.array([where[each] for each in names], np.int64)
+            distinct = {each: i for i, each in enumerate(dict.fromkeys(names))}
+            positions = self._snapshot.enter(run, list(distinct))
+            return positions[[distinct[each] for each in names]] if len(distinct) < len(names) else positions
+
+    def names(self, positions: ArrayLike) -> list[str]:
+        """Identifiers of the records at those positions.
+
+        Raises
+        ------
+        ParameterError
+            There is no such position.
+        """
+        with self._open() as run:
+            return self._snapshot.names(run).at(self._check_positions(positions))
 
     def spent(self, positions: ArrayLike) -> Integers:
         """Units that the records at those positions have spent.
@@ -230,7 +242,7 @@ class Store(Exclusive):
         return granted
 
     def _check_positions(self, positions: ArrayLike) -> Integers:
-        where, size = np.asarray(positions), len(self._snapshot.where)
+        where, size = np.asarray(positions), self._snapshot.head.records
         if where.size == 0:
             return np.empty(0, np.int64)
         if where.ndim != 1 or where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= size:

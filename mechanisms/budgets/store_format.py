@@ -28,6 +28,7 @@ COLUMNS = {
     "knn_settings": "settings TEXT NOT NULL",
     "knn_head": "head BLOB NOT NULL",
     "knn_names": "seq INTEGER PRIMARY KEY, names TEXT NOT NULL, digest BLOB NOT NULL",
+    "knn_marks": "seq INTEGER PRIMARY KEY, names BLOB NOT NULL, digest BLOB NOT NULL, marks BLOB NOT NULL",
     "knn_totals": "block INTEGER PRIMARY KEY, stamp BLOB NOT NULL, totals BLOB NOT NULL, digest BLOB NOT NULL",
     "knn_runs": "number INTEGER PRIMARY KEY, name TEXT NOT NULL, header TEXT NOT NULL, digest BLOB NOT NULL",
     "knn_answers": "place INTEGER PRIMARY KEY, answers BLOB NOT NULL, digest BLOB NOT NULL",
@@ -35,7 +36,8 @@ COLUMNS = {
     "knn_paid": "place TEXT PRIMARY KEY, batch TEXT NOT NULL, answer BLOB NOT NULL, charges BLOB NOT NULL, "
     "digest BLOB NOT NULL",
 }
-"""Names, settings and headers of runs are JSON. A record's position is its index among all names. Totals are 64-bit
+"""Names, settings and headers of runs are JSON. A record's position is its index among all names. Beside every row of
+names is one of their marks (`mechanisms.budgets.names`), with the digest of the names. Totals are 64-bit
 little-endian integers; that of a record is in row `position // TOTALS_PER_ROW`. `stamp` is the number of the
 transaction that wrote the row, big-endian so that SQL can compare it: it finds the rows that other processes wrote.
 Answers of a run are in the rows from `number << 32` on, all of which but the last are full. Batches are those that have

@@ -215,7 +215,7 @@ def test_the_same_people_in_another_order_pay_once(kind, tmp_path):
     with open_store(tmp_path / "store") as store:
         model = ind(store=store, budget=0.05).fit(X, Y, ids if ids == "digest" else [f"person {i}" for i in range(300)])
         spent = store.spent(np.arange(300))
-        assert len(store._snapshot.where) == 300
+        assert store._snapshot.head.records == 300
         cap = model._filter.UNITS
         assert spent.max() <= cap
         assert sorted(cap - model._filter.left) == sorted(spent.tolist())

@@ -100,7 +100,7 @@ def tables(path, order, ids=None):
 
 def spent_in(path):
     with open_store(path / "budgets.db") as store:
-        return store.spent(np.arange(len(store._snapshot.where)))
+        return store.spent(np.arange(store._snapshot.head.records))
 
 
 @pytest.mark.parametrize("ids", ["person", "digest"])
