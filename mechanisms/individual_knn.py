@@ -12,8 +12,9 @@ import accountant as ac
 from mechanisms.arrays import Booleans, Floats, Integers, Singles
 from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.identifiers import check_ids
+from mechanisms.budgets.partition_budgets import PartitionBudgets
 from mechanisms.budgets.prediction_run import PredictionRun
-from mechanisms.budgets.record_budgets import KnownRecords, RecordBudgets, check_source
+from mechanisms.budgets.record_budgets import KnownRecords, check_source
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.frames import read_labels
@@ -191,14 +192,14 @@ class IndividualKNN(Exclusive, Parameters):
             An array or a parameter is not as described; or the object has answered queries, and identifiers are
             missing, or budget, store or kind of identifiers are not those of before.
         """
-        given = read_individuals(X, y, ids, self.n_classes, self.classes, self.hashing)
+        given = read_individuals(X, y, ids, self.n_classes, self.classes, self.hashing, self.store)
         kernel = similarity_of(self.kernel, self.threshold, self.bandwidth)
         budgets = ac.IndividualFilter(self.budget)
         count_event, min_count = ac.Gaussian(self.count_sigma), check_positive("min_count", self.min_count)
         vote_sigma = check_positive("vote_sigma", self.vote_sigma)
         answered = Answered(kernel, given.width, self.reuse)
         source = check_source(self.rng, self.store)
-        people = RecordBudgets(budgets, self.store, given.ids, getattr(self, "_people", None))
+        people = given.budgets(budgets, self.store, getattr(self, "_people", None))
         keys = people.names(given.ids, given.features, given.labels)
         hashing = hashing_of(self.hashing, given.width, source)
         people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SHARED_PARAMETERS}})
@@ -211,11 +212,10 @@ class IndividualKNN(Exclusive, Parameters):
         self._labels, self.n_classes_ = given.labels, given.n_classes
         self._vocabulary, self._numbers, self.counts_ = given.names, np.empty(0, np.int64), np.empty(0)
         self._enter(np.arange(len(rows)), rows, given.labels, known)
-        self._paying, store = None, cast(Any, self._people.store)
-        if given.shards is not None and hasattr(store, "ledger"):
-            given.shards.place(known.positions)
+        self._paying = None
+        if isinstance(people, PartitionBudgets):
             similar = cast(ShardedSimilar, self._records)
-            self._paying = PayingPartitions(similar, self._prices, store.ledger(), self._draw, answered)
+            self._paying = PayingPartitions(similar, self._prices, people.address, self._draw, answered)
         return self
 
     @exclusive
@@ -260,20 +260,20 @@ class IndividualKNN(Exclusive, Parameters):
     @property
     def ids_(self) -> list[str]:
         check_fitted(hasattr(self, "_filter"), "ids_")
-        return list(self._people.slots)
+        return self._people.ids()
 
     @property
     def budgets_(self) -> Floats:
         check_fitted(hasattr(self, "_filter"), "budgets_")
         self._catch_up()
-        return self._filter.remaining[list(self._people.slots.values())]
+        return self._filter.nats(self._people.left())
 
     def _enter(self, slots: Integers, rows: Singles, labels: Integers, known: KnownRecords) -> None:
         """Enter the records of these slots, with what they have spent before."""
         self._people.make_room(slots)
         if self._hashing is not None:
             self._hashing.insert(slots, rows)
-        self._labels = grow(self._labels, self._records.size)
+        self._labels = grow(self._labels, int(slots.max(initial=-1)) + 1)
         self._labels[slots] = labels
         self._people.enter(slots, known)
 

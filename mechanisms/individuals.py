@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.arrays import Singles
+from mechanisms.budgets.budget_store import BudgetStore
+from mechanisms.budgets.partition_budgets import PartitionBudgets
+from mechanisms.budgets.record_budgets import RecordBudgets
 from mechanisms.frames import Vocabulary, read_labels, read_records
 from mechanisms.neighbours.kernels import Similarity
 from mechanisms.neighbours.records import Records
@@ -27,14 +30,16 @@ class Individuals:
     Attributes
     ----------
     features : array of shape (n, d)
-        Without columns, if the records stay in partitions.
+        Without columns, if the records stay in partitions; without rows, if these pay.
     labels : int array of shape (n,)
-        Zeros, if they do; set to what the partitions tell.
+        Zeros, if they stay in partitions; set to what these tell.
     width, n_classes : int
     names : Vocabulary
     ids : object
-        Identifiers, "digest" or None.
+        Identifiers, "digest" or None; the column of them, or a dask collection, if partitions pay.
     shards : ShardedRecords or None
+    pay : bool
+        Whether partitions charge their own records in the store.
     """
 
     features: Singles
@@ -44,6 +49,15 @@ class Individuals:
     names: Vocabulary
     ids: Any
     shards: ShardedRecords | None = None
+    pay: bool = False
+
+    def budgets(
+        self, filter: ac.IndividualFilter, store: BudgetStore | None, earlier: RecordBudgets | None
+    ) -> RecordBudgets:
+        """Their budgets; parameters as for `RecordBudgets`."""
+        if self.pay and self.shards is not None:
+            return PartitionBudgets(filter, store, self.ids, earlier, self.shards)
+        return RecordBudgets(filter, store, self.ids, earlier)
 
     def hold(self, kernel: Similarity) -> tuple[Records | ShardedSimilar, Singles]:
         """What finds the records that are similar to a query, and the prepared features."""
@@ -54,9 +68,9 @@ class Individuals:
 
 
 def read_individuals(
-    X: Any, y: Any, ids: Any, n_classes: int | None, classes: Sequence[str] | None, hashing: object
+    X: Any, y: Any, ids: Any, n_classes: int | None, classes: Sequence[str] | None, hashing: object, store: object
 ) -> Individuals:
-    """Private records, checked.
+    """Private records, checked; with a store that workers reach, identifiers of partitions stay there.
 
     Raises
     ------
@@ -72,7 +86,8 @@ def read_individuals(
     column = isinstance(ids, str)
     if column and ids == "digest":
         raise ac.ParameterError("ids = 'digest' with records in partitions; accepted: identifiers, or their column")
-    shards = shard_records(X, y, classes, n_classes, ids if column or hasattr(ids, "__dask_graph__") else None)
-    known = shards.ids or ids
-    empty, zeros = np.empty((len(shards), 0), np.float32), np.zeros(len(shards), np.int64)
-    return Individuals(empty, zeros, shards.width, shards.n_classes, shards.names, known, shards)
+    apart, pay = column or hasattr(ids, "__dask_graph__"), hasattr(store, "ledger")
+    shards = shard_records(X, y, classes, n_classes, ids if apart else None, keep_ids=pay)
+    size = 0 if pay else len(shards)
+    empty, zeros = np.empty((size, 0), np.float32), np.zeros(size, np.int64)
+    return Individuals(empty, zeros, shards.width, shards.n_classes, shards.names, shards.ids or ids, shards, pay)

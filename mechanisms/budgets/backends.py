@@ -27,11 +27,11 @@ class StoreError(ac.AccountantError, ValueError):
 
 
 STORE = ac.database.FileKind("a store", 0x6B6E6E63, TABLES, StoreError)
-"""Its mark is also the number of PostgreSQL's advisory lock."""
+"""Its mark is also the number of PostgreSQL's advisory lock, and the first of the two numbers of claims."""
 
 
 class Backend(Protocol):
-    """A database that runs one transaction at a time among all processes, each on disk when it ends.
+    """A database whose transactions are on disk when they end.
 
     Attributes
     ----------
@@ -39,13 +39,24 @@ class Backend(Protocol):
         For messages.
     address : str
         By which another process opens it; it may hold a password.
+    many : bool
+        Whether transactions can run at once, among all processes and threads.
     """
 
     name: str
     address: str
+    many: bool
 
-    def transaction(self) -> Any:
-        """A context manager that yields an `Execute` and commits at the end of its block."""
+    def transaction(self, beside: bool = False) -> Any:
+        """A context manager that yields an `Execute` and commits at the end of its block.
+
+        The transaction is the only one among all processes; or, if the database can, beside others that were begun so.
+        These must lock what they change.
+        """
+        ...
+
+    def claim(self, run: Execute, what: str) -> None:
+        """Let no other transaction claim the same until this one ends."""
         ...
 
     def has(self, run: Execute, table: str) -> bool:
@@ -78,15 +89,20 @@ def open_backend(where: str | Path, wait: float | None = None) -> Backend:
 class SQLiteBackend:
     """An SQLite file; it is complete by itself after every commit (`accountant.database`)."""
 
+    many = False
+
     def __init__(self, path: Path, wait: float | None = None) -> None:
         self.name = str(path)
         self._database = ac.database.Database(path, STORE, wait=STORE_WAIT if wait is None else wait)
         self.address = str(path.resolve())
 
     @contextmanager
-    def transaction(self) -> Iterator[Execute]:
+    def transaction(self, beside: bool = False) -> Iterator[Execute]:
         with self._database.transaction() as run:
             yield lambda sql, **values: run(sql, values).fetchall()  # an unread row would keep the file locked
+
+    def claim(self, run: Execute, what: str) -> None:
+        pass
 
     def has(self, run: Execute, table: str) -> bool:
         return bool(list(run("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table", table=table)))
@@ -97,6 +113,8 @@ class SQLiteBackend:
 
 class PostgreSQLBackend:
     """A PostgreSQL database, through SQLAlchemy; a commit waits for the server's disk."""
+
+    many = True
 
     def __init__(self, where: str, wait: float | None = None) -> None:
         self.address, self._wait = where, STORE_WAIT if wait is None else wait
@@ -130,10 +148,10 @@ class PostgreSQLBackend:
         run("INSERT INTO knn_version VALUES (:version)", version=STORE.version)
 
     @contextmanager
-    def transaction(self) -> Iterator[Execute]:
+    def transaction(self, beside: bool = False) -> Iterator[Execute]:
         begin = (
             f"SET LOCAL lock_timeout = '{self._wait:g}s'; SET LOCAL synchronous_commit = on; "
-            f"SELECT pg_advisory_xact_lock({STORE.mark})"
+            f"SELECT pg_advisory_xact_lock{'_shared' if beside else ''}({STORE.mark})"
         )
         try:
             with self._engine.begin() as connection:
@@ -148,6 +166,9 @@ class PostgreSQLBackend:
             else:
                 text = f"{text}; accepted: a store, or a new one at {ADDRESSES}"
             raise StoreError(f"{self.name}: {text}") from None
+
+    def claim(self, run: Execute, what: str) -> None:
+        run(f"SELECT pg_advisory_xact_lock({STORE.mark}, hashtext(:what))", what=what)
 
     def has(self, run: Execute, table: str) -> bool:
         ((found,),) = run("SELECT to_regclass(:table) IS NOT NULL", table=table)

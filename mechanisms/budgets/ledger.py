@@ -8,33 +8,24 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from mechanisms.arrays import Floats, Integers
-from mechanisms.budgets.backends import Execute, StoreError, open_backend
-from mechanisms.budgets.store_format import (
-    TOTALS_PER_ROW,
-    Head,
-    digest,
-    mix_digests,
-    pack_stamp,
-    pack_totals,
-    unpack_totals,
-)
+from mechanisms.budgets.backends import StoreError, open_backend
+from mechanisms.budgets.names import mark_names
+from mechanisms.budgets.page import Page, read_head
+from mechanisms.budgets.store_format import digest, pack_totals
 from mechanisms.budgets.stored_runs import StoredRuns
 
 __all__ = ["Ledger", "LedgerAddress", "close_ledgers", "reach_ledger"]
 
-MOST_ROWS = 256
-"""Most rows of totals that are read by one statement."""
-
 WAIT = 600
-"""Seconds that a worker waits for others, which charge one after another."""
+"""Seconds that a worker waits for others, which charge one after another in SQLite."""
 
 Charge = Callable[[Integers], tuple[Integers, bytes]]
 """From the units that records have spent to those that they are charged, and the answer that this pays for."""
@@ -107,6 +98,7 @@ class Ledger:
             raise StoreError(f"{path}: not there for a worker; accepted: {accepted}")
         self._address, self._lock = address, threading.Lock()
         self._backend = open_backend(address.where, WAIT)
+        self._key: bytes | None = None
 
     @staticmethod
     def identify(key: bytes) -> str:
@@ -118,12 +110,24 @@ class Ledger:
         with self._lock:
             self._backend.close()
 
-    # --- charges ---------------------------------------------------------------------------------------
+    # --- records ---------------------------------------------------------------------------------------
+
+    def positions(self, names: Sequence[str], add: bool = True) -> Integers:
+        """Positions of records by distinct identifiers; new ones are added, having spent nothing, or get -1."""
+        if self._key is None:
+            with self._transaction(beside=True):
+                pass
+        assert self._key is not None
+        marks = mark_names(names, self._key)
+        with self._transaction(beside=not add) as page:
+            return page.place(names, marks, add)
 
     def spent(self, positions: Integers) -> Integers:
         """Units that the records at these positions have spent."""
-        with self._transaction() as page:
+        with self._transaction(beside=True) as page:
             return page.read(positions)
+
+    # --- charges ---------------------------------------------------------------------------------------
 
     def begin_batch(self, run: str) -> str:
         """Begin a batch of queries; if the run has a name, one that an earlier process left open is cancelled."""
@@ -148,7 +152,8 @@ class Ledger:
         Returns None, and charges nothing, if the batch has ended or was cancelled.
         """
         place = f"{batch} {part}"
-        with self._transaction() as page:
+        with self._transaction(beside=True, lock=True) as page:
+            self._backend.claim(page.run, place)
             if not list(page.run("SELECT 1 FROM knn_batches WHERE batch = :batch", batch=batch)):
                 return None
             found = list(page.run("SELECT answer FROM knn_paid WHERE place = :place", place=place))
@@ -192,105 +197,17 @@ class Ledger:
             return StoredRuns(self._backend.name, page, page.run).answers(run, first, stop)
 
     @contextmanager
-    def _transaction(self) -> Iterator[_Page]:
-        with self._lock, self._backend.transaction() as run:
-            rows = [bytes(row) for (row,) in run("SELECT head FROM knn_head")]
-            head = Head.unpack(rows[0]) if len(rows) == 1 else None
-            if head is None or self.identify(head.key) != self._address.identity:
+    def _transaction(self, beside: bool = False, lock: bool = False) -> Iterator[Page]:
+        """A transaction, beside others of this kind if the database can; `lock` locks rows that it reads."""
+        many = self._backend.many
+        with nullcontext() if many else self._lock, self._backend.transaction(beside) as run:
+            head = read_head(run, self._backend.name)
+            if self.identify(head.key) != self._address.identity:
                 raise StoreError(f"{self._backend.name}: not the store of this run; accepted: the same for all workers")
-            page = _Page(self._backend.name, run, head)
+            self._key = head.key
+            page = Page(self._backend.name, run, head, " FOR UPDATE" if many and lock else "")
             yield page
             page.write()
 
 
 TAKEN = "another process goes on with this run; accepted: one process for each run"
-
-
-class _Page:
-    """Some rows of totals, within an open transaction."""
-
-    def __init__(self, name: str, run: Execute, head: Head) -> None:
-        self.run = run
-        self._name, self._head, self._written = name, head, head
-        self._totals: dict[int, Integers] = {}
-        self._digests: dict[int, bytes] = {}
-        self._changed: set[int] = set()
-
-    def mix(self, *digests: bytes) -> None:
-        """Add digests of new rows to the checksum of all rows, or remove those of rows that go."""
-        self._head = replace(self._head, mix=mix_digests(self._head.mix, *digests))
-
-    def read(self, positions: Integers) -> Integers:
-        """Units that records have spent."""
-        groups = _by_row(positions)
-        self._load(np.array([block for block, _ in groups if block not in self._totals], np.int64))
-        spent = np.empty(len(positions), np.int64)
-        for block, some in groups:
-            spent[some] = self._totals[block][positions[some] % TOTALS_PER_ROW]
-        return spent
-
-    def _load(self, blocks: Integers) -> None:
-        """Read rows, those that follow one another together."""
-        for some in np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1):
-            for start in range(0, len(some), MOST_ROWS):
-                low, high = int(some[start]), int(some[min(start + MOST_ROWS, len(some)) - 1])
-                between = "WHERE block >= :low AND block <= :high"
-                rows = self.run(f"SELECT block, stamp, totals, digest FROM knn_totals {between}", low=low, high=high)
-                for block, stamp, totals, check in rows:
-                    text = bytes(totals)
-                    if bytes(check) != digest(block, int.from_bytes(stamp, "big"), text):
-                        raise self._damage()
-                    self._totals[block], self._digests[block] = unpack_totals(text), bytes(check)
-        if not all(block in self._totals for block in blocks.tolist()):
-            raise self._damage()
-
-    def _damage(self) -> StoreError:
-        return StoreError(f"{self._name}: damaged: totals are not what was written; accepted: a store")
-
-    def add(self, positions: Integers, units: Integers) -> None:
-        """Add units to the totals of distinct records that were read."""
-        for block, some in _by_row(positions):
-            self._totals[block][positions[some] % TOTALS_PER_ROW] += units[some]
-            self._changed.add(block)
-
-    def cancel(self, batch: str) -> None:
-        """Give back the charges of a batch, and forget it."""
-        for (charges,) in list(self.run("SELECT charges FROM knn_paid WHERE batch = :batch", batch=batch)):
-            positions, units = unpack_totals(bytes(charges)).reshape(2, -1)
-            self.read(positions)
-            self.add(positions, -units)
-        self.forget(batch)
-
-    def forget(self, batch: str) -> None:
-        """Remove the rows of a batch."""
-        for table in ("knn_paid", "knn_batches"):
-            self.mix(*(bytes(each) for (each,) in self.run(f"SELECT digest FROM {table} WHERE batch = :b", b=batch)))
-            self.run(f"DELETE FROM {table} WHERE batch = :b", b=batch)
-
-    def write(self) -> None:
-        """Write rows that have changed, and the head."""
-        if self._head == self._written and not self._changed:
-            return
-        stamp = self._head.stamp + 1
-        for block in sorted(self._changed):
-            text = pack_totals(self._totals[block])
-            check = digest(block, stamp, text)
-            self.run(
-                "UPDATE knn_totals SET stamp = :stamp, totals = :totals, digest = :digest WHERE block = :block",
-                stamp=pack_stamp(stamp),
-                totals=text,
-                digest=check,
-                block=block,
-            )
-            self.mix(self._digests[block], check)
-        self.run("UPDATE knn_head SET head = :head", head=replace(self._head, stamp=stamp).pack())
-
-
-def _by_row(positions: Integers) -> list[tuple[int, Integers]]:
-    """Rows of totals, in order, and the indices of the positions that they hold."""
-    if not len(positions):
-        return []
-    blocks = positions // TOTALS_PER_ROW
-    order = np.argsort(blocks, kind="stable")
-    here, starts = np.unique(blocks[order], return_index=True)
-    return list(zip(here.tolist(), np.split(order, starts[1:]), strict=True))

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from mechanisms.arrays import Integers
 from mechanisms.budgets.backends import Execute
 from mechanisms.budgets.store_format import Head, digest
 
-__all__ = ["Names"]
+__all__ = ["Marks", "Names", "mark_names"]
 
 Marks = NDArray[np.uint64]
 
@@ -45,16 +46,6 @@ class Names:
     key: bytes
     damage: Callable[[str], Exception]
 
-    def mark(self, names: Sequence[str]) -> Marks:
-        """The marks of identifiers."""
-        made = hashlib.blake2b(key=self.key, digest_size=8)
-        found = bytearray()
-        for name in names:
-            each = made.copy()
-            each.update(name.encode("utf-8", "surrogatepass"))
-            found += each.digest()
-        return np.frombuffer(bytes(found), "<u8").astype(np.uint64)
-
     # --- reading ---------------------------------------------------------------------------------------
 
     def check(self, seen: int) -> tuple[int, int]:
@@ -70,7 +61,7 @@ class Names:
                 continue
             self.run("DELETE FROM knn_marks WHERE seq = :seq", seq=seq)  # of an earlier program, or a torn copy
             names = json.loads(text)
-            self._put_marks(seq, bytes(check), self.mark(names))
+            self._put_marks(seq, bytes(check), mark_names(names, self.key))
             count += len(names)
         return rows, count
 
@@ -132,7 +123,7 @@ class Names:
         names: list[str] = json.loads(rows[0][0])
         return names
 
-    def _rows(self, table: str, columns: str, seen: int) -> Iterator[tuple[int, *tuple[object, ...]]]:
+    def _rows(self, table: str, columns: str, seen: int) -> Iterator[Any]:
         """Rows after row `seen`, in order, some at a time."""
         length = columns.split(", ")[0 if table == "knn_names" else -1]
         while True:
@@ -175,6 +166,17 @@ class Names:
         held = marks.astype("<u8").tobytes()
         insert = "INSERT INTO knn_marks VALUES (:seq, :names, :digest, :marks)"
         self.run(insert, seq=seq, names=check, digest=digest(seq, check, held), marks=held)
+
+
+def mark_names(names: Sequence[str], key: bytes) -> Marks:
+    """The marks of identifiers."""
+    made = hashlib.blake2b(key=key, digest_size=8)
+    found = bytearray()
+    for name in names:
+        each = made.copy()
+        each.update(name.encode("utf-8", "surrogatepass"))
+        found += each.digest()
+    return np.frombuffer(bytes(found), "<u8").astype(np.uint64)
 
 
 def _is_whole(seq: int, check: bytes, row_digest: bytes, marks: bytes) -> bool:

@@ -77,7 +77,8 @@ class RecordBudgets:
                 f"identifiers, {earlier.kind} as before, the same store and budget = {earlier.filter.budget:g}, or a "
                 "new object for other people"
             )
-        self._gone, self._key = earlier._all_spent(), earlier._key
+        if store is None:
+            self._gone, self._key = earlier._all_spent(), earlier._key
 
     def names(self, ids: object, features: Singles, labels: NDArray[np.int64]) -> list[str]:
         """Names of new records; without identifiers, the records of the first `fit` are numbered.
@@ -147,6 +148,14 @@ class RecordBudgets:
         for name in names:
             del self.slots[name]
         return slots
+
+    def ids(self) -> list[str]:
+        """Identifiers of the present records."""
+        return list(self.slots)
+
+    def left(self) -> Integers:
+        """What they have left, in the same order."""
+        return self.filter.left[list(self.slots.values())]
 
     def charge(self, slots: Integers, units: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Charge records in the store; True for those that could pay."""

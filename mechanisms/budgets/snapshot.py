@@ -12,7 +12,7 @@ import numpy as np
 
 from mechanisms.arrays import Integers
 from mechanisms.budgets.backends import Backend, Execute, StoreError
-from mechanisms.budgets.names import Names
+from mechanisms.budgets.names import Names, mark_names
 from mechanisms.budgets.store_format import (
     TOTALS_PER_ROW,
     Head,
@@ -194,8 +194,7 @@ class Snapshot:
 
     def enter(self, run: Execute, names: Sequence[str]) -> Integers:
         """Positions of distinct names; new ones get the next."""
-        known = self.names(run)
-        positions, self.head = known.place(names, known.mark(names), self.head)
+        positions, self.head = self.names(run).place(names, mark_names(names, self.head.key), self.head)
         self._make_room(run)
         return positions
 

@@ -55,10 +55,9 @@ def open_store(where: str | Path) -> Store:
 class Store(Exclusive):
     """Units that records have spent, shared by any number of processes; made by `open_store`.
 
-    Processes charge one at a time; each holds all totals in memory, 8 bytes a record, and reads what others wrote before
-    it decides. Identifiers stay in the database.
-    Identifiers are never forgotten, and their positions never change. Threads take turns; every process opens the store
-    for itself. After an error the store can be used again.
+    Processes charge one at a time; each holds all totals in memory, 8 bytes a record, and reads what others wrote
+    before it decides. Identifiers stay in the database; they are never forgotten, and their positions never change.
+    Threads take turns; every process opens the store for itself. After an error the store can be used again.
 
     A copy of the file, taken at any time, shows no less than was spent when the copying began, or is refused as
     damaged; a copy by `copy_to` is never refused. A process that goes on with a copy does not know what is spent in the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.datasets import Columns, DataError, Dataset
-from mechanisms.datasets.columns import to_dataset
+from mechanisms.datasets.columns import read_words, to_dataset
 from mechanisms.datasets.dataset import name_errors
 from mechanisms.frames import is_frame
 from mechanisms.validation import require
@@ -48,22 +48,40 @@ class ParquetPiece:
     segments: tuple[tuple[str, int], ...]
     columns: Columns
 
-    def read(self) -> Dataset:
-        """The records, with labels."""
-        pyarrow, parquet = require("pyarrow"), require("pyarrow.parquet")
-        files, _ = file_system(self.where)
-        tables, name = [], self.segments[0][0]
+    def read(self, ids: bool = True) -> Dataset:
+        """The records, with labels, and with identifiers if there are any and they are asked for."""
+        name, columns, known = self.segments[0][0], self.columns, self.columns.ids
+        if not ids and known is not None:
+            columns = replace(columns, ids=None, exclude=(*columns.exclude, known))
         with name_errors(name, "a Parquet file with a column of labels, and features"):
-            for path in dict.fromkeys(path for path, _ in self.segments):
-                groups = [group for each, group in self.segments if each == path]
-                with parquet.ParquetFile(files.open_input_file(path), page_checksum_verification=True) as file:
-                    tables.append(file.read_row_groups(groups))
-            whole = pyarrow.concat_tables(tables, promote_options="permissive")
-            tables.clear()
-            found = to_dataset(name, whole, self.columns)
+            whole = self._read_table(None if ids or known is None else lambda column: column != known)
+            found = to_dataset(name, whole, columns)
         if found.labels is None:
             raise DataError(f"{name}: no column {self.columns.label!r}; accepted: a column of labels")
         return found
+
+    def read_ids(self) -> list[Any]:
+        """The identifiers of the records."""
+        name, known = self.segments[0][0], self.columns.ids
+        assert known is not None
+        with name_errors(name, f"a Parquet file with a column {known!r} of text or whole numbers"):
+            table = self._read_table(lambda column: column == known)
+            if known not in table.column_names:
+                raise ValueError(f"no column {known!r}")
+            ids: list[Any] = read_words(table, known).tolist()
+        return ids
+
+    def _read_table(self, wanted: Callable[[str], bool] | None) -> Any:
+        """All columns, or those that are wanted."""
+        pyarrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+        files, _ = file_system(self.where)
+        tables = []
+        for path in dict.fromkeys(path for path, _ in self.segments):
+            groups = [group for each, group in self.segments if each == path]
+            with parquet.ParquetFile(files.open_input_file(path), page_checksum_verification=True) as file:
+                columns = None if wanted is None else list(filter(wanted, file.schema_arrow.names))
+                tables.append(file.read_row_groups(groups, columns))
+        return pyarrow.concat_tables(tables, promote_options="permissive")
 
 
 @dataclass(frozen=True, eq=False)

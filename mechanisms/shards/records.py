@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,12 @@ from mechanisms.shards.engine import compute, count_workers, worker_memory
 from mechanisms.shards.pieces import ParquetPiece, Piece, list_pieces
 from mechanisms.validation import check_labels, nominal_count
 
-__all__ = ["Shard", "ShardSizeWarning", "ShardedRecords", "UnreadShard", "is_sharded", "shard_records"]
+__all__ = ["Positions", "Shard", "ShardSizeWarning", "ShardedRecords", "UnreadShard", "is_sharded", "shard_records"]
 
 Answer = TypeVar("Answer")
+
+Positions: TypeAlias = int | Integers
+"""Of records in a store; of the first alone, if they follow one another."""
 
 FEW = 10_000
 """Records of a partition below which what Dask does for it takes longer than the work."""
@@ -69,14 +72,13 @@ class UnreadShard:
     ----------
     first, size : int
         Index of the first record, and number of records.
-    positions : int or int array
-        Positions of the records in a store; of the first one, if they follow one another.
+    positions : Positions
     read : callable
     """
 
     first: int
     size: int
-    positions: Any
+    positions: Positions
     read: Callable[[], Shard]
 
 
@@ -91,7 +93,8 @@ class _Expected:
     width: int | None = None
     size: int | None = None
     first: int = 0
-    positions: Any = 0
+    positions: Positions = 0
+    ids: bool = True
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class ShardedRecords:
     digest : array of bytes
         Of all records and labels, partition by partition.
     ids : list
-        Identifiers, if they were asked for.
+        Identifiers, if they were asked for, and partitions do not keep them.
     """
 
     def __init__(self, pieces: Sequence[Piece], expected: _Expected) -> None:
@@ -179,18 +182,34 @@ class ShardedRecords:
             raise ac.ParameterError(str(error)) from None
         return found
 
-    def place(self, positions: Integers) -> None:
-        """Tell every partition the positions of its records in a store; two numbers, where they follow one another."""
+    def place_by_ids(self, place: Callable[[list[Any], int], Integers]) -> list[Positions]:
+        """Let every partition place its records in a store, by identifiers that stay there; returns the positions.
 
-        def of(first: int, size: int) -> Any:
-            some = positions[first : first + size]
-            return int(some[0]) if size and (np.diff(some) == 1).all() else some
+        ``place(ids, size)`` gives the positions of a partition, and the same again where a task is repeated.
+        """
+        pairs = zip(self._pieces, self._expected, strict=True)
+        inputs = [(_ids_of(piece), each) for piece, each in pairs if each.size]
+        try:
+            found = compute("place", _place, inputs, place)
+        except DataError as error:
+            raise ac.ParameterError(str(error)) from None
+        return self._keep(found)
 
-        self._expected = [replace(each, positions=of(each.first, each.size or 0)) for each in self._expected]
+    def place(self, positions: Integers) -> list[Positions]:
+        """Tell every partition the positions of its records in a store."""
+        ends = np.cumsum(self.sizes)
+        return self._keep([positions[end - size : end] for size, end in zip(self.sizes, ends, strict=True) if size])
+
+    def _keep(self, positions: Sequence[Positions]) -> list[Positions]:
+        """Positions of each partition that has records; of the first record alone, where they follow one another."""
+        kept = [each if isinstance(each, int) else shorten_positions(each) for each in positions]
+        left = iter(kept)
+        self._expected = [replace(each, positions=next(left)) if each.size else each for each in self._expected]
+        return kept
 
     def _inputs(self, expected: Sequence[_Expected]) -> list[tuple[Any, Any, Any, _Expected]]:
         pairs = zip(self._pieces, expected, strict=True)
-        return [(piece.source, piece.labels, piece.ids, each) for piece, each in pairs]
+        return [(piece.source, piece.labels, piece.ids if each.ids else None, each) for piece, each in pairs]
 
     def _warn_of_sizes(self) -> None:
         """Warn of partitions of a bad size, with numbers that are rounded: they are private."""
@@ -224,7 +243,7 @@ class _Answering:
 def _read(source: Any, labels: Any, ids: Any, expected: _Expected) -> tuple[Shard, tuple[str, ...] | None]:
     """A partition, checked; what is not as when it was first read is refused."""
     if isinstance(source, ParquetPiece):
-        found = source.read()
+        found = source.read(expected.ids)
         features, columns = read_records(found.features, None, expected.name)[0], found.columns
         given: Any = found.labels
         ids = found.ids
@@ -261,8 +280,22 @@ def _summarise(source: Any, labels: Any, ids: Any, expected: _Expected, question
     return _Summary(len(shard.features), shard.features.shape[1], n_classes, columns, made.digest(), shard.ids)
 
 
+def shorten_positions(positions: Integers) -> Positions:
+    """The first position, where they follow one another."""
+    return int(positions[0]) if (np.diff(positions) == 1).all() else positions
+
+
+def _ids_of(piece: Piece) -> Any:
+    return piece.source if isinstance(piece.source, ParquetPiece) else piece.ids
+
+
+def _place(source: Any, expected: _Expected, place: Callable[[list[Any], int], Integers]) -> Positions:
+    ids = source.read_ids() if isinstance(source, ParquetPiece) else np.asarray(source).tolist()
+    return shorten_positions(place(ids, expected.size or 0))
+
+
 def shard_records(
-    X: Any, y: Any, classes: Any, n_classes: int | None, ids: Any = None, sets: bool = False
+    X: Any, y: Any, classes: Any, n_classes: int | None, ids: Any = None, sets: bool = False, keep_ids: bool = False
 ) -> ShardedRecords:
     """Private records in partitions, each read once and checked.
 
@@ -277,6 +310,8 @@ def shard_records(
     ids : like y, or None
     sets : bool
         Whether labels are zeros and ones of shape (n, c).
+    keep_ids : bool
+        Whether identifiers stay in the partitions, for `ShardedRecords.place_by_ids`.
 
     Raises
     ------
@@ -288,6 +323,7 @@ def shard_records(
         raise ac.ParameterError(f"n_classes = {n_classes!r}; accepted: {len(names)}, as classes has, or None")
     try:
         pieces = list_pieces(X, y, ids, names, count_workers())
-        return ShardedRecords(pieces, _Expected("", names, sets, n_classes if names is None else len(names)))
+        number = n_classes if names is None else len(names)
+        return ShardedRecords(pieces, _Expected("", names, sets, number, ids=not keep_ids))
     except DataError as error:
         raise ac.ParameterError(str(error)) from None

@@ -5,16 +5,18 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import accountant as ac
-from mechanisms.budgets import open_store
+from mechanisms.budgets import StoreError, open_store
 from mechanisms.budgets.ledger import Ledger, close_ledgers
 from mechanisms.individual_votes import Prices, Selected, count_between, pay_for
 from mechanisms.neighbours.kernels import similarity_of
 from mechanisms.neighbours.records import Records
 from mechanisms.noise import as_randomness
-from tests.mechanisms.shards.tables import CUTS, QUERIES, X, Y, cut, individual_knn
+from mechanisms.shards import records
+from tests.mechanisms.shards.tables import CUTS, QUERIES, X, Y, cut, individual_knn, write_parquet
 
 dask = pytest.importorskip("dask")
 arrays = pytest.importorskip("dask.array")
@@ -79,7 +81,7 @@ def test_many_queries_are_paid_for_together(tmp_path, monkeypatch):
         ask = model._records.ask
         monkeypatch.setattr(model._records, "ask", lambda what, *more: rounds.append(what) or ask(what, *more))
         model.predict(QUERIES)
-    assert model._filter.left.min() == 0, "records retired on the way"
+        assert model.budgets_.min() == 0, "records retired on the way"
     assert len(rounds) < 0.7 * len(QUERIES)
     assert rounds.count("pay") < 0.3 * len(QUERIES)
 
@@ -119,6 +121,65 @@ def test_what_another_process_charges_meanwhile_is_seen(tmp_path, monkeypatch):
         assert not np.array_equal(batches[0][0], batches[1][0][: len(batches[0][0])])
         assert np.array_equal(model.counts_, expected.counts_)
         assert np.array_equal(model.budgets_, expected.budgets_)
+
+
+@pytest.mark.parametrize("kind", ["dask", "parquet", "list"])
+@pytest.mark.parametrize("twice", [(5, 1999), (5, 6), (1198, 1201)])
+def test_an_identifier_that_occurs_twice_is_refused_before_anything_is_charged(tmp_path, kind, twice):
+    """In one partition, or in two; by its name."""
+    names = [IDS[twice[0]] if i == twice[1] else each for i, each in enumerate(IDS)]
+    with open_store(tmp_path / "store") as store:
+        for _ in range(2):  # also where all of them are known
+            with pytest.raises(ac.ParameterError, match=f"'{IDS[twice[0]]}' twice; accepted: every identifier once"):
+                fit_by(kind, store, names, tmp_path)
+        assert store.settings() is None
+        assert np.array_equal(fit_by(kind, store, IDS, tmp_path).predict(QUERIES), fitted(None).predict(QUERIES))
+
+
+def fit_by(kind, store, names, folder):
+    """Fitted, by identifiers in a dask collection, in a column, or in the memory of this process."""
+    if kind == "parquet":
+        where = write_parquet(folder / "records")
+        for path, some in zip(sorted(where.iterdir()), (names[:1200], names[1200:]), strict=True):
+            table = pq.read_table(path)
+            at = table.column_names.index("person")
+            pq.write_table(table.set_column(at, "person", [some]), path, row_group_size=150)
+        return individual_knn(store=store, budget=0.03).fit(where, "label", "person")
+    ids = arrays.from_array(names, (CUTS[1],)) if kind == "dask" else names
+    return individual_knn(store=store, budget=0.03).fit(*cut(CUTS[1]), ids)
+
+
+@pytest.mark.parametrize("order", ["same", "mixed"])
+def test_identifiers_stay_in_the_partitions(tmp_path, monkeypatch, order):
+    """The process that calls `fit` gets the position of each partition's first record, or of all if they are mixed."""
+    found = []
+    compute = records.compute
+    monkeypatch.setattr(records, "compute", lambda *given: found.append(compute(*given)) or found[-1])
+    with open_store(tmp_path / "store") as store:
+        if order == "mixed":
+            store.positions([IDS[i] for i in np.random.default_rng(0).permutation(len(IDS))])
+        model = fitted(store)
+        assert [each.ids for each in found[0]] == [None, None]
+        assert [type(each) for each in found[1]] == [int if order == "same" else np.ndarray] * 2
+        assert model.ids_ == IDS
+        assert model._people.slots == {}
+        assert model._filter.left.size == 0
+        model.remove([IDS[1999], IDS[0]])
+        assert model.ids_ == IDS[1:-1]
+        for gone in (IDS[0], "nobody"):
+            with pytest.raises(ac.ParameterError, match=f"ids holds '{gone}', which is not there; accepted: those in"):
+                model.remove([IDS[7], gone])
+        assert len(model.budgets_) == len(IDS) - 2
+
+
+def test_settings_are_not_fixed_by_a_fit_that_is_refused(tmp_path):
+    with open_store(tmp_path / "store") as store:
+        with pytest.raises(ac.ParameterError, match="accepted: str or int"):
+            individual_knn(store=store).fit(*cut(CUTS[1]), arrays.from_array(np.linspace(0, 1, len(X)), (CUTS[1],)))
+        assert store.settings() is None
+        fitted(store)
+        with pytest.raises(StoreError, match="settled with budget"):
+            fitted(store, budget=0.5)
 
 
 CHILD = """
