@@ -2,6 +2,8 @@
 
 import pickle
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from mechanisms.budgets import StoreError, open_store
 from mechanisms.budgets.ledger import Ledger, LedgerAddress, close_ledgers, reach_ledger
 from mechanisms.budgets.store_format import TOTALS_PER_ROW
 from tests.mechanisms.budgets.test_budgets import new, server  # noqa: F401
+from tests.mechanisms.shards.kills import new_database
 
 IDS = [f"record {i}" for i in range(3 * TOTALS_PER_ROW)]
 PLACES = np.array([5, 3, 2 * TOTALS_PER_ROW + 1, TOTALS_PER_ROW - 1])
@@ -108,6 +111,98 @@ def test_a_batch_whose_row_was_changed_is_dropped_and_its_charges_stay(store, tm
     with open_store(tmp_path / "copy") as copy:
         reach_ledger(copy.ledger()).begin_batch("run")
         assert spent(copy) == [1, 2, 3, 4], "nothing is given back by a row that is not what was written"
+
+
+@pytest.fixture
+def many(server):  # noqa: F811
+    """A store in PostgreSQL."""
+    with open_store(new_database(server[0])) as opened:
+        opened.positions(IDS)
+        yield opened
+        close_ledgers()
+
+
+def at_once(*works):
+    """Results of functions that run in threads at the same time."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        return [each.result(timeout=60) for each in [pool.submit(work) for work in works]]
+
+
+def test_partitions_pay_at_once_in_postgresql(many):
+    """Each of them computes its charges while the other does, as neither has a row of the other's."""
+    ledgers = [Ledger(many.ledger()) for _ in range(2)]
+    batch, both = ledgers[0].begin_batch(""), threading.Barrier(2, timeout=20)
+
+    def wait(before):
+        both.wait()
+        return np.ones_like(before), b"paid"
+
+    places = np.arange(TOTALS_PER_ROW), np.arange(TOTALS_PER_ROW, 3 * TOTALS_PER_ROW)
+    works = [lambda i=i: ledgers[i].pay(batch, i, places[i], wait) for i in range(2)]
+    assert at_once(*works) == [b"paid"] * 2
+    assert many.spent(np.arange(len(IDS))).tolist() == [1] * len(IDS)
+    ledgers[0].end_batch(batch, "", 0, *NONE)
+    for each in ledgers:
+        each.close()
+    with open_store(many._backend.address) as again:  # every row as the checksum says
+        assert again.spent(PLACES).tolist() == [1] * 4
+
+
+def test_what_pays_at_once_for_one_place_or_from_one_row_pays_one_after_another(many, tmp_path):
+    """A task that is repeated while its first try still runs, and partitions whose records share rows of totals."""
+    ledgers = [Ledger(many.ledger()) for _ in range(4)]
+    batch, calls = ledgers[0].begin_batch("run"), []
+    ledgers[0].begin("run", {}, 1)
+
+    def slowly(before):
+        calls.append(before)
+        time.sleep(0.05)
+        return np.ones_like(before), b"%d" % len(calls)
+
+    found = at_once(*[lambda each=each: each.pay(batch, 7, PLACES, slowly) for each in ledgers])
+    assert found == [b"1"] * 4
+    orders = [np.random.default_rng(i).permutation(len(IDS))[:900] for i in range(4)]
+    at_once(*[lambda i=i: ledgers[i].pay(batch, i, orders[i], slowly) for i in range(4)])
+    expected = np.bincount(np.concatenate([PLACES, *orders]), minlength=len(IDS))
+    assert many.spent(np.arange(len(IDS))).tolist() == expected.tolist()
+    many.copy_to(tmp_path / "copy")
+    with open_store(tmp_path / "copy") as copy:  # an open batch is kept if all checksums agree
+        reach_ledger(copy.ledger()).begin_batch("run")
+        assert copy.spent(np.arange(len(IDS))).max() == 0
+    for each in ledgers:
+        each.close()
+
+
+def test_a_store_that_is_read_meanwhile_finds_every_charge(many):
+    """Payments that run at once give one stamp to their rows; who reads what changed since waits for them."""
+    ledgers = [Ledger(many.ledger()) for _ in range(3)]
+    batch, over = ledgers[0].begin_batch(""), threading.Event()
+
+    def work(part):
+        for number in range(15):
+            ledgers[part].pay(batch, 100 * part + number, np.arange(part, len(IDS), 2), charge_one)
+        return part
+
+    def watch():
+        before = np.zeros(len(IDS), np.int64)
+        while not over.is_set():
+            now = many.spent(np.arange(len(IDS)))
+            assert (now >= before).all()
+            before = now
+        return -1
+
+    with ThreadPoolExecutor(4) as pool:
+        watching = pool.submit(watch)
+        assert [each.result() for each in [pool.submit(work, part) for part in range(3)]] == [0, 1, 2]
+        over.set()
+        watching.result()
+    assert many.spent(np.arange(4)).tolist() == [15, 15, 30, 15]
+    for each in ledgers:
+        each.close()
+
+
+def charge_one(before):
+    return np.ones_like(before), b""
 
 
 def test_workers_charge_one_after_another(store):
