@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,13 +136,14 @@ class PayingPartitions:
         first = 0
         while first < len(group):
             batch, sizes, votes = self._pay(asked, first, drawn[first:] + len(known), place[0])
-            some = group[first : first + len(sizes)]
-            if len(known):
-                votes = votes + self._prices.sum_votes(known, similar / self._prices.scale(sizes[0]))
-            noisy = votes + np.array([each.votes for each in noise[first : first + len(sizes)]])
-            labels, counts = answers[0].copy(), answers[1].copy()
-            labels[some], counts[some] = noisy.argmax(axis=1), sizes
-            self.store.end_batch(batch, *place, labels, counts)
+            with self._give_back_after_errors(batch):
+                some = group[first : first + len(sizes)]
+                if len(known):
+                    votes = votes + self._prices.sum_votes(known, similar / self._prices.scale(sizes[0]))
+                noisy = votes + np.array([each.votes for each in noise[first : first + len(sizes)]])
+                labels, counts = answers[0].copy(), answers[1].copy()
+                labels[some], counts[some] = noisy.argmax(axis=1), sizes
+                self.store.end_batch(batch, *place, labels, counts)
             answers[0][:], answers[1][:] = labels, counts
             yield some
             first += len(sizes)
@@ -151,11 +153,8 @@ class PayingPartitions:
         for _ in range(ATTEMPTS):
             counts, sizes = self._count(asked, first, drawn)
             batch = self.store.begin_batch(run)
-            try:
+            with self._give_back_after_errors(batch):
                 paid = self._records.ask("pay", _Pay(), (asked, first, sizes, batch), _add_up)
-            except BaseException:
-                self.store.cancel_batch(batch)
-                raise
             if paid is None:
                 raise StoreError(TAKEN)
             if np.array_equal(paid[0], counts):
@@ -163,6 +162,16 @@ class PayingPartitions:
             self.store.cancel_batch(batch)  # K was made of other counts than those that are paid for
         accepted = "one process at a time, or try again"
         raise StoreError(f"other processes charge the same records all the time; accepted: {accepted}")
+
+    @contextmanager
+    def _give_back_after_errors(self, batch: str) -> Iterator[None]:
+        """Cancel a batch after an error; if its answers are in the store nevertheless, this changes nothing."""
+        try:
+            yield
+        except BaseException:
+            with suppress(StoreError):  # whoever begins the next batch gives it back
+                self.store.cancel_batch(batch)
+            raise
 
     def _count(self, asked: _Pass, first: int, drawn: Floats) -> tuple[Integers, Floats]:
         """Counts and K of the queries from `first` on, as far as they can be known before any of them is paid for."""

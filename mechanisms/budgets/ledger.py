@@ -18,6 +18,7 @@ import numpy as np
 from mechanisms.arrays import Floats, Integers
 from mechanisms.budgets.backends import StoreError, open_backend
 from mechanisms.budgets.names import mark_names
+from mechanisms.budgets.owners import has_ended, this_process
 from mechanisms.budgets.page import Page, read_head
 from mechanisms.budgets.store_format import digest, pack_totals
 from mechanisms.budgets.stored_runs import StoredRuns
@@ -83,7 +84,7 @@ class Ledger:
     once for a batch, in the transaction that keeps what it answers; asked again, it gives the same answer and pays
     nothing. The batch ends with the transaction that keeps its answers. Before, it may be cancelled: its charges are
     given back, as nothing that depends on them was released. Whatever was killed, a record has paid once for a query
-    that was answered, and for one whose batch was left open; and not at all for one whose batch was cancelled.
+    that was answered, and for one whose batch is still open; and not at all for one whose batch was cancelled.
 
     Raises
     ------
@@ -130,11 +131,16 @@ class Ledger:
     # --- charges ---------------------------------------------------------------------------------------
 
     def begin_batch(self, run: str) -> str:
-        """Begin a batch of queries; if the run has a name, one that an earlier process left open is cancelled."""
-        name, text = uuid.uuid4().hex, json.dumps(run)
+        """Begin a batch of queries; batches that nobody will answer any more are cancelled.
+
+        These are the ones that an earlier process left open, of the same run, or of a run without a name if that
+        process was on this machine and has ended. The row of a batch is removed in the transaction that keeps its
+        answers, before one of them is released: what is still there has released nothing.
+        """
+        name, text = uuid.uuid4().hex, json.dumps(run) if run else json.dumps([this_process()])
         with self._transaction() as page:
-            if run:
-                for (left,) in list(page.run("SELECT batch FROM knn_batches WHERE run = :run", run=text)):
+            for left, other in list(page.run("SELECT batch, run FROM knn_batches")):
+                if (run and other == text) or _is_left(other):
                     page.cancel(left)
             check = digest(name, text)
             page.run("INSERT INTO knn_batches VALUES (:batch, :run, :digest)", batch=name, run=text, digest=check)
@@ -208,6 +214,12 @@ class Ledger:
             page = Page(self._backend.name, run, head, " FOR UPDATE" if many and lock else "")
             yield page
             page.write()
+
+
+def _is_left(run: str) -> bool:
+    """Whether the run of a batch has no name, and its process has ended."""
+    whose = json.loads(run)
+    return isinstance(whose, list) and has_ended(whose[0])
 
 
 TAKEN = "another process goes on with this run; accepted: one process for each run"

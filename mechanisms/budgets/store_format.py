@@ -41,7 +41,8 @@ names is one of their marks (`mechanisms.budgets.names`), with the digest of the
 little-endian integers; that of a record is in row `position // TOTALS_PER_ROW`. `stamp` is the number of the
 transaction that wrote the row, big-endian so that SQL can compare it: it finds the rows that other processes wrote.
 Answers of a run are in the rows from `number << 32` on, all of which but the last are full. Batches are those that have
-no answers yet, of records in partitions; `charges` are positions, and then the units that each was charged for the
+no answers yet, of records in partitions; `run` is the name of their run, or a list of the process if it has none (""
+of earlier programs); `charges` are positions, and then the units that each was charged for the
 batch."""
 
 TABLES = tuple(f"CREATE TABLE IF NOT EXISTS {table} ({columns})" for table, columns in COLUMNS.items())

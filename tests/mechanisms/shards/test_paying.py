@@ -11,6 +11,7 @@ import pytest
 import accountant as ac
 from mechanisms.budgets import StoreError, open_store
 from mechanisms.budgets.ledger import Ledger, close_ledgers
+from mechanisms.budgets.owners import this_process
 from mechanisms.individual_votes import Prices, Selected, count_between, pay_for
 from mechanisms.neighbours.kernels import similarity_of
 from mechanisms.neighbours.records import Records
@@ -201,7 +202,7 @@ for name in ("begin_batch", "pay", "end_batch"):
     setattr(Ledger, name, stop(getattr(Ledger, name)))
 individual_knn.check_source = lambda rng, store: here.as_randomness({stop})
 with dask.config.set(scheduler="synchronous"), open_store(sys.argv[1]) as store:
-    here.fitted(store).predict(QUERIES, run="run")
+    here.fitted(store).predict(QUERIES, run={run!r})
 """
 
 
@@ -209,7 +210,9 @@ with dask.config.set(scheduler="synchronous"), open_store(sys.argv[1]) as store:
 def test_a_coordinator_that_is_killed_resumes_from_the_store(tmp_path):
     """Killed before, between and after the charges of partitions: every query is paid for once, as its K says."""
     for stop in (1, 3, 4, 10):
-        ended = subprocess.run([sys.executable, "-c", CHILD.format(stop=stop), tmp_path / "store"], check=False)
+        ended = subprocess.run(
+            [sys.executable, "-c", CHILD.format(stop=stop, run="run"), tmp_path / "store"], check=False
+        )
         assert ended.returncode == -signal.SIGKILL
     with open_store(tmp_path / "store") as store:
         kept = np.count_nonzero(store.answers("run", 0, 40)[0] >= 0)
@@ -221,6 +224,37 @@ def test_a_coordinator_that_is_killed_resumes_from_the_store(tmp_path):
         assert np.array_equal(spent, replayed(model, QUERIES, model.counts_))
         assert np.array_equal(fitted(store).predict(QUERIES, run="run"), labels)
         assert np.array_equal(store.spent(store.positions(IDS)), spent)
+
+
+@pytest.mark.filterwarnings("ignore:partitions of about")
+@pytest.mark.skipif(not this_process(), reason="the system does not tell when a process began")
+def test_a_run_without_a_name_that_is_killed_gives_back_what_released_nothing(tmp_path):
+    """Killed after some partitions have paid, or all: the next run, of any process of this machine, gives it back."""
+    for stop in (3, 4):  # before the second partition pays, and before the answers are in the store
+        command = [sys.executable, "-c", CHILD.format(stop=stop, run=None), tmp_path / f"store {stop}"]
+        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+        with open_store(tmp_path / f"store {stop}") as store:
+            assert store.spent(store.positions(IDS)).max() > 0, "until then it is spent"
+            model = fitted(store)
+            model.predict(QUERIES)
+            assert np.array_equal(store.spent(store.positions(IDS)), replayed(model, QUERIES, model.counts_))
+
+
+def test_an_error_after_the_charges_gives_them_back(tmp_path, monkeypatch):
+    """Nothing was released: the answers were to be kept first."""
+    with open_store(tmp_path / "store") as store:
+        model = fitted(store)
+
+        def fail(*given):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as change:
+            change.setattr(Ledger, "end_batch", fail)
+            with pytest.raises(KeyboardInterrupt):
+                model.predict(QUERIES)
+        assert store.spent(store.positions(IDS)).max() == 0
+        model.predict(QUERIES)
+        assert np.array_equal(store.spent(store.positions(IDS)), replayed(model, QUERIES, model.counts_))
 
 
 def test_an_error_of_a_task_gives_back_what_was_charged(tmp_path, monkeypatch):
