@@ -30,6 +30,15 @@ SHARE = 2
 """Partitions for each worker, at least, where the data are large enough."""
 
 
+GOOGLE = ("gs://", "gcs://")
+
+CONTACT_WAIT, READING_WAIT = 5, 60
+"""Seconds for which pyarrow tries again what failed there, when files are listed and when they are read.
+
+Its own limit is 15 minutes, without credentials or a network, too.
+"""
+
+
 @dataclass(frozen=True)
 class ParquetPiece:
     """Row groups of Parquet files, one after another.
@@ -182,17 +191,21 @@ def _list_parquet(where: str, columns: Columns, workers: int) -> list[Piece]:
 
 def list_files(where: str) -> list[str]:
     """Paths of the Parquet files of a directory, or that match a pattern, by name."""
-    files, path = file_system(where)
+    files, path = file_system(where, CONTACT_WAIT)
     folder, _, last = path.rpartition("/")
     pattern = last if any(mark in last for mark in "*?[") else None
     fs = require("pyarrow.fs")
     accepted = "accepted: a directory of .parquet files, a pattern such as data/*.parquet, or one such file"
+    if where.startswith(GOOGLE):
+        keys = "credentials of Google Cloud, as GOOGLE_APPLICATION_CREDENTIALS names them"
+        accepted += f", with {keys}; gs://anonymous@bucket without; retry_limit_seconds=... in the address to wait"
     try:
         if pattern is None and files.get_file_info(path).type == fs.FileType.File:
             return [path]
         inside = files.get_file_info(fs.FileSelector(path if pattern is None else folder))
     except OSError as error:
-        raise DataError(f"{where}: {' '.join(str(error).split())}; {accepted}") from None
+        said = " ".join(str(error).split()).partition(" error_info=")[0]
+        raise DataError(f"{where}: {said}; {accepted}") from None
     found = sorted(each.path for each in inside if each.is_file)
     found = [each for each in found if fnmatch.fnmatchcase(each.rpartition("/")[2], pattern or "*.parquet")]
     if not found:
@@ -200,12 +213,19 @@ def list_files(where: str) -> list[str]:
     return found
 
 
-def file_system(where: str) -> tuple[Any, str]:
-    """The file system of an address, and the path in it."""
+def _limit_wait(where: str, seconds: float) -> str:
+    """An address of Google Cloud Storage with a limit to how long what fails is tried again."""
+    if not where.startswith(GOOGLE) or "retry_limit_seconds" in where:
+        return where
+    return f"{where}{'&' if '?' in where else '?'}retry_limit_seconds={seconds:g}"
+
+
+def file_system(where: str, wait: float = READING_WAIT) -> tuple[Any, str]:
+    """The file system of an address, and the path in it; `wait` is for Google Cloud Storage."""
     fs = require("pyarrow.fs")
     if "://" in where:
         try:
-            files, path = fs.FileSystem.from_uri(where)
+            files, path = fs.FileSystem.from_uri(_limit_wait(where, wait))
         except (ValueError, OSError, NotImplementedError) as error:
             raise DataError(f"{where}: {error}; accepted: a path, or an address such as s3://bucket/folder") from None
         return files, path
