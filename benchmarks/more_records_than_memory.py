@@ -214,6 +214,10 @@ def measure_payments(base: Path, queries: np.ndarray, records: int) -> dict[str,
     settings = {"budget": 2.0, "count_sigma": 60.0, "vote_sigma": 0.3, "n_classes": CLASSES}
     threshold = similarity_threshold(queries, width)
     with tempfile.TemporaryDirectory() as scratch, open_store(Path(scratch) / "store") as store:
+        few_people = Path(scratch) / "few"  # imports what a first fit imports, which is no memory of records
+        make_data(few_people, 2000, width, ids=True)
+        mx.IndividualKNN(threshold=threshold, store=store, **settings).fit(few_people, "label", "person")
+    with tempfile.TemporaryDirectory() as scratch, open_store(Path(scratch) / "store") as store:
         model = mx.IndividualKNN(threshold=threshold, store=store, **settings)
         tracemalloc.start()
         model.fit(folder, "label", "person")

@@ -98,9 +98,9 @@ class IndividualKNN(Exclusive, Parameters):
     kept_ : int
         How many of the labels an earlier start of the same run had left in the store.
     ids_ : list of str
-        Identifiers of the records. Private: never publish them.
+        Identifiers of the records. Private: never publish them. If partitions pay, the store is asked: it must be open.
     budgets_ : float array
-        What each record has left, in the same order. It depends on private data: never publish it.
+        What each record has left, likewise and in the same order. It depends on private data: never publish it.
     """
 
     def __init__(

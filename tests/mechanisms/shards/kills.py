@@ -120,7 +120,7 @@ def individual(where, data, folder, store=None):
         again = individual_knn(budget=0.05, store=store).fit(where, "label", "person")
         assert np.array_equal(again.predict(queries, run="run"), labels)
         assert np.array_equal(store.spent(store.positions(ids)), spent), "an answer that was kept costs nothing"
-    return labels, model.counts_, model.budgets_, spent
+        return labels, model.counts_, model.budgets_, spent
 
 
 # --- clusters ------------------------------------------------------------------------------------------
