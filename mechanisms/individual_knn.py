@@ -20,7 +20,6 @@ from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.frames import read_labels
 from mechanisms.individual_votes import VOTE_GRAIN, Prices
 from mechanisms.individuals import read_individuals
-from mechanisms.neighbours.hashing import hashing_of
 from mechanisms.neighbours.kernels import similarity_of
 from mechanisms.neighbours.records import Answered, grow
 from mechanisms.noise.source import noise_of
@@ -192,7 +191,7 @@ class IndividualKNN(Exclusive, Parameters):
             An array or a parameter is not as described; or the object has answered queries, and identifiers are
             missing, or budget, store or kind of identifiers are not those of before.
         """
-        given = read_individuals(X, y, ids, self.n_classes, self.classes, self.hashing, self.store)
+        given = read_individuals(X, y, ids, self.n_classes, self.classes, self.store)
         kernel = similarity_of(self.kernel, self.threshold, self.bandwidth)
         budgets = ac.IndividualFilter(self.budget)
         count_event, min_count = ac.Gaussian(self.count_sigma), check_positive("min_count", self.min_count)
@@ -201,7 +200,7 @@ class IndividualKNN(Exclusive, Parameters):
         source = check_source(self.rng, self.store)
         people = given.budgets(budgets, self.store, getattr(self, "_people", None))
         keys = people.names(given.ids, given.features, given.labels)
-        hashing = hashing_of(self.hashing, given.width, source)
+        hashing = given.hash(self.hashing, source)
         people.settle({"mechanism": type(self).__name__, **{name: getattr(self, name) for name in SHARED_PARAMETERS}})
         known = people.find(keys)
         self._source, self._filter, self._people, self._count_event = source, budgets, people, count_event

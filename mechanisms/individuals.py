@@ -15,9 +15,11 @@ from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.partition_budgets import PartitionBudgets
 from mechanisms.budgets.record_budgets import RecordBudgets
 from mechanisms.frames import Vocabulary, read_labels, read_records
+from mechanisms.neighbours.hashing import Hashing, hashing_of
 from mechanisms.neighbours.kernels import Similarity
 from mechanisms.neighbours.records import Records
-from mechanisms.shards import ShardedRecords, is_sharded, shard_records
+from mechanisms.noise.source import Randomness
+from mechanisms.shards import ShardedRecords, Staying, is_sharded, shard_records
 from mechanisms.shards.similar import ShardedSimilar
 
 __all__ = ["Individuals", "read_individuals"]
@@ -59,6 +61,18 @@ class Individuals:
             return PartitionBudgets(filter, store, self.ids, earlier, self.shards)
         return RecordBudgets(filter, store, self.ids, earlier)
 
+    def hash(self, hashing: object, source: Randomness) -> Hashing | None:
+        """Their tables, empty; parameters as for `hashing_of`.
+
+        Raises
+        ------
+        accountant.ParameterError
+            The parameter is not as described, or records stay in partitions.
+        """
+        if self.shards is not None and hashing is not None:
+            raise ac.ParameterError(f"hashing = {ac.shorten(hashing)} with records in partitions; accepted: None")
+        return hashing_of(hashing, self.width, source)
+
     def hold(self, kernel: Similarity) -> tuple[Records | ShardedSimilar, Singles]:
         """What finds the records that are similar to a query, and the prepared features."""
         if self.shards is not None:
@@ -68,7 +82,7 @@ class Individuals:
 
 
 def read_individuals(
-    X: Any, y: Any, ids: Any, n_classes: int | None, classes: Sequence[str] | None, hashing: object, store: object
+    X: Any, y: Any, ids: Any, n_classes: int | None, classes: Sequence[str] | None, store: object
 ) -> Individuals:
     """Private records, checked; with a store that workers reach, identifiers of partitions stay there.
 
@@ -81,13 +95,12 @@ def read_individuals(
         features, names = read_records(X, classes)
         labels, found = read_labels(y, len(features), n_classes, names.classes)
         return Individuals(features, labels, features.shape[1], found, names, ids)
-    if hashing is not None:
-        raise ac.ParameterError(f"hashing = {ac.shorten(hashing)} with records in partitions; accepted: None")
     column = isinstance(ids, str)
     if column and ids == "digest":
         raise ac.ParameterError("ids = 'digest' with records in partitions; accepted: identifiers, or their column")
     apart, pay = column or hasattr(ids, "__dask_graph__"), hasattr(store, "ledger")
-    shards = shard_records(X, y, classes, n_classes, ids if apart else None, keep_ids=pay)
+    wanted = (Staying(ids) if pay else ids) if apart else None
+    shards = shard_records(X, y, classes, n_classes, wanted)
     size = 0 if pay else len(shards)
     empty, zeros = np.empty((size, 0), np.float32), np.zeros(size, np.int64)
     return Individuals(empty, zeros, shards.width, shards.n_classes, shards.names, shards.ids or ids, shards, pay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -66,7 +67,7 @@ def use_cluster(options: argparse.Namespace) -> Iterator[None]:
 def _connect(distributed: Any, options: argparse.Namespace) -> Any:
     if options.scheduler is not None:
         return distributed.Client(options.scheduler, timeout=10)
-    local = {"n_workers": options.workers, "threads_per_worker": 1, "processes": True, "silence_logs": 40}
+    local = {"n_workers": options.workers, "threads_per_worker": 1, "processes": True, "silence_logs": logging.CRITICAL}
     return distributed.Client(**local, dashboard_address=":0")
 
 

@@ -21,7 +21,16 @@ from mechanisms.shards.engine import compute, count_workers, worker_memory
 from mechanisms.shards.pieces import ParquetPiece, Piece, list_pieces
 from mechanisms.validation import check_labels, nominal_count
 
-__all__ = ["Positions", "Shard", "ShardSizeWarning", "ShardedRecords", "UnreadShard", "is_sharded", "shard_records"]
+__all__ = [
+    "Positions",
+    "Shard",
+    "ShardSizeWarning",
+    "ShardedRecords",
+    "Staying",
+    "UnreadShard",
+    "is_sharded",
+    "shard_records",
+]
 
 Answer = TypeVar("Answer")
 
@@ -62,6 +71,13 @@ class Shard:
     labels: NDArray[np.int64]
     first: int
     ids: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Staying:
+    """Identifiers that stay in the partitions, for `ShardedRecords.place_by_ids`."""
+
+    ids: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +311,7 @@ def _place(source: Any, expected: _Expected, place: Callable[[list[Any], int], I
 
 
 def shard_records(
-    X: Any, y: Any, classes: Any, n_classes: int | None, ids: Any = None, sets: bool = False, keep_ids: bool = False
+    X: Any, y: Any, classes: Any, n_classes: int | None, ids: Any = None, sets: bool = False
 ) -> ShardedRecords:
     """Private records in partitions, each read once and checked.
 
@@ -307,11 +323,9 @@ def shard_records(
         Names of the classes.
     n_classes : int or None
         None takes it from the labels.
-    ids : like y, or None
+    ids : like y, Staying or None
     sets : bool
         Whether labels are zeros and ones of shape (n, c).
-    keep_ids : bool
-        Whether identifiers stay in the partitions, for `ShardedRecords.place_by_ids`.
 
     Raises
     ------
@@ -322,8 +336,9 @@ def shard_records(
     if names is not None and n_classes not in (None, len(names)):
         raise ac.ParameterError(f"n_classes = {n_classes!r}; accepted: {len(names)}, as classes has, or None")
     try:
-        pieces = list_pieces(X, y, ids, names, count_workers())
+        stay = isinstance(ids, Staying)
+        pieces = list_pieces(X, y, ids.ids if stay else ids, names, count_workers())
         number = n_classes if names is None else len(names)
-        return ShardedRecords(pieces, _Expected("", names, sets, number, ids=not keep_ids))
+        return ShardedRecords(pieces, _Expected("", names, sets, number, ids=not stay))
     except DataError as error:
         raise ac.ParameterError(str(error)) from None
