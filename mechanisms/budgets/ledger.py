@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,7 +113,7 @@ class Ledger:
 
     # --- records ---------------------------------------------------------------------------------------
 
-    def positions(self, names: Sequence[str], add: bool = True) -> Integers:
+    def positions(self, names: list[str], add: bool = True) -> Integers:
         """Positions of records by distinct identifiers; new ones are added, having spent nothing, or get -1."""
         if self._key is None:
             with self._transaction(beside=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,13 +65,13 @@ class Names:
             count += len(names)
         return rows, count
 
-    def find(self, wanted: Mapping[str, int], marks: Marks, rows: int) -> Integers:
+    def find(self, wanted: list[str], marks: Marks, rows: int) -> Integers:
         """Positions of identifiers, -1 for those that are not in the store.
 
         Parameters
         ----------
-        wanted : mapping
-            From identifiers to 0, 1, ..., the indices of the result.
+        wanted : list of str
+            All different.
         marks : array
             Of these, in order.
         rows : int
@@ -82,6 +82,7 @@ class Names:
         sieve = np.zeros(1 << SIEVE_BITS, bool)
         sieve[ordered >> np.uint64(64 - SIEVE_BITS)] = True
         start = read = 0
+        index: dict[str, int] = {}
         for seq, check, row_digest, held in self._rows("knn_marks", "names, digest, marks", 0):
             read += 1
             if seq != read or not _is_whole(seq, bytes(check), bytes(row_digest), bytes(held)):
@@ -92,10 +93,15 @@ class Names:
             likely = likely[ordered[places] == row[likely]]
             if len(likely):
                 names = self._read(seq, bytes(check))
+                if names == wanted:  # as a partition was entered
+                    positions[:] = start + np.arange(len(names))
+                    likely = likely[:0]
+                elif not index:
+                    index = dict(zip(wanted, range(len(wanted)), strict=True))
                 for place in likely.tolist():
-                    index = wanted.get(names[place])
-                    if index is not None:
-                        positions[index] = start + place
+                    found = index.get(names[place])
+                    if found is not None:
+                        positions[found] = start + place
             start += len(row)
         if read != rows:
             raise self.damage("names")
@@ -142,12 +148,12 @@ class Names:
 
     # --- writing ---------------------------------------------------------------------------------------
 
-    def place(self, names: Sequence[str], marks: Marks, head: Head, add: bool = True) -> tuple[Integers, Head]:
+    def place(self, names: list[str], marks: Marks, head: Head, add: bool = True) -> tuple[Integers, Head]:
         """Positions of distinct identifiers, and the head after new ones were added.
 
         Those that are not in the store get the next positions, in their order; or -1, if they must not be added.
         """
-        positions = self.find(dict(zip(names, range(len(names)), strict=True)), marks, head.rows)
+        positions = self.find(names, marks, head.rows)
         new = np.flatnonzero(positions < 0)
         if not add or not len(new):
             return positions, head

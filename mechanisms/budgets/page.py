@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -58,7 +57,7 @@ class Page:
 
     # --- names -----------------------------------------------------------------------------------------
 
-    def place(self, names: Sequence[str], marks: Marks, add: bool) -> Integers:
+    def place(self, names: list[str], marks: Marks, add: bool) -> Integers:
         """Positions of distinct identifiers; new ones are added, or get -1."""
         known = Names(self.run, self._head.key, self._damage)
         positions, self._head = known.place(names, marks, self._head, add)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -192,7 +191,7 @@ class Snapshot:
         self.totals[where] += units
         self._blocks.update(np.unique(where // TOTALS_PER_ROW).tolist())
 
-    def enter(self, run: Execute, names: Sequence[str]) -> Integers:
+    def enter(self, run: Execute, names: list[str]) -> Integers:
         """Positions of distinct names; new ones get the next."""
         positions, self.head = self.names(run).place(names, mark_names(names, self.head.key), self.head)
         self._make_room(run)

@@ -173,6 +173,8 @@ class Store(Exclusive):
     def positions(self, ids: Sequence[object]) -> Integers:
         """Positions of records; new records get positions, which never change, and have spent nothing.
 
+        It reads 8 bytes of every record of the store: many in one call are found as quickly as one.
+
         Raises
         ------
         ParameterError
@@ -187,9 +189,12 @@ class Store(Exclusive):
         if self._thread == threading.get_ident():
             raise StoreError(f"{self._backend.name}: positions inside a batch; accepted: before it")
         with self._open() as run:
-            distinct = {each: i for i, each in enumerate(dict.fromkeys(names))}
-            positions = self._snapshot.enter(run, list(distinct))
-            return positions[[distinct[each] for each in names]] if len(distinct) < len(names) else positions
+            distinct = list(dict.fromkeys(names))
+            positions = self._snapshot.enter(run, distinct)
+        if len(distinct) < len(names):
+            index = {each: i for i, each in enumerate(distinct)}
+            positions = positions[[index[each] for each in names]]
+        return positions
 
     def names(self, positions: ArrayLike) -> list[str]:
         """Identifiers of the records at those positions.
