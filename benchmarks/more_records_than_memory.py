@@ -32,7 +32,7 @@ import mechanisms as mx
 from mechanisms.budgets import open_store
 from mechanisms.budgets.ledger import Ledger, reach_ledger
 from mechanisms.individual_knn import COMMIT_BATCH
-from mechanisms.neighbours.sampled import PRODUCTS
+from mechanisms.neighbours.sampled import count_rows
 from mechanisms.shards import ShardedRecords, shard_records
 from mechanisms.shards.engine import compute, count_workers
 from mechanisms.shards.nearest import PASS
@@ -69,7 +69,7 @@ def make_data(folder: Path, records: int, width: int, ids: bool = False) -> None
 
 def multiply(piece: ParquetPiece, queries: np.ndarray) -> int:
     """The bare products, of blocks as large as those of the search."""
-    step = max(PRODUCTS // len(queries), 1024)
+    step = count_rows(len(queries))
     out = np.empty((len(queries), step), np.float32)
     tables = []
     for path in dict.fromkeys(path for path, _ in piece.segments):

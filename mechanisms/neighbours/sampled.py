@@ -12,21 +12,20 @@ from numpy.typing import NDArray
 
 from mechanisms.arrays import Booleans, Floats, Integers, Singles
 from mechanisms.neighbours.distances import distance_margin, squared_distances
-from mechanisms.neighbours.kernels import compile_strictly
-from mechanisms.neighbours.rounding import UNDERFLOW, UNIT, squared_lengths
+from mechanisms.neighbours.kernels import compile_strictly, squares
+from mechanisms.neighbours.rounding import product_error, squared_lengths
 from mechanisms.noise.sampling import RecordSampler, within_rate
 
-__all__ = ["Nearest", "SampledSearch", "find_sampled", "merge_nearest"]
+__all__ = ["Nearest", "SampledSearch", "count_rows", "find_sampled", "merge_nearest"]
 
-PRODUCTS = 1 << 22
-"""Inner products held at once."""
+PRODUCTS = 1 << 18
+"""Inner products held at once: few enough to be in a cache still when they are compared."""
+
+ENOUGH = 1 << 16
+"""Pairs of a query and a record that are looked at together; the distances found then leave more out."""
 
 PROBE, FIRST = 4096, 16
 """Records by which distances are guessed, and how many times as many a part must have."""
-
-LARGEST = 1e36
-"""Stands for an infinite distance: far above every product of features, and its sums fit into single precision."""
-
 
 @dataclass(frozen=True, eq=False)
 class SampledSearch:
@@ -118,23 +117,21 @@ def find_sampled(
         again = _Heaps(part.shape)
         _search(again, records, first, part, known[missed], np.full(missed.size, np.inf))
         heaps.distance[missed], heaps.index[missed] = again.distance, again.index
-        heaps.place[missed] = again.place
+        heaps.place[missed], heaps.free[missed] = again.place, again.free
     return heaps.take(votes)
 
 
 def _search(heaps: _Heaps, records: Singles, first: int, search: SampledSearch, known: Floats, guess: Floats) -> None:
     """Fill the heaps; records beyond `known`, of shape (q, samples), or `guess`, of shape (q,), may be left out."""
-    sieve, wide = _Sieve(search.queries), search.queries.astype(float)
-    step = max(PRODUCTS // max(len(wide), 1), 1024)
-    for start in range(0, len(records), step):
-        block = records[start : start + step]
+    sieve, wide, done = _Sieve(search.queries, records), search.queries.astype(float), 0
+    while done < len(records):
         far = np.minimum(heaps.distance[:, :, 0], known).max(axis=1, initial=0.0)
-        whose, row = sieve.keep(block, np.minimum(far, guess))
-        words = search.sampler.words(search.numbers[whose], first + start + row)
+        whose, row, done = sieve.keep(done, np.minimum(far, guess))
+        words = search.sampler.words(search.numbers[whose], first + row)
         member = np.stack([within_rate(words[:, column], rate) for column, rate in search.rates])
         some = np.flatnonzero(np.logical_or.reduce(member))
         whose, row = whose[some], row[some]
-        heaps.add(whose, first + start + row, start + row, squared_distances(block, row, wide, whose), member[:, some])
+        heaps.add(whose, first + row, row, squared_distances(records, row, wide, whose), member[:, some])
 
 
 def _guess_distances(records: Singles, search: SampledSearch) -> Floats:
@@ -152,7 +149,8 @@ def _guess_distances(records: Singles, search: SampledSearch) -> Floats:
 def merge_nearest(parts: Sequence[Nearest]) -> Nearest:
     """The k nearest of each sample among those of several parts, in whatever order the parts come."""
     heaps, samples = _Heaps(parts[0].index.shape), parts[0].index.shape[1]
-    heaps.index[:], heaps.distance[:] = parts[0].index, parts[0].distance  # in the order of a heap, as they were left
+    heaps.index[:], heaps.distance[:] = parts[0].index, parts[0].distance  # in the order of heaps, as they were left
+    heaps.free[:] = np.count_nonzero(heaps.index < 0, axis=2)
     heaps.place[:] = np.arange(heaps.place.size).reshape(heaps.place.shape)
     for number, part in enumerate(parts[1:], 1):
         place = number * part.index.size + np.arange(part.index.size).reshape(part.index.shape)
@@ -168,84 +166,93 @@ def merge_nearest(parts: Sequence[Nearest]) -> Nearest:
 class _Sieve:
     """Leaves out records that are certainly further from a query than a given distance D.
 
-    |x - q|^2 <= D if and only if x.q - |x|^2 / 2 + (D - |q|^2) / 2 >= 0. One matrix product in single precision gives
-    this number, plus a bound on its rounding error: the product of the features and of three further columns,
+    |x - q|^2 <= D if and only if x.q - |x|^2 / 2 >= (|q|^2 - D) / 2. A matrix product in single precision gives x.q but
+    for an error of at most e |x| |q| + s <= e (|x|^2 + |q|^2) / 2 + s, with e and s of `product_error`. So a record that
+    is not left out must have
 
-        x: (e |x|^2 - |x|^2 / 2,  1,                                |x|)
-        q: (1,                    (D - |q|^2) / 2 + e (D + |q|^2),  e |q|)
+        x.q, as computed, - (1 - e) |x|^2 / 2 >= (1 - e) |q|^2 / 2 - D / 2 - s
 
-    where e is the relative error of a product of so many terms: the error is at most e times the sum of their sizes
-    (Higham 2002, section 3.1).
+    and what is subtracted and what is compared with are rounded down to single precision. The rounding of the
+    difference leaves nothing more out: it is monotone, and the right side is a number of single precision.
     """
 
-    def __init__(self, queries: Singles) -> None:
-        count, width = queries.shape
+    def __init__(self, queries: Singles, records: Singles) -> None:
+        width = queries.shape[1]
+        # of squared lengths and distances in double precision, also of those that decide
         self._margin = 4 * distance_margin(width)
-        # half as much again, as the further columns are rounded themselves
-        self._error, self._least = 1.5 * (width + 6) * UNIT, 4 * (width + 6) * UNDERFLOW
-        self._squares = squared_lengths(queries)
-        self._queries = np.ones((count, width + 3), np.float32)
-        self._queries[:, :width] = queries
-        self._queries[:, -1] = _round_up(self._error * np.sqrt(self._squares))
-        self._products = np.empty((count, 0), np.float32)
-        self._kept = np.empty((2, 0), np.int32)
+        self._share = 1 - float(product_error(width, 1.0)) - self._margin
+        # twice, for what a processor that flushes subnormal numbers to zero loses in the comparison
+        self._least = 2 * float(product_error(width, 0.0))
+        self._queries, self._squares = queries, squares(queries)
+        self._records, self._halves = records, _round_down(self._share / 2 * squares(records))
+        step = count_rows(len(queries))
+        self._products = np.empty((len(queries), step), np.float32)
+        self._kept = np.empty((2, ENOUGH + self._products.size), np.int64)
 
-    def keep(self, block: Singles, far: Floats) -> tuple[Integers, Integers]:
-        """Pairs (query, row) that may be within the distances `far` of the queries."""
-        squares, half = squared_lengths(block), self._squares / 2
-        rows = np.ones((len(block), block.shape[1] + 3), np.float32)
-        rows[:, :-3] = block
-        rows[:, -3] = _round_up((self._error + self._margin) * squares - squares / 2)
-        rows[:, -1] = _round_up(np.sqrt(squares))
-        near = np.minimum(far, LARGEST) / 2
-        bars = near * (1 + self._margin) - half * (1 - self._margin) + 2 * self._error * (near + half) + self._least
-        self._queries[:, -2] = _round_up(bars)
-        if self._products.shape[1] != len(block):
-            self._products = np.empty((len(far), len(block)), np.float32)
-            self._kept = np.empty((2, self._products.size), np.int32)
-        np.matmul(self._queries, rows.T, out=self._products)
-        count = compile_strictly(_scan)(self._products.view(np.int32), self._kept)
-        whose, row = self._kept[:, :count].astype(np.int64)
-        return whose, row
+    def keep(self, start: int, far: Floats) -> tuple[Integers, Integers, int]:
+        """Pairs (query, row) that may be within the distances `far` of the queries, for some rows from `start` on.
 
-
-def _round_up(values: Floats) -> Singles:
-    """Single precision, never less."""
-    return np.nextafter(values.astype(np.float32), np.float32(np.inf))
+        Returns
+        -------
+        whose, row : int array
+        stop : int
+            The first row that was not looked at.
+        """
+        bars = _round_down((self._share * self._squares - (1 + self._margin) * far) / 2 - self._least)
+        step, count = self._products.shape[1], 0
+        while start < len(self._records) and count < ENOUGH:
+            block = self._records[start : start + step]
+            products = self._products[:, : len(block)]
+            np.matmul(self._queries, block.T, out=products)
+            halves = self._halves[start : start + step]
+            count = compile_strictly(_scan)(products, halves, bars, start, self._kept, count)
+            start += len(block)
+        return self._kept[0, :count], self._kept[1, :count], start
 
 
-def _scan(products: NDArray[np.int32], kept: NDArray[np.int32]) -> int:
-    """Positions of positive numbers, by the sign bit of their representation; most groups of 32 hold none."""
-    count = 0
-    for i in range(products.shape[0]):
-        row = products[i]
-        for start in range(0, row.size, 32):
-            group = row[start : start + 32]
-            signs = np.int32(-1)
-            for j in range(group.size):
-                signs &= group[j]
-            if signs >= 0:
-                for j in range(group.size):
-                    if group[j] >= 0:
+def count_rows(queries: int) -> int:
+    """Records in a block that is multiplied with so many queries."""
+    return max(PRODUCTS // max(queries, 1), 256)
+
+
+def _round_down(values: Floats) -> Singles:
+    """Single precision, never more."""
+    return np.nextafter(values.astype(np.float32), np.float32(-np.inf))
+
+
+def _scan(products: Singles, halves: Singles, bars: Singles, start: int, kept: Integers, count: int) -> int:
+    """Positions where a product less a half is at least the bar of its row; most groups of 64 hold none."""
+    for i in range(bars.size):
+        row, bar = products[i], bars[i]
+        for group in range(0, row.size, 64):
+            product, half = row[group : group + 64], halves[group : group + 64]
+            near = 0
+            for j in range(product.size):
+                near += product[j] - half[j] >= bar
+            if near:
+                for j in range(product.size):
+                    if product[j] - half[j] >= bar:
                         kept[0, count] = i
-                        kept[1, count] = start + j
+                        kept[1, count] = start + group + j
                         count += 1
     return count
 
 
 class _Heaps:
-    """The nearest so far: a heap for each sample of each query, with the furthest, by (distance, index), in front.
+    """The nearest so far, of each sample of each query: a heap with the furthest, by (distance, index), in front.
 
-    Places without a record are infinitely far.
+    It is put in order when it is full. Until then its places are filled from behind, and those that are free are
+    infinitely far: the one in front is the last of them.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.distance = np.full(shape, np.inf)
         self.index, self.place = np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
+        self.free = np.full(shape[:-1], shape[-1])
 
     def add(self, whose: Integers, index: Integers, place: Integers, distance: Floats, member: Booleans) -> None:
         """Offer records to the samples of a query of which they are members; `place` is where their votes stand."""
-        heaps = self.distance, self.index, self.place
+        heaps = self.distance, self.index, self.place, self.free
         compile_strictly(_push)(whose, index, place, distance, member, heaps)
 
     def take(self, votes: NDArray[Any]) -> Nearest:
@@ -257,25 +264,33 @@ class _Heaps:
 
 
 def _push(
-    whose: Integers, index: Integers, place: Integers, distance: Floats, member: Booleans, heaps: tuple[Any, Any, Any]
+    whose: Integers, index: Integers, place: Integers, distance: Floats, member: Booleans, heaps: tuple[Any, ...]
 ) -> None:
-    """Replace the furthest record of a heap by one that is nearer, and put the heap in order again from there."""
+    """Put a record into a free place, or in place of the furthest of a heap, and the heap in order from there."""
     k = heaps[0].shape[2]
     for i in range(whose.size):
-        gap, name = distance[i], index[i]
         for s in range(member.shape[0]):
             far, names, places = heaps[0][whose[i], s], heaps[1][whose[i], s], heaps[2][whose[i], s]
-            if not member[s, i] or far[0] < gap or (far[0] == gap and names[0] < name):
+            gap, name, free = distance[i], index[i], heaps[3][whose[i], s]
+            if not member[s, i] or (free == 0 and (far[0] < gap or (far[0] == gap and names[0] < name))):
                 continue
-            at = 0
-            while 2 * at + 1 < k:
-                below = 2 * at + 1
-                if below + 1 < k and (
-                    far[below + 1] > far[below] or (far[below + 1] == far[below] and names[below + 1] > names[below])
-                ):
-                    below += 1
-                if far[below] < gap or (far[below] == gap and names[below] < name):
-                    break
-                far[at], names[at], places[at] = far[below], names[below], places[below]
-                at = below
-            far[at], names[at], places[at] = gap, name, place[i]
+            slot = max(free - 1, 0)
+            far[slot], names[slot], places[slot] = gap, name, place[i]
+            heaps[3][whose[i], s] = slot
+            # all of a heap that is full for the first time, or from its front
+            top = -1 if slot else (k // 2 - 1 if free else 0)
+            while top >= 0:
+                at, gap, name, where = top, far[top], names[top], places[top]
+                while 2 * at + 1 < k:
+                    below = 2 * at + 1
+                    if below + 1 < k and (
+                        far[below + 1] > far[below]
+                        or (far[below + 1] == far[below] and names[below + 1] > names[below])
+                    ):
+                        below += 1
+                    if far[below] < gap or (far[below] == gap and names[below] < name):
+                        break
+                    far[at], names[at], places[at] = far[below], names[below], places[below]
+                    at = below
+                far[at], names[at], places[at] = gap, name, where
+                top -= 1
