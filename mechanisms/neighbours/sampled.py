@@ -27,6 +27,7 @@ ENOUGH = 1 << 16
 PROBE, FIRST = 4096, 16
 """Records by which distances are guessed, and how many times as many a part must have."""
 
+
 @dataclass(frozen=True, eq=False)
 class SampledSearch:
     """Queries, and the samples of records among which each of them looks for its nearest.
@@ -72,12 +73,6 @@ class Nearest:
     distance: Floats
     votes: NDArray[Any]
 
-    @property
-    def far(self) -> Floats:
-        """Distance of the k-th nearest, shape (q, samples); infinite where there are fewer."""
-        furthest: Floats = self.distance.max(axis=2)
-        return furthest
-
     def of(self, query: int, sample: int) -> NDArray[Any]:
         """Votes of the records found, in the order of their indices."""
         index = self.index[query, sample]
@@ -85,11 +80,19 @@ class Nearest:
         votes: NDArray[Any] = self.votes[query, sample, order[np.count_nonzero(index < 0) :]]
         return votes
 
+    def among(self, first: int, size: int) -> Nearest:
+        """Those of so many records, of which the first has this index."""
+        other = (self.index < first) | (self.index >= first + size)
+        index, distance = np.where(other, -1, self.index), np.where(other, np.inf, self.distance)
+        return Nearest(
+            index, distance, np.where(other.reshape(other.shape + (1,) * (self.votes.ndim - 3)), 0, self.votes)
+        )
+
 
 def find_sampled(
-    records: Singles, votes: NDArray[Any], first: int, search: SampledSearch, bars: Floats | None = None
+    records: Singles, votes: NDArray[Any], first: int, search: SampledSearch, known: Nearest | None = None
 ) -> Nearest:
-    """The nearest of some records, of which the first has the index `first` among all.
+    """The nearest of some records, of which the first has the index `first` among all, and of those that are known.
 
     Products in single precision, of blocks of records, only leave out records that are certainly further away than k
     sampled ones; draws and distances in double precision decide (see `mechanisms.neighbours.rounding`). So the result
@@ -101,32 +104,42 @@ def find_sampled(
     votes : array of shape (n, ...)
     first : int
     search : SampledSearch
-    bars : array of shape (q, samples), optional
-        Distances within which k sampled records are known in other parts: records further away may be left out.
+    known : Nearest, optional
+        What was found in other parts, by this function or by `merge_nearest`: there is less to look at in this one.
     """
-    heaps, known = _Heaps(search.shape), np.full(search.shape[:2], np.inf) if bars is None else bars
-    guess = np.full(len(search.queries), np.inf)
-    if len(records) >= FIRST * PROBE and not np.isfinite(known).all():
+    before, guess = _begin(search, known, len(votes)), np.full(len(search.queries), np.inf)
+    heaps = before.some(slice(None))
+    if len(records) >= FIRST * PROBE and not np.isfinite(heaps.far).all():
         guess = _guess_distances(records, search)
-    _search(heaps, records, first, search, known, guess)
+    _search(heaps, records, first, search, guess)
     # what lies beyond a guess was left out: where it is needed, once more without
-    far = np.minimum(heaps.distance[:, :, 0], known).max(axis=1, initial=0.0)
-    missed = np.flatnonzero(~(far <= guess))
+    missed = np.flatnonzero(~(heaps.far <= guess))
     if missed.size:
+        again = before.some(missed)
         part = replace(search, queries=search.queries[missed], numbers=search.numbers[missed])
-        again = _Heaps(part.shape)
-        _search(again, records, first, part, known[missed], np.full(missed.size, np.inf))
-        heaps.distance[missed], heaps.index[missed] = again.distance, again.index
-        heaps.place[missed], heaps.free[missed] = again.place, again.free
-    return heaps.take(votes)
+        _search(again, records, first, part, np.full(missed.size, np.inf))
+        heaps.put(missed, again)
+    return heaps.take(votes if known is None else np.concatenate([votes, _flat(known.votes)]))
 
 
-def _search(heaps: _Heaps, records: Singles, first: int, search: SampledSearch, known: Floats, guess: Floats) -> None:
-    """Fill the heaps; records beyond `known`, of shape (q, samples), or `guess`, of shape (q,), may be left out."""
+def _begin(search: SampledSearch, known: Nearest | None, place: int) -> _Heaps:
+    """Heaps of what is known, whose votes stand at `place` and behind."""
+    if known is None:
+        return _Heaps.empty(search.shape)
+    places = place + np.arange(known.index.size).reshape(known.index.shape)
+    return _Heaps(known.distance, known.index, places, np.count_nonzero(known.index < 0, axis=2))
+
+
+def _flat(votes: NDArray[Any]) -> NDArray[Any]:
+    """Votes of all queries and samples, one record after another."""
+    return votes.reshape(-1, *votes.shape[3:])
+
+
+def _search(heaps: _Heaps, records: Singles, first: int, search: SampledSearch, guess: Floats) -> None:
+    """Fill the heaps; records beyond `guess`, of shape (q,), may be left out."""
     sieve, wide, done = _Sieve(search.queries, records), search.queries.astype(float), 0
     while done < len(records):
-        far = np.minimum(heaps.distance[:, :, 0], known).max(axis=1, initial=0.0)
-        whose, row, done = sieve.keep(done, np.minimum(far, guess))
+        whose, row, done = sieve.keep(done, np.minimum(heaps.far, guess))
         words = search.sampler.words(search.numbers[whose], first + row)
         member = np.stack([within_rate(words[:, column], rate) for column, rate in search.rates])
         some = np.flatnonzero(np.logical_or.reduce(member))
@@ -148,27 +161,24 @@ def _guess_distances(records: Singles, search: SampledSearch) -> Floats:
 
 def merge_nearest(parts: Sequence[Nearest]) -> Nearest:
     """The k nearest of each sample among those of several parts, in whatever order the parts come."""
-    heaps, samples = _Heaps(parts[0].index.shape), parts[0].index.shape[1]
-    heaps.index[:], heaps.distance[:] = parts[0].index, parts[0].distance  # in the order of heaps, as they were left
-    heaps.free[:] = np.count_nonzero(heaps.index < 0, axis=2)
-    heaps.place[:] = np.arange(heaps.place.size).reshape(heaps.place.shape)
-    for number, part in enumerate(parts[1:], 1):
-        place = number * part.index.size + np.arange(part.index.size).reshape(part.index.shape)
-        for s in range(samples):
-            there = part.index[:, s] >= 0
-            member = np.zeros((samples, np.count_nonzero(there)), bool)
-            member[s] = True
-            query = np.nonzero(there)[0]
-            heaps.add(query, part.index[:, s][there], place[:, s][there], part.distance[:, s][there], member)
-    return heaps.take(np.concatenate([part.votes.reshape(-1, *part.votes.shape[3:]) for part in parts]))
+    queries, samples, k = parts[0].index.shape
+    # one heap after another, each from all parts
+    index, distance = (
+        np.stack([getattr(part, name) for part in parts], axis=2).ravel() for name in ("index", "distance")
+    )
+    votes = np.stack([part.votes for part in parts], axis=2)
+    place = np.flatnonzero(index >= 0)
+    heaps = _Heaps.empty((queries * samples, 1, k))
+    heaps.add(place // (len(parts) * k), index[place], place, distance[place], np.ones((1, len(place)), bool))
+    return heaps.shaped((queries, samples, k)).take(votes.reshape(-1, *votes.shape[4:]))
 
 
 class _Sieve:
     """Leaves out records that are certainly further from a query than a given distance D.
 
     |x - q|^2 <= D if and only if x.q - |x|^2 / 2 >= (|q|^2 - D) / 2. A matrix product in single precision gives x.q but
-    for an error of at most e |x| |q| + s <= e (|x|^2 + |q|^2) / 2 + s, with e and s of `product_error`. So a record that
-    is not left out must have
+    for an error of at most e |x| |q| + s <= e (|x|^2 + |q|^2) / 2 + s, with e and s of `product_error`. So a record
+    within D has
 
         x.q, as computed, - (1 - e) |x|^2 / 2 >= (1 - e) |q|^2 / 2 - D / 2 - s
 
@@ -238,17 +248,50 @@ def _scan(products: Singles, halves: Singles, bars: Singles, start: int, kept: I
     return count
 
 
+@dataclass(frozen=True, eq=False)
 class _Heaps:
     """The nearest so far, of each sample of each query: a heap with the furthest, by (distance, index), in front.
 
     It is put in order when it is full. Until then its places are filled from behind, and those that are free are
     infinitely far: the one in front is the last of them.
+
+    Attributes
+    ----------
+    distance, index, place : array of shape (q, samples, k)
+        Squared distance of a record, its index, and where its votes stand.
+    free : int array of shape (q, samples)
+        Number of free places.
     """
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.distance = np.full(shape, np.inf)
-        self.index, self.place = np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
-        self.free = np.full(shape[:-1], shape[-1])
+    distance: Floats
+    index: Integers
+    place: Integers
+    free: Integers
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...]) -> _Heaps:
+        free = np.full(shape[:-1], shape[-1])
+        return cls(np.full(shape, np.inf), np.full(shape, -1), np.zeros(shape, np.int64), free)
+
+    @property
+    def far(self) -> Floats:
+        """Distance within which there are k records of every sample of a query, shape (q,)."""
+        furthest: Floats = self.distance[:, :, 0].max(axis=1, initial=0.0)
+        return furthest
+
+    def some(self, queries: Integers | slice) -> _Heaps:
+        """A copy of the heaps of some queries."""
+        return _Heaps(*(each[queries].copy() for each in (self.distance, self.index, self.place, self.free)))
+
+    def shaped(self, shape: tuple[int, ...]) -> _Heaps:
+        """The same heaps, in order, of so many queries and samples."""
+        free = self.free.reshape(shape[:-1])
+        return _Heaps(*(each.reshape(shape) for each in (self.distance, self.index, self.place)), free)
+
+    def put(self, queries: Integers, heaps: _Heaps) -> None:
+        """Replace the heaps of some queries."""
+        for each in ("distance", "index", "place", "free"):
+            getattr(self, each)[queries] = getattr(heaps, each)
 
     def add(self, whose: Integers, index: Integers, place: Integers, distance: Floats, member: Booleans) -> None:
         """Offer records to the samples of a query of which they are members; `place` is where their votes stand."""

@@ -37,20 +37,15 @@ class _Known:
     ----------
     parts : frozenset of int
         First index of each of these partitions: one that is read twice must not count twice.
-    nearest : Nearest
+    nearest : Nearest or None
+        In all of them together, as `find_sampled` and `merge_nearest` return it.
     """
 
     parts: frozenset[int]
-    nearest: Nearest
+    nearest: Nearest | None
 
-    def join(self, before: _Known | None, part: int) -> _Known:
-        """This, found in one partition, and what was known before."""
-        if before is None:
-            return _Known(frozenset([part]), self.nearest)
-        if part in before.parts:
-            return before
-        return _Known(before.parts | {part}, merge_nearest([before.nearest, self.nearest]))
 
+NOTHING = _Known(frozenset(), None)
 
 _known: OrderedDict[str, _Known] = OrderedDict()
 _lock = threading.Lock()
@@ -105,10 +100,18 @@ def _answer(shard: Shard, question: tuple[SampledSearch, float | None, str]) -> 
     search, clip, name = question
     votes = shard.labels if clip is None else clip_votes(shard.labels, clip)
     with _lock:
-        before = _known.get(name)
-    found = find_sampled(shard.features, votes, shard.first, search, None if before is None else before.nearest.far)
+        before = _known.get(name, NOTHING)
+    found = find_sampled(
+        shard.features, votes, shard.first, search, None if shard.first in before.parts else before.nearest
+    )
+    own = found.among(shard.first, len(shard.features))
     with _lock:
-        _known[name] = _Known(frozenset(), found).join(_known.pop(name, before), shard.first)
+        now = _known.pop(name, NOTHING)
+        if shard.first not in now.parts:
+            # other partitions may have been searched meanwhile
+            whole = found if now is before else merge_nearest([each for each in (now.nearest, own) if each is not None])
+            now = _Known(now.parts | {shard.first}, whole)
+        _known[name] = now
         while len(_known) > KEPT:
             _known.popitem(last=False)
-    return found
+    return own

@@ -29,8 +29,11 @@ def test_guessed_distances_change_nothing(misleading, monkeypatch):
         for sample in range(2):
             assert np.array_equal(whole.of(query, sample), parts.of(query, sample))
     # with what is known of other parts, less is looked at, and what is needed is found
-    known = find_sampled(records[: n // 2], np.arange(n // 2), 0, search).far
-    rest = find_sampled(records, np.arange(n), 0, search, known)
+    half = n // 2
+    known = find_sampled(records[:half], np.arange(half), 0, search)
+    both = find_sampled(records[half:], np.arange(half, n), half, search, known)
+    parts = merge_nearest([both.among(half, n - half), both.among(0, half), known.among(half, n)])
     for query in range(5):
         for sample in range(2):
-            assert np.array_equal(whole.of(query, sample), rest.of(query, sample))
+            assert np.array_equal(whole.of(query, sample), both.of(query, sample))
+            assert np.array_equal(whole.of(query, sample), parts.of(query, sample))

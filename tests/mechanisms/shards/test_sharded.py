@@ -173,11 +173,11 @@ def test_parts_in_any_order_find_the_nearest_of_each_sample(n, k, scale, shift, 
     search = SampledSearch(queries, numbers, sampler, list(enumerate(rates)), k)
     edges = np.sort(rng.integers(0, n + 1, 3))
     bounds = [0, *edges, n]
-    votes, bars = np.arange(n), None
+    votes, known = np.arange(n), None
     parts = []
     for first, end in itertools.pairwise(bounds):
-        parts.append(find_sampled(records[first:end], votes[first:end], first, search, bars))
-        bars = parts[-1].far if bars is None else np.minimum(bars, parts[-1].far)
+        known = find_sampled(records[first:end], votes[first:end], first, search, known)
+        parts.append(known.among(first, end - first))
     found = merge_nearest([parts[i] for i in rng.permutation(len(parts))])
     for q, s in itertools.product(range(3), range(len(rates))):
         member = within_rate(sampler.words(int(numbers[q]), votes)[:, s], rates[s])
