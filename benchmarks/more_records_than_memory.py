@@ -43,6 +43,7 @@ CLASSES = 10
 FILE_RECORDS = 500_000
 GROUP_RECORDS = 50_000
 MEGABYTE = 1e6
+WARM_RECORDS = 80_000
 NEIGHBOURS, RATE = 300, 0.15
 SELECTED = 0.01
 """Share of the records that a query of Ind-KNN is similar to."""
@@ -69,7 +70,7 @@ def make_data(folder: Path, records: int, width: int, ids: bool = False) -> None
 
 def multiply(piece: ParquetPiece, queries: np.ndarray) -> int:
     """The bare products, of blocks as large as those of the search."""
-    step = count_rows(len(queries))
+    queries, step = np.require(queries, requirements=["C", "ALIGNED"]), count_rows(len(queries))
     out = np.empty((len(queries), step), np.float32)
     tables = []
     for path in dict.fromkeys(path for path, _ in piece.segments):
@@ -287,6 +288,12 @@ def model_of(rows: list[dict[str, Any]], people: dict[str, float], workers: int,
     }
 
 
+def warm_up(folder: Path, queries: np.ndarray) -> None:
+    """Compile, and start what a process starts once, on every worker: each has partitions of its own."""
+    make_data(folder, WARM_RECORDS * count_workers(), queries.shape[1])
+    make_model(len(queries)).fit(folder, "label").label(queries)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, nargs="+", default=[1_000_000, 2_500_000, 5_000_000, 10_000_000])
@@ -303,9 +310,7 @@ def main() -> None:
         base = options.folder or Path(scratch)
         local = {"n_workers": options.workers, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 40}
         with distributed.LocalCluster(processes=True, memory_limit=0, **local) as cluster, distributed.Client(cluster):
-            warm = base / "warm"
-            make_data(warm, 20_000, options.width)
-            make_model(64).fit(warm, "label").label(queries[:64])  # compiles, and starts what starts once
+            warm_up(base / "warm", queries[:64])
             for size in options.records:
                 folder = base / f"records-{size}"
                 if not folder.exists():

@@ -36,10 +36,10 @@ LARGEST_FEATURE = 1e15
 
 
 def check_features(X: object, name: str = "X") -> Singles:
-    """A finite matrix of floats with at least one column, in single precision and row order."""
+    """A finite matrix of floats with at least one column, in single precision, in row order and aligned."""
     try:
         with np.errstate(over="ignore"):
-            features = np.ascontiguousarray(X, dtype=np.float32)
+            features = np.require(np.ascontiguousarray(X, dtype=np.float32), requirements=["C", "ALIGNED"])
     except (TypeError, ValueError) as error:
         raise ac.ParameterError(f"{name} is not a matrix of numbers ({error}); accepted: shape (n, d)") from None
     if features.ndim != 2 or features.shape[1] == 0:

@@ -107,7 +107,10 @@ def find_sampled(
     known : Nearest, optional
         What was found in other parts, by this function or by `merge_nearest`: there is less to look at in this one.
     """
-    before, guess = _begin(search, known, len(votes)), np.full(len(search.queries), np.inf)
+    # what came over a network may lie at odd addresses, and would be copied for each block
+    queries, numbers = (np.require(each, requirements=["C", "ALIGNED"]) for each in (search.queries, search.numbers))
+    search = replace(search, queries=queries, numbers=numbers)
+    before, guess = _begin(search, known, len(votes)), np.full(len(queries), np.inf)
     heaps = before.some(slice(None))
     if len(records) >= FIRST * PROBE and not np.isfinite(heaps.far).all():
         guess = _guess_distances(records, search)

@@ -1,11 +1,14 @@
 """The nearest of samples: guessed distances that leave records out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mechanisms.neighbours import sampled
 from mechanisms.neighbours.sampled import SampledSearch, find_sampled, merge_nearest
 from mechanisms.noise.sampling import RecordSampler
+from mechanisms.validation import check_features
 
 
 @pytest.mark.parametrize("misleading", [False, True])
@@ -37,3 +40,26 @@ def test_guessed_distances_change_nothing(misleading, monkeypatch):
         for sample in range(2):
             assert np.array_equal(whole.of(query, sample), both.of(query, sample))
             assert np.array_equal(whole.of(query, sample), parts.of(query, sample))
+
+
+def at_an_odd_address(values):
+    """The same values, where the processor's loads are not aligned, as a network may leave them."""
+    room = np.empty(values.nbytes + 1, np.uint8)
+    odd = room[1:].view(values.dtype).reshape(values.shape)
+    odd[:] = values
+    return odd
+
+
+def test_queries_that_are_not_aligned_are_copied_once(monkeypatch):
+    rng = np.random.default_rng(5)
+    records, queries = (rng.standard_normal((n, 6)).astype(np.float32) for n in (3000, 5))
+    search = SampledSearch(queries, np.arange(5), RecordSampler(bytes(32)), [(0, 0.1), (1, 0.02)], 40)
+    odd = replace(search, queries=at_an_odd_address(queries), numbers=at_an_odd_address(search.numbers))
+    assert not (odd.queries.flags.aligned or odd.numbers.flags.aligned)
+    expected, multiplied, multiply = find_sampled(records, np.arange(3000), 0, search), [], np.matmul
+    monkeypatch.setattr(np, "matmul", lambda *two, out: multiplied.append(two) or multiply(*two, out=out))
+    found = find_sampled(records, np.arange(3000), 0, odd)
+    assert multiplied
+    assert all(each.flags.aligned for two in multiplied for each in two)
+    assert np.array_equal(found.index, expected.index)
+    assert check_features(at_an_odd_address(records)).flags.aligned
