@@ -74,7 +74,7 @@ class RecordSampler:
         blocks = np.empty((len(records), 2), WORD)
         blocks[:, 0], blocks[:, 1] = queries, records
         cipher = ciphers.Cipher(ciphers.algorithms.AES(self.key), ciphers.modes.ECB()).encryptor()
-        drawn = np.frombuffer(cipher.update(memoryview(blocks.tobytes())), WORD).reshape(-1, 2)
+        drawn = np.frombuffer(cipher.update(blocks.view(np.uint8).ravel().data), WORD).reshape(-1, 2)
         return drawn.astype(np.uint64, copy=False)
 
     def draw(self, n: int, rate: float, query: int, column: int) -> Integers:
