@@ -108,8 +108,8 @@ def find_sampled(
         What was found in other parts, by this function or by `merge_nearest`: there is less to look at in this one.
     """
     # what came over a network may lie at odd addresses, and would be copied for each block
-    queries, numbers = (np.require(each, requirements=["C", "ALIGNED"]) for each in (search.queries, search.numbers))
-    search = replace(search, queries=queries, numbers=numbers)
+    queries = np.require(search.queries, requirements=["C", "ALIGNED"])
+    search = replace(search, queries=queries, numbers=np.require(search.numbers, requirements=["C", "ALIGNED"]))
     before, guess = _begin(search, known, len(votes)), np.full(len(queries), np.inf)
     heaps = before.some(slice(None))
     if len(records) >= FIRST * PROBE and not np.isfinite(heaps.far).all():
@@ -284,12 +284,17 @@ class _Heaps:
 
     def some(self, queries: Integers | slice) -> _Heaps:
         """A copy of the heaps of some queries."""
-        return _Heaps(*(each[queries].copy() for each in (self.distance, self.index, self.place, self.free)))
+        return _Heaps(
+            self.distance[queries].copy(),
+            self.index[queries].copy(),
+            self.place[queries].copy(),
+            self.free[queries].copy(),
+        )
 
     def shaped(self, shape: tuple[int, ...]) -> _Heaps:
         """The same heaps, in order, of so many queries and samples."""
-        free = self.free.reshape(shape[:-1])
-        return _Heaps(*(each.reshape(shape) for each in (self.distance, self.index, self.place)), free)
+        index, place = self.index.reshape(shape), self.place.reshape(shape)
+        return _Heaps(self.distance.reshape(shape), index, place, self.free.reshape(shape[:-1]))
 
     def put(self, queries: Integers, heaps: _Heaps) -> None:
         """Replace the heaps of some queries."""
