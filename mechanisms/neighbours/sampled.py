@@ -122,7 +122,7 @@ def find_sampled(
         part = replace(search, queries=search.queries[missed], numbers=search.numbers[missed])
         _search(again, records, first, part, np.full(missed.size, np.inf))
         heaps.put(missed, again)
-    return heaps.take(votes if known is None else np.concatenate([votes, _flat(known.votes)]))
+    return heaps.take(votes, None if known is None else _flat(known.votes))
 
 
 def _begin(search: SampledSearch, known: Nearest | None, place: int) -> _Heaps:
@@ -306,11 +306,13 @@ class _Heaps:
         heaps = self.distance, self.index, self.place, self.free
         compile_strictly(_push)(whose, index, place, distance, member, heaps)
 
-    def take(self, votes: NDArray[Any]) -> Nearest:
-        """What was found, with the votes at its places."""
-        there = self.index >= 0
+    def take(self, votes: NDArray[Any], known: NDArray[Any] | None = None) -> Nearest:
+        """What was found, with the votes at its places; behind `votes` come those of `known`."""
+        there, behind = self.index >= 0, self.place >= len(votes)
         taken = np.zeros((*self.index.shape, *votes.shape[1:]), votes.dtype)
-        taken[there] = votes[self.place[there]]
+        taken[there & ~behind] = votes[self.place[there & ~behind]]
+        if known is not None:
+            taken[there & behind] = known[self.place[there & behind] - len(votes)]
         return Nearest(self.index, self.distance, taken)
 
 
