@@ -49,6 +49,7 @@ RUNS: dict[str, tuple[ac.Composition, float, float]] = {
     ),
     "10^6 sampled Gaussians": (10**6 * sampled(ac.Gaussian(2.0), 1e-3), DELTA, 1e-3),
     "10^9 sampled Gaussians": (10**9 * sampled(ac.Gaussian(1.0), 1e-5), DELTA, 1e-2),
+    "1000 samples of 1000 Laplace coordinates": (1000 * sampled(ac.Laplace(60.0, 1.0, 1000), 0.01), 1e-6, 1e-2),
 }
 
 
@@ -136,7 +137,8 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    for compiles in (3 * sampled(ac.Gaussian(1.0), 0.1) + 3 * SCREENING, 1000 * sampled(ac.Gaussian(1.0), 0.1)):
+    sums = 10 * sampled(ac.Laplace(60.0, 1.0, 1000), 0.01)
+    for compiles in (3 * sampled(ac.Gaussian(1.0), 0.1) + 3 * SCREENING, 1000 * sampled(ac.Gaussian(1.0), 0.1), sums):
         ac.epsilon(compiles, DELTA, method="tight")
     found: dict[str, Any] = {}
     for name, (run, delta, tolerance) in RUNS.items():

@@ -32,7 +32,16 @@ from accountant.tight.screening_families import GameValue, solve_game
 from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import ProfileTradeOff, TradeOff, both_signs
 
-__all__ = ["Answers", "Game", "KnownProfile", "LossDistribution", "from_closed_form", "sort_events", "with_games"]
+__all__ = [
+    "Answers",
+    "Game",
+    "KnownProfile",
+    "LossDistribution",
+    "from_closed_form",
+    "sort_events",
+    "trade_off_of",
+    "with_games",
+]
 
 AIM = 1e-8
 """The delta for which games of screenings are solved whose true-positive rates are asked; others are near as well."""
@@ -118,12 +127,7 @@ class Game:
         return [_worse([value.delta(epsilon) for value in values]) for epsilon in epsilons]
 
     def trade_off(self, direction: Direction) -> TradeOff:
-        value = solve_game(self.families, direction, delta=AIM, tolerance=self.tolerance)
-
-        def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            return value.log_lower(x) - STEP_ROUNDING, np.minimum(value.log_upper(x) + STEP_ROUNDING, 0.0)
-
-        return ProfileTradeOff(log_bounds, lines=2001)
+        return trade_off_of((), self.families, direction, self.tolerance)
 
     def _values(self, delta: float) -> list[GameValue]:
         return [solve_game(self.families, direction, delta=delta, tolerance=self.tolerance) for direction in DIRECTIONS]
@@ -187,12 +191,24 @@ class LossDistribution:
                 "attack risks of a release that is known between two bounds only, such as a shuffled epoch or several "
                 "of many steps; accepted: its price, or for random allocation selected = 1"
             )
-        if not self.families:
-            return LossTradeOff(self.singles, direction, self.tolerance)
-        share = FAMILY_SHARES[0] * self.tolerance
-        game = solve_game(self.families, direction, delta=AIM, tolerance=share)
-        reach = renyi_epsilon(self.run, LEAST_RATE, "improved").epsilon
-        return MixedTradeOff(self.singles, direction, self.tolerance, game, reach)
+        return trade_off_of(self.singles, self.families, direction, self.tolerance)
+
+
+def trade_off_of(singles: Entries, families: Entries, direction: Direction, tolerance: float) -> TradeOff:
+    """Bounds on the true-positive rates of events with a single dominating pair, and of families that come last."""
+    if not families:
+        return LossTradeOff(singles, direction, tolerance)
+    if singles:
+        share = max(FAMILY_SHARES[0] * tolerance, 1e-6)
+        game = solve_game(families, direction, delta=AIM, tolerance=share)
+        reach = renyi_epsilon(Composition([*singles, *families]), LEAST_RATE, "improved").epsilon
+        return MixedTradeOff(singles, direction, tolerance, game, reach)
+    value = solve_game(families, direction, delta=AIM, tolerance=tolerance)
+
+    def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return value.log_lower(x) - STEP_ROUNDING, np.minimum(value.log_upper(x) + STEP_ROUNDING, 0.0)
+
+    return ProfileTradeOff(log_bounds, lines=2001)
 
 
 def with_games(

@@ -4,7 +4,7 @@ Where P has d and Q has d' where the other has nothing, and H' is the profile of
 
     H(u) = d + (1 - d) H'(u (1 - d')/(1 - d)),   T(a) = d + (1 - d) T'(a/(1 - d')),
 
-as a test gains nothing where Q alone has mass.
+as a test gains nothing where Q alone has mass. H' and T' are those of families of pairs, too, if some come last.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from fractions import Fraction
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import NoGuarantee, ProfileUnavailable
+from accountant.errors import NoGuarantee
 from accountant.events.composition import Composition
 from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta
-from accountant.tight.answers import with_games
+from accountant.tight.answers import trade_off_of, with_games
 from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_epsilon
-from accountant.tight.loss_trade_off import LossTradeOff
 from accountant.tight.trade_off import ROUNDING, Rates, TradeOff
 
 __all__ = ["INFINITE_ERROR", "OneSided", "bounds_on_lost", "left_of"]
@@ -94,13 +93,8 @@ class OneSided:
         return [Interval(max(a.lower, b.lower), max(a.upper, b.upper)) for a, b in both]
 
     def trade_off(self, direction: Direction) -> TradeOff:
-        if self.families:
-            raise ProfileUnavailable(
-                f"attack risks of {self.families[0][0]!r} beside releases whose loss is infinite in one direction "
-                "only; accepted: their price, or the two in runs of their own"
-            )
         own, other = self._logs(direction)
-        inner = LossTradeOff(self.finite, direction, self.tolerance)
+        inner = trade_off_of(self.finite, self.families, direction, self.tolerance)
         return OneSidedTradeOff(
             inner, bounds_on_lost(own), bounds_on_lost(other), lambda epsilon: self.delta(direction, epsilon)
         )

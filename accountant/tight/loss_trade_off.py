@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -27,6 +28,9 @@ ATTEMPTS = 10
 
 DEEPEST = 1e-30
 """Smallest rate for which a composed measure is tilted."""
+
+HALVINGS, DEEPEST_LOG = 4, -32.0
+"""How often epsilons are put between those at which a profile is known, and the least log of it for which they are."""
 
 
 class Table:
@@ -195,7 +199,8 @@ class MixedTradeOff(TradeOff):
     """T where families of pairs come after the events of a `LossTradeOff`: their profile is the remainder.
 
     The profile is bounded at epsilons up to `reach`, by a few measures of different tilts, and carried to all others
-    by its convexity. How near both bounds are is not chosen by the tolerance alone: a few times that of the game.
+    by its convexity; at more of them where its corners ask for it. How near both bounds are is not chosen by the
+    tolerance alone: a few times that of the game.
     """
 
     def __init__(
@@ -207,15 +212,21 @@ class MixedTradeOff(TradeOff):
 
     @cached_property
     def bounds(self) -> ProfileTradeOff:
-        """The same, from values at single epsilons."""
-        x = self.reach * np.concatenate([np.linspace(-0.7, 0.0, 24, endpoint=False), np.linspace(0.0, 1.0, 73)])
-        low, high = np.full(x.size, -math.inf), np.zeros(x.size)
-        for centre in (0.0, 0.15, 0.35, 0.7):
-            run = self._solve(centre * self.reach)
-            for i, place in enumerate(x.tolist()):
-                low[i] = max(low[i], run.bound(place, -1))
-                high[i] = min(high[i], run.bound(place, 1))
-        return ProfileTradeOff(bounds_between(x, low - ROUNDING, np.minimum(high + ROUNDING, 0.0)), lines=2001)
+        """The same, from values at single epsilons: more of them where bounds in between are too far apart."""
+        runs = [self._solve(centre * self.reach) for centre in (0.0, 0.15, 0.35, 0.7)]
+        places = self.reach * np.concatenate([np.linspace(-0.7, 0.0, 24, endpoint=False), np.linspace(0.0, 1.0, 73)])
+        x, low, high = places, *bounds_at(places, runs)
+        for _ in range(HALVINGS):
+            between = (x[1:] + x[:-1]) / 2
+            least, most = bounds_between(x, low, high)(between)
+            with np.errstate(invalid="ignore"):
+                wide = (most - least > self.tolerance / 2) & (most > DEEPEST_LOG)
+            if not wide.any():
+                break
+            more = bounds_at(between[wide], runs)
+            order = np.argsort(x := np.append(x, between[wide]))
+            x, low, high = x[order], np.append(low, more[0])[order], np.append(high, more[1])[order]
+        return ProfileTradeOff(bounds_between(x, low, high), lines=2001)
 
     def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
         return self.bounds.rates(fprs)
@@ -234,6 +245,16 @@ class MixedTradeOff(TradeOff):
         run = plan(self.entries, self.run, question, self.direction, self.remainder)
         run.solve(question)
         return run
+
+
+def bounds_at(places: FloatArray, runs: Sequence[DirectedRun]) -> tuple[FloatArray, FloatArray]:
+    """Bounds on the log of a profile at some epsilons: the best of those by measures of different tilts."""
+    low, high = np.full(places.size, -math.inf), np.zeros(places.size)
+    for run in runs:
+        for i, place in enumerate(places.tolist()):
+            low[i] = max(low[i], run.bound(place, -1))
+            high[i] = min(high[i], run.bound(place, 1))
+    return low - ROUNDING, np.minimum(high + ROUNDING, 0.0)
 
 
 def bounds_between(x: FloatArray, low: FloatArray, high: FloatArray) -> LogBounds:

@@ -155,22 +155,27 @@ def play(run: ac.Composition, epsilon: float) -> mp.mpf:
 
 @lru_cache(maxsize=64)
 def game_chain(run: ac.Composition) -> Chain:
-    """The best an adversary can do: (Q(S), P(S)) of all his strategies and tests lie below a concave chain.
+    """The best an adversary can do: (Q(S), P(S)) of all his strategies and tests lie below a concave chain."""
+    with mp.workdps(120):
+        return chain_of([_pairs(event) for event in run.entries], tuple(run.entries.values()))
+
+
+def chain_of(kinds: list[list[Pair]], counts: tuple[int, ...]) -> Chain:
+    """The same of so many releases of each kind, by its pairs, at the working precision.
 
     Of one pair followed by what a chain says, the points are sums of those after either outcome, scaled; the edges of
     the sum of two chains are theirs by falling slope. Of a choice the points lie below the hull of all chains.
     """
-    with mp.workdps(120):
-        kinds = [[[(_places(p), _places(q)) for p, q in pair] for pair in _pairs(event)] for event in run.entries]
+    places = [[[(_places(p), _places(q)) for p, q in pair] for pair in pairs] for pairs in kinds]
     values: dict[tuple[int, ...], Chain] = {}
-    for state in product(*(range(count + 1) for count in run.entries.values())):
+    for state in product(*(range(count + 1) for count in counts)):
         chains = [] if any(state) else [[(1 << BITS, 1 << BITS)]]
         for i in (i for i, count in enumerate(state) if count):
             rest = values[(*state[:i], state[i] - 1, *state[i + 1 :])]
-            for pair in kinds[i]:
+            for pair in places[i]:
                 chains.append([((b * q) >> BITS, (a * p) >> BITS) for a, b in pair for q, p in rest])
         values[state] = hull(chains)
-    return values[tuple(run.entries.values())]
+    return values[counts]
 
 
 def _places(mass: mp.mpf) -> int:

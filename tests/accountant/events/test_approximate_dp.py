@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 
 import accountant as ac
 from accountant.cli import main
-from tests.soak.exact import screening_pairs, value_by_recursion
+from tests.soak.exact import BITS, chain_of, screening_pairs, value_by_recursion
 
 EVENT = ac.ApproximateDP(0.5, 1e-3)
 
@@ -142,8 +142,57 @@ def test_screenings_beside_infinite_losses_of_one_direction(screening, told, rat
     priced = ac.epsilon(run, found.delta, method="tight")
     assert priced.lower <= epsilon * (1 + 1e-9) + 1e-9
     assert ac.epsilon(run, max(both) * (1 - 1e-9), method="tight").epsilon >= epsilon * (1 - 1e-9)
-    with pytest.raises(ac.ProfileUnavailable, match="infinite in one direction only"):
-        ac.advantage(run, method="tight")
+    advantage = ac.advantage(run, method="tight")
+    if epsilon == 0.0:
+        assert (advantage.lower, advantage.upper) == (found.lower, found.delta)
+
+
+def corners(chain, direction):
+    """False- and true-positive rates of the best tests, from one that rejects all to one that accepts all."""
+    edges = chain if direction == "remove" else [(p, q) for q, p in reversed(chain)]
+    places, rates = [mpf(0)], [mpf(0)]
+    for q, p in edges:
+        places.append(places[-1] + mp.ldexp(q, -BITS))
+        rates.append(rates[-1] + mp.ldexp(p, -BITS))
+    return places, rates
+
+
+def rate_at(fpr, places, rates):
+    """The largest true-positive rate at a false-positive rate, between corners."""
+    k = max(i for i, place in enumerate(places) if place <= fpr)
+    if k + 1 == len(places):
+        return rates[k]
+    return rates[k] + (rates[k + 1] - rates[k]) * (fpr - places[k]) / (places[k + 1] - places[k])
+
+
+@pytest.mark.parametrize(("told", "rate"), [(1e-3, 0.1), (0.2, 0.6), (1e-7, 0.9)])
+@pytest.mark.parametrize("screening", [ac.NoisyScreening(2.0, 1.0, 3), ac.NoisyScreening(0.7, 2.0, 2, 1)])
+def test_attacks_on_screenings_beside_infinite_losses_of_one_direction(screening, told, rate):
+    """All tests of an adversary who chooses what comes next and which count lie below a chain of corners."""
+    event, floor = ac.ApproximateDP(0.5, told), 1e-4
+    run, fprs, worst = 2 * ac.PoissonSubsampled(event, rate) + 2 * screening, [0.0, 1e-5, 1e-3, 0.05, 0.6, 0.9995], 0
+    with mp.workdps(60):
+        chain = chain_of([[list(zip(*pair(event, rate), strict=True))], screening_pairs(screening)], (2, 2))
+        for direction in ("remove", "add"):
+            places, rates = corners(chain, direction)
+            found = ac.true_positive_rate(run, fprs, direction=direction, method="tight")
+            for fpr, lower, upper in zip(fprs, found.lower, found.upper, strict=True):
+                exact = rate_at(mpf(fpr), places, rates)
+                assert lower <= exact * (1 + mpf("1e-12"))
+                assert exact <= upper * (1 + mpf("1e-12")) + mpf("1e-13")
+                assert upper - lower <= 0.03 * upper + (fpr == 0.0)
+            tests = [*zip(places, rates, strict=True), (mpf(floor), rate_at(mpf(floor), places, rates))]
+            scores = [score(b) - score(a) for a, b in tests if a == floor or (a >= floor and 1 - b >= floor)]
+            worst = max(worst, *scores)
+        mu = ac.gaussian_dp(run, floor, method="tight")
+        assert mu.lower <= worst * (1 + mpf("1e-9"))
+        assert worst <= mu.upper * (1 + mpf("1e-9"))
+        assert mu.upper - mu.lower < 0.05 * mu.upper
+
+
+def score(rate):
+    """The standard normal's quantile."""
+    return mp.sqrt(2) * mp.erfinv(2 * rate - 1)
 
 
 def test_without_a_delta_it_is_pure_dp_and_without_an_epsilon_a_coin():
