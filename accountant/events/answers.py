@@ -108,6 +108,17 @@ class Lattice(NamedTuple):
     log_lost: float = -math.inf
 
 
+class Outcomes(NamedTuple):
+    """A pair of finitely many outcomes: losses in rising order, with logs of P's probabilities."""
+
+    losses: FloatArray
+    log_p: FloatArray
+
+    def reversed(self) -> Outcomes:
+        """The pair (Q, P)."""
+        return Outcomes(-self.losses[::-1], (self.log_p - self.losses)[::-1])
+
+
 class Choices(NamedTuple):
     """Pairs with two outcomes, where log P/Q is `up` > 0 or -`down` < 0, that together dominate a family of pairs.
 

@@ -24,6 +24,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
 if TYPE_CHECKING:
+    from accountant.events import answers
     from accountant.events.answers import AdditiveNoise, Choices, GivenFinite, GroupLine, Lattice, Row, Summand
     from accountant.events.composition import Composition
     from accountant.events.screening_pairs import Screening
@@ -32,7 +33,7 @@ __all__ = ["BatchedEvent", "Event"]
 
 SHORTCUTS = {
     *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening", "_sketch"),
-    *("_largest_loss", "_choices", "_lattice"),
+    *("_largest_loss", "_choices", "_lattice", "_outcomes"),
     *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line", "_surrogates", "_certain"),
 }
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
@@ -54,7 +55,7 @@ class Event(ABC):
     * in plans: `to_table`; `caveats` beside prices; `examples` for ``accountant verify``;
     * for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
-      `_coordinate_field` with `_block`, `_profile_work` where the profile takes long; for `Group`: `_group`, `_line`;
+      `_coordinate_field` with `_block`, `_outcomes`, `_profile_work` where it is much; for `Group`: `_group`, `_line`;
     * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for the laws: `_ceiling`.
 
     Those that repeat what the curve says, `SHORTCUTS`, are inherited from abstract classes alone: a subclass of an
@@ -119,6 +120,10 @@ class Event(ABC):
         """Epsilons > 0 at which the profile is not smooth, other than where it ends."""
         return ()
 
+    def _outcomes(self) -> answers.Outcomes | None:
+        """The pair of direction "remove", if it has finitely many outcomes and is neither bounds nor a family."""
+        return None
+
     def _profile_work(self) -> float:
         """Operations that a value of the profile takes, both directions (see `accountant.patience`)."""
         return 250.0
@@ -137,9 +142,8 @@ class Event(ABC):
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         """Rényi curve under Poisson subsampling with 0 < rate < 1, at orders in [1, inf).
 
-        The sharper of the generic bound (Steinke 2022, Thm 29) and the integral over the profile. The integral
-        counts only where the privacy loss is bounded: how far an unbounded profile matters cannot be told from
-        looking at it in finitely many places.
+        The sharper of the generic bound (Steinke 2022, Thm 29) and the integral over the profile, which counts only
+        where losses are bounded: how far an unbounded profile matters cannot be told from looking at it.
         """
         own = self._curve(orders)
         exact = np.full_like(own, math.inf)
@@ -372,14 +376,10 @@ class Event(ABC):
     def __add__(self, other: object) -> Composition:
         from accountant.events.composition import Composition
 
-        if not isinstance(other, Event | Composition):
-            return NotImplemented
-        return Composition._of(self, 1) + other
+        return Composition._of(self, 1) + other if isinstance(other, Event | Composition) else NotImplemented
 
     def __radd__(self, other: object) -> Composition:
-        if isinstance(other, int) and other == 0:  # sum() starts from 0
-            return 1 * self
-        return NotImplemented
+        return 1 * self if isinstance(other, int) and other == 0 else NotImplemented  # sum() starts from 0
 
     __array_ufunc__ = None  # numpy scalars on the left defer to __rmul__
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from accountant.errors import ToleranceUnreachable
+from accountant.events.answers import Outcomes
 from accountant.events.event import Event
 from accountant.events.sticks import Sticks, both_sticks, connect
 from accountant.numerics.finite_curves import finite_curve
@@ -100,6 +101,9 @@ class JointPair(Event):
 
     def _profile_knots(self) -> Sequence[float]:
         return self._knots
+
+    def _outcomes(self) -> Outcomes:
+        return Outcomes(self.losses, self.log_p)
 
 
 def joint_pair(event: Event, rate: float, step: float, log_lost: float, sign: int) -> JointPair:

@@ -34,7 +34,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable
-from accountant.events.answers import GivenFinite
+from accountant.events.answers import GivenFinite, Outcomes
 from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.registry import register
@@ -180,6 +180,11 @@ class MovedCount(Event):
         pair = self._pair()
         forward, backward = pair.forward.log_value(epsilons), pair.backward.log_value(epsilons)
         return (forward, backward) if self.rises else (backward, forward)
+
+    def _outcomes(self) -> Outcomes:
+        pair = self._pair()
+        found = Outcomes(pair.losses, pair.log_p)
+        return found if self.rises else found.reversed()
 
     def _profile_knots(self) -> Sequence[float]:
         # losses of less probability in either distribution are as good as continuous

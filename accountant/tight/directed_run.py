@@ -23,10 +23,10 @@ __all__ = ["MAX_POINTS", "DirectedRun", "Entries", "Question", "RemainderTooWide
 
 MAX_POINTS = 2**23
 
-TRANSFORM, POWER, CELL, ANSWER, LOOKS = 2.0, 4.0, 200.0, 200.0, 600.0
+TRANSFORM, POWER, CELL, OUTCOME, ANSWER, LOOKS = 2.0, 4.0, 200.0, 60.0, 200.0, 600.0
 """Operations (see `accountant.patience`): of a transform, by point and doubling; of a power, by point and doubling of
-the count; of a cell of an event's measure beside its profile; of what is asked of a composed measure, by point. LOOKS
-are the values of a profile that say how far it reaches."""
+the count; of a cell of an event's measure beside its profile; of an outcome, where they are finitely many; of what is
+asked of a composed measure, by point. LOOKS are the values of a profile that say how far it reaches."""
 
 DEEPEST = -2000.0
 """Log of a delta from which on losses are not followed further."""
@@ -193,6 +193,8 @@ class DirectedRun:
         for event, reach, count, signs in parts:
             cells = (reach.upper - reach.lower) / self.grid.step + 2
             total += cells * (2 * event._profile_work() + len(signs) * CELL)
+            outcomes = event._outcomes() if -1 in signs else None
+            total += 0.0 if outcomes is None else OUTCOME * outcomes.losses.size
             total += len(signs) * (transform + POWER * math.log2(2 * count) * points)
         return total
 

@@ -22,9 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.adjacency import DIRECTIONS, Direction
+from accountant.events.answers import Outcomes
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
+from accountant.tight.contraction import contract
 from accountant.tight.polygon import (
     ULP,
     Grid,
@@ -117,8 +119,16 @@ def atoms(event: Event, direction: Direction, reach: float) -> tuple[FloatArray,
 
 def largest_atom(event: Event, direction: Direction, step: float) -> float:
     """Where P has its largest atom, modulo the step: the offset that puts a grid point there; 0 if there is none."""
+    if (outcomes := outcomes_of(event, direction)) is not None:
+        return float(np.fmod(outcomes.losses[np.argmax(outcomes.log_p)], step))
     places, masses = atoms(event, direction, step)
     return float(np.fmod(places[np.argmax(masses)], step)) if places.size else 0.0
+
+
+def outcomes_of(event: Event, direction: Direction) -> Outcomes | None:
+    """The pair of a direction, if it has finitely many outcomes."""
+    found = event._outcomes()
+    return found if found is None or direction == DIRECTIONS[0] else found.reversed()
 
 
 def aligned_step(entries: Sequence[tuple[Event, int]], direction: Direction, largest: float, tilt: float) -> float:
@@ -191,4 +201,6 @@ def bracket(
     scale += math.log(max(1 - 6 * off, 1e-300))
     polygon = Polygon(coarse, curve[::2], sag, leap, rise, spare, first, offset, scale)
     candidates = [lower_edges(polygon, grid), lower_points(polygon, grid, tilt * float(losses[0]) - scale)]
+    if (outcomes := outcomes_of(event, direction)) is not None:
+        candidates.append(contract(outcomes, event._profile_error, reach, offset, grid))
     return Bracket((upper, max(candidates, key=lambda found: found.log_total)), *rest)

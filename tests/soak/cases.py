@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ def draw_outcomes(dice: random.Random) -> ac.Event:
     """Few outcomes with whole weights, of any size, sampled or not."""
     size, largest = dice.randint(2, 4), dice.choice((3, 10, 1000, 10**6))
     event = FewOutcomes(*(tuple(dice.randint(1, largest) for _ in range(size)) for _ in "pq"))
+    event = replace(event, told=sum(event.p) % 2 == 1)
     return ac.PoissonSubsampled(event, dice.choice((0.5, 0.1, 1e-3, dice.random()))) if dice.random() < 0.4 else event
 
 

@@ -12,6 +12,7 @@ import mpmath as mp
 import numpy as np
 
 import accountant as ac
+from accountant.events.answers import Outcomes
 from accountant.events.finite_pairs import FinitePair
 
 STATES = 3000
@@ -20,11 +21,12 @@ STATES = 3000
 
 @dataclass(frozen=True)
 class FewOutcomes(ac.Event):
-    """P against Q on a few outcomes, by whole weights."""
+    """P against Q on a few outcomes, by whole weights; the tight route is `told` them, or knows the profile alone."""
 
     p: tuple[int, ...] = (1,)
     q: tuple[int, ...] = (1,)
     adjacency: ac.Adjacency = field(default=ac.Adjacency.ADD_REMOVE)
+    told: bool = False
 
     def probabilities(self) -> tuple[list[Fraction], list[Fraction]]:
         return [Fraction(each, sum(self.p)) for each in self.p], [Fraction(each, sum(self.q)) for each in self.q]
@@ -40,6 +42,10 @@ class FewOutcomes(ac.Event):
 
     def _log_profile(self, epsilons):
         return self._pair().log_profile(epsilons)
+
+    def _outcomes(self):
+        rising = np.argsort(self._pair().losses, kind="stable")
+        return Outcomes(self._pair().losses[rising], self._pair().log_p[rising]) if self.told else None
 
     def _profile_knots(self):
         return tuple(abs(each) for each in self._pair().losses.tolist() if each)

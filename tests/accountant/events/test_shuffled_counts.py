@@ -200,6 +200,25 @@ def test_other_releases_may_come_along():
     assert both.lower > 0.999 * both.epsilon
 
 
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (300 * ac.ShuffledCounts(3.944, 182.6, 0.99544, 2), 3e-9),
+        (30 * ac.ShuffledCounts(851.2, 13.76, 0.98801, 4), 5.8e-4),
+        (300 * ac.ShuffledCounts(221.7, 3.185, 0.99807, 1), 8.6e-4),
+        (1000 * ac.ShuffledCounts(216.3, 26.73, 0.99261, 4), 3e-4),
+    ],
+)
+def test_rounds_are_narrow_within_the_default_patience(run, delta, monkeypatch):
+    """With losses rounded down from below these ended up to 0.8 % wide, or out of patience."""
+    found = ac.epsilon(run, delta, method="tight", tolerance=1e-3)
+    assert 0.999 * found.epsilon <= found.lower <= found.epsilon
+    monkeypatch.setattr(MovedCount, "_outcomes", lambda event: None)
+    wide = ac.epsilon(run, delta, method="tight", tolerance=0.05)
+    assert wide.lower <= found.epsilon
+    assert found.lower <= wide.epsilon
+
+
 def test_no_epsilon_takes_the_infinite_losses_away():
     event = ac.ShuffledCounts(3.0, 5.0, 0.8, 4)
     assert event.delta_infinite == pytest.approx(1 - (1 - -math.expm1(-1 / 3) * 0.2**5) ** 4, rel=1e-12)
