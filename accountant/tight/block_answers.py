@@ -36,6 +36,9 @@ FEW_MOVES = 100
 SOME_MOVES = 5000
 """Steps of a game of several kinds whose true-positive rates are taken from it, and not from blocks."""
 
+GROUP_MOVES = 4000
+"""Steps of a game of several kinds whose screenings become one block, where blocks of one kind each are not enough."""
+
 PLD = "privacy-loss distribution"
 
 Ask = Callable[[Game | LossDistribution], Interval]
@@ -52,9 +55,9 @@ class Setting:
     tolerance: float
     least: float
 
-    def answers(self, families: Entries, cuts: Sequence[Cut] = ()) -> Game | LossDistribution:
+    def answers(self, families: Entries, blocks: Entries = ()) -> Game | LossDistribution:
         """All but `families`, which are played, are composed."""
-        singles = [*self.singles, *(block for cut in cuts for block in cut.blocks)]
+        singles = [*self.singles, *blocks]
         if not singles:
             return Game(families, self.smallest_delta, self.tolerance)
         return LossDistribution(families, singles, self.run, self.end, self.smallest_delta, self.tolerance, self.least)
@@ -99,7 +102,7 @@ class Blocks:
         # no grid brings the bounds nearer than blocks are
         near = min(max(self.setting.tolerance, 2 * (order - 1) * sum(cut.gap for cut in cuts)), 0.2)
         self.source = f"{PLD} of blocks of screenings"
-        return replace(self.setting, tolerance=near).answers([], cuts).trade_off(direction)
+        return replace(self.setting, tolerance=near).answers([], all_blocks(cuts)).trade_off(direction)
 
     def _ask(self, order: float | None, delta: float, room: float, ask: Ask) -> Interval:
         """The answer with as few kinds played as may do; more of them where they do not, fewer if it takes too long."""
@@ -121,10 +124,14 @@ class Blocks:
                     break
         first = refusals[-1]
         for played in reversed(range(fewest)):
-            try:
-                return self._play(kinds, played, ask)
-            except ToleranceUnreachable as error:
-                refusals.append(error)
+            # blocks of several kinds are nearer, and take longer
+            for blocks in (in_groups(kinds[played:], self._aim(order, delta, room)), None):
+                try:
+                    return self._play(kinds, played, ask, blocks)
+                except ToleranceUnreachable as error:
+                    refusals.append(error)
+            if any(each.found is not None and not isinstance(each, OutOfPatience) for each in refusals):
+                break  # with fewer of them played the bounds are further apart
         known = [each for each in refusals if each.found is not None]
         nearest = min(known, key=_relative_width, default=refusals[-1])
         said = str(first) if first is nearest else f"{first}; otherwise: {nearest}"
@@ -133,25 +140,47 @@ class Blocks:
             refusal.found, self.source = nearest.found, f"{PLD} of blocks of screenings"
         raise refusal
 
-    def _play(self, kinds: Sequence[Kind], played: int, ask: Ask) -> Interval:
-        """The answer with so many kinds played, and the others composed."""
-        answers = self.setting.answers([kind for kind, _ in kinds[:played]], [cut for _, cut in kinds[played:]])
+    def _play(self, kinds: Sequence[Kind], played: int, ask: Ask, blocks: Entries | None = None) -> Interval:
+        """The answer with so many kinds played, and the others composed, as `blocks` or each by itself."""
+        blocks = all_blocks([cut for _, cut in kinds[played:]]) if blocks is None else blocks
+        answers = self.setting.answers([kind for kind, _ in kinds[:played]], blocks)
         found = ask(answers)
         composed = played < len(kinds)
         self.source = answers.source.replace(PLD, f"{PLD} of blocks of screenings") if composed else answers.source
         return found
 
+    def _aim(self, order: float, delta: float, room: float) -> Aim:
+        return Aim(order, math.log(delta) - BEYOND, room, self.setting.tolerance)
+
     def _cuts(self, order: float, delta: float, room: float) -> list[Kind]:
         """Each kind as blocks, those that are known worst first; none of a single kind where one game does as well."""
         found = []
         for event, count in self.families:
-            aim = Aim(order, math.log(delta) - BEYOND, room / len(self.families), self.setting.tolerance)
+            aim = self._aim(order, delta, room / len(self.families))
             cut = cut_in_several(event, count, aim) if count >= MANY else None
             if cut is None and len(self.families) > 1:
                 cut = cut_in_one(event, count, aim)
             if cut is not None:
                 found.append(((event, count), cut))
         return sorted(found, key=lambda each: each[1].gap, reverse=True)
+
+
+def all_blocks(cuts: Sequence[Cut]) -> Entries:
+    return [block for cut in cuts for block in cut.blocks]
+
+
+def in_groups(kinds: Sequence[Kind], aim: Aim) -> Entries:
+    """Blocks of several kinds, as many as make a game of GROUP_MOVES steps; those of which there are several stay."""
+    groups: list[list[tuple[Event, int]]] = []
+    blocks: list[tuple[Event, int]] = []
+    for kind, cut in kinds:
+        if len(cut.blocks) > 1 or cut.blocks[0][1] > 1:
+            blocks += cut.blocks
+        elif groups and moves_of([count for _, count in (*groups[-1], kind)]) <= GROUP_MOVES:
+            groups[-1].append(kind)
+        else:
+            groups.append([kind])
+    return [*blocks, *((aim.block(*group), 1) for group in groups)]
 
 
 def _relative_width(refusal: ToleranceUnreachable) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
+from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
@@ -45,15 +46,14 @@ GAME_SHARE = 0.3
 
 @dataclass(frozen=True)
 class ScreeningBlock(Event):
-    """Some screenings of one kind, one after the other, between a pair that dominates them and one that is played.
+    """Some screenings, of several kinds in any order, between a pair that dominates them and pairs that are played.
 
     Parameters
     ----------
-    event : Event
-        The screening.
-    steps : int
+    kinds : tuple of (Event, int)
+        The screenings of each kind, and how many of them.
     order : float
-        Rényi order at which the pair that is played all the time is to be the costliest.
+        Rényi order at which the pair of each kind that is played all the time is to be the costliest.
     log_lost : float
         Log of what is far less than the delta that is asked.
     tolerance : float
@@ -62,39 +62,43 @@ class ScreeningBlock(Event):
 
     between_bounds: ClassVar[bool] = True
 
-    event: Event
-    steps: int
+    kinds: tuple[tuple[Event, int], ...]
     order: float
     log_lost: float
     tolerance: float
     adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", self.event.adjacency)
+        object.__setattr__(self, "adjacency", self.kinds[0][0].adjacency)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
-        return self.steps * self.event._curve(orders)
+        return np.asarray(np.sum([steps * event._curve(orders) for event, steps in self.kinds], axis=0))
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self.dominating()._log_profile(epsilons)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         if sign < 0:
-            return [(SamePair(self, direction), 1)]
+            return [(pair, 1) for pair in self.played(direction)]
         return [(self.dominating(), 1)]
+
+    def played(self, direction: Direction) -> list[SamePair]:
+        """The pair of each kind that is played at every step."""
+        return [SamePair(event, steps, direction, self.order) for event, steps in self.kinds]
 
     def gap(self) -> float:
         """By how much the divergences of both pairs differ at the order, in the worse direction."""
         above = self.dominating()
         return max(
-            above.divergence(direction, self.order) - SamePair(self, direction).divergence(direction, self.order)
+            above.divergence(direction, self.order)
+            - sum(pair.divergence(direction, self.order) for pair in self.played(direction))
             for direction in DIRECTIONS
         )
 
     def dominating(self) -> DominatingPair:
         """The pair whose profile is the value of the game."""
         delta = min(max(math.exp(self.log_lost), 1e-250), 0.5)
-        return DominatingPair(self, *block_values(self.event, self.steps, delta, self.tolerance))
+        return DominatingPair(self, *block_values(Composition(self.kinds), delta, self.tolerance))
 
 
 class DominatingPair(Event):
@@ -107,7 +111,7 @@ class DominatingPair(Event):
         self.__dict__.update(adjacency=block.adjacency, block=block, games=(remove, add))
 
     def __repr__(self) -> str:
-        return f"<pair above {self.block.steps} screenings>"
+        return f"<pair above {sum(steps for _, steps in self.block.kinds)} screenings>"
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.block._curve(orders)
@@ -128,14 +132,14 @@ class DominatingPair(Event):
 class SamePair(Event):
     """The costliest pair of a family played at every step: `up` happens a binomial number of times."""
 
-    block: ScreeningBlock
+    steps: int
     losses: FloatArray
     log_p: FloatArray
     sticks: tuple[Sticks, Sticks]
 
-    def __init__(self, block: ScreeningBlock, direction: Direction) -> None:
-        pair = largest_pair(block.event, direction, block.order)
-        n, up, down = block.steps, float(pair.up), float(pair.down)
+    def __init__(self, event: Event, steps: int, direction: Direction, order: float) -> None:
+        pair = largest_pair(event, direction, order)
+        n, up, down = steps, float(pair.up), float(pair.down)
         log_p, log_rest = (math.log(each) for each in pair.masses()[:2])
         ups = np.arange(n + 1.0)
         losses = ups * up - (n - ups) * down
@@ -144,8 +148,8 @@ class SamePair(Event):
         # what is left out only lowers the profile; logarithms err by a few roundings of their largest parts
         error = 1e-12 + 64 * ULP * (float(gammaln(n + 1.0)) + n * (abs(log_p) + abs(log_rest) + up + down))
         self.__dict__.update(
-            adjacency=block.adjacency,
-            block=block,
+            adjacency=event.adjacency,
+            steps=steps,
             losses=losses[kept],
             log_p=logs[kept],
             sticks=both_sticks(losses[kept], logs[kept]),
@@ -153,7 +157,7 @@ class SamePair(Event):
         )
 
     def __repr__(self) -> str:
-        return f"<pair below {self.block.steps} screenings>"
+        return f"<pair below {self.steps} screenings>"
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         """The largest loss; no other order is asked for."""
@@ -190,8 +194,8 @@ class Aim(NamedTuple):
     room: float
     tolerance: float
 
-    def block(self, event: Event, steps: int) -> ScreeningBlock:
-        return ScreeningBlock(event, steps, self.order, self.log_lost, GAME_SHARE * self.tolerance)
+    def block(self, *kinds: tuple[Event, int]) -> ScreeningBlock:
+        return ScreeningBlock(kinds, self.order, self.log_lost, GAME_SHARE * self.tolerance)
 
 
 class Cut(NamedTuple):
@@ -203,7 +207,7 @@ class Cut(NamedTuple):
 
 def cut_in_one(event: Event, count: int, aim: Aim) -> Cut:
     """One block."""
-    block = aim.block(event, count)
+    block = aim.block((event, count))
     return Cut([(block, 1)], block.gap())
 
 
@@ -213,9 +217,9 @@ def cut_in_several(event: Event, count: int, aim: Aim) -> Cut | None:
     while count >= LEAST_BLOCKS * steps:
         blocks = count // steps
         length, longer = divmod(count, blocks)
-        block = aim.block(event, length)
+        block = aim.block((event, length))
         if (gap := blocks * block.gap()) <= aim.room:
-            found: list[tuple[Event, int]] = [(block, blocks - longer), (aim.block(event, length + 1), longer)]
+            found: list[tuple[Event, int]] = [(block, blocks - longer), (aim.block((event, length + 1)), longer)]
             return Cut(found if longer else found[:1], gap)
         steps *= 4
     return None

@@ -95,14 +95,13 @@ def solve_game(
     return GameValue(game, game, way)
 
 
-def block_values(event: Event, steps: int, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
-    """Values in both directions of a game of one kind, on a grid that adds that share to every step's variance."""
-    run = steps * event
+def block_values(run: Composition, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
+    """Values in both directions of a game, on a grid that adds that share to every step's variance."""
     _spend_on_pairs(run)
     setup = _set_up(run, delta)
     reach = float(setup.reaches(np.ones(1))[0])
     step = min(setup.deviation * math.sqrt(4 * tolerance), reach / 64)
-    game = _play_within(run, delta, step, tolerance / 5, f"a game of {steps} screenings")
+    game = _play_within(run, delta, step, tolerance / 5, f"a game of {run.releases} screenings")
     return GameValue(game, game, 0), GameValue(game, game, 1)
 
 

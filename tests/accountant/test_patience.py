@@ -166,9 +166,12 @@ def test_blocks_against_one_game(monkeypatch, event, count):
 def test_the_pair_of_a_block_dominates_every_strategy(direction):
     """Whatever pair is played, also after looking, the profile of the dominating pair is above; in 40 digits."""
     event, steps = screening(3.0, 4.0, 6), 6
-    block = ScreeningBlock(event, steps, 4.0, -30.0, 1e-3)
+    block = ScreeningBlock(((event, steps),), 4.0, -30.0, 1e-3)
     way, points = DIRECTIONS.index(direction), np.array([0.0, 0.2, 0.7, 1.3])
-    above, below = block.dominating()._log_profile(points)[way], SamePair(block, direction)._log_profile(points)[way]
+    above, below = (
+        block.dominating()._log_profile(points)[way],
+        SamePair(event, steps, direction, 4.0)._log_profile(points)[way],
+    )
     pairs = event._screening().pairs(1.0)
     with mp.workdps(40):
         outcomes = [
@@ -199,8 +202,8 @@ def test_the_pair_of_a_block_dominates_every_strategy(direction):
 def test_longer_blocks_are_tighter():
     gaps = []
     for steps in (16, 64, 256):
-        block = ScreeningBlock(SCREENING, steps, 6.0, -24.0, 1e-3)
-        above, below = block.dominating(), SamePair(block, "remove")
+        block = ScreeningBlock(((SCREENING, steps),), 6.0, -24.0, 1e-3)
+        above, below = block.dominating(), SamePair(SCREENING, steps, "remove", 6.0)
         gaps.append((above.divergence("remove", 6.0) - below.divergence("remove", 6.0)) / steps)
         assert below.divergence("remove", 6.0) == pytest.approx(steps * float(SCREENING.renyi(6.0)), rel=1e-6)
     assert gaps[0] > gaps[1] > gaps[2] > 0

@@ -93,6 +93,17 @@ def test_dominating_pairs_of_all_kinds_bound_every_interleaving(seed, share):
         assert found.lower <= play(run, epsilon) <= found.upper
 
 
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 10**6), share=st.floats(0.05, 0.8))
+def test_one_block_of_several_kinds_bounds_every_interleaving_with_another(seed, share):
+    *kinds, last = draw_run(seed)
+    epsilon = share * float((run := ac.Composition([*kinds, last])).renyi(math.inf))
+    aim = Aim(5.0, -30.0, 0.0, 0.01)
+    found = bound_delta([(aim.block(*kinds), 1), (aim.block(last), 1)], epsilon, 1.0)
+    with mp.workdps(60):
+        assert found.lower <= play(run, epsilon) <= found.upper
+
+
 @pytest.mark.parametrize(
     ("run", "delta"),
     [
@@ -202,6 +213,10 @@ def test_ten_kinds_are_composed_however_many_states_their_game_has():
     run = ac.Composition((P(S(5.0 + i, 10.0, 20), 0.2), 10) for i in range(10))
     found = tight(run, 1e-5, tolerance=0.05)
     assert 0.95 * found.epsilon <= found.lower <= found.epsilon < ac.epsilon(run, 1e-5, method="renyi").epsilon
+    near = ac.epsilon(run, 1e-5)  # three kinds are played, the others are blocks of three and one of them
+    assert 0.985 * near.epsilon <= near.lower <= near.epsilon
+    assert near.lower <= found.epsilon
+    assert found.lower <= near.epsilon
     with pytest.raises(ac.ToleranceUnreachable, match=r"otherwise: .* certified so far: ") as refusal:
         tight(run, 1e-5, tolerance=1e-4)
     wide = ac.epsilon(run, 1e-5, tolerance=1e-4)  # the nearest of what was certified
