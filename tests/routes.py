@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import accountant as ac
 from accountant.events.registry import event_kinds
-from tests.evidence import between, written
 from tests.laws.table import EVENTS
 
 PAGE = Path(__file__).parent.parent / "notebooks" / "measurements" / "tight.md"
-MARKER = "routes"
+FIRST, LAST = "<!-- routes -->\n", "<!-- routes, last line -->"
 DELTA = 1e-5
 
 COLUMNS = "alone", "five times", "sampled", "beside Gaussian noise", "two settings"
@@ -118,8 +117,9 @@ def lines() -> list[str]:
 
 def committed() -> list[str]:
     """The table as the page has it."""
-    return between(PAGE.read_text("utf-8"), MARKER).strip().splitlines()
+    return PAGE.read_text("utf-8").split(FIRST)[1].split(LAST)[0].strip().splitlines()
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text("utf-8"), MARKER, lines()), "utf-8")
+    before, after = PAGE.read_text("utf-8").split(FIRST)[0], PAGE.read_text("utf-8").split(LAST)[1]
+    PAGE.write_text(before + FIRST + "\n" + "\n".join(lines()) + "\n\n" + LAST + after, "utf-8")
