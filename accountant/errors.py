@@ -66,10 +66,20 @@ class ToleranceUnreachable(AccountantError, ValueError):
         A wider interval (lower, upper) that is certified.
     source : str
         What it was computed by.
+    wide : str
+        The tolerance that accepts it, where that is known.
     """
 
     found: tuple[float, float] | None = None
     source = ""
+    wide: str | None = None
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        if self.found is None or self.wide is None:
+            return said
+        known = f"{said}; certified so far: [{self.found[0]:.6g}, {self.found[1]:.6g}]"
+        return f"{known}, which tolerance = {self.wide} accepts" if self.wide else known
 
 
 class OutOfPatience(ToleranceUnreachable):

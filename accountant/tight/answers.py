@@ -232,7 +232,9 @@ def with_games(
     try:
         return ask(games(last))
     except RemainderTooWide as error:
-        raise ToleranceUnreachable(str(error)) from None
+        refusal = ToleranceUnreachable(error.args[0])
+        refusal.found, refusal.wide = error.found, error.wide
+        raise refusal from None
 
 
 def _lower_end(

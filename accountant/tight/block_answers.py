@@ -134,10 +134,11 @@ class Blocks:
                 break  # with fewer of them played the bounds are further apart
         known = [each for each in refusals if each.found is not None]
         nearest = min(known, key=_relative_width, default=refusals[-1])
-        said = str(first) if first is nearest else f"{first}; otherwise: {nearest}"
+        said = first.args[0] if first is nearest else f"{first.args[0]}; otherwise: {nearest.args[0]}"
         refusal = OutOfPatience(said, first.seconds) if isinstance(first, OutOfPatience) else ToleranceUnreachable(said)
         if nearest.found is not None:
-            refusal.found, self.source = nearest.found, f"{PLD} of blocks of screenings"
+            refusal.found, refusal.wide = nearest.found, nearest.wide
+            self.source = f"{PLD} of blocks of screenings"
         raise refusal
 
     def _play(self, kinds: Sequence[Kind], played: int, ask: Ask, blocks: Entries | None = None) -> Interval:

@@ -13,11 +13,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import NoGuarantee
+from accountant.errors import NoGuarantee, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
@@ -64,6 +65,34 @@ def bounds_on_lost(log_finite: float, exact: Fraction | None = None) -> tuple[fl
     return lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)
 
 
+Refusal = ToleranceUnreachable | None
+
+
+def _known(ask: Callable[[], Interval]) -> tuple[Interval, Refusal]:
+    """What is asked, or the wider interval that a refusal knows, and that refusal."""
+    try:
+        return ask(), None
+    except ToleranceUnreachable as error:
+        if error.found is None:
+            raise
+        return Interval(*error.found), error
+
+
+def _unless_refused(answer: Interval, *refusals: Refusal) -> Interval:
+    """The answer; if a part of it is wider than was asked it is what the refusal knows, and not that part."""
+    for refusal in refusals:
+        if refusal is not None:
+            refusal.found = answer
+            raise refusal
+    return answer
+
+
+def _worse(one: tuple[Interval, Refusal], other: tuple[Interval, Refusal]) -> Interval:
+    """Bounds on the larger of both directions' prices."""
+    ends = (max(one[0][i], other[0][i]) for i in range(2))
+    return _unless_refused(Interval(*ends), one[1], other[1])
+
+
 @dataclass(frozen=True)
 class OneSided:
     """Prices of a run by those of its losses that are finite; `log_finite` has their log-probability by direction.
@@ -85,12 +114,10 @@ class OneSided:
 
     def epsilon(self, delta: float) -> Interval:
         left = [left_of(delta, log) for log in self.log_finite]
-        found = [self._epsilon(*each) for each in zip(DIRECTIONS, left, strict=True)]
-        return Interval(max(each.lower for each in found), max(each.upper for each in found))
+        return _worse(*(_known(partial(self._epsilon, *each)) for each in zip(DIRECTIONS, left, strict=True)))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        both = [[self.delta(direction, epsilon) for direction in DIRECTIONS] for epsilon in epsilons]
-        return [Interval(max(a.lower, b.lower), max(a.upper, b.upper)) for a, b in both]
+        return [_worse(*(_known(partial(self.delta, each, epsilon)) for each in DIRECTIONS)) for epsilon in epsilons]
 
     def trade_off(self, direction: Direction) -> TradeOff:
         own, other = self._logs(direction)
@@ -104,10 +131,12 @@ class OneSided:
         own, other = self._logs(direction)
         slack = self._slack()
         (lost, more), kept = bounds_on_lost(own), math.exp(own)
-        low, high = (self._finite(direction, epsilon + other - own + sign * slack, lost / kept) for sign in (1, -1))
-        return Interval(
-            (lost + kept * low.lower) * (1 - ROUNDING), min((more + kept * high.upper) * (1 + ROUNDING), 1.0)
+        (low, *first), (high, *second) = (
+            _known(partial(self._finite, direction, epsilon + other - own + sign * slack, lost / kept))
+            for sign in (1, -1)
         )
+        ends = (lost + kept * low.lower) * (1 - ROUNDING), min((more + kept * high.upper) * (1 + ROUNDING), 1.0)
+        return _unless_refused(Interval(*ends), *first, *second)
 
     def _logs(self, direction: Direction) -> tuple[float, float]:
         forward, backward = self.log_finite
@@ -126,8 +155,8 @@ class OneSided:
             return self._bound(direction, epsilon, least)
         (other,) = (each for each in DIRECTIONS if each != direction)
         floor, scale = -math.expm1(epsilon), math.exp(epsilon)
-        found = self._bound(other, -epsilon, (floor + least) / scale)
-        return Interval(floor + scale * found.lower, min(floor + scale * found.upper, 1.0))
+        found, refusal = _known(partial(self._bound, other, -epsilon, (floor + least) / scale))
+        return _unless_refused(Interval(floor + scale * found.lower, min(floor + scale * found.upper, 1.0)), refusal)
 
     def _bound(self, direction: Direction, epsilon: float, least: float) -> Interval:
         """The same at an epsilon >= 0."""
@@ -148,9 +177,9 @@ class OneSided:
         def ask(remainders: Remainders | None) -> Interval:
             return bound_epsilon(self.finite, left, self.tolerance, remainders, (direction,))
 
-        found = with_games(self.families, max(left, 1e-250), self.tolerance, ask)
+        found, refusal = _known(partial(with_games, self.families, max(left, 1e-250), self.tolerance, ask))
         lower = max(found.lower - (other - own) - slack, 0.0) if found.lower > 0.0 else 0.0
-        return Interval(lower, max(found.upper - (other - own) + slack, 0.0))
+        return _unless_refused(Interval(lower, max(found.upper - (other - own) + slack, 0.0)), refusal)
 
 
 @dataclass(frozen=True, eq=False)

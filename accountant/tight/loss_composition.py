@@ -281,16 +281,10 @@ def refine(runs: list[DirectedRun], question: Question) -> Interval:
 
 def _with_known(error: ToleranceUnreachable, answer: Interval, width: float) -> ToleranceUnreachable:
     """The refusal, with the interval that is certified although wider than was asked."""
-    said = f"{error}; {_say_known(answer, width)}"
+    said = error.args[0]
     refusal = OutOfPatience(said, error.seconds) if isinstance(error, OutOfPatience) else type(error)(said)
-    refusal.found = answer
+    refusal.found, refusal.wide = answer, round_up(width) if width < 1.0 else ""
     return refusal
-
-
-def _say_known(answer: Interval, width: float) -> str:
-    """What a refusal says of an interval that is wider than was asked."""
-    found = f"certified so far: [{answer.lower:.6g}, {answer.upper:.6g}]"
-    return f"{found}, which tolerance = {round_up(width)} accepts" if width < 1.0 else found
 
 
 def lower_upper_end(runs: list[DirectedRun], question: Question) -> Interval:

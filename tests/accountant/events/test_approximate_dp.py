@@ -227,3 +227,53 @@ def test_plans_price_it_on_the_tight_route_and_say_so_on_the_other(tmp_path, cap
     assert "50.0%" in found  # beside infinite curves the others are nothing
     assert main(["epsilon", str(path), "--method", "renyi"]) == 2
     assert "infinite at every order; accepted: method = 'tight'" in " ".join(capsys.readouterr().err.split())
+
+
+# --- intervals that are wider than was asked ------------------------------------------------------------------
+
+
+def both_directions(pairs, epsilon):
+    """Delta of a composition of (P, Q), each once: sums over all outcomes."""
+    p, q = ([mp.fprod(each) for each in product(*laws)] for laws in zip(*pairs, strict=True))
+    return max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+
+
+def check_what_is_known(run, pairs, epsilon, delta, **options):
+    """Both prices by "auto" hold, and are wider than was asked; so says the refusal of the tight route."""
+    for ask, point in ((ac.epsilon, delta), (ac.delta, epsilon)):
+        with pytest.raises(ac.ToleranceUnreachable, match="certified so far: ") as refusal:
+            ask(run, point, method="tight", **options)
+        found, which = ask(run, point, **options), 0 if ask is ac.epsilon else 1
+        ends = found.lower, (found.epsilon, found.delta)[which]
+        assert ends == refusal.value.found
+        assert f"[{ends[0]:.6g}, {ends[1]:.6g}]" in str(refusal.value)
+        assert both_directions(pairs, found.epsilon) <= found.delta
+        if which == 0:
+            assert found.lower == 0.0 or both_directions(pairs, found.lower) >= delta
+        else:
+            assert found.lower <= both_directions(pairs, epsilon)
+
+
+def test_a_wider_interval_counts_infinite_losses_and_both_directions():
+    """Of infinite losses in one direction: what is known of the finite ones alone, in one direction, is no price."""
+    told, noise = ac.ApproximateDP(0.5, 1e-2), ac.RandomizedResponse(0.4)
+    run = 3 * ac.PoissonSubsampled(told, 0.1) + 2 * ac.PoissonSubsampled(noise, 0.3)
+    with mp.workdps(40):
+        likely = 1 / (1 + mp.exp(-mpf(noise.epsilon)))
+        rr = [likely, 1 - likely]
+        mixed = [mpf(0.3) * a + (1 - mpf(0.3)) * b for a, b in zip(rr, rr[::-1], strict=True)]
+        pairs = 3 * [pair(told, 0.1)] + 2 * [(mixed, rr[::-1])]
+        check_what_is_known(run, pairs, 0.1, 0.05, tolerance=1e-6)
+
+
+def test_a_release_known_by_a_curve_beside_infinite_losses_has_a_price_from_above():
+    """Its interval never becomes narrow, and holds what infinite losses cost, 3e-3 here."""
+    told = ac.ApproximateDP(0.5, 1e-2)
+    run = 3 * ac.PoissonSubsampled(told, 0.1) + 2 * ac.ZeroConcentratedDP(0.01)
+    with mp.workdps(40):
+        found = ac.delta(run, 1.0)
+        assert both_directions(3 * [pair(told, 0.1)], 1.0) <= found.delta < 0.004
+        # Gaussian noise has that curve: what infinite losses tell, and what it says of the rest
+        lost = 1 - (1 - mpf(0.1) * mpf(0.01)) ** 3
+        assert lost + (1 - lost) * mpf(ac.delta(2 * ac.Gaussian(math.sqrt(50)), 1.0).lower) <= found.delta
+    assert ac.epsilon(run, 0.05).epsilon >= ac.epsilon(2 * ac.Gaussian(math.sqrt(50)), 0.05).lower
