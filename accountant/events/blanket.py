@@ -301,8 +301,8 @@ def log_shuffled_delta(pair: Blanket, users: int, epsilon: float) -> float:
     end = pair.epsilon
     if epsilon >= end:
         return -math.inf
-    v, t = math.exp(-epsilon), math.exp(-end)
-    gain, slope = -v * math.expm1(epsilon - end), (1 - t) * (1 + v)
+    v = math.exp(-epsilon)
+    gain, slope = -v * math.expm1(epsilon - end), -math.expm1(-end) * (1 + v)
     log_scale = math.log(pair.scale) + math.log(slope / users) + end + epsilon
     result = 0.0
     for log_tail in FLOORS:
@@ -315,4 +315,4 @@ def log_shuffled_delta(pair: Blanket, users: int, epsilon: float) -> float:
         if result > log_tail + 25:
             break
     # alone it is epsilon0-DP: (1 - u/p)/(1 + 1/p), Kairouz, Oh & Viswanath 2015
-    return min(result, math.log(-math.expm1(epsilon - end)) - math.log1p(t) + 1e-14)
+    return min(result, math.log(-math.expm1(epsilon - end)) - math.log1p(math.exp(-end)) + 1e-14)

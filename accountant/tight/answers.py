@@ -46,6 +46,12 @@ __all__ = [
 AIM = 1e-8
 """The delta for which games of screenings are solved whose true-positive rates are asked; others are near as well."""
 
+LEAST_DELTA = 1e-250
+"""The smallest delta for which they are solved; what they say of smaller ones holds as well."""
+
+RENYI_ROUNDING = 1e-12
+"""More than the relative error of Rényi curves: of epsilon, and of delta by as much times the order and epsilon."""
+
 LEAST_RATE = 1e-14
 """Where families follow other events, the profile is looked at up to the epsilon at this delta."""
 
@@ -120,7 +126,15 @@ class Game:
     source: str = "dynamic programme"
 
     def epsilon(self, delta: float) -> Interval:
-        return _worse([value.epsilon(delta) for value in self._values(delta)])
+        found = _worse([value.epsilon(max(delta, LEAST_DELTA)) for value in self._values(delta)])
+        if delta >= LEAST_DELTA:
+            return found
+        known = renyi_epsilon(Composition(self.families), delta, "improved").epsilon * (1 + RENYI_ROUNDING)
+        if known - found.lower > self.tolerance * known:
+            refusal = ToleranceUnreachable(f"delta = {delta:g}; accepted: at least {LEAST_DELTA:g}")
+            refusal.found, refusal.wide = (found.lower, known), ""
+            raise refusal
+        return Interval(found.lower, known)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         values = self._values(self.smallest_delta(epsilons))
@@ -130,6 +144,7 @@ class Game:
         return trade_off_of((), self.families, direction, self.tolerance)
 
     def _values(self, delta: float) -> list[GameValue]:
+        delta = max(delta, LEAST_DELTA)
         return [solve_game(self.families, direction, delta=delta, tolerance=self.tolerance) for direction in DIRECTIONS]
 
 
@@ -156,7 +171,8 @@ class LossDistribution:
             found = bound_epsilon(self.singles, delta, self.tolerance, remainders, above=certain is not None)
             if certain is None:
                 return found
-            upper = min(found.upper, renyi_epsilon(self.run, delta, "improved").epsilon)  # neither is the sharper
+            # neither is the sharper
+            upper = min(found.upper, renyi_epsilon(self.run, delta, "improved").epsilon * (1 + RENYI_ROUNDING))
             return Interval(_lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
 
         return self._with_remainders(ask, delta)
@@ -168,7 +184,10 @@ class LossDistribution:
             if certain is None:
                 return bound_delta(self.singles, epsilon, self.tolerance, remainders, least=self.least)
             found = bound_delta_above(self.singles, epsilon, self.tolerance, remainders)
-            upper = min(found.upper, renyi_delta(self.run, epsilon, "improved").delta)
+            known = renyi_delta(self.run, epsilon, "improved")
+            order = known.order if known.order is not None else math.inf
+            share = RENYI_ROUNDING * (1 + order) * (1 + epsilon)
+            upper = min(found.upper, known.delta * (1 + share)) if share < 1.0 else found.upper
             return Interval(_lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
 
         return [
@@ -220,6 +239,8 @@ def with_games(
     """
     if not families:
         return ask(None)
+
+    delta = max(delta, LEAST_DELTA)
 
     def games(share: float) -> Remainders:
         width = max(share * tolerance, 1e-6)

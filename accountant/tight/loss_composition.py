@@ -233,6 +233,7 @@ def plan(
     chosen = int(easier[0]) if easier.size else 0
     tilt, spread = float(tilts[chosen]), float(spreads[chosen])
     total = float(sum(count for _, count in kinds)) or 1.0
+    spread = spread or math.sqrt(2 * float(run.renyi(2.0)))  # a guess like any other
     room = question.tolerance * (max(best, 0.01 * spread) if question.delta is not None else 1 / tilt)
     step = max(0.75 * math.sqrt(room / (0.27 * total * (1 + tilt))), 0.4 * room / total)
     points = 16 * spread / step

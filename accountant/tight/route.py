@@ -70,7 +70,7 @@ class TightRun:
             return from_closed_form(known, self.run)
         if log_finite[0] == log_finite[1]:
             lost = bounds_on_lost(log_finite[0])[0] if log_finite[0] < 0.0 else 0.0
-            return answers_of(self.run, self._end, self.tolerance, lost / math.exp(log_finite[0]))
+            return answers_of(self.run, self._end, self.tolerance, lost / max(math.exp(log_finite[0]), 1e-300))
         families, singles = sort_events(self.run)
         families = [each for each in families if each[0]._largest_loss() > 0.0]
         self._log_finite, self._end = 0.0, math.inf

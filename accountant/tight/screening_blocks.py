@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
+from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.sticks import Sticks, both_sticks
@@ -39,6 +40,9 @@ LEAST_BLOCKS = 4
 
 LEAST = -740.0
 """Log of the least probability that is told from 0."""
+
+COARSE = 600.0
+"""A grid's step times the order from which on exponentials overflow."""
 
 GAME_SHARE = 0.3
 """Share of the tolerance that the grid of a block's game may add to the variance of every step."""
@@ -88,12 +92,13 @@ class ScreeningBlock(Event):
 
     def gap(self) -> float:
         """By how much the divergences of both pairs differ at the order, in the worse direction."""
-        above = self.dominating()
-        return max(
-            above.divergence(direction, self.order)
-            - sum(pair.divergence(direction, self.order) for pair in self.played(direction))
-            for direction in DIRECTIONS
-        )
+        above, found = self.dominating(), 0.0
+        for direction in DIRECTIONS:
+            if (most := above.divergence(direction, self.order)) == math.inf:
+                return math.inf
+            played = (pair.divergence(direction, self.order) for pair in self.played(direction))
+            found = max(found, most - sum(played))
+        return found
 
     def dominating(self) -> DominatingPair:
         """The pair whose profile is the value of the game."""
@@ -121,9 +126,11 @@ class DominatingPair(Event):
         return remove.log_upper(epsilons), add.log_upper(epsilons)
 
     def divergence(self, direction: Direction, order: float) -> float:
-        """About its Rényi divergence."""
+        """About its Rényi divergence; infinite where the grid is too coarse to tell."""
         game = self.games[DIRECTIONS.index(direction)]
         reach, step = game.window()
+        if not 2 * step * max(order, 1.0) < COARSE:
+            return math.inf
         grid = Grid(2 * step, order - 1)
         found = bracket(self, direction, Interval(-reach, reach), 0.0, grid, both=False)
         return found.measures[0].log_total / grid.tilt
@@ -140,6 +147,8 @@ class SamePair(Event):
     def __init__(self, event: Event, steps: int, direction: Direction, order: float) -> None:
         pair = largest_pair(event, direction, order)
         n, up, down = steps, float(pair.up), float(pair.down)
+        if not min(pair.masses()[:2]) > 0.0:
+            raise ToleranceUnreachable(f"an outcome of {event!r} has no probability; accepted: more noise")
         log_p, log_rest = (math.log(each) for each in pair.masses()[:2])
         ups = np.arange(n + 1.0)
         losses = ups * up - (n - ups) * down

@@ -1,0 +1,52 @@
+"""Prices at the far ends: deltas next to 0 and 1, noise next to none, losses that are infinite for certain."""
+
+import pytest
+from mpmath import mp, mpf
+
+import accountant as ac
+
+P, S = ac.PoissonSubsampled, ac.NoisyScreening
+
+
+@pytest.mark.parametrize("method", ["auto", "tight"])
+@pytest.mark.parametrize("delta", [1e-251, 1e-300, 5e-324])
+@pytest.mark.parametrize(
+    "run", [300 * S(45.2, 3.96, 3), 2 * S(45.2, 3.96, 3) + ac.Gaussian(1e3)], ids=["game", "mixed"]
+)
+def test_screenings_at_deltas_below_those_of_games(run, delta, method):
+    """They were refused, by the default route too, as if 1e-250 were the least delta."""
+    found = ac.epsilon(run, delta, method=method)
+    assert ac.epsilon(run, 1e-200, method="tight").lower <= found.epsilon
+    assert found.epsilon <= ac.epsilon(run, delta, method="renyi").epsilon * (1.01 if method == "tight" else 1 + 1e-11)
+    assert 0.99 * found.epsilon <= found.lower <= found.epsilon
+
+
+def test_screenings_that_never_pass():
+    """A normal variable is 4.5e6 deviations away with a probability that is no float: nothing is told."""
+    assert ac.epsilon(1000 * S(1e-6, 7.4876612236400275, 3), 2e-7, tolerance=1e-6).epsilon == 0.0
+
+
+def test_infinite_losses_for_certain():
+    run = 10**9 * ac.ApproximateDP(6.2, 1.4e-6) + P(ac.Laplace(3.0), 0.02)
+    with pytest.raises(ac.NoGuarantee, match="accepted: above 1, the probability of an infinite loss"):
+        ac.epsilon(run, 1e-142)
+    assert ac.delta(run, 1.0).delta == 1.0
+
+
+def test_a_delta_next_to_one():
+    assert ac.epsilon(1000 * P(ac.RandomizedResponse(0.6656, 5), 0.003), 0.999999999999).epsilon == 0.0
+
+
+def test_shuffled_reports_that_tell_next_to_nothing():
+    found = ac.epsilon(1000 * ac.Shuffled(1e-50, 1000), 1e-300, method="renyi")
+    assert 0.0 <= found.epsilon <= 1000 * 1e-50 * (1 + 1e-9)
+
+
+def test_a_certified_end_that_the_renyi_curve_gives_holds_its_rounding():
+    """9 of 10 steps of pure DP, twice: in direction "add" the loss is 18 epsilon with a probability next to 1."""
+    epsilon, delta = 9.783030784950833, 6.204735494320222e-12
+    found = ac.epsilon(2 * ac.RandomAllocation(ac.PureDP(epsilon), 10, 9), delta, method="tight", tolerance=1.0)
+    with mp.workdps(60):
+        odds = mp.exp(mpf(epsilon))
+        likely = (odds / (1 + odds)) ** 20
+        assert likely * -mp.expm1(mpf(found.epsilon) - 18 * mpf(epsilon)) <= delta
