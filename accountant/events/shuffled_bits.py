@@ -4,12 +4,17 @@ n users flip each bit of theirs with odds 1 : t, t = e^epsilon; any two inputs d
 the report of the user whose input changes, R_1, ..., R_(n-1) those of the others, at whatever inputs. All proofs are in
 notebooks/mathematics.md, Shuffled bits.
 
-Slots. Every R_i draws, with probability g = e^(-b epsilon), from one distribution that is common to all. Go through the
-others in random order, up to the first that does: the changed user's report takes its place, its own report tells
-nothing, and those before it, whose number J is geometric, are told. The M = n - 1 - J reports of the rest may be shown
-in order, which says more than the shuffled ones, and it is any one of them that was replaced. Hence
+Slots. Every R_i draws, with probability g, from one distribution that is common to all. Go through the users in random
+order, up to the first that does: the changed user's report takes its place, its own report tells nothing, and those
+before it, whose number J is geometric, are told. The M = n - J reports of the rest may be shown in order, which says
+more than the shuffled ones, and it is any one of them that was replaced. Hence, with D the local profile,
 
-    H(u) <= E_J 1/M E (Y_1 + ... + Y_M)_+ + P(J = n-1),  Y_i = (P0 - u P1)/R_i at R_i's report, independent.
+    H(u) <= E_J min(1/M E (Y_1 + ... + Y_M)_+, D(u)) + P(J = n) D(u),
+
+with independent Y_i = (P0 - u P1)/R_i at R_i's report.
+
+g = e^(-b epsilon) suits all; where inputs differ in at most two bits, or there are two others, g = (2/(1+t))^b, with
+M = n - 1 - J; one other has g = 1.
 
 Kinds. Where R_i differs from both P0 and P1 in m bits, from P0 alone in k and from P1 alone in i,
 Y = W_m (A_k - u B_i), three products of m, k and i independent ratios of mean 1. It grows in convex order with each
@@ -19,10 +24,11 @@ k = b - i, m = min(i, k), i = 0, ..., b, count, in any mixture, and m = (b + 1)/
 Fourier. With any theta > 0, v >= 0 (a normal variable Z of variance v only adds, by Jensen)
 
     E (Y_1 + ... + Y_M + Z)_+
-        <= 1/pi int_0^inf e^(v (theta^2 - w^2)/2) max over kinds |phi(theta + i w)|^M/(theta^2 + w^2) dw,
+        <= 1/pi int_0^inf e^(v (theta^2 - w^2)/2) max over kinds |phi(theta + i w)|^M/(theta^2 + w^2) dw.
 
-and |phi(theta + i w)|^2 <= phi(theta)^2 (1 - V w^2 + (mu4 + 3 V^2) w^4/12), V and mu4 being central moments of Y tilted
-by e^(theta Y): it is E cos(w (Y - Y')), and cos x <= 1 - x^2/2 + x^4/24.
+|phi| is computed at nodes (`accountant.events.shuffled_sums`), or, which is quicker and near where the sum is nearly
+normal, |phi(theta + i w)|^2 <= phi(theta)^2 (1 - V w^2 + (mu4 + 3 V^2) w^4/12), V and mu4 being central moments of Y
+tilted by e^(theta Y): it is E cos(w (Y - Y')), and cos x <= 1 - x^2/2 + x^4/24.
 """
 
 from __future__ import annotations
@@ -36,7 +42,8 @@ from scipy.special import erfcx
 
 from accountant.events.blanket import blanket, log_shuffled_delta
 from accountant.events.event import Event
-from accountant.events.randomized_response import RandomizedResponse
+from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
+from accountant.events.shuffled_sums import DAMPING, log_sums_between_nodes
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import LOGARITHM, narrow
 from accountant.numerics.special import log_binomial_pmf
@@ -52,18 +59,22 @@ MOST_EPSILON = 16.0
 NODES = np.concatenate([np.arange(0.0, 10.0, 0.02), np.geomspace(10.0, 1e7, 200)])
 """Frequencies, in units of one over the sum's deviation, between which the integral is bounded."""
 
-MISSED = (
-    0.75,
-    0.5,
-    0.25,
-    0.1,
-    0.03,
-    *10.0 ** -np.array([2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 20, 30, 50, 80, 130, 200, 300]),
-)
-"""Probabilities that J is beyond the ends of its blocks."""
+MISSED = np.concatenate([np.arange(0.05, 12.0, 0.05), np.geomspace(12.0, 700.0, 40)])
+"""Logs, less their sign, of the probabilities that J is beyond the ends of its blocks."""
 
-DAMPING = (0.0, 1.0, 3.0, 6.0, 10.0)
-"""Values of v w^2/2 that are tried where the bound on phi ends."""
+MATTERS = 12.0
+"""Log of how much less than all others a block of slots may add for its bound to be a rougher one."""
+
+FEW = 20.0
+"""Slots below which larger thetas are tried: by how much each time."""
+
+LARGER = (1.5, 2.5, 4.0)
+
+NEARLY_NORMAL = 600.0
+"""Effective number of slots from which the bound by four moments is as good as that between nodes."""
+
+MANY = 16
+"""Bits beyond which, nodes being dear, a tenth of that is enough, and one theta."""
 
 FARTHEST = -760.0
 """Log of E e^(theta S) below which no better theta is sought: the probability that nobody hides is larger."""
@@ -76,7 +87,10 @@ LEAST = -600.0
 """Log of a delta below which that is not so sure; or below a fourth of those users."""
 
 LARGEST_EXPONENT = 150.0
-"""Largest theta times the largest share of either product in Y."""
+"""Largest theta times what either product may add to Y."""
+
+KNOWN = 1e-12
+"""Added to the log of a report's own profile for its rounding."""
 
 SLACK = 1e-8
 """Added to the logarithm for rounding."""
@@ -197,13 +211,21 @@ class Slots(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def slots(epsilon: float, users: int) -> Slots:
-    """M = users - 1 - J, J geometric: P(J = j) = g (1 - g)^j, g = e^-epsilon, j < users - 1."""
-    others = users - 1
-    log_missed = math.log1p(-math.exp(-epsilon)) if epsilon > 1 else math.log(-math.expm1(-epsilon))
-    ends = np.append(0.0, np.unique(np.minimum(np.ceil(np.log(MISSED) / log_missed), others)))
+def slots(epsilon: float, bits: int, users: int) -> Slots:
+    """M = most - J, J geometric: P(J = j) = g (1 - g)^j, j < most.
+
+    g = e^(-bits epsilon) with most = users, or (2/(1 + t))^bits with most = users - 1 where at most two inputs are
+    the others', or inputs differ in at most two bits. One other user has but one input: g = 1.
+    """
+    if users == 2:
+        return Slots(np.array([2.0]), np.ones(1), 0.0)
+    few = users == 3 or bits == 2
+    most = users - 1 if few else users
+    log_share = bits * math.log1p(-math.tanh(epsilon / 2)) if few else -bits * epsilon
+    log_missed = math.log1p(-math.exp(log_share)) if log_share < -1 else math.log(-math.expm1(log_share))
+    ends = np.append(0.0, np.unique(np.minimum(np.ceil(-MISSED / log_missed), most)))
     beyond = np.exp(ends * log_missed)
-    return Slots(others - ends[1:] + 1, -np.diff(beyond), float(beyond[-1]))
+    return Slots(most - ends[1:] + 1, -np.diff(beyond), float(beyond[-1]))
 
 
 def log_round_delta(local: float | Event, users: int, epsilon: float) -> float:
@@ -234,25 +256,60 @@ def log_bits_delta(epsilon: float, bits: int, users: int, point: float) -> float
     end = bits * epsilon
     if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
         return math.inf
-    hidden = slots(end, users)
+    hidden = slots(epsilon, bits, users)
     ratios, numbers = products(epsilon, bits), np.stack(kinds(bits), axis=1)
     away = math.expm1(point)
     # the ratios' means are 1 but for rounding
     away -= 4.0 * (1.0 + away) * (float(np.max(np.abs(np.sum(ratios.excess * ratios.masses, axis=1)))) + 1e-15)
-    logs = np.full(hidden.fewest.size, math.inf)
-    # the middle kind is the worst of sums that are nearly normal; else the worst is tried, too
-    for some in groups(hidden):
-        kind, seen, found = bits // 2, set[int](), np.empty((len(numbers), 4))
-        while kind not in seen and len(seen) < 3:
-            seen.add(kind)
-            theta = tilt(ratios, numbers[kind], away, float(hidden.fewest[some][0]))
-            fill_moments(theta, away, *ratios, numbers, found)
-            if np.isfinite(found).all() and found[:, 2].max() > 0:
-                logs[some] = np.minimum(logs[some], log_sums(theta, found, hidden.fewest[some]))
-            kind = int(np.argmax(found[:, 0]))
+    weights = np.log(hidden.masses / hidden.fewest)
+    # no report costs more than one whose place is known
+    known = float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + KNOWN
+    logs = known + np.log(hidden.fewest)
     with np.errstate(divide="ignore"):
-        terms = np.append(logs + np.log(hidden.masses / hidden.fewest), np.log(hidden.none))
-    return float(np.logaddexp.reduce(terms)) + SLACK
+        total = none = known + float(np.log(hidden.none))
+    parts = groups(hidden)
+    chosen: list[list[tuple[float, FloatArray]]] = []
+    for some in parts:
+        if float(np.logaddexp.reduce(logs[some] + weights[some])) < total - MATTERS:
+            chosen.append([])
+            continue
+        tried = tilts(ratios, numbers, away, float(hidden.fewest[some][0]))
+        found = [log_sums(theta, moments, hidden.fewest[some]) for theta, moments in tried]
+        logs[some] = np.min([logs[some], *found], axis=0)
+        chosen.append(tried)
+        total = float(np.logaddexp(total, np.logaddexp.reduce(logs[some] + weights[some])))
+    for some, tried in zip(parts, chosen, strict=True):
+        fewest = hidden.fewest[some]
+        if fewest.min() < 2 or not float(np.max(logs[some] + weights[some])) > total - MATTERS:
+            continue
+        for theta, moments in tried if bits <= MANY else tried[:1]:
+            if effective(moments, float(fewest[0])) < NEARLY_NORMAL * (1.0 if bits <= MANY else 0.1):
+                between = log_sums_between_nodes(theta, away, ratios, numbers, moments, fewest)
+                logs[some] = np.minimum(logs[some], between)
+    return float(np.logaddexp.reduce(np.append(logs + weights, none))) + SLACK
+
+
+def effective(moments: FloatArray, slots: float) -> float:
+    """How many slots there are for each that one of the heaviest tails makes a normal sum of."""
+    return slots * float(np.min(moments[:, 2] ** 2 / (moments[:, 3] + 3.0 * moments[:, 2] ** 2)))
+
+
+def tilts(ratios: Products, numbers: FloatArray, away: float, slots: float) -> list[tuple[float, FloatArray]]:
+    """Good thetas for the middle kind, the worst of sums that are nearly normal, and for the worst; and moments.
+
+    Larger ones, too, for few slots, whose sum is far from normal.
+    """
+    kind, seen, tried = int(numbers[:, 0].argmax()), set[int](), []
+    while kind not in seen and len(seen) < 3:
+        seen.add(kind)
+        theta = tilt(ratios, numbers[kind], away, slots)
+        for factor in (1.0, *LARGER) if slots < FEW and len(seen) == 1 else (1.0,):
+            found = np.empty((len(numbers), 4))
+            fill_moments(factor * theta, away, *ratios, numbers, found)
+            if np.isfinite(found).all() and found[:, 2].max() > 0:
+                tried.append((factor * theta, found))
+        kind = int(np.argmax(tried[0][1][:, 0])) if tried else kind
+    return tried
 
 
 def groups(hidden: Slots) -> list[slice]:
@@ -270,7 +327,11 @@ def tilt(ratios: Products, kind: FloatArray, away: float, slots: float) -> float
     x = theta d, and h is the normal distribution's hazard rate. Any theta is valid.
     """
     found = np.empty((1, 4))
-    most = LARGEST_EXPONENT / ((1.0 + away) * float(ratios.excess[-1, -1]))
+    half = len(ratios.excess) // 2
+    # W (A - u) is at most t^b, and W u (1 - B) at most t^m u
+    most = LARGEST_EXPONENT / (
+        1.0 + max(float(ratios.excess[-1, -1]), (1.0 + away) * (1.0 + float(ratios.excess[half, half])))
+    )
 
     def short(theta: float) -> float:
         """How much larger, in deviations, the mean should be; no more than a little where theta is too large anyway."""

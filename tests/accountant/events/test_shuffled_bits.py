@@ -21,6 +21,7 @@ from accountant.events.shuffled_bits import (
     slots,
     tilt,
 )
+from accountant.events.shuffled_sums import fill_squares, log_sums_between_nodes
 
 TRIANGLE = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 EVEN = ((0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
@@ -55,17 +56,17 @@ def hockey_stick(first, second, u):
     return sum(max(first[z] - u * second[z], 0) for z in first)
 
 
-def with_slots(first, second, others, odds, bits, u):
-    """The mean over J and those that it leaves of 1/M E (Y_1 + ... + Y_M)_+, and the probability of none."""
-    common, total, n = Fraction(1, odds**bits), Fraction(0), len(others)
+def with_slots(first, second, laws, common, u):
+    """The mean over J and those that it leaves of 1/M E (Y_1 + ... + Y_M)_+; if it leaves none, all is told."""
+    total, n = Fraction(0), len(laws)
     for j in range(n):
         mass = common * (1 - common) ** j / math.comb(n, j)
-        for left in itertools.combinations(others, n - j):
+        for left in itertools.combinations(laws, n - j):
             for seen in itertools.product(first, repeat=n - j):
                 chance = math.prod((one[z] for one, z in zip(left, seen, strict=True)), start=Fraction(1))
                 mean = sum((first[z] - u * second[z]) / one[z] for one, z in zip(left, seen, strict=True)) / (n - j)
                 total += mass * chance * max(mean, 0)
-    return total + (1 - common) ** n
+    return total + (1 - common) ** n * hockey_stick(first, second, u)
 
 
 @pytest.mark.parametrize("inputs", [TRIANGLE, EVEN], ids=["triangle", "even"])
@@ -78,11 +79,87 @@ def test_slots_say_more_than_the_shuffled_reports(inputs, n, u):
     bound = math.exp(log_bits_delta(math.log(odds), 2, n, math.log(u)))
     for others in itertools.combinations_with_replacement(laws, n - 1):
         exact = hockey_stick(shuffled([laws[0], *others]), shuffled([laws[1], *others]), u)
-        told = with_slots(laws[0], laws[1], others, odds, 2, u)
+        told = with_slots(laws[0], laws[1], others, Fraction(4, (1 + odds) ** 2), u)
         assert exact <= told
-        assert told <= bound
+        # with a slot of the changed user, who shows a report of some input there, and the coin that suits any bits
+        assert exact <= with_slots(laws[0], laws[1], [laws[2], *others], Fraction(1, odds**2), u)
+        if n == 2:
+            assert exact == with_slots(laws[0], laws[1], [others[0], *others], Fraction(1), u)
+        assert (exact if n == 2 else told) <= bound
         worst = max(worst, exact)
     assert worst > 0
+
+
+def cliques(words, near):
+    """All largest sets of words of which any two are near (Bron & Kerbosch)."""
+
+    def grow(inside, may, been):
+        if not may and not been:
+            yield inside
+        for word in list(may):
+            yield from grow([*inside, word], may & near[word], been & near[word])
+            may, been = may - {word}, been | {word}
+
+    return grow([], frozenset(words), frozenset())
+
+
+@pytest.mark.parametrize("t", [Fraction(101, 100), Fraction(2), Fraction(9)])
+def test_what_inputs_that_differ_in_two_bits_have_in_common(t):
+    """All largest sets in five dimensions: their reports are at least (2/(1+t))^2 times one distribution."""
+    words = list(itertools.product((0, 1), repeat=5))
+    away = {(a, b): sum(x != y for x, y in zip(a, b, strict=True)) for a in words for b in words}
+    near = {a: frozenset(b for b in words if b != a and away[a, b] <= 2) for a in words}
+    sizes = set()
+    for inside in cliques(words, near):
+        found = sum(t ** (5 - max(away[z, x] for x in inside)) for z in words) / (1 + t) ** 5
+        assert found >= 4 / (1 + t) ** 2
+        sizes.add((len(inside), found == 4 / (1 + t) ** 2))
+    assert sizes == {(4, True), (6, False)}
+
+
+@pytest.mark.parametrize("epsilon0", [0.5, 3.0])
+@pytest.mark.parametrize("users", [2, 3, 4])
+def test_never_below_the_worst_data_of_three_bits(epsilon0, users):
+    """All data of up to three bits, and of those four bits of which any two differ in three or fewer at most."""
+    epsilon, words = epsilon0 / 3, list(itertools.product((0, 1), repeat=3))
+    wider = [(a, b, c, (a + b + c) % 2) for a, b, c in words if (a, b, c) not in ((1, 1, 1), (1, 1, 0))]
+    wider = [word for word in wider if all(sum(x != y for x, y in zip(word, w, strict=True)) <= 3 for w in wider)]
+    us = np.exp(np.array([0.0, 0.3, 0.7, 0.95]) * epsilon0)
+    found = np.exp([log_bits_delta(epsilon, 3, users, math.log(u)) for u in us])
+    for inputs in (words, wider):
+        laws = [np.array([float(x) for x in report_at(word, epsilon)]) for word in inputs]
+        assert np.all(worst_of(laws, users, us) <= found)
+
+
+def report_at(word, epsilon):
+    told = 1 / (1 + math.exp(-epsilon))
+    for seen in itertools.product((0, 1), repeat=len(word)):
+        yield math.prod(told if a == b else 1 - told for a, b in zip(word, seen, strict=True))
+
+
+def worst_of(laws, users, us):
+    """The largest hockey-stick divergences over all neighbouring data of so many users."""
+    outcomes, tables, level = laws[0].size, [], [()]
+    for _ in range(users):
+        after = {}
+        tables.append(
+            [[after.setdefault(tuple(sorted((*seen, z))), len(after)) for z in range(outcomes)] for seen in level]
+        )
+        level = list(after)
+
+    def more(law, size, report):
+        table = np.array(tables[size])
+        return np.bincount(table.ravel(), (law[:, None] * report).ravel(), minlength=table.max() + 1)
+
+    worst = np.zeros(us.size)
+    for others in itertools.combinations_with_replacement(laws, users - 1):
+        law = np.ones(1)
+        for size, report in enumerate(others):
+            law = more(law, size, report)
+        ends = [more(law, users - 1, report) for report in laws]
+        for first, second in itertools.permutations(ends, 2):
+            worst = np.maximum(worst, np.maximum(first - us[:, None] * second, 0.0).sum(axis=1))
+    return worst
 
 
 @pytest.mark.parametrize("u", [1.0, 1.7, 3.0])
@@ -140,20 +217,23 @@ def convolved(parts):
     return law
 
 
+def law_of(kind, u):
+    """Y's values and probabilities at odds of 2."""
+    law = {}
+    for flips in itertools.product((0, 1), repeat=sum(kind)):
+        ratios = [Fraction(2) if flip else Fraction(1, 2) for flip in flips]
+        mass = math.prod((Fraction(1, 3) if flip else Fraction(2, 3) for flip in flips), start=Fraction(1))
+        m, k = kind[0], kind[0] + kind[1]
+        y = math.prod(ratios[:m]) * (math.prod(ratios[m:k]) - u * math.prod(ratios[k:]))
+        law[y] = law.get(y, 0) + mass
+    return law
+
+
 @pytest.mark.parametrize("u", [Fraction(1), Fraction(5, 4), Fraction(2)])
 @pytest.mark.parametrize("numbers", [(12, 0, 0), (0, 12, 0), (0, 0, 12), (4, 4, 4), (1, 0, 11)])
 def test_sums_of_any_mixture_are_below_the_bound(u, numbers):
     """All kinds of two bits at odds of 2, mixed, in rationals: every theta holds, and the chosen one is near."""
-    atoms = []
-    for kind in np.stack(kinds(2), axis=1).astype(int).tolist():
-        law = {}
-        for flips in itertools.product((0, 1), repeat=sum(kind)):
-            ratios = [Fraction(2) if flip else Fraction(1, 2) for flip in flips]
-            mass = math.prod((Fraction(1, 3) if flip else Fraction(2, 3) for flip in flips), start=Fraction(1))
-            m, k = kind[0], kind[0] + kind[1]
-            y = math.prod(ratios[:m]) * (math.prod(ratios[m:k]) - u * math.prod(ratios[k:]))
-            law[y] = law.get(y, 0) + mass
-        atoms.append(law)
+    atoms = [law_of(kind, u) for kind in np.stack(kinds(2), axis=1).astype(int).tolist()]
     law = convolved([atoms[kind] for kind, number in enumerate(numbers) for _ in range(number)])
     exact = float(sum(mass * max(total, 0) for total, mass in law.items()))
     ratios, rows, away = products(math.log(2), 2), np.stack(kinds(2), axis=1), float(u - 1)
@@ -162,25 +242,86 @@ def test_sums_of_any_mixture_are_below_the_bound(u, numbers):
         found = np.empty((3, 4))
         fill_moments(theta, away, *ratios, rows, found)
         assert log_sums(theta, found, np.array([12.0]))[0] >= math.log(exact)
+        # between nodes for 12 slots and, with the same nodes, fewer
+        between = log_sums_between_nodes(theta, away, ratios, rows, found, np.array([12.0, 12.0]))
+        assert between[0] == between[1]
+        assert math.log(exact) <= between[0]
     found = np.empty((3, 4))
     fill_moments(best, away, *ratios, rows, found)
     assert log_sums(best, found, np.array([12.0]))[0] < math.log(exact) + 3.0
+    between = log_sums_between_nodes(best, away, ratios, rows, found, np.array([12.0]))[0]
+    # the worst of all kinds is what it is near to
+    assert between < worst_sum(12, u) + 0.3
 
 
-@pytest.mark.parametrize(("epsilon", "users"), [(1e-6, 2), (0.5, 2), (0.5, 1000), (4.0, 300), (16.0, 10**12)])
-def test_blocks_of_slots_hold_the_geometric_distribution(epsilon, users):
-    found = slots(epsilon, users)
+def worst_sum(number, u):
+    """The largest log E (Y_1 + ... + Y_M)_+ of one kind of two bits at odds of 2."""
+    found = []
+    for kind in np.stack(kinds(2), axis=1).astype(int).tolist():
+        law = convolved([law_of(kind, u)] * number)
+        found.append(math.log(float(sum(mass * max(total, 0) for total, mass in law.items()))))
+    return max(found)
+
+
+@pytest.mark.parametrize("u", [Fraction(1), Fraction(3)])
+def test_sums_of_few_are_below_the_bound_between_nodes(u):
+    """Two to five slots, of all mixtures."""
+    ratios, rows, away = products(math.log(2), 2), np.stack(kinds(2), axis=1), float(u - 1)
+    laws = [law_of(kind, u) for kind in rows.astype(int).tolist()]
+    theta, found = tilt(ratios, rows[1], away, 5.0), np.empty((3, 4))
+    fill_moments(theta, away, *ratios, rows, found)
+    numbers = np.arange(5.0, 1.0, -1.0)
+    bounds = np.exp(log_sums_between_nodes(theta, away, ratios, rows, found, numbers))
+    for number, bound in zip(numbers.astype(int).tolist(), bounds, strict=True):
+        for parts in itertools.combinations_with_replacement(laws, number):
+            assert float(sum(mass * max(total, 0) for total, mass in convolved(parts).items())) <= bound
+
+
+@pytest.mark.parametrize(("epsilon", "theta", "away"), [(0.4, 0.3, 0.05), (1.0, 0.5, 3.0), (2.0, 0.01, 30.0)])
+def test_characteristic_functions_in_high_precision(epsilon, theta, away):
+    """At the nodes to 1e-12, and between them below the chord and what is added to it."""
+    bits, segments = 3, np.array([[0.0, 0.3, 3.0], [0.9, 0.8, 3.0]])
+    nodes = np.array([0.0, 0.3, 0.6, 0.9, 1.7, 2.5])
+    numbers = np.stack(kinds(bits), axis=1)
+    squares, found = np.empty((len(numbers), nodes.size)), np.empty((len(numbers), 4))
+    fill_squares(theta, away, *products(epsilon, bits), numbers, segments, squares)
+    fill_moments(theta, away, *products(epsilon, bits), numbers, found)
+    with mpmath.workdps(30):
+        for row, moments, kind in zip(squares, found, numbers.astype(int).tolist(), strict=True):
+            atoms = values(mpmath.mpf(epsilon), kind, 1 + mpmath.mpf(away))
+            total = mpmath.fsum(mass * mpmath.exp(theta * y) for y, mass in atoms)
+
+            def square(w, atoms=atoms, total=total):
+                phi = mpmath.fsum(mass * mpmath.exp((theta + 1j * mpmath.mpf(w)) * y) for y, mass in atoms)
+                return float(abs(phi / total) ** 2)
+
+            assert [square(w) for w in nodes] == pytest.approx(row.tolist(), abs=1e-12)
+            for a, b, left, right in zip(nodes, nodes[1:], row, row[1:], strict=False):
+                most = (left + right) / 2 + moments[2] * (b - a) ** 2 / 4
+                assert square((a + b) / 2) <= most * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "bits", "users"),
+    [(1e-6, 3, 3), (0.1, 5, 3), (0.1, 5, 1000), (1.0, 4, 300), (4.0, 4, 10**12), (0.3, 2, 40), (8.0, 2, 10**12)],
+)
+def test_blocks_of_slots_hold_the_geometric_distribution(epsilon, bits, users):
+    found = slots(epsilon, bits, users)
     assert isinstance(found, Slots)
     assert found.masses.sum() + found.none == pytest.approx(1.0, abs=1e-12)
+    most, common = users, math.exp(-epsilon * bits)
+    if bits == 2 or users == 3:
+        most, common = users - 1, (2 / (1 + math.exp(epsilon))) ** bits
     assert found.fewest.min() >= 1
-    assert found.fewest.max() == users - 1 or found.fewest.max() < users
-    reached, common = 0, math.exp(-epsilon)
+    assert found.fewest.max() <= most
+    reached = 0
     for fewest, mass in zip(found.fewest.tolist(), found.masses.tolist(), strict=True):
-        # J in [reached, end) leaves more than users - 1 - end slots
-        end = int(users - fewest)
+        # J in [reached, end) leaves more than most - end slots
+        end = int(most + 1 - fewest)
         exact = math.exp(reached * math.log1p(-common)) - math.exp(end * math.log1p(-common))
         assert mass == pytest.approx(exact, rel=1e-9, abs=1e-300)
         reached = end
+    assert slots(epsilon, bits, 2) == Slots(np.array([2.0]), np.ones(1), 0.0)
 
 
 # --- attacks: the other users all have one input ----------------------------------------------------------------
@@ -209,7 +350,7 @@ def attacked(epsilon, bits, users, point):
 
 @pytest.mark.parametrize(
     ("epsilon0", "bits", "users"),
-    [(0.5, 2, 1000), (1.0, 8, 1000), (2.0, 8, 1000), (2.0, 32, 1000), (4.0, 8, 10_000)],
+    [(0.5, 2, 1000), (1.0, 8, 1000), (2.0, 8, 1000), (2.0, 32, 1000), (4.0, 8, 10_000), (4.0, 2, 1000), (2.0, 8, 200)],
 )
 def test_within_five_percent_of_an_attack(epsilon0, bits, users):
     delta, local = 1e-6, ac.RandomizedResponse(epsilon0 / bits, bits)
