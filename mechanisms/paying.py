@@ -64,6 +64,8 @@ class _Pass:
     prices: Prices
     gone: Integers
     ledger: LedgerAddress
+    more: int
+    """Answered queries that each of them counts beside its records."""
 
 
 class PayingPartitions:
@@ -130,12 +132,11 @@ class PayingPartitions:
         known, similar = np.empty(0, np.int64), np.empty(0)
         if len(group) == 1:
             known, similar = self._answered.find_similar(points[group[0]])
-        asked = _Pass(
-            uuid.uuid4().hex, self._records.kernel, points[group], self._prices, self._records.gone, self._address
-        )
+        held = self._records
+        asked = _Pass(uuid.uuid4().hex, held.kernel, points[group], self._prices, held.gone, self._address, len(known))
         first = 0
         while first < len(group):
-            batch, sizes, votes = self._pay(asked, first, drawn[first:] + len(known), place[0])
+            batch, sizes, votes = self._pay(asked, first, drawn[first:], place[0])
             with self._give_back_after_errors(batch):
                 some = group[first : first + len(sizes)]
                 if len(known):
@@ -180,7 +181,7 @@ class PayingPartitions:
         for _ in range(ROUNDS):
             question = asked, first, low, high
             fewest, most = self._records.ask("count", _Count(), question, _add_up)
-            sizes, largest = (np.maximum(each + drawn, self._prices.min_count) for each in (fewest, most))
+            sizes, largest = (np.maximum(each + asked.more + drawn, self._prices.min_count) for each in (fewest, most))
             # a count is exact if every K before it was within its bounds
             inside = np.append(True, ((low <= sizes) & (sizes <= high))[:-1])
             exact = int(np.logical_and.accumulate((fewest == most) & inside).sum())
