@@ -68,7 +68,7 @@ def bounds_on_lost(log_finite: float, exact: Fraction | None = None) -> tuple[fl
 Refusal = ToleranceUnreachable | None
 
 
-def _known(ask: Callable[[], Interval]) -> tuple[Interval, Refusal]:
+def _find_known(ask: Callable[[], Interval]) -> tuple[Interval, Refusal]:
     """What is asked, or the wider interval that a refusal knows, and that refusal."""
     try:
         return ask(), None
@@ -114,10 +114,12 @@ class OneSided:
 
     def epsilon(self, delta: float) -> Interval:
         left = [left_of(delta, log) for log in self.log_finite]
-        return _worse(*(_known(partial(self._epsilon, *each)) for each in zip(DIRECTIONS, left, strict=True)))
+        return _worse(*(_find_known(partial(self._epsilon, *each)) for each in zip(DIRECTIONS, left, strict=True)))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        return [_worse(*(_known(partial(self.delta, each, epsilon)) for each in DIRECTIONS)) for epsilon in epsilons]
+        return [
+            _worse(*(_find_known(partial(self.delta, each, epsilon)) for each in DIRECTIONS)) for epsilon in epsilons
+        ]
 
     def trade_off(self, direction: Direction) -> TradeOff:
         own, other = self._logs(direction)
@@ -132,7 +134,7 @@ class OneSided:
         slack = self._slack()
         (lost, more), kept = bounds_on_lost(own), math.exp(own)
         (low, *first), (high, *second) = (
-            _known(partial(self._finite, direction, epsilon + other - own + sign * slack, lost / kept))
+            _find_known(partial(self._finite, direction, epsilon + other - own + sign * slack, lost / kept))
             for sign in (1, -1)
         )
         ends = (lost + kept * low.lower) * (1 - ROUNDING), min((more + kept * high.upper) * (1 + ROUNDING), 1.0)
@@ -155,7 +157,7 @@ class OneSided:
             return self._bound(direction, epsilon, least)
         (other,) = (each for each in DIRECTIONS if each != direction)
         floor, scale = -math.expm1(epsilon), math.exp(epsilon)
-        found, refusal = _known(partial(self._bound, other, -epsilon, (floor + least) / scale))
+        found, refusal = _find_known(partial(self._bound, other, -epsilon, (floor + least) / scale))
         return _unless_refused(Interval(floor + scale * found.lower, min(floor + scale * found.upper, 1.0)), refusal)
 
     def _bound(self, direction: Direction, epsilon: float, least: float) -> Interval:
@@ -177,7 +179,7 @@ class OneSided:
         def ask(remainders: Remainders | None) -> Interval:
             return bound_epsilon(self.finite, left, self.tolerance, remainders, (direction,))
 
-        found, refusal = _known(partial(with_games, self.families, max(left, 1e-250), self.tolerance, ask))
+        found, refusal = _find_known(partial(with_games, self.families, max(left, 1e-250), self.tolerance, ask))
         lower = max(found.lower - (other - own) - slack, 0.0) if found.lower > 0.0 else 0.0
         return _unless_refused(Interval(lower, max(found.upper - (other - own) + slack, 0.0)), refusal)
 
