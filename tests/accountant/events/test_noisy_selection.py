@@ -9,6 +9,7 @@ from scipy.stats import expon, gumbel_r, laplace, norm
 
 import accountant as ac
 from accountant.events.comparisons import least_of_lines, log_sequences
+from accountant.tight.answers import RENYI_ROUNDING
 from tests.accountant.events.test_exponential_mechanism import flip
 
 REPLACE = ac.Adjacency.REPLACE
@@ -225,7 +226,8 @@ def test_many_streams_cost_less_than_their_curve():
         < 0.75 * ac.epsilon(1000 * event, 1e-6, method="renyi").epsilon
     )
     many = ac.SparseVector(5.0, 10.0, 5, 1.0, True, "gaussian", "gaussian", 1000)
-    assert ac.epsilon(many, 1e-6, method="tight").epsilon == ac.epsilon(many, 1e-6, method="renyi").epsilon
+    found, renyi = (ac.epsilon(many, 1e-6, method=route).epsilon for route in ("tight", "renyi"))
+    assert renyi <= found <= renyi * (1 + 2 * RENYI_ROUNDING)
     mixed = ac.epsilon(event + ac.Gaussian(5.0), 1e-6, method="tight")
     assert mixed.lower == pytest.approx(ac.epsilon(ac.Gaussian(5.0), 1e-6, method="tight").lower, rel=1e-2)
     sampled = ac.PoissonSubsampled(event, 0.1)
