@@ -22,6 +22,7 @@ from accountant.events.event import Event
 from accountant.events.finite_pairs import FinitePair
 from accountant.events.gaussian import GaussianLike
 from accountant.events.profile_points import pair_of_points
+from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
 from accountant.renyi.conversion import epsilon_from_renyi
 
@@ -96,13 +97,19 @@ class CurvePair(Event):
     """The pair that dominates what the curve says of deltas down to exp(log_lost); it is its own mirror image."""
 
     pair: FinitePair
+    sticks: Sticks
     lost: float
     _profile_error = 1e-11
 
     def __init__(self, known: KnownByCurve, log_lost: float) -> None:
         pair, lost = _pair(known, log_lost)
+        order = np.argsort(pair.losses)
         self.__dict__.update(
-            adjacency=known.adjacency, pair=pair, lost=lost, _largest_finite_loss=float(np.max(np.abs(pair.losses)))
+            adjacency=known.adjacency,
+            pair=pair,
+            sticks=both_sticks(pair.losses[order], pair.log_p[order])[0],
+            lost=lost,
+            _largest_finite_loss=float(np.max(np.abs(pair.losses))),
         )
 
     def __repr__(self) -> str:
@@ -114,7 +121,7 @@ class CurvePair(Event):
         return np.where(np.isinf(orders), end, math.nan)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        both = self.pair.log_profile(epsilons)[0]
+        both = np.minimum(self.sticks.log_value(epsilons), 0.0)
         if self.lost > 0.0:
             both = np.logaddexp(math.log(self.lost), math.log1p(-self.lost) + both)
         return both, both
