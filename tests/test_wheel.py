@@ -150,6 +150,7 @@ def test_installed_commands_work_in_any_folder(commands, tmp_path):
         assert Path(place).is_relative_to(commands.parent)
 
 
+@pytest.mark.audit
 def test_an_editable_installation_works_after_a_price_and_an_uninstallation(release, tmp_path):
     """Nothing that is compiled stays in site-packages, where it would hide the sources."""
     home, source = tmp_path / "home", tmp_path / "source"

@@ -13,7 +13,7 @@ from mechanisms.local_reports import local_randomizer
 
 NOISES = "laplace", "gaussian", "discrete-laplace", "discrete-gaussian"
 RANDOMIZERS = "collision", "randomized-response", "separation", "best"
-SHAPES = (1, 1, 1), (5, 1, 3), (1, 2, 3)  # rounds, labels of a record, queries that it votes for
+SHAPES = (5, 1, 3), (1, 2, 3)  # rounds, labels of a record, queries that it votes for
 
 CENTRAL = [
     {"noise": noise, "adjacency": adjacency, "delta": delta}
