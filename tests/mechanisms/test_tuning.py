@@ -223,31 +223,32 @@ class KilledLater(Nearest):
 
 def tune_until_killed(path):
     with mx.Journal(path) as journal:
-        for _ in range(50):  # a geometric number may be 1
-            tuner(tries=ac.Geometric(30.0), make_student=KilledLater, rng=None).run(X, Y, VALIDATION, journal)
+        tuner(tries=ac.Geometric(30.0), make_student=KilledLater, rng=None).run(X, Y, VALIDATION, journal)
 
 
-def test_a_killed_run_stays_charged(tmp_path):
-    path = tmp_path / "tuning.journal"
+# the second lesson is the second try; after a single try it is what was released, and that is returned again
+@pytest.mark.parametrize("tries, answers", [(5, 0), (1, 1)])
+def test_a_killed_run_stays_charged(tmp_path, monkeypatch, tries, answers):
+    monkeypatch.setattr("mechanisms.tuning.draw_tries", lambda _tries, _source: tries)
+    path, charges = tmp_path / "tuning.journal", 2 - answers
     child = multiprocessing.get_context("fork").Process(target=tune_until_killed, args=(path,))
     child.start()
     child.join(60)
     assert child.exitcode == -signal.SIGKILL
     one = tuner(tries=ac.Geometric(30.0), rng=None)
     with mx.Journal(path) as journal:
-        charges, answers = journal.held()
-        assert charges == 1
+        assert journal.held() == (1, answers)
         out = one.run(X, Y, VALIDATION, journal)
-        # after a single try the kill came while its student learned what was released: that is returned again
-        assert journal.held() == ((1, 1) if answers else (2, 1))
-    assert out.charges == 2 - answers
-    assert out.composition == 2 * one.selection
-    assert out.guarantee(1e-4).epsilon == ac.epsilon(2 * one.selection, 1e-4).epsilon > one.guarantee(1e-4).epsilon
+        assert journal.held() == (charges, 1)
+    assert out.charges == charges
+    assert out.composition == charges * one.selection
+    assert out.guarantee(1e-4).epsilon == ac.epsilon(charges * one.selection, 1e-4).epsilon
+    assert (out.guarantee(1e-4).epsilon > one.guarantee(1e-4).epsilon) == (charges == 2)
     # a finished run is given back, and not made or charged again
     with mx.Journal(path) as journal:
         again = tuner(tries=ac.Geometric(30.0), rng=None).run(X, Y, VALIDATION, journal)
-        assert journal.held() == (2, 1)
-    assert (again.setting, again.score, again.charges) == (out.setting, out.score, 2)
+        assert journal.held() == (charges, 1)
+    assert (again.setting, again.score, again.charges) == (out.setting, out.score, charges)
     assert (again.labels == out.labels).all()
     with mx.Journal(path) as journal, pytest.raises(ac.AccountantError, match="holds a run with other private"):
         tuner(tries=ac.Geometric(30.0), rng=None).run(X[:-1], Y[:-1], VALIDATION, journal)
