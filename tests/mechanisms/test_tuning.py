@@ -227,7 +227,7 @@ def tune_until_killed(path):
 
 
 # the second lesson is the second try; after a single try it is what was released, and that is returned again
-@pytest.mark.parametrize("tries, answers", [(5, 0), (1, 1)])
+@pytest.mark.parametrize(("tries", "answers"), [(5, 0), (1, 1)])
 def test_a_killed_run_stays_charged(tmp_path, monkeypatch, tries, answers):
     monkeypatch.setattr("mechanisms.tuning.draw_tries", lambda _tries, _source: tries)
     path, charges = tmp_path / "tuning.journal", 2 - answers
