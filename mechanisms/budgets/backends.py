@@ -11,7 +11,7 @@ import accountant as ac
 from mechanisms.budgets.store_format import TABLES
 from mechanisms.validation import require
 
-__all__ = ["Backend", "Execute", "SQLiteBackend", "StoreError", "open_backend"]
+__all__ = ["Backend", "Execute", "SQLiteBackend", "StoreError", "open_backend", "report_damage"]
 
 STORE_WAIT = 10
 """Seconds that a process waits for others."""
@@ -24,6 +24,14 @@ Execute = Callable[..., Iterable[Any]]
 
 class StoreError(ac.AccountantError, ValueError):
     """A store that cannot be used; the message names the store and what would be accepted."""
+
+
+def report_damage(name: str, what: str) -> StoreError:
+    """The error for rows of a store that are missing or changed."""
+    return StoreError(
+        f"{name}: damaged: {what} are not what was written; accepted: a store, copied by Store.copy_to or while nobody "
+        "writes to it"
+    )
 
 
 STORE = ac.database.FileKind("a store", 0x6B6E6E63, TABLES, StoreError)

@@ -27,7 +27,10 @@ def has_ended(process: str) -> bool:
         *there, number, begun = json.loads(process)
     except ValueError:
         return False
-    return where is not None and there == where and _begun(number) != begun
+    if where is None or there != where:
+        return False
+    found = _begun(number)
+    return found != begun if found is not None else not _lives(number)
 
 
 def _place() -> list[str] | None:
@@ -43,7 +46,25 @@ def _begun(number: int) -> int | None:
 
     /proc shows it after the name of the program, which may hold anything but stands in parentheses.
     """
+    fields = _stat(number)
+    return None if not fields or fields[0] in "ZX" else int(fields[19])
+
+
+def _lives(number: int) -> bool:
+    """Whether there may be a process of which nothing is seen: /proc can be set to hide those of other users."""
+    if _stat(number):
+        return False  # what is left of one
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _stat(number: int) -> list[str]:
+    """The fields after the name; none where they cannot be read."""
     with suppress(OSError):
-        fields = Path(f"/proc/{number}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        return None if fields[0] in "ZX" else int(fields[19])
-    return None
+        return Path(f"/proc/{number}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    return []

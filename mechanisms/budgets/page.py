@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mechanisms.arrays import Integers
-from mechanisms.budgets.backends import Execute, StoreError
+from mechanisms.budgets.backends import Execute, StoreError, report_damage
 from mechanisms.budgets.names import Marks, Names
 from mechanisms.budgets.store_format import (
     TOTALS_PER_ROW,
@@ -19,7 +19,7 @@ from mechanisms.budgets.store_format import (
     unpack_totals,
 )
 
-__all__ = ["Page", "read_head"]
+__all__ = ["Page", "find_head", "insert_totals", "read_head", "update_totals"]
 
 MOST_ROWS = 256
 """Most rows of totals that are read by one statement."""
@@ -62,12 +62,8 @@ class Page:
         known = Names(self.run, self._head.key, self._damage)
         positions, self._head = known.place(names, marks, self._head, add)
         ((block,),) = self.run("SELECT coalesce(max(block), -1) + 1 FROM knn_totals")
-        stamp, text = self._head.stamp + 1, bytes(8 * TOTALS_PER_ROW)
-        insert = "INSERT INTO knn_totals VALUES (:block, :stamp, :totals, :digest)"
         for new in range(block, -(-self._head.records // TOTALS_PER_ROW)):
-            check = digest(new, stamp, text)
-            self.run(insert, block=new, stamp=pack_stamp(stamp), totals=text, digest=check)
-            self.mix(check)
+            self.mix(insert_totals(self.run, new, self._head.stamp + 1))
         return positions
 
     # --- totals ----------------------------------------------------------------------------------------
@@ -97,7 +93,7 @@ class Page:
             raise self._damage("totals")
 
     def _damage(self, what: str) -> StoreError:
-        return StoreError(f"{self._name}: damaged: {what} are not what was written; accepted: a store")
+        return report_damage(self._name, what)
 
     def add(self, positions: Integers, units: Integers) -> None:
         """Add units to the totals of distinct records that were read."""
@@ -125,15 +121,7 @@ class Page:
             return
         stamp = self._head.stamp + 1
         for block in sorted(self._changed):
-            text = pack_totals(self._totals[block])
-            check = digest(block, stamp, text)
-            self.run(
-                "UPDATE knn_totals SET stamp = :stamp, totals = :totals, digest = :digest WHERE block = :block",
-                stamp=pack_stamp(stamp),
-                totals=text,
-                digest=check,
-                block=block,
-            )
+            check = update_totals(self.run, block, stamp, self._totals[block])
             self.mix(self._digests[block], check)
         head = self._head
         if self._lock:
@@ -144,11 +132,47 @@ class Page:
 
 def read_head(run: Execute, name: str, lock: str = "") -> Head:
     """The head of a store that exists."""
+    head = find_head(run, name, lock)
+    if head is None:
+        raise report_damage(name, "the head")
+    return head
+
+
+def find_head(run: Execute, name: str, lock: str = "") -> Head | None:
+    """The head of a store; None if it has none."""
     rows = [bytes(row) for (row,) in run(f"SELECT head FROM knn_head{lock}")]
     head = Head.unpack(rows[0]) if len(rows) == 1 else None
-    if head is None:
-        raise StoreError(f"{name}: damaged: the head is not what was written; accepted: a store")
+    if rows and head is None:
+        raise report_damage(name, "the head")
     return head
+
+
+def insert_totals(run: Execute, block: int, stamp: int) -> bytes:
+    """Insert a row of totals that are all 0; returns its digest."""
+    text = bytes(8 * TOTALS_PER_ROW)
+    check = digest(block, stamp, text)
+    run(
+        "INSERT INTO knn_totals VALUES (:block, :stamp, :totals, :digest)",
+        block=block,
+        stamp=pack_stamp(stamp),
+        totals=text,
+        digest=check,
+    )
+    return check
+
+
+def update_totals(run: Execute, block: int, stamp: int, totals: Integers) -> bytes:
+    """Write a row of totals; returns its digest."""
+    text = pack_totals(totals)
+    check = digest(block, stamp, text)
+    run(
+        "UPDATE knn_totals SET stamp = :stamp, totals = :totals, digest = :digest WHERE block = :block",
+        stamp=pack_stamp(stamp),
+        totals=text,
+        digest=check,
+        block=block,
+    )
+    return check
 
 
 def _by_row(positions: Integers) -> list[tuple[int, Integers]]:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from mechanisms.arrays import Integers
-from mechanisms.budgets.backends import Backend, Execute, StoreError
+from mechanisms.budgets.backends import Backend, Execute, StoreError, report_damage
 from mechanisms.budgets.names import Names, mark_names
+from mechanisms.budgets.page import find_head, insert_totals, update_totals
 from mechanisms.budgets.store_format import (
     TOTALS_PER_ROW,
     Head,
     digest,
     mix_digests,
     pack_stamp,
-    pack_totals,
     replay_totals,
     unpack_totals,
 )
@@ -80,11 +80,8 @@ class Snapshot:
 
     def read_head(self, run: Execute) -> Head:
         """The head of the store; a new store gets one."""
-        rows = [bytes(row) for (row,) in run("SELECT head FROM knn_head")]
-        if rows:
-            head = Head.unpack(rows[0]) if len(rows) == 1 else None
-            if head is None:
-                raise self.damage("the head")
+        head = find_head(run, self._backend.name)
+        if head is not None:
             return head
         if any(list(run(f"SELECT 1 FROM {table} LIMIT 1")) for table in ("knn_names", "knn_totals")):
             raise self.damage("the head")
@@ -154,10 +151,7 @@ class Snapshot:
 
     def damage(self, what: str) -> StoreError:
         """The error for rows that are missing or changed."""
-        return StoreError(
-            f"{self._backend.name}: damaged: {what} are not what was written; accepted: a store, copied by "
-            "Store.copy_to or while nobody writes to it"
-        )
+        return report_damage(self._backend.name, what)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -168,15 +162,8 @@ class Snapshot:
         stamp = self.head.stamp + 1
         old = [self._digests[block] for block in self._blocks]
         for block in sorted(self._blocks):
-            text = pack_totals(self.totals[block * TOTALS_PER_ROW : (block + 1) * TOTALS_PER_ROW])
-            self._digests[block] = digest(block, stamp, text)
-            run(
-                "UPDATE knn_totals SET stamp = :stamp, totals = :totals, digest = :digest WHERE block = :block",
-                stamp=pack_stamp(stamp),
-                totals=text,
-                digest=self._digests[block],
-                block=block,
-            )
+            totals = self.totals[block * TOTALS_PER_ROW : (block + 1) * TOTALS_PER_ROW]
+            self._digests[block] = update_totals(run, block, stamp, totals)
         mix = mix_digests(self.head.mix, *old, *(self._digests[block] for block in self._blocks))
         self.head = replace(self.head, stamp=stamp, mix=mix)
         run("UPDATE knn_head SET head = :head", head=self.head.pack())
@@ -200,17 +187,9 @@ class Snapshot:
     def _make_room(self, run: Execute) -> None:
         """Add rows of totals until there is one total for every name."""
         while len(self._digests) * TOTALS_PER_ROW < self.head.records:
-            block, text = len(self._digests), bytes(8 * TOTALS_PER_ROW)
             self._grow()
-            self._digests[block] = digest(block, self.head.stamp + 1, text)
-            run(
-                "INSERT INTO knn_totals VALUES (:block, :stamp, :totals, :digest)",
-                block=block,
-                stamp=pack_stamp(self.head.stamp + 1),
-                totals=text,
-                digest=self._digests[block],
-            )
-            self.mix(self._digests[block])
+            self._digests[-1] = insert_totals(run, len(self._digests) - 1, self.head.stamp + 1)
+            self.mix(self._digests[-1])
 
     def _grow(self) -> None:
         self._digests.append(b"")

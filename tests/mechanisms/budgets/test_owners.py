@@ -39,6 +39,26 @@ def test_what_is_certain(child):
         assert not owners.has_ended(elsewhere)
 
 
+def test_a_process_that_is_hidden_has_not_certainly_ended(child, monkeypatch):
+    """/proc can be set to hide processes of other users; another user's may not be asked either."""
+    process, name = child
+    read = owners.Path.read_text
+
+    def hide(path, *given):
+        if path.parts[:2] == ("/", "proc") and path.parts[2].isdigit() and int(path.parts[2]) != os.getpid():
+            raise FileNotFoundError
+        return read(path, *given)
+
+    monkeypatch.setattr(owners.Path, "read_text", hide)
+    assert not owners.has_ended(name)
+    with monkeypatch.context() as change:
+        change.setattr(owners.os, "kill", lambda number, _: (_ for _ in ()).throw(PermissionError(number)))
+        assert not owners.has_ended(name)
+    process.kill()
+    process.wait()
+    assert owners.has_ended(name)
+
+
 @pytest.mark.parametrize("run", ["", "named"])
 def test_only_batches_of_processes_that_have_ended_are_given_back(child, tmp_path, monkeypatch, run):
     process, name = child

@@ -305,6 +305,46 @@ def test_parquet_that_cannot_be_used(tmp_path):
         private_knn().fit(folder, "label")
 
 
+@pytest.mark.parametrize("what", ["order", "value", "label"])
+def test_a_file_that_changed_since_fit_is_refused_before_anything_is_charged(tmp_path, what):
+    """Records are known by their places: in another order others would pay for them."""
+    folder, x, y = write_parquet(tmp_path / "records"), X.copy(), Y.copy()
+    if what == "order":
+        x[1200:], y[1200:] = x[:1199:-1].copy(), y[:1199:-1].copy()
+    elif what == "value":
+        x[1990, 3] += 1.0
+    else:
+        y[1990] = (y[1990] + 1) % 3
+    with open_store(tmp_path / "store") as store:
+        paying = individual_knn(store=store, rng=None).fit(folder, "label", "person")
+        free = individual_knn().fit(folder, "label", "person")
+        sampled = private_knn().fit(folder, "label")
+        write_parquet(folder, x=x, y=y)
+        words = r"part-001.parquet: changed since fit; accepted: the same records in their order$"
+        for model in (paying, free, sampled):
+            with pytest.raises(ac.ParameterError, match=words):
+                (model.label if model is sampled else model.predict)(QUERIES)
+        assert store.spent(store.positions([f"person {i}" for i in range(len(X))])).max() == 0
+        assert free.budgets_.min() == free.budget
+        write_parquet(folder)  # as they were
+        assert sampled.label(QUERIES).answered.any()
+        assert len(paying.predict(QUERIES)) == len(QUERIES)
+
+
+def turning(records):
+    """Dask arrays whose blocks give their rows in another order each time, as a shuffle without a seed does."""
+    rng, (x, y) = np.random.default_rng(5), records
+    return x.map_blocks(lambda block: rng.permutation(block), dtype=x.dtype, meta=X[:0]), y
+
+
+def test_partitions_that_come_in_another_order_each_time_are_refused():
+    words = "changed since fit; accepted: the same records in their order"
+    with pytest.raises(ac.ParameterError, match=words):
+        private_knn().fit(*turning(cut(CUTS[1]))).label(QUERIES)
+    with pytest.raises(ac.ParameterError, match=words):
+        reverse_knn().label(*turning(cut(CUTS[1])), QUERIES)
+
+
 def test_partitions_of_a_bad_size_are_warned_of_by_rounded_numbers():
     many = cut((23,) * 86 + (22,))
     with (
