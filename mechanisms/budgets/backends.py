@@ -133,7 +133,9 @@ class PostgreSQLBackend:
         except (self._sql.exc.ArgumentError, ValueError):  # their messages may show a password
             raise StoreError(f"not an address of PostgreSQL; accepted: {ADDRESSES}") from None
         self.name = url.set(query={}).render_as_string()  # the query may hold a password, too
-        self._engine = self._sql.create_engine(url, isolation_level="READ COMMITTED")
+        # the bytes of a database in SQL_ASCII are text to this program alone
+        encoding = {"client_encoding": "UTF8"}
+        self._engine = self._sql.create_engine(url, isolation_level="READ COMMITTED", connect_args=encoding)
         try:
             with self.transaction() as run:
                 self._settle_version(run)

@@ -52,6 +52,10 @@ def open_store(where: str | Path) -> Store:
         raise
 
 
+COPIED = 16
+"""Rows that are copied at a time: one may hold the names of a whole partition."""
+
+
 class Store(Exclusive):
     """Units that records have spent, shared by any number of processes; made by `open_store`.
 
@@ -312,10 +316,22 @@ class Store(Exclusive):
                     if list(put("SELECT 1 FROM knn_head")):
                         raise StoreError(f"{backend.name}: holds a store; accepted: a new file")
                     self._snapshot.write(run)
-                    for table, columns in COLUMNS.items():
-                        names = [each.split()[0] for each in columns.split(", ")]
-                        places = ", ".join(f":{name}" for name in names)
-                        for row in run(f"SELECT {', '.join(names)} FROM {table}"):
-                            put(f"INSERT INTO {table} VALUES ({places})", **dict(zip(names, row, strict=True)))
+                    for table in COLUMNS:
+                        _copy_table(run, put, table)
             finally:
                 backend.close()
+
+
+def _copy_table(run: Execute, put: Execute, table: str) -> None:
+    """Copy the rows of a table, some at a time where it has a key."""
+    names = [each.split()[0] for each in COLUMNS[table].split(", ")]
+    select, values = f"SELECT {', '.join(names)} FROM {table}", ", ".join(f":{name}" for name in names)
+    key = names[0] if "PRIMARY KEY" in COLUMNS[table] else None
+    some = f"ORDER BY {key} LIMIT {COPIED}"
+    rows = list(run(select if key is None else f"{select} {some}"))
+    while rows:
+        for row in rows:
+            put(f"INSERT INTO {table} VALUES ({values})", **dict(zip(names, row, strict=True)))
+        if key is None:
+            return
+        rows = list(run(f"{select} WHERE {key} > :last {some}", last=rows[-1][0]))

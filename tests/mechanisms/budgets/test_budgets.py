@@ -511,7 +511,8 @@ def test_copy_to(new, tmp_path):
     with open_store(where) as store:
         store.settle(SETTINGS)
         names = [f"{i}" for i in range(1100)]
-        charge(store, names, np.arange(1100), 2000)
+        for some in np.split(np.arange(1100), 50):  # more rows than are copied at a time
+            charge(store, [f"{i}" for i in some], some, 2000)
         store.begin("run", {}, 300)
         store.answer("run", 0, np.arange(300), np.ones(300))
         store.copy_to(path)
@@ -747,6 +748,21 @@ def test_postgresql_that_is_not_there(server):
     assert "refused" in text
     assert "secret" not in text
     assert "secret" not in refusal(lambda: open_store("postgresql://me:secret@host:port/base"))
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "UTF8"])
+def test_postgresql_in_other_encodings(server, encoding):
+    """An initdb without a locale makes databases in SQL_ASCII."""
+    url, _ = server
+    name = f"in_{encoding.lower()}"
+    with closing(administrator(url)) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
+    where = url.format(name)
+    names = ["Ægir", "\u6f22", "a'b\\", "\ud800"]
+    with open_store(where) as store:
+        assert charge(store, names, [1, 2, 3, 4], 9) == [True] * 4
+        store.begin("läuft", {"é": "ü"}, 3)
+    assert spent_at(where, names) == [1, 2, 3, 4]
 
 
 def test_postgresql_tables_of_a_later_version_are_refused(server):
