@@ -23,6 +23,10 @@ from accountant.numerics.special import divergence_from_log_mean, log_mixture_ra
 __all__ = ["FixedSizeSampled"]
 
 
+NO_MATTER = 40.0
+"""Log of the ratio from which what is added to a moment is lost in its rounding."""
+
+
 @register("fixed-size-sampled")
 @dataclass(frozen=True)
 class FixedSizeSampled(Event):
@@ -146,9 +150,10 @@ class FixedSizeSampled(Event):
         curve = np.empty_like(orders)
         for i, order in enumerate(orders.tolist()):
             b = order - 1.0
-            more = order * self._reverse_excess(order)
-            # (e^{b D} - 1)/b of the first direction, and what comes to it
+            # (e^{b D} - 1)/b of the first direction, and what comes to it: no more than if that profile were 1
             first = b * mixed[i]
+            known = b > 0.0 and first > NO_MATTER + math.log(b)
+            more = self.rate if known else order * self._reverse_excess(order)
             if first > 500.0:
                 curve[i] = mixed[i] + (more * math.exp(-min(first, 700.0)) if b > 0.0 else more)
                 continue

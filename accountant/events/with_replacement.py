@@ -43,6 +43,9 @@ RARE = -23.0
 SEEN = -70.0
 """Log of the probability above which a number of draws is looked at from below."""
 
+UNSEEN = -45.0
+"""Log of the share of a sum that no float holds."""
+
 FAR = 1e3
 """Standard deviations beyond which shifts are not told apart from below."""
 
@@ -194,12 +197,7 @@ class SampledWithReplacement(Event):
         return np.minimum(curve, end)
 
     def _mean_curve(self, orders: FloatArray) -> FloatArray:
-        parts = self._parts()
-        if not isinstance(self.event, GaussianLike) and not any(part.rare for part, _ in parts):
-            return renyi_from_profile(self, orders)
-        logs = logsumexp([part._log_mean(orders) + log_weight for part, log_weight in parts], axis=0)
-        pairs = zip(orders.tolist(), logs.tolist(), strict=True)
-        return np.array([divergence_from_log_mean(order - 1.0, log_mean) for order, log_mean in pairs])
+        return np.array([mean_divergence(self, order) for order in orders.tolist()])
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         return [(BoundOnDraws(self), 1)]
@@ -274,6 +272,26 @@ class DrawnGroup(FixedSizeSampled):
             # the moment is no larger than without a sample: forward e^{bD} - 1, backward b
             return math.log(self.rate) + np.logaddexp(_log_expm1_ratio(b, self.event._curve(orders)), 0.0)
         return _log_expm1_ratio(b, self._curve(orders))
+
+
+@lru_cache(maxsize=4096)
+def mean_divergence(sampled: SampledWithReplacement, order: float) -> float:
+    """The divergence of the mean of the moments over the numbers of draws; a price asks for an order repeatedly."""
+    parts, orders = sampled._parts(), np.array([order])
+    if not isinstance(sampled.event, GaussianLike) and not any(part.rare for part, _ in parts):
+        return float(renyi_from_profile(sampled, orders)[0])
+    # what all but the largest terms come to in no sample at all is seldom seen
+    own = np.array([float(part.event._curve(orders)[0]) for part, _ in parts])
+    most = _log_expm1_ratio(np.full_like(own, order - 1.0), own) + np.array([log_weight for _, log_weight in parts])
+    falling = np.argsort(-most)
+    rest = np.append(np.logaddexp.accumulate(most[falling][::-1])[::-1], -math.inf)
+    log_mean = -math.inf
+    for place, part in enumerate(falling.tolist()):
+        if rest[place] < log_mean + UNSEEN:
+            log_mean = float(np.logaddexp(log_mean, rest[place]))
+            break
+        log_mean = float(np.logaddexp(log_mean, parts[part].part._log_mean(orders)[0] + parts[part].log_weight))
+    return divergence_from_log_mean(order - 1.0, log_mean)
 
 
 def _log_expm1_ratio(b: FloatArray, curve: FloatArray) -> FloatArray:

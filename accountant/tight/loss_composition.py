@@ -187,6 +187,9 @@ def _at_zero(event: Event) -> tuple[FloatArray, FloatArray]:
 LEAST_TILT = 2.0**-40
 """The least that is tried: next to order 1 a curve rounds."""
 
+LEAST_SPREAD = 1e-200
+"""For losses whose curve is 0 in floating point."""
+
 
 def plan(
     kinds: Entries, run: Composition, question: Question, direction: Direction, remainder: Remainder
@@ -223,7 +226,7 @@ def plan(
     if 0 < pure < math.inf or any(event.between_bounds for event, _ in kinds):
         # beyond, only the largest loss is left; where that is far off, or the curve is a loose bound, a saddle point is
         # near 2 log(1/delta)/epsilon
-        near = min(pure, max(best if question.delta is not None else question.epsilon, 1e-300))
+        near = max(min(pure, best if question.delta is not None else question.epsilon), LEAST_SPREAD)
         tilt = min(tilt, max(4 * (2 - log_delta) / near, LEAST_TILT))
     # where heavy tails set in the spread leaps up: a smaller tilt that gives away a few nats is then easier
     tilts = tilt * 2.0 ** np.arange(0.0, -2.1, -0.125)
@@ -233,7 +236,7 @@ def plan(
     chosen = int(easier[0]) if easier.size else 0
     tilt, spread = float(tilts[chosen]), float(spreads[chosen])
     total = float(sum(count for _, count in kinds)) or 1.0
-    spread = spread or math.sqrt(2 * float(run.renyi(2.0)))  # a guess like any other
+    spread = spread or math.sqrt(2 * float(run.renyi(2.0))) or LEAST_SPREAD  # a guess like any other
     room = question.tolerance * (max(best, 0.01 * spread) if question.delta is not None else 1 / tilt)
     step = max(0.75 * math.sqrt(room / (0.27 * total * (1 + tilt))), 0.4 * room / total)
     points = 16 * spread / step

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import accountant as ac
-from accountant.events.with_replacement import MOST_SIZES, draws_by_size
+from accountant.events.with_replacement import MOST_SIZES, draws_by_size, mean_divergence
+from accountant.numerics.special import divergence_from_log_mean
 
 REPLACE = ac.Adjacency.REPLACE
 ORDERS = np.array([1.5, 2.0, 8.0, 60.0])
@@ -258,3 +259,12 @@ def test_plans(tmp_path):
 def test_refusals(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize(("draws", "population", "sigma"), [(5, 100, 1.0), (39, 50, 0.3), (300, 1000, 50.0)])
+@pytest.mark.parametrize("order", [1.0, 1 + 1e-9, 1.5, 30.0])
+def test_parts_that_are_left_out_are_in_no_float(draws, population, sigma, order):
+    event = ac.SampledWithReplacement(ac.Gaussian(sigma, 1.0, ac.Adjacency.REPLACE), draws, population)
+    logs = [float(part._log_mean(np.array([order]))[0]) + log_weight for part, log_weight in event._parts()]
+    whole = divergence_from_log_mean(order - 1.0, float(np.logaddexp.reduce(logs)))
+    assert mean_divergence(event, order) == pytest.approx(whole, rel=1e-14)

@@ -50,3 +50,16 @@ def test_a_certified_end_that_the_renyi_curve_gives_holds_its_rounding():
         odds = mp.exp(mpf(epsilon))
         likely = (odds / (1 + odds)) ** 20
         assert likely * -mp.expm1(mpf(found.epsilon) - 18 * mpf(epsilon)) <= delta
+
+
+@pytest.mark.parametrize("method", ["auto", "tight"])
+def test_releases_whose_curve_is_zero_in_floating_point(method):
+    """Screenings and votes that are certain to within 1e-300: they divided by the spread of their losses."""
+    delta, screening = 0.0780, ac.DataDependentScreening(0.2797163830978149, 75.1741033734257, 89)
+    alone = ac.epsilon(10 * ac.ZeroConcentratedDP(0.0204, 0.2), delta, method="renyi")
+    found = ac.epsilon(10 * ac.ZeroConcentratedDP(0.0204, 0.2) + screening, delta, method=method)
+    assert 0.0 <= found.lower <= found.epsilon <= alone.epsilon * (1 + 1e-9)
+    votes, sampled = ac.DataDependentGNMax(0.24471477316166138, (30.0, 2.0)), P(ac.ExponentialMechanism(0.5), 6.2e-4)
+    both = ac.epsilon(10 * votes + 10 * sampled, 1e-4, method=method)
+    assert both.epsilon == pytest.approx(ac.epsilon(10 * sampled, 1e-4, method=method).epsilon, rel=0.02)
+    assert ac.epsilon(10 * votes + 10 * sampled, 0.0734, method=method).epsilon == 0.0
