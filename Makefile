@@ -80,7 +80,7 @@ $(TORCH_VENV)/.mechanisms: setup.cfg pyproject.toml
 	touch $@
 
 # one script per claim, on idle cores; figures in build/bench, beside those in accepted.json, which `make accept` replaces
-BENCHMARKS := price_time sweep_time tight_intervals private_knn_query_time individual_knn_query_time hashing_time \
+BENCHMARKS := price_time first_price_time sweep_time tight_intervals private_knn_query_time individual_knn_query_time hashing_time \
 	reverse_knn_labelling_time digits_accuracy accuracy_by_queries budgets_of_peers attack_risk_time \
 	random_allocation_intervals forecast_accuracy more_records_than_memory
 TORCH_BENCHMARKS := student_accuracy

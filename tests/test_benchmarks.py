@@ -195,3 +195,13 @@ def test_student_accuracy(tmp_path):
     assert figures["default student, private images"]["test"] > 0.9
     assert figures["released labels"]["labels"] > 0.9
     assert 0.5 < figures["released labels"]["answered"] < 1
+
+
+def test_first_price_time(tmp_path):
+    names = ["Gaussian", "1000 sampled Gaussians, Rényi"]
+    figures, printed = run_benchmark(tmp_path, "first_price_time", "--only", *names)
+    assert list(figures) == names
+    for name, row in figures.items():
+        assert name in printed
+        assert 0 < row["import"] <= row["later"]
+        assert row["first"] > 0

@@ -25,7 +25,7 @@ from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
-from accountant.events.subsampled_moments import log_at_branch, moments
+from accountant.events.subsampled_moments import curves_by_moments, log_at_branch, moments
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import WIDEST_STRIP, gauss_legendre, trapezoid_step
 from accountant.numerics.special import (
@@ -366,16 +366,22 @@ def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
     return total
 
 
-@Kernel
 def subsampled_gaussian_curves(rows: FloatArray, orders: FloatArray, curves: FloatArray) -> None:
     """Fill `curves` at finite orders >= 1, one row for every (mu, rate), mu > 0 and 0 < rate < 1."""
+    if curves_by_moments(rows, orders, curves):
+        remaining_curves(rows, orders, curves)
+
+
+@Kernel
+def remaining_curves(rows: FloatArray, orders: FloatArray, curves: FloatArray) -> None:
+    """Fill `curves` where they are nan."""
     for i in range(rows.shape[0]):
         mu, rate = rows[i, 0], rows[i, 1]
         for j in range(orders.size):
-            b = orders[j] - 1.0
-            curve = divergence_from_log_mean(b, subsampled_gaussian_log_mean(b, mu, rate))
-            # a mixture is never further from N(0,1) than its component
-            curves[i, j] = min(curve, 0.5 * orders[j] * mu * mu)
+            if math.isnan(curves[i, j]):
+                b = orders[j] - 1.0
+                curve = divergence_from_log_mean(b, subsampled_gaussian_log_mean(b, mu, rate))
+                curves[i, j] = min(curve, 0.5 * orders[j] * mu * mu)
 
 
 def subsampled_gaussian_curve(mu: float, rate: float, orders: FloatArray) -> FloatArray:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from accountant.numerics.kernel import Kernel
+from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import WIDEST_STRIP, trapezoid_step
-from accountant.numerics.special import exp_excess, log1p_and_excess
+from accountant.numerics.special import divergence_from_log_mean, exp_excess, log1p_and_excess
 
-__all__ = ["Derivatives", "log_at_branch", "moments", "terms"]
+__all__ = ["Derivatives", "curves_by_moments", "log_at_branch", "moments", "terms"]
 
 
 class Derivatives(NamedTuple):
@@ -111,3 +111,21 @@ def moments(b: float, mu: float, rate: float) -> Derivatives:
             return Derivatives(math.nan, math.nan, math.nan)
     scale = h * 0.3989422804014327
     return Derivatives(scale * total, scale * first, scale * second)
+
+
+@Kernel
+def curves_by_moments(rows: FloatArray, orders: FloatArray, curves: FloatArray) -> bool:
+    """Fill `curves` where the moments are floats, else with nan; whether there are such places."""
+    remain = False
+    for i in range(rows.shape[0]):
+        mu, rate = rows[i, 0], rows[i, 1]
+        for j in range(orders.size):
+            b = orders[j] - 1.0
+            mean = moments(b, mu, rate).value
+            if mean > 0.0:
+                # a mixture is never further from N(0,1) than its component
+                curves[i, j] = min(divergence_from_log_mean(b, math.log(mean)), 0.5 * orders[j] * mu * mu)
+            else:
+                curves[i, j] = math.nan
+                remain = True
+    return remain

@@ -67,6 +67,8 @@ def compile_function(function: Callable[..., Any], **options: Any) -> Any:
         folder = _make_folder(cache_root())
         if folder is None:
             return numba.njit(**options)(function)
+        if options.get("no_cpython_wrapper"):  # numba's names of files do not tell it from one that has a wrapper
+            folder /= "within"
         settings: Any = numba.config
         users, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)
         try:

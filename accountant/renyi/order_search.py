@@ -15,7 +15,16 @@ from accountant.events.composition import Composition
 from accountant.events.subsampled_moments import Derivatives
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import golden_bracket, golden_step
-from accountant.renyi.rows import NUDGE, Place, curve_limit, pure_curve, row_at, scaled_cumulant, table_of
+from accountant.renyi.rows import (
+    NUDGE,
+    Place,
+    addresses,
+    addresses_anywhere,
+    curve_by_address,
+    linear_curve,
+    row_at,
+    table_of,
+)
 
 __all__ = ["BestOrders", "best_orders"]
 
@@ -34,18 +43,21 @@ class BestOrders(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """The events of a run: every step-th row of a table from `start` to before `end`, each with its count.
+    """The events of a run: every step-th row of a table from `start` to before `end`.
 
-    `places` and `signs` remember where the worst pairs of screenings were at the last order, to find them sooner.
+    `state` holds the count of each row, and where the worst pair of a screening was at the last order (a `Place`), to
+    find it sooner; `addresses` the curves by kind of row. Every row stands for `weight` such rows;
+    screenings are `certified` or only guide.
     """
 
     table: FloatArray
-    counts: FloatArray
-    places: FloatArray
-    signs: FloatArray
+    state: FloatArray
+    addresses: NDArray[np.int64]
     start: int
     end: int
     step: int
+    weight: float
+    certified: bool
 
 
 class Target(NamedTuple):
@@ -72,28 +84,33 @@ def best_orders(
     table = table_of(chain.from_iterable(run.entries for run in runs))
     if len(table) < len(counts):
         return None
-    found = BestOrders(*(np.empty(len(runs)) for _ in BestOrders._fields))
-    search_all(table, np.array(counts), np.array(starts), given, rule, low, high, *found)
-    return found
+    state = np.empty((len(counts), 3))
+    state[:, 0] = counts
+    found = np.empty((len(BestOrders._fields), len(runs)))
+    ends = np.array(starts)
+    if search_all(table, state, addresses(table), ends, given, rule, low, high, found):
+        search_all(table, state, addresses_anywhere(table), ends, given, rule, low, high, found)
+    return BestOrders(*found)
 
 
 @Kernel
-def total(run: Entries, b: float, certified: bool) -> Derivatives:
-    """The sum of counts times `scaled_cumulant`, its value compensated (Neumaier 1974); the curve alone at b = inf."""
+def total(run: Entries, b: float) -> Derivatives:
+    """The sum of counts times K of the rows, its value compensated (Neumaier 1974); the curve alone at b = inf."""
     curve, lost, first, second = 0.0, 0.0, 0.0, 0.0
     for i in range(run.start, run.end, run.step):
-        row = row_at(run.table, i)
-        if b == math.inf:
-            each = Derivatives(curve_limit(row), 0.0, 0.0)
+        row, count = row_at(run.table, i), run.state[i, 0] * run.weight
+        if row.kind == LINEAR:
+            each = linear_curve(row, b)
         else:
-            each, place = scaled_cumulant(row, b, certified, Place(run.places[i], run.signs[i]))
-            run.places[i], run.signs[i] = place.votes, place.sign
-        term = run.counts[i] * each.value
+            address, place = run.addresses[int(row.kind)], Place(run.state[i, 1], run.state[i, 2])
+            each = curve_by_address(address, (row, b, run.certified, place))
+            run.state[i, 1], run.state[i, 2] = each.votes, each.sign
+        term = count * each.value
         whole = curve + term
         lost += (curve - whole) + term if curve >= term else (term - whole) + curve
         curve = whole
-        first += run.counts[i] * each.first
-        second += run.counts[i] * each.second
+        first += count * each.first
+        second += count * each.second
     return Derivatives(curve + lost if curve < math.inf else curve, first, second)
 
 
@@ -143,7 +160,7 @@ def imbalance(rule: int, given: float, b: float, sums: Derivatives) -> Imbalance
 
 
 @Kernel
-def search(run: Entries, target: Target, x: float, certified: bool) -> tuple[float, float]:
+def search(run: Entries, target: Target, x: float) -> tuple[float, float]:
     """(b, curve) of the least value seen, by Newton's method in log b inside a bracket that only ever narrows.
 
     The search begins at x = log b. Every order gives a valid bound, so a search that stops early is only less sharp.
@@ -157,7 +174,7 @@ def search(run: Entries, target: Target, x: float, certified: bool) -> tuple[flo
     last_x, last_g = math.nan, math.nan
     for _ in range(200):
         b = (1.0 + math.exp(x)) - 1.0  # the order itself is what is priced
-        sums = total(run, b, certified)
+        sums = total(run, b)
         at = value(rule, given, b, sums.value)
         if at < best:
             best, best_b, best_curve = at, b, sums.value
@@ -188,12 +205,12 @@ def search(run: Entries, target: Target, x: float, certified: bool) -> tuple[flo
         step_before = abs(aim - x)
         x = aim
     if rough and low < math.log(best_b) < high:
-        return polish(run, target, best_b, best_curve, certified)
+        return polish(run, target, best_b, best_curve)
     return best_b, best_curve
 
 
 @Kernel
-def polish(run: Entries, target: Target, b: float, curve: float, certified: bool) -> tuple[float, float]:
+def polish(run: Entries, target: Target, b: float, curve: float) -> tuple[float, float]:
     """(b, curve) of the least value near a point that differences over NUDGE have found: they see nothing finer."""
     best, middle = value(target.rule, target.given, b, curve), math.log(b)
     low, left, right, high = golden_bracket(middle - 4.0 * NUDGE, middle + 4.0 * NUDGE)
@@ -202,7 +219,7 @@ def polish(run: Entries, target: Target, b: float, curve: float, certified: bool
         for side in (-1.0, 1.0):
             if (side < 0.0 and math.isnan(at_left)) or (side > 0.0 and math.isnan(at_right)):
                 here = (1.0 + math.exp(left if side < 0.0 else right)) - 1.0
-                there = total(run, here, certified).value
+                there = total(run, here).value
                 at = value(target.rule, target.given, here, there)
                 if at < best:
                     best, b, curve = at, here, there
@@ -224,13 +241,14 @@ def first_guess(run: Entries, target: Target) -> float:
     """log of the best order - 1 if every curve were a straight line of its slope near order 1."""
     slope = 0.0
     for i in range(run.start, run.end):
-        row, count = row_at(run.table, i), run.counts[i]
+        row, count = row_at(run.table, i), run.state[i, 0]
         if row.kind == LINEAR:
             slope += count * row.slope
         elif row.kind == SAMPLED_GAUSSIAN:
             slope += count * 0.5 * row.rate**2 * math.expm1(min(row.mu**2, 300.0))
         elif row.kind in (LAPLACE, BITS):
-            slope += count * pure_curve(row, 0.0)
+            address, place = run.addresses[int(row.kind)], Place(0.0, 0.0)
+            slope += count * curve_by_address(address, (row, 0.0, False, place)).value
         else:
             slope += count * 0.3 * (row.rate / row.sigma) ** 2
     if not slope > 0.0:
@@ -242,39 +260,45 @@ def first_guess(run: Entries, target: Target) -> float:
 @Kernel
 def search_all(
     table: FloatArray,
-    counts: FloatArray,
+    state: FloatArray,
+    addresses: NDArray[np.int64],
     starts: NDArray[np.int64],
     given: FloatArray,
     rule: int,
     low: float,
     high: float,
     best: FloatArray,
-    curves: FloatArray,
-    limits: FloatArray,
-) -> None:
-    """Fill `BestOrders` of every run; its rows are numbers starts[i] to starts[i+1] of the table."""
-    places, signs = np.empty(counts.size), np.zeros(counts.size)
-    for j in range(counts.size):
-        places[j] = row_at(table, j).threshold
+) -> bool:
+    """Fill the columns of `best`, each a `BestOrders` of one run, whose rows are starts[i] to starts[i+1] of the table.
+
+    Whether some curve was sought where its kernel does not reach; then they are not to be used.
+    """
+    for j in range(starts[-1]):
+        state[j, 1], state[j, 2] = row_at(table, j).threshold, 0.0
     last, length = math.nan, 0
     for i in range(given.size):
         start, end = starts[i], starts[i + 1]
-        run, target = Entries(table, counts, places, signs, start, end, 1), Target(given[i], rule, low, high)
+        run, target = Entries(table, state, addresses, start, end, 1, 1.0, False), Target(given[i], rule, low, high)
         guided = False
         for j in range(start, end):
-            guided = guided or row_at(table, j).kind == SCREENING
+            guided = guided or table[j, 0] == SCREENING
         # neighbours in a sweep have about the same best order
         alike = end - start == length and low < last < high
         x = last if alike else first_guess(run, target)
         if end - start >= MANY:
             step = (end - start) // SAMPLE
-            b, _ = search(Entries(table, counts * step, places, signs, start, end, step), target, x, False)
+            b, _ = search(Entries(table, state, addresses, start, end, step, float(step), False), target, x)
             x = min(max(math.log(b), low), high)
-        b, curve = search(run, target, x, False)
+        b, curve = search(run, target, x)
+        surely = Entries(table, state, addresses, start, end, 1, 1.0, True)
         if guided:
-            whole = total(run, b, True).value
+            whole = total(surely, b).value
             if whole > curve * (1.0 + 3e-13):  # a pair that is only locally the worst misled the search
-                b, whole = search(run, target, math.log(b), True)
+                b, whole = search(surely, target, math.log(b))
             curve = whole
-        best[i], curves[i], limits[i] = b, curve, total(run, math.inf, True).value
+        best[0, i], best[1, i], best[2, i] = b, curve, total(surely, math.inf).value
         last, length = math.log(b), end - start
+    beyond = False
+    for j in range(starts[-1]):
+        beyond = beyond or math.isnan(state[j, 1])
+    return beyond

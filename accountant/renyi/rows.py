@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accountant.events.answers import BITS, LAPLACE, LINEAR, SAMPLED_GAUSSIAN, SCREENING, Row
 from accountant.events.event import Event
@@ -16,10 +18,19 @@ from accountant.events.laplace import laplace_divergence
 from accountant.events.randomized_response import bernoulli_divergence
 from accountant.events.screening_search import Pair, likely_pair, log_mean_of, pair_at, screening_limit, worst_pair
 from accountant.events.subsampled_moments import Derivatives, moments, terms
-from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.kernel import FloatArray, Interface, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log1p_and_excess, log_mixture_ratio_at
 
-__all__ = ["NUDGE", "Place", "curve_limit", "pure_curve", "row_at", "scaled_cumulant", "table_of"]
+__all__ = [
+    "NUDGE",
+    "Place",
+    "addresses",
+    "addresses_anywhere",
+    "curve_by_address",
+    "linear_curve",
+    "row_at",
+    "table_of",
+]
 
 NUDGE = 1e-8
 """Step in log b of the differences that stand in for derivatives where these would overflow."""
@@ -53,30 +64,71 @@ def row_at(table: FloatArray, i: int) -> Row:
     return Row(each[0], each[1], each[2], each[3], each[4], each[5], each[6], each[7])
 
 
-@Kernel
-def curve_limit(row: Row) -> float:
-    """The curve at order infinity."""
-    if row.kind == SCREENING:
-        return screening_limit(row.sigma, row.threshold, row.low, row.high, row.rate)
-    if row.kind in (LAPLACE, BITS):
-        return row.high * row.mu
-    return math.inf if row.slope > 0.0 or row.mu > 0.0 else 0.0
+class Found(NamedTuple):
+    """K = b D at one order, scaled as `Derivatives`, or at b = inf the curve alone; and the new `Place`."""
+
+    value: float
+    first: float
+    second: float
+    votes: float
+    sign: float
 
 
-@Kernel
-def scaled_cumulant(row: Row, b: float, certified: bool, place: Place) -> tuple[Derivatives, Place]:
-    """K = b D, b times the curve at order 1 + b; a guarantee is built on its value K/b. And where the worst pair is.
+curve_by_address = Interface(
+    Found(0.0, 0.0, 0.0, 0.0, 0.0), Row(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, False, Place(0.0, 0.0)
+)
+"""K of a row of one kind but LINEAR: a run compiles the kinds that it holds.
 
-    The derivatives only guide the search for an order, and so does the value of a screening unless it is `certified`:
-    it is then that of some pair of counts. `place` only saves time.
-    """
-    if row.kind == LINEAR:
-        slope = row.slope
-        return Derivatives(slope * (1.0 + b), slope * b * b, 2.0 * slope * b * b), place
-    if row.kind == SAMPLED_GAUSSIAN:
-        return sampled_gaussian_cumulant(b, row.mu, row.rate), place
-    if row.kind in (LAPLACE, BITS):
-        return pure_cumulant(b, row), place
+A guarantee is built on K/b, the value. The derivatives only guide the search for an order, and so does the value of a
+screening unless it is `certified`: it is then that of some pair of counts. `place` only saves time.
+"""
+
+
+def gaussian_row(row: Row, b: float, certified: bool, place: Place) -> Found:
+    """Of N(mu, 1) against N(0, 1) sampled at a rate below 1; nan, also for the votes, where moments would overflow."""
+    if b == math.inf:
+        return Found(math.inf if row.mu > 0.0 else 0.0, 0.0, 0.0, place.votes, place.sign)
+    inner = moments(b, row.mu, row.rate)
+    if not inner.value > 0.0:
+        return Found(math.nan, math.nan, math.nan, math.nan, 0.0)
+    found = from_moments(b, inner)
+    # a mixture is never further from N(0,1) than its component
+    value = min(found.value, 0.5 * (1.0 + b) * row.mu * row.mu)
+    return Found(value, found.first, found.second, place.votes, place.sign)
+
+
+def gaussian_row_anywhere(row: Row, b: float, certified: bool, place: Place) -> Found:
+    """The same, and at the rare orders where moments would overflow: it takes three times as long to compile."""
+    if b == math.inf:
+        return Found(math.inf if row.mu > 0.0 else 0.0, 0.0, 0.0, place.votes, place.sign)
+    inner, mu, rate = moments(b, row.mu, row.rate), row.mu, row.rate
+    if inner.value > 0.0:
+        found = from_moments(b, inner)
+    else:
+        below, above = b * math.exp(-NUDGE), b * math.exp(NUDGE)
+        found = from_differences(
+            b,
+            divergence_from_log_mean(below, subsampled_gaussian_log_mean(below, mu, rate)),
+            divergence_from_log_mean(b, subsampled_gaussian_log_mean(b, mu, rate)),
+            divergence_from_log_mean(above, subsampled_gaussian_log_mean(above, mu, rate)),
+        )
+    value = min(found.value, 0.5 * (1.0 + b) * mu * mu)
+    return Found(value, found.first, found.second, place.votes, place.sign)
+
+
+def pure_row(row: Row, b: float, certified: bool, place: Place) -> Found:
+    """Of Laplace noise or bits."""
+    if b == math.inf:
+        return Found(row.high * row.mu, 0.0, 0.0, place.votes, place.sign)
+    each = pure_cumulant(b, row)
+    return Found(each.value, each.first, each.second, place.votes, place.sign)
+
+
+def screening_row(row: Row, b: float, certified: bool, place: Place) -> Found:
+    """Of a noisy screening, at its worst or a likely pair of counts."""
+    if b == math.inf:
+        limit = screening_limit(row.sigma, row.threshold, row.low, row.high, row.rate)
+        return Found(limit, 0.0, 0.0, place.votes, place.sign)
     if certified:
         worst = worst_pair(b, row.sigma, row.threshold, row.low, row.high, row.rate, place.votes, place.sign)
     else:
@@ -84,7 +136,39 @@ def scaled_cumulant(row: Row, b: float, certified: bool, place: Place) -> tuple[
     pair = pair_at(worst.votes, row.sigma, worst.sign * row.threshold, row.rate)
     guide = pair_cumulant(b, pair, row.rate)
     curve = divergence_from_log_mean(b, worst.log_mean)
-    return Derivatives(curve, guide.first, guide.second), Place(worst.votes, worst.sign)
+    return Found(curve, guide.first, guide.second, worst.votes, worst.sign)
+
+
+@Kernel
+def linear_curve(row: Row, b: float) -> Found:
+    """As the others, of a row of kind LINEAR."""
+    slope = row.slope
+    if b == math.inf:
+        return Found(math.inf if slope > 0.0 else 0.0, 0.0, 0.0, 0.0, 0.0)
+    return Found(slope * (1.0 + b), slope * b * b, 2.0 * slope * b * b, 0.0, 0.0)
+
+
+CURVES = {SAMPLED_GAUSSIAN: gaussian_row, SCREENING: screening_row, LAPLACE: pure_row, BITS: pure_row}
+_addresses = np.zeros(5, np.int64)
+_known = {LINEAR}
+_address_of = cache(curve_by_address.address_of)
+
+
+def addresses(table: FloatArray) -> NDArray[np.int64]:
+    """By kind of row, where its kernel is; those of the kinds in a table are compiled."""
+    kinds = table[:, 0].tolist()
+    if not _known.issuperset(kinds):
+        for kind in {*kinds} - _known:
+            _addresses[int(kind)] = _address_of(CURVES[kind])
+            _known.add(kind)
+    return _addresses
+
+
+def addresses_anywhere(table: FloatArray) -> NDArray[np.int64]:
+    """The same, from now on with sampled Gaussians at every order."""
+    _addresses[int(SAMPLED_GAUSSIAN)] = _address_of(gaussian_row_anywhere)
+    _known.add(SAMPLED_GAUSSIAN)
+    return addresses(table)
 
 
 @Kernel
@@ -105,24 +189,6 @@ def from_differences(b: float, below: float, at: float, above: float) -> Derivat
 
 
 @Kernel
-def sampled_gaussian_cumulant(b: float, mu: float, rate: float) -> Derivatives:
-    """As `scaled_cumulant`, of N(mu, 1) against N(0, 1) sampled at a rate below 1."""
-    inner = moments(b, mu, rate)
-    if inner.value > 0.0:
-        found = from_moments(b, inner)
-    else:
-        below, above = b * math.exp(-NUDGE), b * math.exp(NUDGE)
-        found = from_differences(
-            b,
-            divergence_from_log_mean(below, subsampled_gaussian_log_mean(below, mu, rate)),
-            divergence_from_log_mean(b, subsampled_gaussian_log_mean(b, mu, rate)),
-            divergence_from_log_mean(above, subsampled_gaussian_log_mean(above, mu, rate)),
-        )
-    # a mixture is never further from N(0,1) than its component
-    return Derivatives(min(found.value, 0.5 * (1.0 + b) * mu * mu), found.first, found.second)
-
-
-@Kernel
 def pure_curve(row: Row, b: float) -> float:
     """The curve of a row of Laplace noise or of bits at order 1 + b."""
     order = 1.0 + b
@@ -133,7 +199,7 @@ def pure_curve(row: Row, b: float) -> float:
 
 @Kernel
 def pure_cumulant(b: float, row: Row) -> Derivatives:
-    """As `scaled_cumulant`, of Laplace noise or bits.
+    """K as `Derivatives`, of Laplace noise or bits.
 
     With t = mu, a = 1 + b and r = e^{-(a+b) t} one coordinate has K = b t + log N - log(a + b), N = a + b r, and a bit
     K = b t + log(1 + r) - log(1 + e^-t). Where b t is small that cancels.
@@ -160,7 +226,7 @@ def pure_cumulant(b: float, row: Row) -> Derivatives:
 
 @Kernel
 def pair_cumulant(b: float, pair: Pair, rate: float) -> Derivatives:
-    """As `scaled_cumulant`, of one Bernoulli pair."""
+    """K as `Derivatives`, of one Bernoulli pair."""
     up, down = pair.up, log_mixture_ratio_at(rate, pair.down)
     if up < 30.0 and b * up < 300.0 and down > -30.0 and b * down > -300.0 and b >= 1e-10:
         p, q = math.exp(pair.log_pass), math.exp(pair.log_fail)

@@ -146,7 +146,8 @@ def raise_tile(
     guess = policy[policy.size // 2]
     policy[:] = guess
     fill_chords(old, at, chords[guess], shifts[guess, 0], shifts[guess, 1], growth, i, best)
-    played[:] = best
+    for t in range(best.size):  # an assignment of whole arrays takes a second to compile
+        played[t] = best[t]
     stack[0], depth = 1, 1
     while depth > 0:
         depth -= 1
@@ -196,7 +197,7 @@ def extend_tests(
     """
     base, decay = lattice.base, lattice.decay
     for i in range(policy.size):
-        node = policy[i]
+        node = policy[i] - outcomes.shape[0]  # its number among the leaves
         value, accepted, missed, slope, kept = 0.0, 0.0, 0.0, 0.0, 0.0
         for o in range(2):
             at = i + shifts[node, o]
@@ -274,7 +275,7 @@ def play_step(
     `old` was extended by `extend_left`. `policy` has the leaf that is played at each grid point; it may hold those of
     another step.
     """
-    leaves, base = pairs.outcomes.shape[1], lattice.base
+    base = lattice.base
     trials = np.empty((2, TILE))
     stack = np.empty(64, np.int64)
     for d in range(2):
@@ -286,7 +287,7 @@ def play_step(
         extend_tests(
             old_tests[d],
             new_tests[d],
-            policy[d, :count] - leaves,
+            policy[d, :count],
             pairs.outcomes[d],
             pairs.test_shifts[d],
             pairs.falls[d],
@@ -318,7 +319,9 @@ def play(
             extend_left(upper[now], tests[now], lattice, windows[j - 1], windows[j], d)
         after, count = 1 - now, windows[j] + 1
         play_step(upper[now], tests[now], upper[after], tests[after], policy, pairs, lattice, count, slope_error, slack)
-        upper[after, :, lattice.base + ends[j] : lattice.base + count] = 0.0
+        for d in range(2):
+            for k in range(lattice.base + ends[j], lattice.base + count):
+                upper[after, d, k] = 0.0
         now = after
     return now
 

@@ -10,7 +10,7 @@ import accountant as ac
 from accountant.events.answers import LARGEST_ROW, bits_row, laplace_row
 from accountant.renyi import route
 from accountant.renyi.order_search import best_orders
-from accountant.renyi.rows import curve_limit, pure_cumulant
+from accountant.renyi.rows import Place, pure_cumulant, pure_row
 
 
 def laplace_cumulant(t, b):
@@ -82,7 +82,7 @@ def test_derivatives(cumulant, row, t, b):
 @pytest.mark.parametrize("make", [lambda t: ac.Laplace(1 / t), ac.RandomizedResponse, ac.PureDP])
 def test_both_limits(make):
     event = make(0.25)
-    assert curve_limit(event._row()) == 0.25
+    assert pure_row(event._row(), math.inf, True, Place(0.0, 0.0)).value == 0.25
     run = 8 * event
     far = ac.epsilon(run, 1e-300, method="renyi")
     assert far.epsilon <= 2.0

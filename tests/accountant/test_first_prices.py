@@ -1,0 +1,90 @@
+"""A first price compiles the kinds of events that its run holds, and is the same number as a later one."""
+
+import numpy as np
+import pytest
+
+import accountant as ac
+from accountant.events.answers import LINEAR
+from accountant.renyi import order_search, rows
+from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
+
+SAMPLED = 1000 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01)
+SCREENED = 100 * ac.PoissonSubsampled(ac.NoisyScreening(8.0, 20.0, 40), 0.1)
+ORDERS = (np.log(1e-9), np.log(1e12))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Names of the curves that are compiled, in a process that has compiled none."""
+    names = []
+
+    def address_of(function):
+        names.append(function.__name__)
+        return rows.curve_by_address.address_of(function)
+
+    monkeypatch.setattr(rows, "_addresses", np.zeros_like(rows._addresses))
+    monkeypatch.setattr(rows, "_known", {LINEAR})
+    monkeypatch.setattr(rows, "_address_of", address_of)
+    return names
+
+
+def best(run, given=-11.5, rule=CLASSIC_EPSILON):
+    found = best_orders([run], np.array([given]), rule, *ORDERS)
+    return np.concatenate(found).tolist()
+
+
+@pytest.mark.parametrize(
+    ("run", "curves"),
+    [
+        (10 * ac.Gaussian(20.0), []),
+        (SAMPLED, ["gaussian_row"]),
+        (10 * ac.Laplace(20.0) + ac.Gaussian(20.0), ["pure_row"]),
+        (10 * ac.RandomizedResponse(0.1), ["pure_row"]),
+        (SCREENED, ["screening_row"]),
+    ],
+)
+def test_curves_that_a_run_does_not_hold_are_not_compiled(run, curves, asked):
+    first = best(run)
+    assert asked == curves
+    assert best(run) == first
+    assert asked == curves
+
+
+# at so large an epsilon the best order is the edge of the range, where moments overflow
+BEYOND = [(SAMPLED, 1e9, CLASSIC_DELTA), (1 * ac.PoissonSubsampled(ac.Gaussian(0.01), 0.5), -1e-3, CLASSIC_EPSILON)]
+
+
+@pytest.mark.parametrize("hard", BEYOND)
+def test_prices_do_not_depend_on_what_was_compiled_before(hard, asked):
+    easy = best(SAMPLED)
+    assert asked == ["gaussian_row"]
+    found = best(*hard)
+    assert asked == ["gaussian_row", "gaussian_row_anywhere"]
+    assert np.isfinite(found[:2]).all()
+    assert best(*hard) == found
+    assert best(SAMPLED) == easy
+
+
+def test_many_runs_of_which_one_reaches_beyond(asked):
+    runs, given = [SAMPLED, SAMPLED + SCREENED], np.array([1e9, 1.0])
+    together = np.stack(best_orders(runs, given, CLASSIC_DELTA, *ORDERS))
+    assert sorted(asked) == ["gaussian_row", "gaussian_row_anywhere", "screening_row"]
+    again = np.stack(best_orders(runs, given, CLASSIC_DELTA, *ORDERS))
+    assert np.array_equal(together, again)
+
+
+def test_a_search_beyond_is_made_anew(asked, monkeypatch):
+    calls = []
+    search = order_search.search_all
+    monkeypatch.setattr(order_search, "search_all", lambda *given: calls.append(search(*given)) or calls[-1])
+    best(*BEYOND[0])
+    best(*BEYOND[0])
+    best(SAMPLED)
+    assert calls == [True, False, False, False]
+
+
+def test_curves_where_moments_are_floats_and_where_they_are_not():
+    """A grid that mixes them has at every order the value that this order has by itself."""
+    event = ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01)
+    orders = np.array([1.0, 1.5, 7.0, 64.0, 4097.0, 1e12])
+    assert event.renyi(orders).tolist() == [float(event.renyi(order)) for order in orders]
