@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, ClassVar, Self
@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ProfileUnavailable
+from accountant.errors import ParameterError, ProfileUnavailable
 from accountant.events.answers import LARGEST_ROW, ClosedForm, GroupLine, Lattice, Row, Summand, bits_row
 from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
@@ -122,6 +122,12 @@ class RandomizedResponse(BernoulliLike):
         Bits that differ between neighbouring inputs; [1, 1e12], for the profile at most 1e5 (the tight route composes
         more of them).
     adjacency : Adjacency
+    ones : int
+        Most ones that an input has, for `Shuffled` only: two inputs of so many ones differ in at most twice as many
+        bits, and a crowd hides a report better that is never far from one without ones; [bits/2, 1e12], or 0 where
+        that is not known.
+    length : int
+        Bits of a whole report, at most, for `Shuffled` only; [bits, 1e12], or 0 where that is not known.
 
     Raises
     ------
@@ -132,10 +138,29 @@ class RandomizedResponse(BernoulliLike):
     epsilon: EpsilonOfNoise
     bits: Annotated[int, Range(1, 1e12, usual=(1, 8))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+    ones: Annotated[int, Range(0, 1e12, usual=(0, 0))] = 0
+    length: Annotated[int, Range(0, 1e12, usual=(0, 0))] = 0
     _coordinate_field: ClassVar[str | None] = "bits"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ones and 2 * self.ones < self.bits:
+            least = -(-self.bits // 2)
+            raise ParameterError(
+                f"ones = {self.ones}, and inputs that differ in {self.bits} bits; accepted: at least {least}, or 0 "
+                "where it is not known"
+            )
+        if self.length and self.length < self.bits:
+            raise ParameterError(
+                f"length = {self.length}, and inputs that differ in {self.bits} bits; accepted: at least {self.bits}, "
+                "or 0 where it is not known"
+            )
 
     def _standard_form(self) -> StandardForm:
         return StandardForm("pure", 1.0, inverse=False, copies=self.bits)
+
+    def _with_coordinates(self, count: int) -> Event:
+        return replace(self, bits=count, ones=0, length=0)
 
     @classmethod
     def examples(cls) -> tuple[RandomizedResponse, ...]:

@@ -13,13 +13,15 @@ more than the shuffled ones, and it is any one of them that was replaced. Hence,
 
 with independent Y_i = (P0 - u P1)/R_i at R_i's report.
 
-g = e^(-b epsilon) suits all; where inputs differ in at most two bits, or there are two others, g = (2/(1+t))^b, with
-M = n - 1 - J; one other has g = 1.
+g = e^(-b epsilon) suits all, and e^(-c epsilon) inputs with at most c ones; where inputs differ in at most two bits, or
+there are two others, g = (2/(1+t))^b, with M = n - 1 - J; one other has g = 1. `accountant.events.shuffled_inputs` has
+these, and what the length of a report adds.
 
 Kinds. Where R_i differs from both P0 and P1 in m bits, from P0 alone in k and from P1 alone in i,
 Y = W_m (A_k - u B_i), three products of m, k and i independent ratios of mean 1. It grows in convex order with each
 number, and when a bit of m becomes one of k and one of i. As i + k <= b, m + k <= b and m + i <= b, only the kinds
-k = b - i, m = min(i, k), i = 0, ..., b, count, in any mixture, and m = (b + 1)/2, k = i = (b - 1)/2 where b is odd.
+k = b - i, m = min(i, k), i = 0, ..., b, count, in any mixture, and m = (b + 1)/2, k = i = (b - 1)/2 where b is odd. In
+reports of B < b + [b/2] bits also m + k + i <= B, and more kinds count, but smaller ones.
 
 Fourier. With any theta > 0, v >= 0 (a normal variable Z of variance v only adds, by Jensen)
 
@@ -43,6 +45,7 @@ from scipy.special import erfcx
 from accountant.events.blanket import blanket, log_shuffled_delta
 from accountant.events.event import Event
 from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
+from accountant.events.shuffled_inputs import MANY, Facts, common_share, kinds
 from accountant.events.shuffled_sums import DAMPING, log_sums_between_nodes
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import LOGARITHM, narrow
@@ -73,9 +76,6 @@ LARGER = (1.5, 2.5, 4.0)
 NEARLY_NORMAL = 600.0
 """Effective number of slots from which the bound by four moments is as good as that between nodes."""
 
-MANY = 16
-"""Bits beyond which, nodes being dear, a tenth of that is enough, and one theta."""
-
 FARTHEST = -760.0
 """Log of E e^(theta S) below which no better theta is sought: the probability that nobody hides is larger."""
 
@@ -103,14 +103,6 @@ class Products(NamedTuple):
     masses: FloatArray
 
 
-class Kinds(NamedTuple):
-    """Numbers of bits in which the others' inputs differ: from both (m), from the first (k), from the second (i)."""
-
-    both: FloatArray
-    first: FloatArray
-    second: FloatArray
-
-
 @lru_cache(maxsize=16)
 def products(epsilon: float, bits: int) -> Products:
     """A ratio is t with probability 1/(1+t) and else 1/t."""
@@ -131,18 +123,6 @@ def fill_products(epsilon: float, excess: FloatArray, masses: FloatArray) -> Non
             total += masses[j, l]
         for l in range(j + 1):  # noqa: E741
             masses[j, l] /= total
-
-
-@lru_cache(maxsize=64)
-def kinds(bits: int) -> Kinds:
-    """The kinds that nothing is above."""
-    second = np.arange(bits + 1.0)
-    first = bits - second
-    both = np.minimum(first, second)
-    if bits % 2:  # where inputs differ in all but one bit
-        half = bits // 2
-        both, first, second = np.append(both, half + 1), np.append(first, half), np.append(second, half)
-    return Kinds(both, first, second)
 
 
 @Kernel
@@ -211,17 +191,11 @@ class Slots(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def slots(epsilon: float, bits: int, users: int) -> Slots:
-    """M = most - J, J geometric: P(J = j) = g (1 - g)^j, j < most.
-
-    g = e^(-bits epsilon) with most = users, or (2/(1 + t))^bits with most = users - 1 where at most two inputs are
-    the others', or inputs differ in at most two bits. One other user has but one input: g = 1.
-    """
+def slots(epsilon: float, facts: Facts, users: int) -> Slots:
+    """M = most - J, J geometric: P(J = j) = g (1 - g)^j, j < most. One other user has but one input: g = 1."""
     if users == 2:
         return Slots(np.array([2.0]), np.ones(1), 0.0)
-    few = users == 3 or bits == 2
-    most = users - 1 if few else users
-    log_share = bits * math.log1p(-math.tanh(epsilon / 2)) if few else -bits * epsilon
+    log_share, most = common_share(epsilon, facts, users)
     log_missed = math.log1p(-math.exp(log_share)) if log_share < -1 else math.log(-math.expm1(log_share))
     ends = np.append(0.0, np.unique(np.minimum(np.ceil(-MISSED / log_missed), most)))
     beyond = np.exp(ends * log_missed)
@@ -235,7 +209,7 @@ def log_round_delta(local: float | Event, users: int, epsilon: float) -> float:
     """
     found = math.inf
     if isinstance(local, RandomizedResponse) and local.bits > 1:
-        found = log_bits_delta(local.epsilon, local.bits, users, epsilon)
+        found = log_bits_delta(local.epsilon, Facts(local.bits, local.ones, local.length), users, epsilon)
         end = local.epsilon * local.bits
         hiding = users * math.exp(-end)
         if (
@@ -248,16 +222,24 @@ def log_round_delta(local: float | Event, users: int, epsilon: float) -> float:
     return known if known <= found or found == math.inf else found
 
 
-def log_bits_delta(epsilon: float, bits: int, users: int, point: float) -> float:
+def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
     """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others.
 
     Infinite where the bound is not computed: beyond `MOST_BITS` bits, or a local epsilon of `MOST_EPSILON`.
     """
-    end = bits * epsilon
+    bits, end = facts.bits, facts.bits * epsilon
     if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
         return math.inf
-    hidden = slots(epsilon, bits, users)
-    ratios, numbers = products(epsilon, bits), np.stack(kinds(bits), axis=1)
+    # the kinds of long reports are above those of short ones, but fewer and nearer to each other
+    long, short = kinds(bits), kinds(bits, facts.length)
+    several = (long,) if short is long else (long, short)
+    found = (log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several)
+    return min(found)
+
+
+def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, point: float) -> float:
+    """The same with others of any of these kinds."""
+    bits, hidden, ratios = facts.bits, slots(epsilon, facts, users), products(epsilon, facts.bits)
     away = math.expm1(point)
     # the ratios' means are 1 but for rounding
     away -= 4.0 * (1.0 + away) * (float(np.max(np.abs(np.sum(ratios.excess * ratios.masses, axis=1)))) + 1e-15)
@@ -279,8 +261,11 @@ def log_bits_delta(epsilon: float, bits: int, users: int, point: float) -> float
         chosen.append(tried)
         total = float(np.logaddexp(total, np.logaddexp.reduce(logs[some] + weights[some])))
     for some, tried in zip(parts, chosen, strict=True):
+        if not float(np.max(logs[some] + weights[some])) > total - MATTERS:
+            continue
+        some = slice(some.start, some.start + int(np.sum(hidden.fewest[some] >= 2.0)))  # fewest come last
         fewest = hidden.fewest[some]
-        if fewest.min() < 2 or not float(np.max(logs[some] + weights[some])) > total - MATTERS:
+        if not fewest.size:
             continue
         for theta, moments in tried if bits <= MANY else tried[:1]:
             if effective(moments, float(fewest[0])) < NEARLY_NORMAL * (1.0 if bits <= MANY else 0.1):
@@ -291,7 +276,9 @@ def log_bits_delta(epsilon: float, bits: int, users: int, point: float) -> float
 
 def effective(moments: FloatArray, slots: float) -> float:
     """How many slots there are for each that one of the heaviest tails makes a normal sum of."""
-    return slots * float(np.min(moments[:, 2] ** 2 / (moments[:, 3] + 3.0 * moments[:, 2] ** 2)))
+    square = moments[:, 2] ** 2
+    most = moments[:, 3] + 3.0 * square
+    return slots * float(np.min(np.divide(square, most, out=np.zeros_like(most), where=most > 0.0)))
 
 
 def tilts(ratios: Products, numbers: FloatArray, away: float, slots: float) -> list[tuple[float, FloatArray]]:
@@ -299,10 +286,11 @@ def tilts(ratios: Products, numbers: FloatArray, away: float, slots: float) -> l
 
     Larger ones, too, for few slots, whose sum is far from normal.
     """
-    kind, seen, tried = int(numbers[:, 0].argmax()), set[int](), []
+    kind, seen, tried = int(log_variances(ratios, numbers).argmax()), set[int](), []
+    both = int(numbers[numbers[:, 2] > 0, 0].max(initial=0))
     while kind not in seen and len(seen) < 3:
         seen.add(kind)
-        theta = tilt(ratios, numbers[kind], away, slots)
+        theta = tilt(ratios, numbers[kind], away, slots, both)
         for factor in (1.0, *LARGER) if slots < FEW and len(seen) == 1 else (1.0,):
             found = np.empty((len(numbers), 4))
             fill_moments(factor * theta, away, *ratios, numbers, found)
@@ -310,6 +298,15 @@ def tilts(ratios: Products, numbers: FloatArray, away: float, slots: float) -> l
                 tried.append((factor * theta, found))
         kind = int(np.argmax(tried[0][1][:, 0])) if tried else kind
     return tried
+
+
+def log_variances(ratios: Products, numbers: FloatArray) -> FloatArray:
+    """Logs of the variances l^m (l^k + l^i - 2) of Y at u = 1, l = t - 1 + 1/t being a ratio's mean square."""
+    growth = math.log1p(float(ratios.masses[1] @ ratios.excess[1] ** 2)) if len(ratios.excess) > 1 else 0.0
+    m, k, i = numbers.T
+    with np.errstate(divide="ignore"):
+        found: FloatArray = m * growth + np.log(np.expm1(k * growth) + np.expm1(i * growth))
+    return found
 
 
 def groups(hidden: Slots) -> list[slice]:
@@ -321,16 +318,15 @@ def groups(hidden: Slots) -> list[slice]:
     return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], hidden.fewest.size], strict=True)]
 
 
-def tilt(ratios: Products, kind: FloatArray, away: float, slots: float) -> float:
+def tilt(ratios: Products, kind: FloatArray, away: float, slots: float, both: int) -> float:
     """A good theta: for a normal sum S of deviation d the best has E S e^(theta S)/E e^(theta S) = d (h(x) + 1/x - x).
 
     x = theta d, and h is the normal distribution's hazard rate. Any theta is valid.
     """
     found = np.empty((1, 4))
-    half = len(ratios.excess) // 2
-    # W (A - u) is at most t^b, and W u (1 - B) at most t^m u
+    # W (A - u) is at most t^b, and W u (1 - B) at most t^m u, m <= `both` where B is not 1
     most = LARGEST_EXPONENT / (
-        1.0 + max(float(ratios.excess[-1, -1]), (1.0 + away) * (1.0 + float(ratios.excess[half, half])))
+        1.0 + max(float(ratios.excess[-1, -1]), (1.0 + away) * (1.0 + float(ratios.excess[both, both])))
     )
 
     def short(theta: float) -> float:

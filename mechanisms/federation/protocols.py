@@ -24,7 +24,14 @@ import accountant as ac
 from mechanisms.arrays import Bytes
 from mechanisms.federation.messages import CorruptMessage, Reports, UnsuitableMessage
 from mechanisms.federation.round_setup import RoundSetup, RoundSize
-from mechanisms.local_reports import CollisionReports, Estimate, LocalRandomizer, MalformedReport, local_randomizer
+from mechanisms.local_reports import (
+    CollisionReports,
+    Estimate,
+    LocalRandomizer,
+    MalformedReport,
+    RandomizedBits,
+    local_randomizer,
+)
 from mechanisms.local_reports.flooding import Flood
 from mechanisms.local_reports.noise_shares import MESSAGE_BYTES, NoiseShares
 from mechanisms.noise.source import Randomness
@@ -39,6 +46,7 @@ __all__ = [
     "noise_variance",
     "protocol_for",
     "protocol_of",
+    "report_in_crowd",
 ]
 
 
@@ -173,6 +181,11 @@ def protocol_for(name: str, parameters: tuple[float, ...], size: RoundSize) -> P
 def as_one_event(event: ac.Event | ac.Composition) -> ac.Event:
     """The event of a report; a composition (a report in two parts) is replaced by a `PureDP` of the same epsilon."""
     return event if isinstance(event, ac.Event) else ac.PureDP(ac.epsilon(event, 0.0, method="renyi").epsilon)
+
+
+def report_in_crowd(randomizer: LocalRandomizer) -> ac.Event:
+    """The event of a report that others hide, with what is known of all inputs."""
+    return randomizer.crowd_event if isinstance(randomizer, RandomizedBits) else as_one_event(randomizer.event)
 
 
 # --- noise of the central model ------------------------------------------------------------------------

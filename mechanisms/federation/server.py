@@ -43,12 +43,13 @@ from mechanisms.federation.messages import (
     digest_of,
 )
 from mechanisms.federation.protocols import (
+    LocalProtocol,
     Protocol,
-    SharesProtocol,
     as_one_event,
     covers_counts,
     noise_variance,
     protocol_of,
+    report_in_crowd,
 )
 from mechanisms.federation.receiver import Receiver
 from mechanisms.federation.round_setup import RoundSetup
@@ -171,10 +172,12 @@ class Server(Receiver):
         event = self._event
         if event == protocol.event:
             return True
-        if isinstance(protocol, SharesProtocol):
+        if not isinstance(protocol, LocalProtocol):
             return False
         if isinstance(event, ac.Shuffled):
-            return self._model == "shuffle" and event == ac.Shuffled(as_one_event(protocol.event), event.n)
+            # without what is known of all inputs it costs no less
+            known = report_in_crowd(protocol.randomizer), as_one_event(protocol.event)
+            return self._model == "shuffle" and any(event == ac.Shuffled(each, event.n) for each in known)
         # the number of reports is visible, so that they have no ADD_REMOVE guarantee
         pure = isinstance(event, ac.PureDP) and event.adjacency == ac.Adjacency.REPLACE
         return pure and bool(event.epsilon >= ac.epsilon(1 * protocol.event, 0.0, method="renyi").epsilon)

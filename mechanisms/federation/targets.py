@@ -11,7 +11,7 @@ from typing import Any
 
 import accountant as ac
 from mechanisms.federation.messages import CorruptMessage, MessageError, UnsuitableMessage
-from mechanisms.federation.protocols import SharesProtocol, as_one_event, protocol_for
+from mechanisms.federation.protocols import LocalProtocol, SharesProtocol, protocol_for, report_in_crowd
 from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.local_reports.noise_shares import SHARES_ROUTE
 from mechanisms.validation import check_real
@@ -85,10 +85,10 @@ def _event(charge: Charge) -> ac.Event | ac.Composition:
             found = f"a setup for {protocol.participants} records"
             raise UnsuitableMessage(f"{found}; accepted: at most {charge.crowd}, the crowd")
         return protocol.event
-    if not charge.crowd:
+    if not charge.crowd or not isinstance(protocol, LocalProtocol):
         return protocol.event
     try:
-        return ac.Shuffled(as_one_event(protocol.event), charge.crowd)
+        return ac.Shuffled(report_in_crowd(protocol.randomizer), charge.crowd)
     except ac.AccountantError as error:
         raise UnsuitableMessage(f"a setup that cannot be priced: {error}") from None
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from mechanisms.federation.protocols import as_one_event, central_event
+from mechanisms.federation.protocols import central_event, report_in_crowd
 from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.federation.targets import DEFAULT_ROUTE, Target, choose_route, total_price
 from mechanisms.labelling import least_noise
@@ -238,7 +238,7 @@ def _shuffle(request: ReleaseRequest) -> RoundRelease:
         remake = _fix_kind(request, make(local))
 
         def plan(step: float, remake: Callable[[float], LocalRandomizer] = remake) -> ac.Composition:
-            report = as_one_event(remake(start * EPSILON_RATIO**step).event)
+            report = report_in_crowd(remake(start * EPSILON_RATIO**step))
             return _repeat(ac.Shuffled(report, users), rounds)
 
         step = ac.calibrate(plan, epsilon, delta, bounds=(1, 2000), start=20.0, integer=True, **DEFAULT_ROUTE)
@@ -246,7 +246,7 @@ def _shuffle(request: ReleaseRequest) -> RoundRelease:
         release = _reports(request, remake(local), local)
         if _reports(request, make(local), local).parameters == release.parameters:
             break
-    return replace(release, event=ac.Shuffled(as_one_event(release.event), users))
+    return replace(release, event=ac.Shuffled(report_in_crowd(remake(local)), users))
 
 
 def _make_randomizer(request: ReleaseRequest, name: str, epsilon: float) -> LocalRandomizer:

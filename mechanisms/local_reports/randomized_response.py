@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from functools import cached_property
 
@@ -64,6 +64,11 @@ class RandomizedBits:
     def event(self) -> ac.RandomizedResponse:
         bits = 2 * self.nonzeros
         return ac.RandomizedResponse(self.epsilon / bits, bits=bits, adjacency=ac.Adjacency.REPLACE)
+
+    @property
+    def crowd_event(self) -> ac.RandomizedResponse:
+        """The same, with what is known of all inputs: it counts where reports are shuffled."""
+        return replace(self.event, ones=self.nonzeros, length=max(self.domain, 2 * self.nonzeros))
 
     @property
     def report_bytes(self) -> int:

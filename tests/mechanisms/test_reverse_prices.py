@@ -8,7 +8,7 @@ pytest.importorskip("sklearn")
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.federation.protocols import as_one_event
+from mechanisms.federation.protocols import report_in_crowd
 from mechanisms.local_reports import local_randomizer
 
 NOISES = "laplace", "gaussian", "discrete-laplace", "discrete-gaussian"
@@ -49,8 +49,8 @@ def test_shuffled_reports(randomizer, shape):
     """At an epsilon of a report that is given: its search takes seconds."""
     rounds, labels, neighbors = shape
     votes = {"neighbours": neighbors, "label_ones": labels}
-    report = local_randomizer(randomizer, queries=12, classes=4, epsilon=1.5, **votes).event
-    run = rounds * ac.Shuffled(as_one_event(report), 5000)
+    report = local_randomizer(randomizer, queries=12, classes=4, epsilon=1.5, **votes)
+    run = rounds * ac.Shuffled(report_in_crowd(report), 5000)
     found = ac.epsilon(run, 1e-5, method="tight")
     assert 0.99 * found.epsilon <= found.lower <= found.epsilon < rounds * 1.5
 

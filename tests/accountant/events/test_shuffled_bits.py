@@ -14,13 +14,13 @@ import accountant as ac
 from accountant.events.shuffled_bits import (
     Slots,
     fill_moments,
-    kinds,
     log_bits_delta,
     log_sums,
     products,
     slots,
     tilt,
 )
+from accountant.events.shuffled_inputs import Facts, common_share, kinds, others_shares
 from accountant.events.shuffled_sums import fill_squares, log_sums_between_nodes
 
 TRIANGLE = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -76,7 +76,7 @@ def test_slots_say_more_than_the_shuffled_reports(inputs, n, u):
     """In rationals, for all data sets: hidden in slots, and the bound of this module, which is above them."""
     odds, worst = 2, Fraction(0)
     laws = [report(word, odds) for word in inputs]
-    bound = math.exp(log_bits_delta(math.log(odds), 2, n, math.log(u)))
+    bound = math.exp(log_bits_delta(math.log(odds), Facts(2), n, math.log(u)))
     for others in itertools.combinations_with_replacement(laws, n - 1):
         exact = hockey_stick(shuffled([laws[0], *others]), shuffled([laws[1], *others]), u)
         told = with_slots(laws[0], laws[1], others, Fraction(4, (1 + odds) ** 2), u)
@@ -117,6 +117,85 @@ def test_what_inputs_that_differ_in_two_bits_have_in_common(t):
     assert sizes == {(4, True), (6, False)}
 
 
+def common(words, t):
+    """The largest share of all reports that is drawn alike, and the same by distances."""
+    bits = len(words[0])
+    laws = [report(word, t) for word in words]
+    share = sum(min(law[z] for law in laws) for z in laws[0])
+    near = [min(sum(a != b for a, b in zip(z, word, strict=True)) for word in words) for z in laws[0]]
+    assert share == sum(Fraction(t) ** distance for distance in near) / (1 + Fraction(t)) ** bits
+    return share
+
+
+@pytest.mark.parametrize("t", [Fraction(101, 100), Fraction(2), Fraction(9)])
+@pytest.mark.parametrize("bits", [2, 3, 4, 5])
+def test_what_inputs_of_few_ones_have_in_common(bits, t):
+    """The share that is used where both facts are known is that of all words of so many ones."""
+    epsilon = math.log(t)
+    for ones in range(1, bits // 2 + 1):
+        inputs = [word for word in itertools.product((0, 1), repeat=bits) if sum(word) <= ones]
+        exact, facts = common(inputs, t), Facts(2 * ones, ones, bits)
+        assert exact >= t**-ones
+        shares = others_shares(epsilon, facts, 10)
+        assert max(shares) == pytest.approx(math.log(exact), abs=1e-13)
+        for users in (3, 10, 10**6):
+            share, most = common_share(epsilon, facts, users)
+            assert share <= math.log(exact) + 1e-15
+            assert (most == users) == (share == -ones * epsilon)
+        without = report((0,) * bits, t)
+        assert all(law[z] >= t**-ones * without[z] for law in (report(word, t) for word in inputs) for z in law)
+
+
+@pytest.mark.parametrize("t", [Fraction(101, 100), Fraction(2), Fraction(9)])
+@pytest.mark.parametrize("bits", [3, 4])
+def test_what_short_reports_have_in_common(bits, t):
+    """All largest sets of words of which any two differ in so many bits; with all words nothing is given away."""
+    words = list(itertools.product((0, 1), repeat=bits))
+    away = {(a, b): sum(x != y for x, y in zip(a, b, strict=True)) for a in words for b in words}
+    for most in range(1, bits + 1):
+        near = {a: frozenset(b for b in words if b != a and away[a, b] <= most) for a in words}
+        exact = min(common(inside, t) for inside in cliques(words, near))
+        half = (bits - most) // 2
+        proven = Fraction(2) ** bits * (t**half + t ** (bits - most - half)) / 2 / (1 + t) ** bits
+        assert exact >= proven
+        assert most < bits or exact == proven
+        found = others_shares(math.log(t), Facts(most, 0, bits), 10)
+        assert found[-1] == pytest.approx(math.log(proven), abs=1e-13)
+        assert common_share(math.log(t), Facts(most, 0, bits), 10)[0] <= math.log(exact) + 1e-15
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("u", [Fraction(1), Fraction(3, 2), Fraction(5, 2)])
+def test_slots_of_inputs_with_few_ones(n, u):
+    """In rationals, for all data sets: the changed user shows the report of the word without ones."""
+    odds, worst = 2, Fraction(0)
+    inputs = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+    laws = [report(word, odds) for word in inputs]
+    for facts in (Facts(2, 1), Facts(2, 1, 3)):
+        bound = math.exp(log_bits_delta(math.log(odds), facts, n, math.log(u)))
+        for others in itertools.combinations_with_replacement(laws, n - 1):
+            exact = hockey_stick(shuffled([laws[1], *others]), shuffled([laws[2], *others]), u)
+            assert exact <= with_slots(laws[1], laws[2], [laws[0], *others], Fraction(1, odds), u)
+            assert exact <= bound
+            worst = max(worst, exact)
+    assert worst > 0
+
+
+@pytest.mark.parametrize("epsilon0", [0.5, 3.0])
+@pytest.mark.parametrize(("users", "bits"), [(2, 4), (3, 4), (4, 3)])
+@pytest.mark.parametrize("known", ["ones", "length", "both"])
+def test_never_below_the_worst_data_with_facts(epsilon0, users, bits, known):
+    """All data of words of four bits, or of three; of words with at most half of the bits."""
+    words, epsilon = list(itertools.product((0, 1), repeat=bits)), epsilon0 / bits
+    ones, length = (bits + 1) // 2 if known != "length" else 0, bits if known != "ones" else 0
+    inputs = [word for word in words if not ones or sum(word) <= ones]
+    us = np.exp(np.array([0.0, 0.3, 0.7, 0.95]) * epsilon0)
+    facts = Facts(bits, ones, length)
+    found = np.exp([log_bits_delta(epsilon, facts, users, math.log(u)) for u in us])
+    laws = [np.array(list(report_at(word, epsilon))) for word in inputs]
+    assert np.all(worst_of(laws, users, us) <= found)
+
+
 @pytest.mark.parametrize("epsilon0", [0.5, 3.0])
 @pytest.mark.parametrize("users", [2, 3, 4])
 def test_never_below_the_worst_data_of_three_bits(epsilon0, users):
@@ -125,7 +204,7 @@ def test_never_below_the_worst_data_of_three_bits(epsilon0, users):
     wider = [(a, b, c, (a + b + c) % 2) for a, b, c in words if (a, b, c) not in ((1, 1, 1), (1, 1, 0))]
     wider = [word for word in wider if all(sum(x != y for x, y in zip(word, w, strict=True)) <= 3 for w in wider)]
     us = np.exp(np.array([0.0, 0.3, 0.7, 0.95]) * epsilon0)
-    found = np.exp([log_bits_delta(epsilon, 3, users, math.log(u)) for u in us])
+    found = np.exp([log_bits_delta(epsilon, Facts(3), users, math.log(u)) for u in us])
     for inputs in (words, wider):
         laws = [np.array([float(x) for x in report_at(word, epsilon)]) for word in inputs]
         assert np.all(worst_of(laws, users, us) <= found)
@@ -165,7 +244,7 @@ def worst_of(laws, users, us):
 @pytest.mark.parametrize("u", [1.0, 1.7, 3.0])
 def test_never_below_four_users(u):
     laws = [report(word, 2) for word in TRIANGLE]
-    bound = math.exp(log_bits_delta(math.log(2), 2, 4, math.log(u)))
+    bound = math.exp(log_bits_delta(math.log(2), Facts(2), 4, math.log(u)))
     for others in itertools.combinations_with_replacement(laws, 3):
         assert hockey_stick(shuffled([laws[0], *others]), shuffled([laws[1], *others]), u) <= bound
 
@@ -237,7 +316,7 @@ def test_sums_of_any_mixture_are_below_the_bound(u, numbers):
     law = convolved([atoms[kind] for kind, number in enumerate(numbers) for _ in range(number)])
     exact = float(sum(mass * max(total, 0) for total, mass in law.items()))
     ratios, rows, away = products(math.log(2), 2), np.stack(kinds(2), axis=1), float(u - 1)
-    best = tilt(ratios, rows[1], away, 12.0)
+    best = tilt(ratios, rows[1], away, 12.0, 1)
     for theta in (0.1 * best, 0.6 * best, best, 2.0 * best):
         found = np.empty((3, 4))
         fill_moments(theta, away, *ratios, rows, found)
@@ -268,7 +347,7 @@ def test_sums_of_few_are_below_the_bound_between_nodes(u):
     """Two to five slots, of all mixtures."""
     ratios, rows, away = products(math.log(2), 2), np.stack(kinds(2), axis=1), float(u - 1)
     laws = [law_of(kind, u) for kind in rows.astype(int).tolist()]
-    theta, found = tilt(ratios, rows[1], away, 5.0), np.empty((3, 4))
+    theta, found = tilt(ratios, rows[1], away, 5.0, 1), np.empty((3, 4))
     fill_moments(theta, away, *ratios, rows, found)
     numbers = np.arange(5.0, 1.0, -1.0)
     bounds = np.exp(log_sums_between_nodes(theta, away, ratios, rows, found, numbers))
@@ -306,12 +385,14 @@ def test_characteristic_functions_in_high_precision(epsilon, theta, away):
     [(1e-6, 3, 3), (0.1, 5, 3), (0.1, 5, 1000), (1.0, 4, 300), (4.0, 4, 10**12), (0.3, 2, 40), (8.0, 2, 10**12)],
 )
 def test_blocks_of_slots_hold_the_geometric_distribution(epsilon, bits, users):
-    found = slots(epsilon, bits, users)
+    found = slots(epsilon, Facts(bits), users)
     assert isinstance(found, Slots)
     assert found.masses.sum() + found.none == pytest.approx(1.0, abs=1e-12)
     most, common = users, math.exp(-epsilon * bits)
     if bits == 2 or users == 3:
-        most, common = users - 1, (2 / (1 + math.exp(epsilon))) ** bits
+        # the larger share hides among one user less: where inputs all but agree that is not worth it
+        other = (2 / (1 + math.exp(epsilon))) ** bits
+        most, common = (users - 1, other) if 1 / common - 1 / other > 1 else (users, common)
     assert found.fewest.min() >= 1
     assert found.fewest.max() <= most
     reached = 0
@@ -321,44 +402,74 @@ def test_blocks_of_slots_hold_the_geometric_distribution(epsilon, bits, users):
         exact = math.exp(reached * math.log1p(-common)) - math.exp(end * math.log1p(-common))
         assert mass == pytest.approx(exact, rel=1e-9, abs=1e-300)
         reached = end
-    assert slots(epsilon, bits, 2) == Slots(np.array([2.0]), np.ones(1), 0.0)
+    assert slots(epsilon, Facts(bits), 2) == Slots(np.array([2.0]), np.ones(1), 0.0)
 
 
 # --- attacks: the other users all have one input ----------------------------------------------------------------
 
 
-def attacked(epsilon, bits, users, point):
-    """A lower bound on delta: the sum of `users` values, each rounded down to a grid, by discrete Fourier transform.
-
-    The others differ from either input in `bits` bits, as three sets of which no two have an element in common.
-    """
-    half, u = bits // 2, math.exp(point)
-    rows = products(epsilon, bits)
-    shared, first = (1 + rows.excess[half, : half + 1]), rows.masses[half, : half + 1]
-    y = (shared[:, None, None] * (shared[:, None] - u * shared[None, :])[None]).ravel()
-    mass = (first[:, None, None] * (first[:, None] * first[None, :])[None]).ravel()
-    deviation = math.sqrt(float(mass @ y**2))
+def attacked(epsilon, kind, users, point):
+    """A lower bound on delta: the sum of `users` values, each rounded down to a grid, by discrete Fourier transform."""
+    y, mass = values_of(products(epsilon, max(2, *kind)), kind, math.exp(point))
+    mean = float(mass @ y)
+    deviation = math.sqrt(float(mass @ (y - mean) ** 2))
     size = 2**18 if users <= 1000 else 2**20
-    step = 20 * deviation * math.sqrt(users) / size
+    # a sum beyond half a turn from its mean would be taken for another
+    half = max(12 * deviation * math.sqrt(users), 1.5 * users * abs(mean), float(y.max()))
+    step = 2 * half / size
     atoms = np.floor(y / step).astype(np.int64)
-    # a sum beyond half a turn, 10 deviations, would be taken for another
     law = np.bincount(atoms % size, mass, minlength=size)
     total = np.fft.irfft(np.fft.rfft(law) ** users, size)
-    places = np.arange(size // 2) * step
-    return float(total[: size // 2] @ places) / users - 1e-12 * deviation
+    first = math.floor(users * float(mass @ atoms)) - size // 2
+    sums = first + (np.arange(size) - first) % size
+    return float(total @ np.maximum(sums, 0)) * step / users - 1e-12 * deviation
 
 
 @pytest.mark.parametrize(
-    ("epsilon0", "bits", "users"),
-    [(0.5, 2, 1000), (1.0, 8, 1000), (2.0, 8, 1000), (2.0, 32, 1000), (4.0, 8, 10_000), (4.0, 2, 1000), (2.0, 8, 200)],
+    ("epsilon0", "bits", "users", "delta"),
+    [
+        (0.5, 2, 1000, 1e-6),
+        (1.0, 8, 1000, 1e-6),
+        (2.0, 8, 1000, 1e-6),
+        (2.0, 32, 1000, 1e-6),
+        (4.0, 8, 10_000, 1e-6),
+        (4.0, 2, 1000, 1e-6),
+        (2.0, 8, 200, 1e-6),
+    ],
 )
-def test_within_five_percent_of_an_attack(epsilon0, bits, users):
-    delta, local = 1e-6, ac.RandomizedResponse(epsilon0 / bits, bits)
+def test_within_five_percent_of_an_attack(epsilon0, bits, users, delta):
+    """The others differ from either input in all bits, as three sets of which no two have an element in common."""
+    local = ac.RandomizedResponse(epsilon0 / bits, bits)
+    check_five_percent(local, [(bits // 2,) * 3], users, delta)
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "bits", "users", "delta"),
+    [(4.0, 8, 328, 1e-6), (4.0, 8, 1000, 1e-6), (4.0, 2, 1000, 1e-6), (2.0, 2, 100, 1e-6), (2.0, 8, 100, 1e-6)],
+)
+def test_within_five_percent_where_ones_are_known(epsilon0, bits, users, delta):
+    """The same attack on sets of half as many elements, also with users too few to know it without that."""
+    local = ac.RandomizedResponse(epsilon0 / bits, bits, ones=bits // 2)
+    check_five_percent(local, [(bits // 2,) * 3], users, delta)
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "bits", "users", "delta"),
+    [(4.0, 8, 1000, 1e-6), (2.0, 2, 1000, 1e-6), (2.0, 2, 100, 1e-6), (2.0, 8, 200, 1e-6)],
+)
+def test_within_five_percent_of_words(epsilon0, bits, users, delta):
+    """Every word is an input: the others all have the first one, or the second."""
+    local = ac.RandomizedResponse(epsilon0 / bits, bits, length=bits)
+    check_five_percent(local, [(0, bits, 0), (0, 0, bits)], users, delta)
+
+
+def check_five_percent(local, several, users, delta):
     found = ac.shuffled_epsilon(local, users, delta)
-    assert attacked(local.epsilon, bits, users, found) <= delta
-    assert attacked(local.epsilon, bits, users, found / 1.05) > delta
+    assert max(attacked(local.epsilon, kind, users, found) for kind in several) <= delta
+    assert max(attacked(local.epsilon, kind, users, found / 1.05) for kind in several) > delta
     for point in (0.0, 0.3 * found, 0.7 * found):
-        assert attacked(local.epsilon, bits, users, point) <= ac.shuffled_delta(local, users, point)
+        known = ac.shuffled_delta(local, users, point)
+        assert all(attacked(local.epsilon, kind, users, point) <= known for kind in several)
 
 
 def values_of(rows, kind, u):
@@ -386,7 +497,7 @@ def draw_kinds(draw):
 def test_never_below_an_attack(drawn, epsilon0, log_users, share):
     (bits, kind), users = drawn, round(10**log_users)
     epsilon, u = epsilon0 / bits, math.exp(share * epsilon0)
-    found = log_bits_delta(epsilon, bits, users, share * epsilon0)
+    found = log_bits_delta(epsilon, Facts(bits), users, share * epsilon0)
     y, chance = values_of(products(epsilon, bits), kind, u)
     step = math.sqrt(float(chance @ y**2)) / 100
     atoms = np.floor(y / max(step, 1e-300)).astype(np.int64)
@@ -407,6 +518,37 @@ def test_only_these_kinds_count(bits):
                 assert any(all(x <= y for x, y in zip(one, end, strict=True)) for one in above for end in ends)
 
 
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_only_these_kinds_count_in_short_reports(bits):
+    """As above, while there is room for another bit; in long reports they are those of any length."""
+    for length in range(bits, 2 * bits + 2):
+        ends = set(map(tuple, np.stack(kinds(bits, length), axis=1).astype(int).tolist()))
+        if length >= bits + bits // 2:
+            assert ends == set(map(tuple, np.stack(kinds(bits), axis=1).astype(int).tolist()))
+            continue
+        assert all(sum(end) <= length and max(sum(end) - each for each in end) <= bits for end in ends)
+        for i in range(bits + 1):
+            for k in range(bits + 1 - i):
+                for m in range(min(bits - max(i, k), length - k - i) + 1):
+                    above = [(m - n, k + n, i + n) for n in range(min(m, length - m - k - i) + 1)]
+                    above = [one for one in above if one[1] + one[2] <= bits]
+                    assert any(all(x <= y for x, y in zip(one, end, strict=True)) for one in above for end in ends)
+    assert kinds(17, 17)[0].size == 19  # too many for a sum at every point
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.integers(2, 6), st.floats(0.05, 6.0), st.floats(0.5, 3.5), st.floats(0.0, 0.95), st.data())
+def test_what_is_known_never_costs(bits, epsilon0, log_users, share, data):
+    users = round(10**log_users)
+    ones = data.draw(st.just(0) | st.integers((bits + 1) // 2, 2 * bits))
+    length = data.draw(st.just(0) | st.integers(bits, 4 * bits))
+    before, after = (
+        log_bits_delta(epsilon0 / bits, Facts(bits, *known), users, share * epsilon0)
+        for known in ((0, 0), (ones, length))
+    )
+    assert after <= before + 0.02  # thetas are found for other numbers of slots
+
+
 @pytest.mark.parametrize(("bits", "epsilon", "users"), [(3, 1.2, 10**5), (3, 0.5, 10**5), (5, 0.8, 10**6)])
 def test_an_odd_number_of_bits(bits, epsilon, users):
     """Inputs may differ in all but one bit, and the others in (b + 1)/2 from both: worse where the odds are large."""
@@ -415,21 +557,40 @@ def test_an_odd_number_of_bits(bits, epsilon, users):
         found.append(ratio**m * (ratio**k + ratio**i - 2))
     deviation = math.sqrt(max(found) / users)
     assert (found[1] > found[0]) == (ratio**half > 2)
-    delta = math.exp(log_bits_delta(epsilon, bits, users, 0.0))
+    delta = math.exp(log_bits_delta(epsilon, Facts(bits), users, 0.0))
     assert 1.0 < delta / (deviation / math.sqrt(2 * math.pi)) < 1.05
+
+
+def test_facts_change_nothing_else(tmp_path):
+    plain, known = (ac.RandomizedResponse(0.5, 4, "replace", *facts) for facts in ((), (2, 10)))
+    assert known != plain
+    assert np.all(known.renyi([1.5, 8.0, math.inf]) == plain.renyi([1.5, 8.0, math.inf]))
+    assert ac.epsilon(3 * known, 1e-5, method="tight").epsilon == ac.epsilon(3 * plain, 1e-5, method="tight").epsilon
+    assert known._with_coordinates(100) == ac.RandomizedResponse(0.5, 100, "replace")
+    path = tmp_path / "plan.toml"
+    path.write_text((2 * known).to_toml(1e-5))
+    assert ac.load_plan(path).composition == 2 * known
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"), [("ones", (1, 0)), ("length", (0, 3)), ("ones", (-1, 0)), ("length", (0, 2.5))]
+)
+def test_facts_that_cannot_be(name, facts):
+    with pytest.raises(ac.ParameterError, match=f"{name} = "):
+        ac.RandomizedResponse(0.5, 4, "replace", *facts)
 
 
 # --- limits -----------------------------------------------------------------------------------------------------
 
 
 def test_limits():
-    assert log_bits_delta(0.5, 65, 1000, 0.1) == math.inf
-    assert log_bits_delta(5.0, 4, 1000, 0.1) == math.inf
-    assert log_bits_delta(0.5, 4, 1, 0.1) == math.inf
-    assert log_bits_delta(0.0, 4, 10, 0.0) == math.inf
-    assert log_bits_delta(0.5, 4, 1000, 2.0) == math.inf
+    assert log_bits_delta(0.5, Facts(65), 1000, 0.1) == math.inf
+    assert log_bits_delta(5.0, Facts(4), 1000, 0.1) == math.inf
+    assert log_bits_delta(0.5, Facts(4), 1, 0.1) == math.inf
+    assert log_bits_delta(0.0, Facts(4), 10, 0.0) == math.inf
+    assert log_bits_delta(0.5, Facts(4), 1000, 2.0) == math.inf
     # total variation falls as the root of the number of users
-    few, many = (log_bits_delta(0.25, 8, users, 0.0) for users in (10**6, 10**12))
+    few, many = (log_bits_delta(0.25, Facts(8), users, 0.0) for users in (10**6, 10**12))
     assert few - many == pytest.approx(math.log(1e3), abs=0.05)
     # one bit has the price of any local randomizer with its epsilon
     assert ac.shuffled_epsilon(ac.RandomizedResponse(1.0), 1000, 1e-6) == ac.shuffled_epsilon(1.0, 1000, 1e-6)
