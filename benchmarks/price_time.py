@@ -1,16 +1,16 @@
 """Claim: a price takes a fraction of the time of the fastest peer on the same route, and is never looser.
 
-Every measurement is a fresh process. Its cold time is the import and the first call, with compiled kernels on disk; its
-warm time is the fastest of several more calls, each with slightly different noise. Ratios are the warm time of the
-fastest peer on the same route over ours.
+Cold times are of a fresh process, its imports and the first call, with compiled kernels on disk. Warm times are medians
+of calls that follow, each with slightly different noise. Against a peer, calls of both alternate in one process: its
+ratio is the median over the pairs of its time over ours on the same route, ours the least of these.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -23,6 +23,8 @@ from peers import RENYI, TIGHT, NotThere, Run, quiet  # beside this file
 ROOT = Path(__file__).parent.parent
 PATIENCE = 10.0
 """Seconds after which the calls end."""
+
+ROUTES = (RENYI, TIGHT)
 
 TASKS: dict[str, tuple[str, Run]] = {
     "a": ("sampled Gaussian 1, 0.01, x 10^4", [("gaussian", 1.0, 0.01, 10_000)]),
@@ -50,18 +52,47 @@ def cell(task: str, contender: str, repeats: int) -> dict[str, Any]:
         epsilon = price(run)
     except (NotThere, ImportError, RuntimeError, ValueError, AssertionError) as failure:
         return {"failure": f"{type(failure).__name__}: {failure}"[:100]}
-    cold, warm = time.perf_counter() - start, math.inf
-    for i in range(1, repeats + 1):
-        again = time.perf_counter()
-        price([(kind, noise * (1 + 1e-9 * i), rate, count) for kind, noise, rate, count in run])
-        warm = min(warm, time.perf_counter() - again)
-        if time.perf_counter() - start > PATIENCE:
-            break
+    cold = time.perf_counter() - start
+    warm = statistics.median(pair[0] for pair in alternate(run, [price], repeats))
     return {"epsilon": epsilon, "cold": cold, "warm": warm, "warm_us": 1e6 * warm}
 
 
-def in_fresh_process(task: str, contender: str, repeats: int, **environment: str) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--cell", task, contender, "--repeats", str(repeats)]
+def against(task: str, peer: str, repeats: int) -> dict[str, Any]:
+    """Times of ours and of a peer, call by call in this process."""
+    quiet()
+    (route,) = (route for route in ROUTES if peer in route)
+    pairs = alternate(TASKS[task][1], [route[own(route)], route[peer]], repeats, warm=True)
+    warm = statistics.median(theirs for _, theirs in pairs)
+    ratio = statistics.median(theirs / ours for ours, theirs in pairs)
+    return {"warm": warm, "warm_us": 1e6 * warm, "ratio": ratio, "pairs": len(pairs)}
+
+
+def own(route: dict[str, Any]) -> str:
+    (name,) = (name for name in route if "ours" in name)
+    return name
+
+
+def alternate(run: Run, prices: list[Any], repeats: int, warm: bool = False) -> list[list[float]]:
+    """Times of one call of each, again and again; with `warm` the first calls do not count."""
+    start, found = time.perf_counter(), []
+    for i in range(1, repeats + 1 + warm):
+        times = []
+        again = [(kind, noise * (1 + 1e-9 * i), rate, count) for kind, noise, rate, count in run]
+        for price in prices:
+            begun = time.perf_counter()
+            price(again)
+            times.append(time.perf_counter() - begun)
+        if not warm or i > 1:
+            found.append(times)
+        if found and time.perf_counter() - start > PATIENCE:
+            break
+    return found
+
+
+def in_fresh_process(
+    task: str, contender: str, repeats: int, how: str = "--cell", **environment: str
+) -> dict[str, Any]:
+    command = [sys.executable, __file__, how, task, contender, "--repeats", str(repeats)]
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -81,11 +112,13 @@ def measured(tasks: list[str], repeats: int, slow: bool) -> dict[str, Any]:
         rows = {
             name: in_fresh_process(task, name, repeats) for name in RENYI | TIGHT if slow or (task, name) not in SLOW
         }
-        for route in (RENYI, TIGHT):
-            (mine,) = (name for name in route if "ours" in name)
-            peers = [rows[name]["warm"] for name in route if name != mine and "warm" in rows.get(name, {})]
-            if peers and "warm" in rows.get(mine, {}):
-                rows[mine]["ratio"] = min(peers) / rows[mine]["warm"]
+        for route in ROUTES:
+            peers = [name for name in route if name != own(route) and "warm" in rows.get(name, {})]
+            for name in peers:
+                rows[name].update(in_fresh_process(task, name, repeats, "--against"))
+            ratios = [rows[name]["ratio"] for name in peers if "ratio" in rows[name]]
+            if ratios:
+                rows[own(route)]["ratio"] = min(ratios)
         figures["tasks"][task] = {"what": TASKS[task][0], "rows": rows}
     with TemporaryDirectory() as empty:
         figures["nothing compiled"] = in_fresh_process(tasks[0], "ours", 1, NUMBA_CACHE_DIR=empty)
@@ -98,7 +131,7 @@ def print_table(figures: dict[str, Any]) -> None:
     import accountant as ac
 
     table = Table(title="One price at delta = 1e-5")
-    for name in ("task", "accountant", "epsilon", "warm ms", "cold ms", "fastest peer / ours"):
+    for name in ("task", "accountant", "epsilon", "warm ms", "cold ms", "peer / ours"):
         table.add_column(name, justify="left" if name in ("task", "accountant") else "right")
     for task, found in figures["tasks"].items():
         for i, (name, row) in enumerate(found["rows"].items()):
@@ -123,7 +156,11 @@ def main() -> None:
     parser.add_argument("--slow", action="store_true", help="also the cases that take a peer minutes")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--cell", nargs=2, metavar=("TASK", "ACCOUNTANT"), help=argparse.SUPPRESS)
+    parser.add_argument("--against", nargs=2, metavar=("TASK", "PEER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.against:
+        print(json.dumps(against(*options.against, options.repeats)))
+        return
     if options.cell:
         print(json.dumps(cell(*options.cell, options.repeats)))
         return
