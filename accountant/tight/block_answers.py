@@ -14,6 +14,7 @@ from accountant.events.event import Event
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import AIM, Answers, Game, LossDistribution, sort_events
+from accountant.tight.both_sides import BothSides
 from accountant.tight.loss_composition import Entries
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.screening_blocks import Aim, Cut, cut_in_one, cut_in_several
@@ -36,12 +37,16 @@ FEW_MOVES = 100
 SOME_MOVES = 5000
 """Steps of a game of several kinds whose true-positive rates are taken from it, and not from blocks."""
 
-GROUP_MOVES = 4000
-"""Steps of a game of several kinds whose screenings become one block, where blocks of one kind each are not enough."""
+GROUP_MOVES = (4000, 4000), (60_000, 4000), (60_000, 60_000)
+"""Steps of a game of several kinds whose screenings become one block, of the costliest group and of any other; each
+next one is tried where the one before was not enough."""
+
+NEARER = 1.6
+"""By how much the intervals of larger groups may be narrower, about."""
 
 PLD = "privacy-loss distribution"
 
-Ask = Callable[[Game | LossDistribution], Interval]
+Ask = Callable[[Game | LossDistribution | BothSides], Interval]
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,9 @@ Kind = tuple[tuple[Event, int], Cut]
 class Blocks:
     """Very many screenings, or several kinds of them: composed as blocks where that is enough.
 
-    Kinds whose blocks are not known nearly enough are played, after all that is composed (notebooks/mathematics.md,
-    Several kinds of screening).
+    Kinds whose blocks are not known nearly enough are played, after all that is composed; where that takes too long
+    groups of kinds are blocks, and one order of the kinds is below (notebooks/mathematics.md, Several kinds of
+    screening).
     """
 
     def __init__(self, families: Entries, setting: Setting) -> None:
@@ -123,15 +129,15 @@ class Blocks:
                 if isinstance(error, OutOfPatience):
                     break
         first = refusals[-1]
-        for played in reversed(range(fewest)):
-            # blocks of several kinds are nearer, and take longer
-            for blocks in (in_groups(kinds[played:], self._aim(order, delta, room)), None):
-                try:
-                    return self._play(kinds, played, ask, blocks)
-                except ToleranceUnreachable as error:
-                    refusals.append(error)
-            if any(each.found is not None and not isinstance(each, OutOfPatience) for each in refusals):
-                break  # with fewer of them played the bounds are further apart
+        if several:
+            found = self._ask_both_sides(kinds, self._aim(order, delta, room), ask, refusals)
+            if isinstance(found, Interval):
+                return found
+            first = found if found is not None and not isinstance(first, OutOfPatience) else first
+        raise self._refusal(first, refusals)
+
+    def _refusal(self, first: ToleranceUnreachable, refusals: Sequence[ToleranceUnreachable]) -> ToleranceUnreachable:
+        """What to say: why it cannot be had, and the nearest of what was certified."""
         known = [each for each in refusals if each.found is not None]
         nearest = min(known, key=_relative_width, default=refusals[-1])
         said = first.args[0] if first is nearest else f"{first.args[0]}; otherwise: {nearest.args[0]}"
@@ -139,11 +145,43 @@ class Blocks:
         if nearest.found is not None:
             refusal.found, refusal.wide = nearest.found, nearest.wide
             self.source = f"{PLD} of blocks of screenings"
-        raise refusal
+        return refusal
 
-    def _play(self, kinds: Sequence[Kind], played: int, ask: Ask, blocks: Entries | None = None) -> Interval:
-        """The answer with so many kinds played, and the others composed, as `blocks` or each by itself."""
-        blocks = all_blocks([cut for _, cut in kinds[played:]]) if blocks is None else blocks
+    def _ask_both_sides(
+        self, kinds: Sequence[Kind], aim: Aim, ask: Ask, refusals: list[ToleranceUnreachable]
+    ) -> Interval | OutOfPatience | None:
+        """The answer by groups of kinds from above, and by one order of all from below; or what would have done."""
+        best = math.inf
+        for moves in GROUP_MOVES:
+            try:
+                return self._ask_with(in_groups(kinds, aim, *moves), aim.order, ask)
+            except ToleranceUnreachable as error:
+                refusals.append(error)
+                if isinstance(error, OutOfPatience):
+                    if best == math.inf:
+                        break
+                    return error if best <= NEARER * self.setting.tolerance else None
+                best = min(best, _relative_width(error))
+        if best == math.inf:
+            try:
+                return self._ask_with(all_blocks([cut for _, cut in kinds]), aim.order, ask)
+            except ToleranceUnreachable as error:
+                refusals.append(error)
+        return None
+
+    def _ask_with(self, blocks: Entries, order: float, ask: Ask) -> Interval:
+        """The answer by these blocks from above."""
+        run = self.setting
+        answers = BothSides(
+            self.families, run.singles, blocks, order, run.smallest_delta, run.tolerance, least=run.least
+        )
+        found = ask(answers)
+        self.source = answers.source
+        return found
+
+    def _play(self, kinds: Sequence[Kind], played: int, ask: Ask) -> Interval:
+        """The answer with so many kinds played, and the others composed as blocks."""
+        blocks = all_blocks([cut for _, cut in kinds[played:]])
         answers = self.setting.answers([kind for kind, _ in kinds[:played]], blocks)
         found = ask(answers)
         composed = played < len(kinds)
@@ -170,18 +208,20 @@ def all_blocks(cuts: Sequence[Cut]) -> Entries:
     return [block for cut in cuts for block in cut.blocks]
 
 
-def in_groups(kinds: Sequence[Kind], aim: Aim) -> Entries:
-    """Blocks of several kinds, as many as make a game of GROUP_MOVES steps; those of which there are several stay."""
+def in_groups(kinds: Sequence[Kind], aim: Aim, first: float, others: float) -> Entries:
+    """Blocks of several kinds, each of a game of so many steps at most; kinds that are several blocks stay."""
     groups: list[list[tuple[Event, int]]] = []
     blocks: list[tuple[Event, int]] = []
     for kind, cut in kinds:
+        room = first if len(groups) == 1 else others
         if len(cut.blocks) > 1 or cut.blocks[0][1] > 1:
             blocks += cut.blocks
-        elif groups and moves_of([count for _, count in (*groups[-1], kind)]) <= GROUP_MOVES:
+        elif groups and moves_of([count for _, count in (*groups[-1], kind)]) <= room:
             groups[-1].append(kind)
         else:
             groups.append([kind])
-    return [*blocks, *((aim.block(*group), 1) for group in groups)]
+    # the largest game last: where patience does not last for it, all others are counted in what it would take
+    return [*blocks, *((aim.block(*group), 1) for group in reversed(groups))]
 
 
 def _relative_width(refusal: ToleranceUnreachable) -> float:
@@ -190,7 +230,7 @@ def _relative_width(refusal: ToleranceUnreachable) -> float:
     return (high - low) / high if high < math.inf else 1.0
 
 
-def _one_delta(epsilon: float, answers: Game | LossDistribution) -> Interval:
+def _one_delta(epsilon: float, answers: Game | LossDistribution | BothSides) -> Interval:
     (found,) = answers.deltas([epsilon])
     return found
 

@@ -22,7 +22,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.tight.game_kernels import STEP_ROUNDING, Lattice, extend_left, play_step, take_better
 from accountant.tight.screening_game import Family, Windows, gather, make_lattice, never
 
-__all__ = ["moves_of", "play_kinds", "states_kept"]
+__all__ = ["moves_of", "play_in_order", "play_kinds", "states_kept"]
 
 
 def moves_of(counts: Sequence[int]) -> float:
@@ -66,6 +66,28 @@ def play_kinds(
         if state[0] > 0:
             del values[(state[0] - 1, *state[1:])]  # no other state follows it
     upper, tests = values[tuple(size - 1 for size in windows.reach.shape)].inside(lattice, last)
+    return upper.copy(), tests.copy()
+
+
+def play_in_order(
+    steps: Sequence[Family], windows: Windows, step: float, slack: float
+) -> tuple[FloatArray, NDArray[np.void]]:
+    """The same where the adversary keeps to one order: the last step comes first; `windows` by what is left."""
+    trees, last = {id(family): gather(family, slack) for family in steps}, int(windows.reach[-1])
+    limit = max(tree.limit(step, last) for tree in trees.values())
+    lattice = make_lattice(limit, last, step)
+    tables = {kind: tree.tabulate(step, limit) for kind, tree in trees.items()}
+    policies = {kind: np.full((2, last + 1), table.outcomes.shape[1]) for kind, table in tables.items()}
+    slope_error = (len(steps) + 1) * STEP_ROUNDING
+    value = Value.nothing(lattice, last)
+    for family, known, end in zip((None, *steps), windows.reach.tolist(), windows.ends.tolist(), strict=True):
+        if family is not None:
+            before, value, kind = value, Value.nothing(lattice, last), id(family)
+            play_step(*before, *value, policies[kind], tables[kind], lattice, known + 1, slope_error, slack)
+        value.inside(lattice, known).upper[:, end:] = 0.0
+        for direction in range(2):
+            extend_left(*value, lattice, known, last, direction)
+    upper, tests = value.inside(lattice, last)
     return upper.copy(), tests.copy()
 
 

@@ -25,16 +25,20 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import spend
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
-from accountant.tight.mixed_game import moves_of, play_kinds, states_kept
+from accountant.tight.kinds_above import bound_kinds, values_kept
+from accountant.tight.mixed_game import moves_of, play_in_order, play_kinds, states_kept
 from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, Pairs, Windows, never, play_steps
 
-__all__ = ["GameValue", "block_values", "is_played", "largest_pair", "solve_game"]
+__all__ = ["GameValue", "block_values", "is_played", "largest_pair", "solve_game", "solve_in_order"]
 
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
 
 MAX_POINTS = 2**22
 """Grid points that one game may take, of 200 bytes each."""
+
+MAX_POINTS_ABOVE = 2**24
+"""The same where there are no tests: 16 bytes each, and as much again beside the grid."""
 
 PORTIONS = np.linspace(0.0, 1.0, 513) ** 2
 """Portions of the steps at which it is asked how far losses matter."""
@@ -44,6 +48,12 @@ MOVE = 60.0
 
 BETWEEN = 2e4
 """Operations of a step beside its grid points, where there are several kinds."""
+
+MOVE_ABOVE = 16.0
+"""As MOVE, where there are several kinds and no tests."""
+
+BETWEEN_ABOVE = 2e3
+"""As BETWEEN, where there are no tests."""
 
 
 def solve_game(
@@ -91,17 +101,36 @@ def solve_game(
     delta = real("delta", delta, 1e-250, 1.0, open_high=True)
     tolerance = real("tolerance", tolerance, 1e-6, 1.0)
     way = DIRECTIONS.index(direction)
-    game = _solve(run, delta, tolerance)
+    game = _solve(_Asked(run, delta), tolerance)
     return GameValue(game, game, way)
 
 
+def solve_in_order(run: Composition, order: float, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
+    """Values in both directions of an adversary who plays one kind after the other, the costliest at an order last.
+
+    He is one of those who may choose the kinds as they like: bounds from below are bounds on the whole game, too.
+    Those from above are not. They are as near as there is patience for.
+    """
+    played: list[PlayedGame] = []
+    try:
+        game = _solve(_Asked(run, delta, order), tolerance, played)
+    except ToleranceUnreachable:
+        if not played:
+            raise
+        game = played[-1]
+    return GameValue(game, game, 0), GameValue(game, game, 1)
+
+
 def block_values(run: Composition, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
-    """Values in both directions of a game, on a grid that adds that share to every step's variance."""
+    """Bounds from above in both directions on a game, on a grid that adds that share to every step's variance."""
     _spend_on_pairs(run)
-    setup = _set_up(run, delta)
+    asked = _Asked(run, delta, tests=False)
+    setup = _set_up(asked)
     reach = float(setup.reaches(np.ones(1))[0])
     step = min(setup.deviation * math.sqrt(4 * tolerance), reach / 64)
-    game = _play_within(run, delta, step, tolerance / 5, f"a game of {run.releases} screenings")
+    if values_kept(setup.counts) * reach / step > MAX_POINTS_ABOVE:
+        raise ToleranceUnreachable(f"a game of {run.releases} screenings takes too much memory")
+    game = _play_within(asked, step, tolerance / 5, f"a game of {run.releases} screenings")
     return GameValue(game, game, 0), GameValue(game, game, 1)
 
 
@@ -145,6 +174,18 @@ def _family(event: Event) -> Family:
 # --- setting up a game -----------------------------------------------------------------------------------
 
 
+class _Asked(NamedTuple):
+    """A game. `order`: kinds come one after the other, the costliest at that Rényi order last; else as one likes.
+
+    `tests`: whether bounds from below are wanted as well.
+    """
+
+    run: Composition
+    delta: float
+    order: float | None = None
+    tests: bool = True
+
+
 class _Setup(NamedTuple):
     """What does not depend on the grid: pairs and counts of each kind, and a Rényi bound at orders 1 + b.
 
@@ -161,6 +202,8 @@ class _Setup(NamedTuple):
     ends: FloatArray
     floor: float
     end: float
+    order: float | None
+    tests: bool
 
     @property
     def steps(self) -> int:
@@ -169,7 +212,18 @@ class _Setup(NamedTuple):
     @property
     def moves(self) -> float:
         """Steps at a grid point that the game takes."""
-        return moves_of(self.counts)
+        return moves_of(self.counts) if self.order is None else float(self.steps)
+
+    @property
+    def states(self) -> float:
+        """States whose values are held at once."""
+        return states_kept(self.counts) if self.order is None else 2.0
+
+    def kinds(self) -> list[int]:
+        """The kind of each screening, of the last one first, where they come one after the other."""
+        costs = self.curves[:, int(np.argmin(np.abs(self.b - ((self.order or 1.0) - 1))))]
+        last_first = np.argsort(costs, kind="stable")[::-1].tolist()
+        return [k for k in last_first for _ in range(self.counts[k])]
 
     def reaches(self, portions: FloatArray) -> FloatArray:
         """The x beyond which delta is negligible, where such portions of all kinds are left."""
@@ -190,7 +244,11 @@ class _Setup(NamedTuple):
 
     def windows(self, step: float) -> Windows:
         """For a grid of that step."""
-        left = np.ix_(*(np.arange(count + 1.0) for count in self.counts))
+        if self.order is None:
+            left = np.ix_(*(np.arange(count + 1.0) for count in self.counts))
+        else:
+            played = np.array(self.kinds())[:, None] == np.arange(len(self.counts))
+            left = tuple(np.cumsum(np.insert(played, 0, False, axis=0), axis=0, dtype=float).T)
         ends = np.ceil(self.largest(left) / step * (1 + INPUT_ERROR))
         if len(self.counts) == 1:
             reach = np.interp(left[0] / self.steps, PORTIONS, self.reaches(PORTIONS))
@@ -201,7 +259,8 @@ class _Setup(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _set_up(run: Composition, delta: float) -> _Setup:
+def _set_up(asked: _Asked) -> _Setup:
+    run, delta = asked.run, asked.delta
     # values are held for all counts but the first: let that be the largest
     kinds = sorted(run, key=lambda entry: entry[1], reverse=True)
     counts, steps = tuple(count for _, count in kinds), run.releases
@@ -215,47 +274,53 @@ def _set_up(run: Composition, delta: float) -> _Setup:
     curves = np.stack([event.renyi(orders) for event, _ in kinds]) * (1 + 1e-9)
     ends = np.array([float(event.renyi(math.inf)) for event, _ in kinds]) * (1 + INPUT_ERROR)
     floor = math.log(delta) - math.log(steps) - 25.0
-    return _Setup(families, counts, deviation, b, counts @ curves, curves, ends, floor, end)
+    return _Setup(families, counts, deviation, b, counts @ curves, curves, ends, floor, end, asked.order, asked.tests)
 
 
-def _solve(run: Composition, delta: float, tolerance: float) -> PlayedGame:
-    """The game of a run, on a grid that is fine enough."""
-    run = Composition((event, count) for event, count in run if event._largest_loss() > 0.0)
+def _solve(asked: _Asked, tolerance: float, played: list[PlayedGame] | None = None) -> PlayedGame:
+    """The game of a run, on a grid that is fine enough; `played` gets those on all grids."""
+    played = [] if played is None else played
+    delta = asked.delta
+    run = Composition((event, count) for event, count in asked.run if event._largest_loss() > 0.0)
+    asked = asked._replace(run=run)
     _spend_on_pairs(run)
     if float(run.renyi(math.inf)) == 0.0:
         return PlayedGame(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), 0.0)
-    setup = _set_up(run, delta)
+    setup = _set_up(asked)
     steps, reach, scale = setup.steps, float(setup.reaches(np.ones(1))[0]), setup.deviation * math.sqrt(setup.steps)
     # interpolation adds at most step^2/4 to the variance of every step; a start for where losses are rare and large
     step = min(max(setup.deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(steps))), reach / 64)
     widths: list[float] = []
-    held = states_kept(setup.counts)
-    while setup.moves * reach / step <= MAX_WORK and held * reach / step <= MAX_POINTS and not _stalls(widths):
+    while setup.moves * reach / step <= MAX_WORK and setup.states * reach / step <= MAX_POINTS and not _stalls(widths):
         known = f", known within {widths[-1]:.2g} so far," if widths else ""
         what, hint = f"a game of {steps} screenings{known}", None if widths else tolerance
-        game = _play_within(run, delta, step, tolerance / 5, what, hint)
+        played.append(game := _play_within(asked, step, tolerance / 5, what, hint))
         widths.append(max(game.width(way, delta, scale) for way in range(2)))
         if widths[-1] <= tolerance:
             return game
         step /= 2
     known = f"; {min(widths):.2g} can be had" if widths else ""
+    if not widths and setup.states * reach / step > MAX_POINTS:
+        raise ToleranceUnreachable(
+            f"{steps} screenings of {len(setup.counts)} kinds have a game of {setup.states:.2g} states, more than fit "
+            "into memory; accepted: a larger tolerance, fewer kinds, or method = 'renyi' or 'auto'"
+        )
     raise ToleranceUnreachable(
         f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings{known}; "
         "accepted: a larger tolerance, fewer screenings, or method = 'renyi' or 'auto'"
     )
 
 
-def _play_within(
-    run: Composition, delta: float, step: float, slack: float, what: str, tolerance: float | None = None
-) -> PlayedGame:
+def _play_within(asked: _Asked, step: float, slack: float, what: str, tolerance: float | None = None) -> PlayedGame:
     """The game on a grid of about that step, if there is patience for it."""
-    setup = _set_up(run, delta)
+    setup = _set_up(asked)
     step = math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
     window = float(np.mean(np.interp(np.linspace(0.0, 1.0, 4097), PORTIONS, setup.reaches(PORTIONS)))) / step
-    move = MOVE * (2 + math.log2(max(family.above.up.size for family in setup.families)))
-    once = BETWEEN if len(setup.counts) > 1 else 0.0
-    spend(setup.moves * (move * (window + 8) + once), what, tolerance, once=(run, delta, step, slack))
-    return _play(run, delta, step, slack)
+    several = len(setup.counts) > 1
+    move, between = (MOVE, BETWEEN) if asked.tests or not several else (MOVE_ABOVE, BETWEEN_ABOVE)
+    move *= 2 + math.log2(max(family.above.up.size for family in setup.families))
+    spend(setup.moves * (move * (window + 8) + several * between), what, tolerance, once=(asked, step, slack))
+    return _play(asked, step, slack)
 
 
 def _spend_on_pairs(run: Composition) -> None:
@@ -270,12 +335,17 @@ def _stalls(widths: list[float]) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _play(run: Composition, delta: float, step: float, slack: float) -> PlayedGame:
+def _play(asked: _Asked, step: float, slack: float) -> PlayedGame:
     """The game on one grid."""
-    setup = _set_up(run, delta)
+    setup = _set_up(asked)
     windows = setup.windows(step)
     if len(setup.families) == 1:
         upper, tests = play_steps(setup.families[0], windows, step, slack)
+    elif setup.order is not None:
+        upper, tests = play_in_order([setup.families[k] for k in setup.kinds()], windows, step, slack)
+    elif not setup.tests:
+        upper = bound_kinds(setup.families, windows, step, slack)
+        tests = never(upper.shape)
     else:
         upper, tests = play_kinds(setup.families, windows, step, slack)
     x = step * np.arange(upper.shape[1], dtype=float)

@@ -1,0 +1,108 @@
+"""Screenings of several kinds from both sides: as blocks from above, in one order of the kinds from below.
+
+Blocks bound every interleaving from above. From below stands an adversary who plays one kind after the other, the
+costliest last, and any pair at every step: his game takes as many steps as there are screenings (notebooks/
+mathematics.md, Several kinds of screening).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import ToleranceUnreachable
+from accountant.events.composition import Composition
+from accountant.numerics.roots import Interval
+from accountant.patience import round_up
+from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.tight.answers import LEAST_DELTA, RENYI_ROUNDING
+from accountant.tight.loss_composition import (
+    Entries,
+    Remainders,
+    bound_delta,
+    bound_delta_above,
+    bound_epsilon,
+)
+from accountant.tight.screening_families import GameValue, solve_in_order
+
+__all__ = ["BothSides"]
+
+SIDE_SHARE = 0.05
+"""Share of the tolerance that the grids of either side may take."""
+
+NEAR = 1e-4
+"""The game of one order need not be known nearer: it is further from that of all orders."""
+
+
+@dataclass(frozen=True)
+class BothSides:
+    """Prices of `singles` and of screenings, of which `blocks` are above all interleavings.
+
+    `order` is the Rényi order by which the costliest kind is told.
+    """
+
+    families: Entries
+    singles: Entries
+    blocks: Entries
+    order: float
+    smallest_delta: Callable[[Sequence[float]], float]
+    tolerance: float
+    least: float = 0.0
+    source: str = "privacy-loss distribution of blocks of screenings"
+
+    def epsilon(self, delta: float) -> Interval:
+        """Bounds on the smallest epsilon at a delta."""
+        run = Composition([*self.singles, *self.families])
+        upper = bound_epsilon([*self.singles, *self.blocks], delta, self._share, above=True).upper
+        upper = min(upper, renyi_epsilon(run, delta, "improved").epsilon * (1 + RENYI_ROUNDING))
+        games = self._games(delta)
+        if self.singles:
+            lower = self._lower_end(bound_epsilon, delta, games)
+        else:
+            lower = max(game.epsilon(max(delta, LEAST_DELTA)).lower for game in games.values())
+        return self._checked(Interval(lower, upper), 0.01 * math.sqrt(2 * float(run.renyi(2.0))))
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        """Bounds on delta at each epsilon."""
+        games = self._games(self.smallest_delta(epsilons))
+        return [self._delta(epsilon, games) for epsilon in epsilons]
+
+    def _delta(self, epsilon: float, games: dict[Direction, GameValue]) -> Interval:
+        run = Composition([*self.singles, *self.families])
+        upper = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share).upper
+        known = renyi_delta(run, epsilon, "improved")
+        share = RENYI_ROUNDING * (1 + (known.order if known.order is not None else math.inf)) * (1 + epsilon)
+        upper = min(upper, known.delta * (1 + share)) if share < 1.0 else upper
+        if self.singles:
+            lower = self._lower_end(bound_delta, epsilon, games)
+        else:
+            lower = max(game.delta(epsilon).lower for game in games.values())
+        return self._checked(Interval(lower, upper), self.least)
+
+    @property
+    def _share(self) -> float:
+        return max(SIDE_SHARE * self.tolerance, 1e-6)
+
+    def _games(self, delta: float) -> dict[Direction, GameValue]:
+        """What the adversary of one order gets of the screenings."""
+        games = solve_in_order(Composition(self.families), self.order, max(delta, LEAST_DELTA), max(self._share, NEAR))
+        return dict(zip(DIRECTIONS, games, strict=True))
+
+    def _lower_end(self, bound: Callable[..., Interval], point: float, games: Remainders) -> float:
+        """What he gets after all other releases, priced by what they cost at least."""
+        certain = [(event._certain(), count) for event, count in self.singles]
+        try:
+            return bound(certain, point, 4 * self._share, games).lower
+        except ToleranceUnreachable as error:
+            return 0.0 if error.found is None else error.found[0]
+
+    def _checked(self, found: Interval, least: float) -> Interval:
+        """The interval, unless it is wider than was asked."""
+        width = (found.upper - found.lower) / max(found.upper, least, 1e-300)
+        if width <= self.tolerance:
+            return found
+        refusal = ToleranceUnreachable("blocks of several kinds of screening are known no nearer")
+        refusal.found, refusal.wide = found, round_up(width) if width < 1.0 else ""
+        raise refusal
