@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from accountant.tight import infinite_losses
 from tests.soak import __main__ as command
-from tests.soak import runs
+from tests.soak import cases, runs
 from tests.soak.cases import Case
 from tests.soak.runs import KINDS, QUICK, Counts, check_numbers, load_progress
 
@@ -36,6 +37,29 @@ def test_a_price_that_is_too_small_is_found(kind, monkeypatch, capsys):
     assert number in numbers
     assert counts.violations[0] in capsys.readouterr().out
     assert check_numbers([number], Counts(), 60.0).violations == counts.violations[:1]
+
+
+@pytest.mark.parametrize("number", [66, 77])
+def test_what_is_lost_beside_a_wider_interval_is_found(number, monkeypatch):
+    """Where a refusal knew the finite losses of one direction alone, "auto" took their delta for that of the run."""
+
+    def forget(answer, *refusals):
+        for refusal in refusals:
+            if refusal is not None:
+                raise refusal
+        return answer
+
+    assert runs.find_broken("auto", number) == []
+    monkeypatch.setattr(infinite_losses, "_unless_refused", forget)
+    (found,) = runs.find_broken("auto", number)
+    assert "delta = " in found
+
+
+def test_a_price_above_the_renyi_route_is_found(monkeypatch):
+    monkeypatch.setattr(cases, "by_renyi", lambda ask, case, point: 0.0)
+    found = [what for number in range(6) for what in runs.find_broken("auto", number)]
+    assert found
+    assert all("by the Rényi route 0.0" in what for what in found)
 
 
 def test_a_soak_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):

@@ -300,7 +300,7 @@ def _solve(asked: _Asked, tolerance: float, played: list[PlayedGame] | None = No
             return game
         step /= 2
     known = f"; {min(widths):.2g} can be had" if widths else ""
-    if not widths and setup.states * reach / step > MAX_POINTS:
+    if len(setup.counts) > 1 and not widths and setup.states * reach / step > MAX_POINTS:
         raise ToleranceUnreachable(
             f"{steps} screenings of {len(setup.counts)} kinds have a game of {setup.states:.2g} states, more than fit "
             "into memory; accepted: a larger tolerance, fewer kinds, or method = 'renyi' or 'auto'"

@@ -25,9 +25,19 @@ DRAWS = {
     "bits": cases.draw_bits,
     "game": cases.draw_game,
     "mixed game": cases.draw_mixed_game,
+    "auto": cases.draw_by_auto,
 }
 
-SHARES = {"finite": 120, "gaussians": 120, "one release": 139, "bits": 80, "game": 30, "mixed game": 10, "peers": 1}
+SHARES = {
+    "finite": 120,
+    "gaussians": 120,
+    "one release": 124,
+    "bits": 80,
+    "game": 30,
+    "mixed game": 10,
+    "auto": 15,
+    "peers": 1,
+}
 KINDS = [kind for kind, share in SHARES.items() for _ in range(share)]
 random.Random(0).shuffle(KINDS)
 """The kind of run number n is KINDS[n % 500]."""
