@@ -57,7 +57,7 @@ def draw_bounded(dice: random.Random) -> tuple[ac.Event, mp.mpf]:
     """A release of which a bound from above is all that is known, and the square of a mu that it may well have."""
     rho = 10 ** dice.uniform(-5, -1)
     event: ac.Event = ac.ZeroConcentratedDP(rho)
-    if dice.random() < 0.3:
+    if dice.random() < 0.1:
         return ac.PoissonSubsampled(event, 10 ** dice.uniform(-2, 0)), mp.mpf(0)
     if dice.random() < 0.2:
         return ac.LNMax(10 ** dice.uniform(0, 2)), mp.mpf(0)
