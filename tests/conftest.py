@@ -4,6 +4,23 @@ import pytest
 
 from tests.places import empty_folder
 
+try:
+    from hypothesis import HealthCheck, settings
+    from hypothesis.internal.conjecture import providers
+except ImportError:  # the environment with PyTorch has none
+    pass
+else:
+    # A test finds the same examples in every run, and fails for being slow on no machine.
+    # `--hypothesis-profile=default` draws others.
+    settings.register_profile(
+        "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("repeatable")
+    # examples would also hold constants of the modules that are loaded, which depend on the tests that ran before
+    if hasattr(providers, "_get_local_constants"):
+        NO_CONSTANTS = providers.Constants()
+        providers._get_local_constants = lambda: NO_CONSTANTS
+
 
 @pytest.fixture
 def tmp_path():

@@ -52,7 +52,7 @@ def _time_limit():
         raise TimeoutError("the search does not end")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(5)
+    signal.alarm(120)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

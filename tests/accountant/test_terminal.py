@@ -27,7 +27,7 @@ def screen(monkeypatch):
 
 
 def wait_for(words, shown):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while words not in shown.getvalue() and time.monotonic() < end:
         time.sleep(0.01)
     return words in shown.getvalue()

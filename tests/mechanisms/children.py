@@ -4,6 +4,8 @@ import multiprocessing
 import os
 from contextlib import suppress
 
+from mechanisms.budgets import backends
+
 KILLS = int(os.environ.get("BUDGET_KILLS", 40))
 
 # children are forked from a server process with one thread, and need not repeat its imports; a process has only one
@@ -21,9 +23,18 @@ CONTEXT.set_forkserver_preload(
 )
 
 
+WAIT = 300
+"""Seconds that stores of tests wait for other processes: on a slow machine none gives up before its turn."""
+
+
+def wait_long(child, *arguments):
+    backends.STORE_WAIT = WAIT
+    child(*arguments)
+
+
 def start(child, *arguments):
     reader, writer = CONTEXT.Pipe(duplex=False)
-    process = CONTEXT.Process(target=child, args=(*arguments, writer))
+    process = CONTEXT.Process(target=wait_long, args=(child, *arguments, writer))
     process.start()
     writer.close()
     return process, reader

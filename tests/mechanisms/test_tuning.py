@@ -233,7 +233,7 @@ def test_a_killed_run_stays_charged(tmp_path, monkeypatch, tries, answers):
     path, charges = tmp_path / "tuning.journal", 2 - answers
     child = multiprocessing.get_context("fork").Process(target=tune_until_killed, args=(path,))
     child.start()
-    child.join(60)
+    child.join(300)
     assert child.exitcode == -signal.SIGKILL
     one = tuner(tries=ac.Geometric(30.0), rng=None)
     with mx.Journal(path) as journal:

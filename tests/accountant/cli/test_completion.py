@@ -149,7 +149,7 @@ def test_a_tab_completes_in_the_shell(shell, options, before, home, capsys):
             os.close(ours)
 
 
-def read_until(terminal, wanted, patience=30.0):
+def read_until(terminal, wanted, patience=120.0):
     found, until = "", time.monotonic() + patience
     while wanted not in found and time.monotonic() < until:
         if select.select([terminal], [], [], 1.0)[0]:

@@ -1,7 +1,6 @@
 """The sweep command: its table, its refusals, and that nothing is lost when it is killed."""
 
 import csv
-import os
 import shutil
 import signal
 import sqlite3
@@ -155,26 +154,40 @@ def count_priced(monkeypatch):
     return priced
 
 
-def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys, monkeypatch):
+HELD = """
+import sys, time
+from accountant.cli import main, sweep_blocks
+price = sweep_blocks.Work.price
+
+def hold(work, piece):
+    if piece[0] == int(sys.argv[1]):
+        print("held", flush=True)
+        time.sleep(600)
+    return price(work, piece)
+
+sweep_blocks.Work.price = hold
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys, monkeypatch, blocks):
+    """Killed while the next block is priced."""
     out, count = tmp_path / "sweep.npz", 4 * BLOCK + 7
     arguments = ["sweep", plan, "--vary", f"screening.sigma=50:150:{count}", "--out", str(out), "--jobs", "1"]
-    partial = tmp_path / "sweep.npz.partial"
-    process = subprocess.Popen([sys.executable, "-m", "accountant", *arguments])
-    deadline = time.monotonic() + 120
-    while not (partial.exists() and partial.stat().st_size > 2 * 24 * BLOCK) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    held = [sys.executable, "-c", HELD, str(blocks * BLOCK), *arguments]
+    with subprocess.Popen(held, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
     assert not out.exists()
-    kept = kept_blocks(partial)
-    assert kept == [BLOCK * i for i in range(len(kept))]
-    assert 1 <= len(kept) < 5
+    assert kept_blocks(tmp_path / "sweep.npz.partial") == [BLOCK * i for i in range(blocks)]
     other = [part.replace("50:150", "51:150") for part in arguments]
     assert main(other) == 2
     assert "begun with another plan" in capsys.readouterr().err
     priced = count_priced(monkeypatch)
     assert main(arguments) == 0
-    assert priced == [BLOCK * i for i in range(len(kept), 5)]
+    assert priced == [BLOCK * i for i in range(blocks, 5)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.toml", "sweep.npz"]
     table = np.load(out)
     assert table["epsilon"].size == count

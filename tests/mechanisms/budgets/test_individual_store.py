@@ -385,9 +385,10 @@ RUN = 3 * 128
 def test_killed_at_any_moment_no_answer_is_lost_and_no_query_charged_twice(tmp_path):
     """After every kill, the store has charged exactly what the answers in it cost."""
     rng, kills, runs, halfway, seconds = np.random.default_rng(5), 0, 0, 0, None
-    event = ac.Gaussian(5.0)
-    while kills < max(KILLS // 4, 12):
+    event, wanted = ac.Gaussian(5.0), max(KILLS // 4, 12)
+    while kills < wanted or halfway <= wanted // 10:
         runs += 1
+        assert runs < 100 * wanted, (kills, halfway)
         where, before, result = str(tmp_path / f"store {runs}"), np.empty(0), None
         while result is None:
             process, reader = start(running_child, where)
@@ -407,6 +408,8 @@ def test_killed_at_any_moment_no_answer_is_lost_and_no_query_charged_twice(tmp_p
                 labels, counts = store.answers("a", 0, RUN) if store.settings() and begun_run(store) else ([], [])
                 (spent,) = store.spent(store.positions(["a"]))
             done = np.asarray(labels) >= 0
+            if result is None and done.sum() == len(before):
+                seconds *= 1.2  # the machine is slower than before
             filter = ac.IndividualFilter(1e6)
             cost = filter.units(1 / (2 * event.sigma**2)) + filter.units(1 / (2 * 0.25 * np.asarray(counts)[done]))
             assert cost.sum() == pytest.approx(spent, rel=1e-9), "charged for what is there, and for nothing else"
@@ -415,7 +418,6 @@ def test_killed_at_any_moment_no_answer_is_lost_and_no_query_charged_twice(tmp_p
             halfway += 0 < done.sum() < RUN
         assert result[0] == labels.tolist()
         assert (np.asarray(result[0]) >= 0).all()
-    assert halfway > kills // 10
 
 
 def begun_run(store):
@@ -446,14 +448,16 @@ def replayed(before, seed, batches):
 
 def test_killed_at_any_moment_every_answer_is_paid_for(tmp_path):
     """The store has charged what the released answers cost, or one batch more."""
-    rng, where, answered = np.random.default_rng(4), str(tmp_path / "store"), 0
+    rng, where = np.random.default_rng(4), str(tmp_path / "store")
+    kill, answered, moment = 0, 0, 0.1
     with open_store(where) as store:
         positions = store.positions([str(i) for i in range(300)])
-        for kill in range(KILLS // 4):
+        while kill < KILLS // 4 or answered <= KILLS // 10:
+            assert kill < 20 * KILLS, answered
             before = store.spent(positions).tolist()
             process, reader = start(answering_child, where, kill)
             told = [reader.recv()]
-            until = time.perf_counter() + rng.uniform(0, 0.1)
+            until = time.perf_counter() + rng.uniform(0, moment)
             while time.perf_counter() < until:
                 listen(reader, told)
             os.kill(process.pid, signal.SIGKILL)
@@ -465,8 +469,8 @@ def test_killed_at_any_moment_every_answer_is_paid_for(tmp_path):
             found = store.spent(positions)
             if not np.array_equal(found, least):
                 assert np.array_equal(found, replayed(before, kill, len(told))[1])
-            answered += len(answers)
-    assert answered > KILLS // 10
+            moment *= 1 if answers else 2  # a slow machine
+            kill, answered = kill + 1, answered + len(answers)
 
 
 @pytest.mark.parametrize("stored", [True, False])

@@ -165,7 +165,7 @@ def test_killed_at_any_moment(kind, tmp_path):
     while kills < KILLS:
         path = tmp_path / str(journals)
         journals += 1
-        drawn, kept, result = set(), {}, None
+        drawn, charges, kept, result = set(), set(), {}, None
         while result is None:
             killed, told, result, ran = run_child(path, kind, rng.uniform(0, seconds))
             if not killed and not drawn:
@@ -173,7 +173,9 @@ def test_killed_at_any_moment(kind, tmp_path):
             kills += killed
             assert kind == "seeded" or not drawn & told, "drawn twice, and charged once"
             drawn |= told
-            charges, answers = on_disk(path)
+            before, (charges, answers) = charges, on_disk(path)
+            if result is None and charges == before:
+                seconds *= 1.2  # the machine is slower than before
             assert drawn <= charges, "drawn, and not charged"
             assert kept.items() <= answers.items(), "answered, and not kept"
             kept = answers
@@ -451,7 +453,7 @@ def opening_child(path, pipe):
         pipe.send("opened")
 
 
-def test_one_process_at_a_time(tmp_path):
+def test_one_process_at_a_time(tmp_path, monkeypatch):
     def opened_elsewhere():
         reader, writer = CONTEXT.Pipe(duplex=False)
         process = CONTEXT.Process(target=opening_child, args=(tmp_path / "journal", writer))
@@ -463,9 +465,11 @@ def test_one_process_at_a_time(tmp_path):
 
     with Journal(tmp_path / "journal") as journal:
         assert "another process holds it" in opened_elsewhere()
-        begun = time.perf_counter()
-        assert "another process holds it" in refusal(lambda: Journal(tmp_path / "journal"))
-        assert time.perf_counter() - begun < 1, "at once"
+        connect, waits = sqlite3.connect, []
+        with monkeypatch.context() as change:
+            change.setattr(sqlite3, "connect", lambda *at, **how: waits.append(how["timeout"]) or connect(*at, **how))
+            assert "another process holds it" in refusal(lambda: Journal(tmp_path / "journal"))
+        assert waits == [0.0], "at once"
         knn(5).label(QUERIES[:2], journal)
         assert "another process holds it" in opened_elsewhere()
     assert opened_elsewhere() == "opened"

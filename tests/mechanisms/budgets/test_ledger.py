@@ -125,13 +125,13 @@ def many(server):  # noqa: F811
 def at_once(*works):
     """Results of functions that run in threads at the same time."""
     with ThreadPoolExecutor(len(works)) as pool:
-        return [each.result(timeout=60) for each in [pool.submit(work) for work in works]]
+        return [each.result(timeout=300) for each in [pool.submit(work) for work in works]]
 
 
 def test_partitions_pay_at_once_in_postgresql(many):
     """Each of them computes its charges while the other does, as neither has a row of the other's."""
     ledgers = [Ledger(many.ledger()) for _ in range(2)]
-    batch, both = ledgers[0].begin_batch(""), threading.Barrier(2, timeout=20)
+    batch, both = ledgers[0].begin_batch(""), threading.Barrier(2, timeout=120)
 
     def wait(before):
         both.wait()

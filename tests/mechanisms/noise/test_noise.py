@@ -33,7 +33,7 @@ def test_without_the_exact_sampler_nothing_is_drawn(monkeypatch):
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_uniform_draws_are_inside_the_open_interval(name):
-    draws = SOURCES[name].uniform(200_000)
+    draws = SOURCES[name].uniform(300_000)  # the chance that none is below 1e-4 is e^-30
     assert 0 < draws.min() < 1e-4
     assert 1 - 1e-4 < draws.max() < 1
     assert abs(draws.mean() - 0.5) < 0.005
@@ -42,13 +42,14 @@ def test_uniform_draws_are_inside_the_open_interval(name):
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("scale", [1e-3, 2.0, 1e5])
 def test_quantiles(name, scale):
+    """Shares within 7 standard deviations, variances within 8: all together fail by chance once in 10^10 runs."""
     source, n = SOURCES[name], 20_000
     normal, double = source.gaussian(scale, n, 1.0) / scale, source.laplace(scale, n, 1.0) / scale
     for draws, beyond in ((normal, 0.15865525393145707), (double, 0.5 / math.e)):
         for tail in (draws > 1, draws < -1):
-            assert np.mean(tail) == pytest.approx(beyond, abs=5 * math.sqrt(beyond / n))
-    assert normal.var() == pytest.approx(1, abs=0.06)
-    assert double.var() == pytest.approx(2, abs=0.2)
+            assert np.mean(tail) == pytest.approx(beyond, abs=7 * math.sqrt(beyond * (1 - beyond) / n))
+    assert normal.var() == pytest.approx(1, abs=8 * math.sqrt(2 / n))
+    assert double.var() == pytest.approx(2, abs=8 * math.sqrt(20 / n))
 
 
 @pytest.mark.parametrize("scale", [1e-9, 0.7, 25.0, 3e6, 1e15])
@@ -64,7 +65,7 @@ def test_exact_noise_lies_on_a_lattice_finer_than_its_scale_and_than_the_grain(s
         spacing = min(2.0 ** (math.frexp(scale)[1] - 41), grain)
         assert scale / spacing >= 2.0**40
         assert np.array_equal(values, np.round(values / spacing) * spacing)
-        assert len(np.unique(values)) == 50
+        assert len(np.unique(values)) >= 49  # two are equal in one of 10^9 runs
     assert source.gaussian(scale, 0, grain).shape == (0,)
 
 
