@@ -9,30 +9,18 @@ pytest.importorskip("sklearn")
 from accountant.events.registry import event_kinds
 from tests import routes
 
-FOUND: dict[str, list[routes.Cell | None]] = {}
-
-
-def cells(name: str) -> list[routes.Cell | None]:
-    """Computed once."""
-    if name not in FOUND:
-        FOUND[name] = routes.cells(name)
-    return FOUND[name]
-
 
 @pytest.mark.parametrize("name", routes.names())
 def test_every_event_is_priced_as_the_page_says(name: str) -> None:
-    found = cells(name)
+    """And what is not tight has a reason, and nothing else has."""
+    found = routes.cells(name)
     assert routes.row(name, found) in routes.committed(), "python -m tests.routes"
     for each in (each for each in found if each is not None):
         assert each.price.method in ("tight", "renyi")
         assert (each.price.lower or 0.0) <= each.price.epsilon <= each.bound * (1 + 1e-9)
         if each.price.method == "tight":
             assert each.width is not None
-
-
-@pytest.mark.parametrize("name", routes.names())
-def test_what_is_not_tight_has_a_reason_and_nothing_else_has(name: str) -> None:
-    texts = {each.text() for each in cells(name) if each is not None}
+    texts = {each.text() for each in found if each is not None}
     assert (texts != {"tight"}) == (name in routes.REASONS)
 
 

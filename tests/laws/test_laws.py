@@ -23,9 +23,10 @@ from tests.laws.table import EVENTS
 from tests.laws.wrong import WRONG, CheapCurve, Warns
 
 
+@pytest.mark.parametrize("examples", [4, pytest.param(12, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("event", EVENTS, ids=repr)
-def test_event_keeps_every_law(event):
-    check_event(event, max_examples=8)
+def test_event_keeps_every_law(event, examples):
+    check_event(event, max_examples=examples)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)

@@ -94,7 +94,7 @@ def test_named_classes_give_names_back(capsys, arguments, tmp_path, ending, name
     outs = [tmp_path / "a.npz", tmp_path / "a.parquet"]
     for out in outs:
         options = ["--classes", ",".join(names), "--queries", 80, "--epsilon", 300, "--out", out]
-        options += ["--screening-ratio", 3, "--threshold", 17]
+        options += ["--screening-ratio", 3, "--threshold", 17, "--method", "renyi"]
         status, _, err = run(capsys, *arguments(raw, ending=ending), *options)
         assert (status, err) == (0, "")
     with np.load(outs[0]) as found:

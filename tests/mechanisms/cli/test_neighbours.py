@@ -15,7 +15,7 @@ CLASSES = 4
 
 SETTINGS = {
     "private-knn": ["--queries", "12", "--method", "renyi"],
-    "private-knn, screening": ["--screening-ratio", "3", "--max-labels", "20", "--rounds", "2"],
+    "private-knn, screening": ["--screening-ratio", "3", "--max-labels", "20", "--rounds", "2", "--method", "renyi"],
     "gnmax": [],
     "lnmax": ["--teacher", "nearest", "--method", "renyi"],
     "noisy-sgd": ["--steps", "20", "--method", "renyi"],
