@@ -17,6 +17,8 @@ CONTEXT.set_forkserver_preload(
         "tests.mechanisms.budgets.test_individual_store",
         "tests.mechanisms.budgets.test_journal",
         "tests.mechanisms.answered_once",
+        "tests.mechanisms.shards.test_kills",
+        "tests.mechanisms.shards.test_paying",
         "psycopg",
         "sqlalchemy.dialects.postgresql.psycopg",
     ]
@@ -38,6 +40,14 @@ def start(child, *arguments):
     process.start()
     writer.close()
     return process, reader
+
+
+def end_of(child, *arguments):
+    """The exit code of a child process that says nothing."""
+    process, reader = start(child, *arguments)
+    reader.close()
+    process.join(300)
+    return process.exitcode
 
 
 def listen(reader, told):

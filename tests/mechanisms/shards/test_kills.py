@@ -2,17 +2,18 @@
 
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import mechanisms as mx
+from mechanisms.shards import nearest
 from tests.mechanisms.budgets.test_budgets import server  # noqa: F401
+from tests.mechanisms.children import end_of
 from tests.mechanisms.shards.kills import new_database, run_over_kills
 from tests.mechanisms.shards.tables import CUTS, QUERIES, X, Y, cut, private_knn
 
+dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 
 KILLS = int(os.environ.get("SHARD_KILLS", 4))
@@ -36,19 +37,16 @@ def test_workers_that_are_killed_while_they_charge_in_postgresql(tmp_path, serve
     assert runs >= 1
 
 
-CHILD = """
-import os, signal, sys, dask, warnings
-warnings.simplefilter("ignore")
-import mechanisms as mx
-from mechanisms.shards import nearest
-from tests.mechanisms.shards.tables import *
-nearest.PASS = 8
-def stop(done):
-    if done == {stop}:
-        os.kill(os.getpid(), signal.SIGKILL)
-with dask.config.set(scheduler="synchronous"), mx.Journal(sys.argv[1]) as journal:
-    private_knn().fit(*cut(CUTS[2])).label(QUERIES, journal, stop)
-"""
+def killed_child(path, stop, _):
+    """Labels in a process that is killed after so many answers."""
+
+    def kill(done):
+        if done == stop:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    nearest.PASS = 8
+    with dask.config.set(scheduler="synchronous"), mx.Journal(path) as journal:
+        private_knn().fit(*cut(CUTS[2])).label(QUERIES, journal, kill)
 
 
 @pytest.mark.filterwarnings("ignore:partitions of about")
@@ -56,8 +54,7 @@ with dask.config.set(scheduler="synchronous"), mx.Journal(sys.argv[1]) as journa
 def test_a_coordinator_that_is_killed_resumes_from_the_journal(tmp_path, stops):
     expected = private_knn().fit(X, Y).label(QUERIES)
     for stop in stops:
-        ended = subprocess.run([sys.executable, "-c", CHILD.format(stop=stop), tmp_path / "run"], check=False)
-        assert ended.returncode == -signal.SIGKILL
+        assert end_of(killed_child, tmp_path / "run", stop) == -signal.SIGKILL
         with mx.Journal(tmp_path / "run") as journal:
             charges, answers = journal.held()
         assert answers == stop

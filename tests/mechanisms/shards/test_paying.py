@@ -1,7 +1,7 @@
 """Partitions that charge their own records: bounds on counts, other processes, a coordinator that is killed."""
 
+import os
 import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -17,6 +17,7 @@ from mechanisms.neighbours.kernels import similarity_of
 from mechanisms.neighbours.records import Records
 from mechanisms.noise import as_randomness
 from mechanisms.shards import records
+from tests.mechanisms.children import end_of
 from tests.mechanisms.shards.tables import CUTS, QUERIES, X, Y, cut, individual_knn, write_parquet
 
 dask = pytest.importorskip("dask")
@@ -183,37 +184,31 @@ def test_settings_are_not_fixed_by_a_fit_that_is_refused(tmp_path):
             fitted(store, budget=0.5)
 
 
-CHILD = """
-import os, signal, sys, dask
-import tests.mechanisms.shards.test_paying as here
-from mechanisms import individual_knn
-from mechanisms.budgets import open_store
-from mechanisms.budgets.ledger import Ledger
-from tests.mechanisms.shards.tables import QUERIES
-calls = [0]
-def stop(method):
-    def stopped(*given):
-        calls[0] += 1
-        if calls[0] == {stop}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return method(*given)
-    return stopped
-for name in ("begin_batch", "pay", "end_batch"):
-    setattr(Ledger, name, stop(getattr(Ledger, name)))
-individual_knn.check_source = lambda rng, store: here.as_randomness({stop})
-with dask.config.set(scheduler="synchronous"), open_store(sys.argv[1]) as store:
-    here.fitted(store).predict(QUERIES, run={run!r})
-"""
+def killed_child(where, stop, run, _):
+    """Answers queries in a process that is killed at that call of the ledger."""
+    calls = [0]
+
+    def stopping(method):
+        def stopped(*given):
+            calls[0] += 1
+            if calls[0] == stop:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return method(*given)
+
+        return stopped
+
+    for name in ("begin_batch", "pay", "end_batch"):
+        setattr(Ledger, name, stopping(getattr(Ledger, name)))
+    sys.modules["mechanisms.individual_knn"].check_source = lambda rng, store: as_randomness(stop)
+    with dask.config.set(scheduler="synchronous"), open_store(where) as store:
+        fitted(store).predict(QUERIES, run=run)
 
 
 @pytest.mark.filterwarnings("ignore:partitions of about")
 def test_a_coordinator_that_is_killed_resumes_from_the_store(tmp_path):
     """Killed before, between and after the charges of partitions: every query is paid for once, as its K says."""
     for stop in (1, 3, 4, 10):
-        ended = subprocess.run(
-            [sys.executable, "-c", CHILD.format(stop=stop, run="run"), tmp_path / "store"], check=False
-        )
-        assert ended.returncode == -signal.SIGKILL
+        assert end_of(killed_child, tmp_path / "store", stop, "run") == -signal.SIGKILL
     with open_store(tmp_path / "store") as store:
         kept = np.count_nonzero(store.answers("run", 0, 40)[0] >= 0)
         model = fitted(store)
@@ -231,8 +226,7 @@ def test_a_coordinator_that_is_killed_resumes_from_the_store(tmp_path):
 def test_a_run_without_a_name_that_is_killed_gives_back_what_released_nothing(tmp_path):
     """Killed after some partitions have paid, or all: the next run, of any process of this machine, gives it back."""
     for stop in (3, 4):  # before the second partition pays, and before the answers are in the store
-        command = [sys.executable, "-c", CHILD.format(stop=stop, run=None), tmp_path / f"store {stop}"]
-        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+        assert end_of(killed_child, tmp_path / f"store {stop}", stop, None) == -signal.SIGKILL
         with open_store(tmp_path / f"store {stop}") as store:
             assert store.spent(store.positions(IDS)).max() > 0, "until then it is spent"
             model = fitted(store)
