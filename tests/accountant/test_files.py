@@ -77,7 +77,7 @@ def test_of_threads_that_write_the_same_file_each_writes_it_whole(tmp_path):
         with ac.files.open_whole(path) as stream:
             stream.write(letter)
             stream.flush()
-            both_inside.wait(10)
+            both_inside.wait(120)
             stream.write(letter * 99)
         return path.read_bytes()
 

@@ -142,6 +142,7 @@ def test_settings_that_are_priced_one_by_one_are_shared_fairly():
     assert block_length(call, together, [(2.0,)], 100, 2) == BLOCK
 
 
+@pytest.mark.filterwarnings("ignore:Creating scratch directories is taking")  # on a slow disk
 def test_a_dask_cluster_gives_the_same():
     distributed = pytest.importorskip("distributed")
     pytest.importorskip("joblib")
