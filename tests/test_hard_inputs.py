@@ -49,7 +49,7 @@ def repriced(guarantee: ac.Guarantee, curve: Callable[[mpf], mpf]) -> mpf:
 VALID: dict[type[ac.Event], dict[str, Any]] = {
     ac.Gaussian: {"sigma": 2.0, "sensitivity": 1.0},
     ac.Laplace: {"scale": 2.0, "sensitivity": 1.0, "coordinates": 3},
-    ac.RandomizedResponse: {"epsilon": 0.5, "bits": 3},
+    ac.RandomizedResponse: {"epsilon": 0.5, "bits": 3, "ones": 2, "length": 5},
     ac.DiscreteLaplace: {"scale": 2.0, "sensitivity": 2, "coordinates": 3},
     ac.DiscreteGaussian: {"sigma": 2.0, "sensitivity": 2, "coordinates": 3},
     ac.PureDP: {"epsilon": 0.5},
@@ -104,7 +104,7 @@ VALID: dict[type[ac.Event], dict[str, Any]] = {
     sampled: {"event": ac.Gaussian(2.0), "rate": 0.1},
 }
 ZERO_ACCEPTED = {"epsilon", "rho", "mu", "threshold", "min_votes", "plurality", "rate", "votes", "shape", "local"}
-ZERO_ACCEPTED |= {"delta", "xi"}
+ZERO_ACCEPTED |= {"delta", "xi", "ones", "length"}
 NO_NUMBERS = {"votes", "event", "noise", "threshold_noise", "query_noise", "monotone", "sensitivities", "probabilities"}
 NO_NUMBERS |= {"tries", "strategy", "gaps", "rates"}
 NEGATIVE_ACCEPTED = {"threshold"}
@@ -119,7 +119,9 @@ def test_every_event_is_covered():
     assert named - {ac.Event} == set(VALID)
     for kind, values in VALID.items():
         assert {field.name for field in fields(kind) if field.init} - {"adjacency"} == set(values)
-        assert kind(**values) == kind(*values.values())
+        keywords = {field.name: values[field.name] for field in fields(kind) if field.kw_only}
+        positional = [value for name, value in values.items() if name not in keywords]
+        assert kind(**values) == kind(*positional, **keywords)
 
 
 @pytest.mark.parametrize(("kind", "name"), NUMBERS, ids=ids)

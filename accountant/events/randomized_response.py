@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, ClassVar, Self
@@ -138,8 +138,8 @@ class RandomizedResponse(BernoulliLike):
     epsilon: EpsilonOfNoise
     bits: Annotated[int, Range(1, 1e12, usual=(1, 8))] = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-    ones: Annotated[int, Range(0, 1e12, usual=(0, 0))] = 0
-    length: Annotated[int, Range(0, 1e12, usual=(0, 0))] = 0
+    ones: Annotated[int, Range(0, 1e12, usual=(0, 0))] = field(default=0, kw_only=True)
+    length: Annotated[int, Range(0, 1e12, usual=(0, 0))] = field(default=0, kw_only=True)
     _coordinate_field: ClassVar[str | None] = "bits"
 
     def __post_init__(self) -> None:
