@@ -26,6 +26,9 @@ __all__ = ["Shuffled"]
 STEPS = 16
 """Points of the grid per standard deviation of the loss."""
 
+LEAST = FLOORS[-1] + 30
+"""Log of the smallest value of the profile that is used."""
+
 
 @register("shuffled")
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
     if local_epsilon(local) == 0.0:
         return np.zeros(1), np.zeros(1)
     points = grid(local, users)
-    values = np.array([log_round_delta(local, users, epsilon) for epsilon in points[:-1].tolist()] + [-math.inf])
+    values = log_values(local, users, points)
     # the profile is convex and its own mirror image: at u = 1 it is below the chord from 1/u to u, for every u
     with np.errstate(invalid="ignore"):
         chords = np.log((np.expm1(points[1:]) + 2 * np.exp(values[1:])) / (np.exp(points[1:]) + 1))
@@ -116,7 +119,7 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
     corners, slopes = [0], list[float]()
     for b in range(1, points.size):
         # what does not fall, or is cut off, is passed over: the polygon then runs straight to the next point
-        if b < points.size - 1 and not FLOORS[-1] + 30 < values[b] < values[corners[-1]] - 1e-8:
+        if b < points.size - 1 and not LEAST < values[b] < values[corners[-1]] - 1e-8:
             continue
         while True:
             a = corners[-1]
@@ -139,6 +142,17 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
         np.concatenate([-losses[::-1], [0.0], losses]),
         np.concatenate([(log_q + losses)[::-1], [math.log(middle) if middle > 0 else -math.inf], log_q]),
     )
+
+
+def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArray:
+    """Logs of the profile; it falls, and from where it is at most `LEAST` its value there stands for the rest."""
+    values = np.full(points.size, -math.inf)
+    for i, epsilon in enumerate(points[:-1].tolist()):
+        values[i] = log_round_delta(local, users, epsilon)
+        if values[i] <= LEAST:
+            values[i:-1] = values[i]
+            break
+    return values
 
 
 def grid(local: float | Event, users: int) -> FloatArray:

@@ -46,6 +46,7 @@ from accountant.events.blanket import blanket, log_shuffled_delta
 from accountant.events.event import Event
 from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
 from accountant.events.shuffled_inputs import MANY, Facts, common_share, kinds
+from accountant.events.shuffled_lattice import fill_moments
 from accountant.events.shuffled_sums import DAMPING, log_sums_between_nodes
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import LOGARITHM, narrow
@@ -86,6 +87,9 @@ nor large: the other is not computed."""
 LEAST = -600.0
 """Log of a delta below which that is not so sure; or below a fourth of those users."""
 
+NEAR = 1e-3
+"""How near theta comes to the best one, relative: the bound is the larger by about the square."""
+
 LARGEST_EXPONENT = 150.0
 """Largest theta times what either product may add to Y."""
 
@@ -123,63 +127,6 @@ def fill_products(epsilon: float, excess: FloatArray, masses: FloatArray) -> Non
             total += masses[j, l]
         for l in range(j + 1):  # noqa: E741
             masses[j, l] /= total
-
-
-@Kernel
-def fill_moments(
-    theta: float, away: float, excess: FloatArray, masses: FloatArray, kinds: FloatArray, found: FloatArray
-) -> None:
-    """Fill rows of log E e^(theta Y), and mean, variance and fourth central moment of Y tilted, for every (m, k, i).
-
-    Y = W (a - (1 + away) b - away), a = A - 1 and b = B - 1; u = 1 + away. Sums begin with E e^x - 1, which is small.
-    """
-    u = 1.0 + away
-    first, second, raw = np.zeros(5), np.zeros(5), np.zeros(5)
-    for row in range(kinds.shape[0]):
-        m, k, i = int(kinds[row, 0]), int(kinds[row, 1]), int(kinds[row, 2])
-        growth = 0.0
-        raw[:] = 0.0
-        for j in range(m + 1):
-            weight, share = 1.0 + excess[m, j], masses[m, j]
-            more_first = fill_powers(theta * weight, 1.0, -away, excess[k], masses[k], k, first)
-            more_second = fill_powers(theta * weight, -u, 0.0, excess[i], masses[i], i, second)
-            if max(abs(more_first), abs(more_second)) < 0.5:
-                growth += share * (more_first + more_second + more_first * more_second)
-            else:
-                growth += share * (first[0] * second[0] - 1.0)
-            power = share
-            for n in range(1, 5):
-                power *= weight
-                choose, total = 1.0, 0.0
-                for l in range(n + 1):  # noqa: E741
-                    total += choose * first[l] * second[n - l]
-                    choose *= (n - l) / (l + 1.0)
-                raw[n] += power * total
-        scale = 1.0 + growth
-        mean, square, cube, fourth = raw[1] / scale, raw[2] / scale, raw[3] / scale, raw[4] / scale
-        found[row, 0] = math.log1p(growth)
-        found[row, 1] = mean
-        # less, and more, than rounding may have made of them
-        found[row, 2] = max(square - mean * mean - 1e-12 * square, 0.0)
-        around = fourth - 4.0 * mean * cube + 6.0 * mean * mean * square - 3.0 * mean**4
-        found[row, 3] = around + 1e-11 * (fourth + mean * mean * square + mean**4)
-
-
-@Kernel
-def fill_powers(
-    theta: float, slope: float, start: float, excess: FloatArray, masses: FloatArray, last: int, powers: FloatArray
-) -> float:
-    """Fill E x^n e^(theta x), n = 0, ..., 4, x = slope a + start; returns E e^(theta x) - 1."""
-    more = 0.0
-    powers[:] = 0.0
-    for j in range(last + 1):
-        x = slope * excess[j] + start
-        more += masses[j] * math.expm1(theta * x)
-        term = masses[j] * math.exp(theta * x)
-        for n in range(5):
-            powers[n] += term
-            term *= x
-    return more
 
 
 class Slots(NamedTuple):
@@ -242,7 +189,7 @@ def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, p
     bits, hidden, ratios = facts.bits, slots(epsilon, facts, users), products(epsilon, facts.bits)
     away = math.expm1(point)
     # the ratios' means are 1 but for rounding
-    away -= 4.0 * (1.0 + away) * (float(np.max(np.abs(np.sum(ratios.excess * ratios.masses, axis=1)))) + 1e-15)
+    away -= 4.0 * (1.0 + away) * (float(np.max(np.abs(np.sum(ratios.excess * ratios.masses, axis=1)))) + bits * 1e-15)
     weights = np.log(hidden.masses / hidden.fewest)
     # no report costs more than one whose place is known
     known = float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + KNOWN
@@ -345,7 +292,7 @@ def tilt(ratios: Products, kind: FloatArray, away: float, slots: float, both: in
         low, high = high, min(4.0 * high, most)
     while short(low) <= 0.0:
         low, high = low / 4.0, low
-    return high if high == most and short(high) > 0.0 else narrow(short, (low, high), LOGARITHM, fine=1e-9)[1]
+    return high if high == most and short(high) > 0.0 else narrow(short, (low, high), LOGARITHM, fine=NEAR)[1]
 
 
 def log_sums(theta: float, found: FloatArray, slots: FloatArray) -> FloatArray:
@@ -362,13 +309,29 @@ def log_sums(theta: float, found: FloatArray, slots: FloatArray) -> FloatArray:
         return np.full(slots.size, math.inf)
     unit = 1.0 / math.sqrt(float(slots[0] * variance.max()))
     nodes = np.append(NODES[NODES * unit < last] * unit, last)
-    squares, falls = nodes[:-1] ** 2, np.zeros((log_mean.size, nodes.size - 1))
-    # beyond its end the bound of a kind is 1
-    np.log1p((fourth[:, None] * squares - variance[:, None]) * squares, out=falls, where=nodes[1:] <= ends[:, None])
     top = float(log_mean.max())
-    largest = np.max(log_mean[:, None] - top + 0.5 * falls, axis=0)
+    largest = np.empty(nodes.size - 1)
+    fill_largest(np.expm1(2.0 * (log_mean - top)), variance, fourth, ends, nodes, largest)
+    largest = 0.5 * np.log1p(largest)
     inner = np.exp(slots[:, None] * largest) @ np.diff(np.arctan(nodes / theta))
     beyond = math.atan(theta / last)
     damped = [np.log(inner + beyond * math.exp(-damping)) + damping * (theta / last) ** 2 for damping in DAMPING]
     logs: FloatArray = np.min(damped, axis=0) + slots * top - math.log(math.pi * theta)
     return logs
+
+
+@Kernel
+def fill_largest(
+    less: FloatArray, variance: FloatArray, fourth: FloatArray, ends: FloatArray, nodes: FloatArray, largest: FloatArray
+) -> None:
+    """Fill the largest bound of any kind on |phi|^2 between two nodes, over the largest phi(theta)^2, less 1."""
+    largest[:] = -1.0
+    for kind in range(less.size):
+        for node in range(largest.size):
+            if nodes[node + 1] > ends[kind]:  # beyond its end the bound of a kind is 1
+                for after in range(node, largest.size):
+                    largest[after] = max(largest[after], less[kind])
+                break
+            square = nodes[node] ** 2
+            fall = (fourth[kind] * square - variance[kind]) * square
+            largest[node] = max(largest[node], less[kind] + fall * (1.0 + less[kind]))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import accountant as ac
 from accountant.events.shuffled_bits import (
     Slots,
-    fill_moments,
     log_bits_delta,
     log_sums,
     products,
@@ -21,7 +20,8 @@ from accountant.events.shuffled_bits import (
     tilt,
 )
 from accountant.events.shuffled_inputs import Facts, common_share, kinds, others_shares
-from accountant.events.shuffled_sums import fill_squares, log_sums_between_nodes
+from accountant.events.shuffled_lattice import fill_moments, fill_squares
+from accountant.events.shuffled_sums import log_sums_between_nodes
 
 TRIANGLE = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 EVEN = ((0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
