@@ -12,7 +12,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
-from accountant.events.blanket import FLOORS, NO_GAIN, USERS, local_epsilon
+from accountant.events.blanket import NO_GAIN, USERS, local_epsilon
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
@@ -26,7 +26,7 @@ __all__ = ["Shuffled"]
 STEPS = 16
 """Points of the grid per standard deviation of the loss."""
 
-LEAST = FLOORS[-1] + 30
+LEAST = -695.0
 """Log of the smallest value of the profile that is used."""
 
 

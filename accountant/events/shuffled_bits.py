@@ -84,7 +84,7 @@ ALONE = 2000.0
 """Bits times users times e^-epsilon0 from which this bound is known to be the smaller one, if epsilon0 is neither tiny
 nor large: the other is not computed."""
 
-LEAST = -600.0
+LEAST = -692.0
 """Log of a delta below which that is not so sure; or below a fourth of those users."""
 
 NEAR = 1e-3
@@ -178,7 +178,8 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float) -> fl
     if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
         return math.inf
     # the kinds of long reports are above those of short ones, but fewer and nearer to each other
-    long, short = kinds(bits), kinds(bits, facts.length)
+    long = kinds(bits)
+    short = kinds(bits, facts.length) if facts.length else long
     several = (long,) if short is long else (long, short)
     found = (log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several)
     return min(found)
@@ -198,11 +199,13 @@ def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, p
         total = none = known + float(np.log(hidden.none))
     parts = groups(hidden)
     chosen: list[list[tuple[float, FloatArray]]] = []
+    near = 0.0
     for some in parts:
         if float(np.logaddexp.reduce(logs[some] + weights[some])) < total - MATTERS:
             chosen.append([])
             continue
-        tried = tilts(ratios, numbers, away, float(hidden.fewest[some][0]))
+        tried = tilts(ratios, numbers, away, float(hidden.fewest[some][0]), near)
+        near = tried[0][0] if tried else 0.0
         found = [log_sums(theta, moments, hidden.fewest[some]) for theta, moments in tried]
         logs[some] = np.min([logs[some], *found], axis=0)
         chosen.append(tried)
@@ -228,16 +231,18 @@ def effective(moments: FloatArray, slots: float) -> float:
     return slots * float(np.min(np.divide(square, most, out=np.zeros_like(most), where=most > 0.0)))
 
 
-def tilts(ratios: Products, numbers: FloatArray, away: float, slots: float) -> list[tuple[float, FloatArray]]:
+def tilts(
+    ratios: Products, numbers: FloatArray, away: float, slots: float, near: float
+) -> list[tuple[float, FloatArray]]:
     """Good thetas for the middle kind, the worst of sums that are nearly normal, and for the worst; and moments.
 
-    Larger ones, too, for few slots, whose sum is far from normal.
+    Larger ones, too, for few slots, whose sum is far from normal. Those for slightly more slots are near `near`.
     """
     kind, seen, tried = int(log_variances(ratios, numbers).argmax()), set[int](), []
     both = int(numbers[numbers[:, 2] > 0, 0].max(initial=0))
     while kind not in seen and len(seen) < 3:
         seen.add(kind)
-        theta = tilt(ratios, numbers[kind], away, slots, both)
+        theta = near = tilt(ratios, numbers[kind], away, slots, both, near)
         for factor in (1.0, *LARGER) if slots < FEW and len(seen) == 1 else (1.0,):
             found = np.empty((len(numbers), 4))
             fill_moments(factor * theta, away, *ratios, numbers, found)
@@ -265,10 +270,11 @@ def groups(hidden: Slots) -> list[slice]:
     return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], hidden.fewest.size], strict=True)]
 
 
-def tilt(ratios: Products, kind: FloatArray, away: float, slots: float, both: int) -> float:
+def tilt(ratios: Products, kind: FloatArray, away: float, slots: float, both: int, near: float = 0.0) -> float:
     """A good theta: for a normal sum S of deviation d the best has E S e^(theta S)/E e^(theta S) = d (h(x) + 1/x - x).
 
-    x = theta d, and h is the normal distribution's hazard rate. Any theta is valid.
+    x = theta d, and h is the normal distribution's hazard rate. Any theta is valid. `near` is one near it,
+    or 0.
     """
     found = np.empty((1, 4))
     # W (A - u) is at most t^b, and W u (1 - B) at most t^m u, m <= `both` where B is not 1
@@ -286,12 +292,16 @@ def tilt(ratios: Products, kind: FloatArray, away: float, slots: float, both: in
         hazard = math.sqrt(2 / math.pi) / float(erfcx(x / math.sqrt(2)))
         return hazard + 1 / x - x - slots * float(found[0, 1]) / deviation
 
-    fill_moments(0.0, away, *ratios, kind[None], found)
-    low = high = min(1.0 / math.sqrt(slots * float(found[0, 2])), most)
+    if near == 0.0:
+        fill_moments(0.0, away, *ratios, kind[None], found)
+        near, factor = 1.0 / math.sqrt(slots * float(found[0, 2])), 4.0
+    else:
+        factor = 1.2
+    low = high = min(near, most)
     while high < most and short(high) > 0.0:
-        low, high = high, min(4.0 * high, most)
+        low, high, factor = high, min(factor * high, most), min(factor**2, 4.0)
     while short(low) <= 0.0:
-        low, high = low / 4.0, low
+        low, high, factor = low / factor, low, min(factor**2, 4.0)
     return high if high == most and short(high) > 0.0 else narrow(short, (low, high), LOGARITHM, fine=NEAR)[1]
 
 

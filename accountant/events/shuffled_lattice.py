@@ -19,7 +19,7 @@ from accountant.numerics.kernel import FloatArray, Kernel
 
 __all__ = ["fill_moments", "fill_squares"]
 
-WIDTH = 8
+WIDTH = 4
 """Nodes that go through the steps at once."""
 
 
@@ -31,16 +31,15 @@ def fill_moments(
 
     Sums begin with E e^x - 1, which is small.
     """
-    most = 0
-    for row in range(kinds.shape[0]):
-        most = max(most, int(kinds[row, 0] + max(kinds[row, 1], kinds[row, 2])))
+    ahead, behind = find_span(kinds, 1), find_span(kinds, 2)
+    most = max(ahead[0], behind[0])
     first, second = np.empty((most + 1, 2 * most + 1, 5)), np.empty((most + 1, 2 * most + 1, 5))
-    for e in range(2 * most + 1):
-        x = lattice_value(excess, e - most)
-        fill_powers(theta, x, first[0, e])
-        fill_powers(theta, -((1.0 + away) * x + away), second[0, e])
-    step_all(first, masses[1], int(kinds[:, 1].max()))
-    step_all(second, masses[1], int(kinds[:, 2].max()))
+    for e in range(most - ahead[0], most + ahead[0] + 1, ahead[2]):
+        fill_powers(theta, lattice_value(excess, e - most), first[0, e])
+    for e in range(most - behind[0], most + behind[0] + 1, behind[2]):
+        fill_powers(theta, -((1.0 + away) * lattice_value(excess, e - most) + away), second[0, e])
+    step_all(first, masses[1], ahead)
+    step_all(second, masses[1], behind)
     raw = np.zeros(5)
     for row in range(kinds.shape[0]):
         m, k, i = int(kinds[row, 0]), int(kinds[row, 1]), int(kinds[row, 2])
@@ -64,6 +63,19 @@ def fill_moments(
 
 
 @Kernel
+def find_span(kinds: FloatArray, column: int) -> tuple[int, int, int]:
+    """The largest e that counts for W A, or W B, the most steps, and the distance of the e that count: 1 or 2."""
+    reach, last, distance = 0, 0, 2
+    for row in range(kinds.shape[0]):
+        steps = int(kinds[row, column])
+        reach, last = max(reach, int(kinds[row, 0]) + steps), max(last, steps)
+    for row in range(kinds.shape[0]):
+        if (reach - int(kinds[row, 0] + kinds[row, column])) % 2:
+            distance = 1
+    return reach, last, distance
+
+
+@Kernel
 def lattice_value(excess: FloatArray, e: int) -> float:
     """x_e, from the last row of all products or the one before."""
     last = excess.shape[0] - 1
@@ -82,11 +94,11 @@ def fill_powers(theta: float, x: float, powers: FloatArray) -> None:
 
 
 @Kernel
-def step_all(values: FloatArray, ratio: FloatArray, last: int) -> None:
-    """Fill f_1, ..., f_last from f_0, in values[k, middle + j, :]."""
-    told, flipped, size = ratio[0], ratio[1], values.shape[1]
-    for k in range(1, last + 1):
-        for e in range(k, size - k):
+def step_all(values: FloatArray, ratio: FloatArray, span: tuple[int, int, int]) -> None:
+    """Fill f_1, f_2, ... from f_0, in values[k, middle + j, :]."""
+    told, flipped, middle = ratio[0], ratio[1], values.shape[1] // 2
+    for k in range(1, span[1] + 1):
+        for e in range(middle - span[0] + k, middle + span[0] - k + 1, span[2]):
             for n in range(values.shape[2]):
                 values[k, e, n] = flipped * values[k - 1, e + 1, n] + told * values[k - 1, e - 1, n]
 
@@ -102,17 +114,17 @@ def fill_squares(
     squares: FloatArray,
 ) -> None:
     """Fill rows of |phi(theta + i w)|^2/phi(theta)^2 at the segments' nodes, for every (m, k, i)."""
-    most = 0
-    for row in range(kinds.shape[0]):
-        most = max(most, int(kinds[row, 0] + max(kinds[row, 1], kinds[row, 2])))
+    ahead, behind = find_span(kinds, 1), find_span(kinds, 2)
+    most = max(ahead[0], behind[0])
     # the last node is w = 0, of which phi(theta) is made
     size = (squares.shape[1] // WIDTH + 1) * WIDTH
     first, second = np.zeros((2 * most + 1, 2, size)), np.zeros((2 * most + 1, 2, size))
-    for e in range(2 * most + 1):
+    for e in range(most - ahead[0], most + ahead[0] + 1, ahead[2]):
         x = lattice_value(excess, e - most)
         fill_phases(math.exp(theta * x), x, segments, first[e])
-        y = (1.0 + away) * x
-        fill_phases(math.exp(-theta * (y + away)), -y, segments, second[e])
+    for e in range(most - behind[0], most + behind[0] + 1, behind[2]):
+        x = (1.0 + away) * lattice_value(excess, e - most)
+        fill_phases(math.exp(-theta * (x + away)), -x, segments, second[e])
     one = np.empty((most + 1, 2 * most + 1, 2 * WIDTH))
     other = np.empty((most + 1, 2 * most + 1, 2 * WIDTH))
     sums = np.empty((kinds.shape[0], 2, size))
@@ -122,8 +134,8 @@ def fill_squares(
             for n in range(WIDTH):
                 one[0, e, n], one[0, e, WIDTH + n] = first[e, 0, start + n], first[e, 1, start + n]
                 other[0, e, n], other[0, e, WIDTH + n] = second[e, 0, start + n], second[e, 1, start + n]
-        step_nodes(one, masses[1], most)
-        step_nodes(other, masses[1], most)
+        step_nodes(one, masses[1], ahead)
+        step_nodes(other, masses[1], behind)
         for row in range(kinds.shape[0]):
             m, k, i = int(kinds[row, 0]), int(kinds[row, 1]), int(kinds[row, 2])
             real[:] = 0.0
@@ -142,11 +154,11 @@ def fill_squares(
 
 
 @Kernel
-def step_nodes(values: FloatArray, ratio: FloatArray, most: int) -> None:
+def step_nodes(values: FloatArray, ratio: FloatArray, span: tuple[int, int, int]) -> None:
     """The same as `step_all` for a number of nodes that is known when this is compiled."""
-    told, flipped = ratio[0], ratio[1]
-    for k in range(1, most + 1):
-        for e in range(k, 2 * most + 1 - k):
+    told, flipped, middle = ratio[0], ratio[1], values.shape[1] // 2
+    for k in range(1, span[1] + 1):
+        for e in range(middle - span[0] + k, middle + span[0] - k + 1, span[2]):
             for n in range(2 * WIDTH):
                 values[k, e, n] = flipped * values[k - 1, e + 1, n] + told * values[k - 1, e - 1, n]
 
