@@ -26,6 +26,7 @@ __all__ = [
     "round_up",
     "skip_counting",
     "spend",
+    "tally_work",
     "watch_work",
 ]
 
@@ -77,6 +78,19 @@ def skip_counting() -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def tally_work() -> Iterator[list[float]]:
+    """While the block runs work is not refused but added up, in operations, in the only number of the list."""
+    tally = [0.0]
+    tokens = _current.set(None), _watcher.set(None), _tally.set(tally)
+    try:
+        yield tally
+    finally:
+        _current.reset(tokens[0])
+        _watcher.reset(tokens[1])
+        _tally.reset(tokens[2])
 
 
 @contextmanager

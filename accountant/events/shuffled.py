@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -20,11 +19,15 @@ from accountant.events.registry import register
 from accountant.events.shuffled_bits import log_round_delta
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
+from accountant.patience import remember, spend, tally_work
 
 __all__ = ["Shuffled"]
 
 STEPS = 16
 """Points of the grid per standard deviation of the loss."""
+
+EACH = 16
+"""One of so many points of the grid tells what all take."""
 
 LEAST = -695.0
 """Log of the smallest value of the profile that is used."""
@@ -101,7 +104,7 @@ class Shuffled(Event):
         return [float(loss) for loss in losses if loss > 0]
 
 
-@lru_cache(maxsize=64)
+@remember("the profile of a round of shuffled bits", 64)
 def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
     """Losses log P/Q of the pair on a grid, rising and symmetric about 0, and the logs of Q's masses there.
 
@@ -110,7 +113,8 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
     """
     if local_epsilon(local) == 0.0:
         return np.zeros(1), np.zeros(1)
-    points = grid(local, users)
+    with tally_work():
+        points = grid(local, users)
     values = log_values(local, users, points)
     # the profile is convex and its own mirror image: at u = 1 it is below the chord from 1/u to u, for every u
     with np.errstate(invalid="ignore"):
@@ -145,13 +149,28 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
 
 
 def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArray:
-    """Logs of the profile; it falls, and from where it is at most `LEAST` its value there stands for the rest."""
-    values = np.full(points.size, -math.inf)
-    for i, epsilon in enumerate(points[:-1].tolist()):
-        values[i] = log_round_delta(local, users, epsilon)
-        if values[i] <= LEAST:
-            values[i:-1] = values[i]
-            break
+    """Logs of the profile; it falls, and from where it is at most `LEAST` its value there stands for the rest.
+
+    What all take is counted before they are computed: as much for each as the mean of every `EACH`-th.
+    """
+    values, first = np.full(points.size, math.nan), 0
+    last = points.size - 1
+    with tally_work() as tally:
+        for i in range(0, points.size - 1, EACH):
+            values[i], first = log_round_delta(local, users, float(points[i])), first + 1
+            if values[i] <= LEAST:
+                last = i + 1
+                break
+    spend(tally[0] * last / first, "the profile of a round of shuffled bits")
+    with tally_work():
+        for i in range(last):
+            if math.isnan(values[i]):
+                values[i] = log_round_delta(local, users, float(points[i]))
+            if values[i] <= LEAST:
+                last = i + 1
+                break
+    values[last:] = values[last - 1]
+    values[-1] = -math.inf
     return values
 
 

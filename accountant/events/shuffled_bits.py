@@ -51,6 +51,7 @@ from accountant.events.shuffled_sums import DAMPING, log_sums_between_nodes
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import LOGARITHM, narrow
 from accountant.numerics.special import log_binomial_pmf
+from accountant.patience import spend
 
 __all__ = ["MOST_BITS", "log_bits_delta", "log_round_delta"]
 
@@ -92,6 +93,17 @@ NEAR = 1e-3
 
 LARGEST_EXPONENT = 150.0
 """Largest theta times what either product may add to Y."""
+
+WHAT = "bounds on shuffled bits"
+
+TILT, TILT_KIND = 2e5, 35.0
+"""Operations that the thetas of a block take: once, and for the square of the bits."""
+
+SUM, SUM_KIND = 8e4, 700.0
+"""The same of a bound by moments, for each bit."""
+
+BETWEEN, BETWEEN_KIND = 2e5, 170.0
+"""The same of a bound between nodes, for the square of the bits."""
 
 KNOWN = 1e-12
 """Added to the log of a report's own profile for its rounding."""
@@ -204,8 +216,10 @@ def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, p
         if float(np.logaddexp.reduce(logs[some] + weights[some])) < total - MATTERS:
             chosen.append([])
             continue
+        spend(TILT + TILT_KIND * bits**2, WHAT)
         tried = tilts(ratios, numbers, away, float(hidden.fewest[some][0]), near)
         near = tried[0][0] if tried else 0.0
+        spend(len(tried) * (SUM + SUM_KIND * bits), WHAT)
         found = [log_sums(theta, moments, hidden.fewest[some]) for theta, moments in tried]
         logs[some] = np.min([logs[some], *found], axis=0)
         chosen.append(tried)
@@ -219,6 +233,7 @@ def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, p
             continue
         for theta, moments in tried if bits <= MANY else tried[:1]:
             if effective(moments, float(fewest[0])) < NEARLY_NORMAL * (1.0 if bits <= MANY else 0.1):
+                spend(BETWEEN + BETWEEN_KIND * bits**2, WHAT)
                 between = log_sums_between_nodes(theta, away, ratios, numbers, moments, fewest)
                 logs[some] = np.minimum(logs[some], between)
     return float(np.logaddexp.reduce(np.append(logs + weights, none))) + SLACK
@@ -273,8 +288,8 @@ def groups(hidden: Slots) -> list[slice]:
 def tilt(ratios: Products, kind: FloatArray, away: float, slots: float, both: int, near: float = 0.0) -> float:
     """A good theta: for a normal sum S of deviation d the best has E S e^(theta S)/E e^(theta S) = d (h(x) + 1/x - x).
 
-    x = theta d, and h is the normal distribution's hazard rate. Any theta is valid. `near` is one near it,
-    or 0.
+    x = theta d, and h is the normal distribution's hazard rate. Any theta is valid. `near` is one near
+    it, or 0.
     """
     found = np.empty((1, 4))
     # W (A - u) is at most t^b, and W u (1 - B) at most t^m u, m <= `both` where B is not 1

@@ -11,9 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
+from accountant.events.shuffled import grid, grid_pair
 from accountant.events.shuffled_bits import (
     Slots,
     log_bits_delta,
+    log_round_delta,
     log_sums,
     products,
     slots,
@@ -22,6 +24,7 @@ from accountant.events.shuffled_bits import (
 from accountant.events.shuffled_inputs import Facts, common_share, kinds, others_shares
 from accountant.events.shuffled_lattice import fill_moments, fill_squares
 from accountant.events.shuffled_sums import log_sums_between_nodes
+from accountant.patience import tally_work
 
 TRIANGLE = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 EVEN = ((0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
@@ -562,7 +565,8 @@ def test_an_odd_number_of_bits(bits, epsilon, users):
 
 
 def test_facts_change_nothing_else(tmp_path):
-    plain, known = (ac.RandomizedResponse(0.5, 4, "replace", *facts) for facts in ((), (2, 10)))
+    plain = ac.RandomizedResponse(0.5, 4, "replace")
+    known = ac.RandomizedResponse(0.5, 4, "replace", ones=2, length=10)
     assert known != plain
     assert np.all(known.renyi([1.5, 8.0, math.inf]) == plain.renyi([1.5, 8.0, math.inf]))
     assert ac.epsilon(3 * known, 1e-5, method="tight").epsilon == ac.epsilon(3 * plain, 1e-5, method="tight").epsilon
@@ -577,7 +581,51 @@ def test_facts_change_nothing_else(tmp_path):
 )
 def test_facts_that_cannot_be(name, facts):
     with pytest.raises(ac.ParameterError, match=f"{name} = "):
-        ac.RandomizedResponse(0.5, 4, "replace", *facts)
+        ac.RandomizedResponse(0.5, 4, "replace", ones=facts[0], length=facts[1])
+
+
+# --- work ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("bits", "epsilon0", "users"), [(16, 2.0, 60), (16, 6.0, 100), (64, 8.0, 100), (5, 1.0, 5000)])
+def test_work_is_told_before_it_starts(bits, epsilon0, users):
+    """What every 16th point takes tells what all do, within a factor of two; known results count alike."""
+    local = ac.RandomizedResponse(epsilon0 / bits, bits)
+    grid_pair.cache_clear()
+    with tally_work() as told:
+        losses, log_masses = grid_pair(local, users)
+    with tally_work() as again:
+        grid_pair(local, users)
+    points = grid(local, users)
+    with tally_work() as taken:
+        values = [log_round_delta(local, users, point) for point in points[:-1].tolist()]
+    assert again == told
+    assert 0.5 * taken[0] < told[0] < 2.0 * taken[0]
+    # and every value is used, or above the polygon between others
+    assert np.isfinite(values).all()
+    assert np.exp(np.logaddexp.reduce(log_masses)) == pytest.approx(1.0, abs=1e-9)
+    assert set(losses[losses > 0].tolist()) <= set(points.tolist())
+
+
+def test_more_work_than_patience_is_refused_at_once():
+    run = 2 * ac.Shuffled(ac.RandomizedResponse(4.0 / 64, 64), 300)
+    for _ in range(2):
+        with pytest.raises(
+            ac.OutOfPatience, match=r"a round of shuffled bits would take about .* patience = 0.5"
+        ) as error:
+            ac.epsilon(run, 1e-6, method="tight", patience=0.5)
+        assert 1.0 < error.value.seconds < 20.0
+
+
+@pytest.mark.parametrize(("bits", "epsilon", "users"), [(2, 1.0, 100), (7, 0.5, 1000), (16, 0.1, 10**6)])
+def test_thetas_near_others_are_as_good(bits, epsilon, users):
+    """From any start the search ends near the same theta, so that the bound is the same but for its square."""
+    numbers, ratios = np.stack(kinds(bits), axis=1), products(epsilon, bits)
+    kind, away = numbers[bits // 2], math.expm1(0.1 * bits * epsilon)
+    both = int(numbers[numbers[:, 2] > 0, 0].max())
+    best = tilt(ratios, kind, away, float(users), both)
+    for start in (0.01 * best, 0.8 * best, best, 1.3 * best):
+        assert tilt(ratios, kind, away, float(users), both, start) == pytest.approx(best, rel=3e-3)
 
 
 # --- limits -----------------------------------------------------------------------------------------------------
