@@ -21,7 +21,7 @@ from typing import Any
 from peers import RENYI, TIGHT, NotThere, Run, quiet  # beside this file
 
 ROOT = Path(__file__).parent.parent
-PATIENCE = 10.0
+PATIENCE = 3.0
 """Seconds after which the calls end."""
 
 ROUTES = (RENYI, TIGHT)
@@ -152,7 +152,7 @@ def print_table(figures: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--slow", action="store_true", help="also the cases that take a peer minutes")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--cell", nargs=2, metavar=("TASK", "ACCOUNTANT"), help=argparse.SUPPRESS)
