@@ -80,6 +80,7 @@ class Event(ABC):
     data_dependent: ClassVar[bool] = False
     family: ClassVar[bool] = False
     between_bounds: ClassVar[bool] = False
+    exact_alone: ClassVar[bool] = False  # whether, though between bounds, the profile is exact
     plan_name: ClassVar[str | None] = None
     _never_sampled: ClassVar[str | None] = None  # why a sample of it is not what people take it for
     _coordinate_field: ClassVar[str | None] = None
@@ -213,7 +214,6 @@ class Event(ABC):
         """The keys that a plan's ``[[release]]`` has for this event: its name and its parameters.
 
         If `own`, a class that is not registered, but can be imported, has the name MODULE:NAME.
-
         Raises ParameterError if its class has no name, or a parameter with the name of another key."""
         name = self.plan_name or (importable_name(type(self)) if own else None)
         if name is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -19,6 +19,7 @@ from accountant.events.gaussian import GaussianLike
 from accountant.events.laplace import Laplace
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.registry import register
+from accountant.events.votes_seen import SeenVotes
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["DataDependentGNMax", "DataDependentLNMax", "GNMax", "LNMax"]
@@ -147,7 +148,7 @@ def _margins(votes: tuple[float, ...]) -> FloatArray:
 
 @register("data-dependent-gnmax")
 @dataclass(frozen=True)
-class DataDependentGNMax(Event):
+class DataDependentGNMax(SeenVotes):
     """GNMAX priced at the votes that were cast. The cost is itself private.
 
     Papernot et al. 2018, Thm 6 with Props 7 and 10: with ``q = sum_{i != i*} erfc((n_i* - n_i)/(2 sigma))/2``
@@ -157,9 +158,12 @@ class DataDependentGNMax(Event):
         eps(a) = 1/(a-1) log( (1-q) A^(a-1) + q B^(a-1) ),
         A = (1-q)/(1 - (q e^eps2)^((mu2-1)/mu2)),  B = e^eps1 / q^(1/(mu1-1)),
 
-    wherever the theorem's conditions hold, and never above the data-independent ``a / sigma**2``. A bound on
-    one direction and these votes; it has no profile, and the curve need not be convex where the conditions
-    cease to hold.
+    wherever the theorem's conditions hold, and never above the data-independent ``a / sigma**2``. A bound at
+    these votes; the curve need not be convex where the conditions cease to hold. The profile is exact: the
+    largest of all neighbours (`accountant.events.votes_seen`), far below what the curve says.
+
+    Curve and profile compare the votes that were cast with those of a neighbour, in this order, as the paper does.
+    The reverse order may cost more: it is that of the neighbour's votes.
 
     Parameters
     ----------
@@ -175,8 +179,6 @@ class DataDependentGNMax(Event):
         A parameter is not a number or out of range.
     """
 
-    data_dependent: ClassVar[bool] = True
-
     sigma: VoteNoise
     votes: tuple[float, ...]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
@@ -188,6 +190,9 @@ class DataDependentGNMax(Event):
     @classmethod
     def examples(cls) -> tuple[DataDependentGNMax, ...]:
         return (cls(40.0, (200.0, 40.0, 10.0, 0.0)),)
+
+    def _noise(self) -> tuple[str, float]:
+        return "gaussian", self.sigma
 
     @property
     def log_q(self) -> float:
@@ -218,7 +223,7 @@ class DataDependentGNMax(Event):
 
 @register("data-dependent-lnmax")
 @dataclass(frozen=True)
-class DataDependentLNMax(Event):
+class DataDependentLNMax(SeenVotes):
     """LNMAX priced at the votes that were cast. The cost is itself private.
 
     Papernot et al. 2017, Thms 2 and 3 and Lemma 4: with ``gamma = 1/scale``, ``l = a - 1`` and
@@ -227,7 +232,8 @@ class DataDependentLNMax(Event):
 
         l eps(a) = log( (1-q) ((1-q)/(1 - e^{2 gamma} q))^l + q e^{2 gamma l} )   if q < 1/(1 + e^{2 gamma}),
 
-    and never above the data-independent curve of `LNMax`. It has no profile.
+    and never above the data-independent curve of `LNMax`. The profile is exact, and the order of neighbours is that
+    of the votes that were cast first, as for `DataDependentGNMax`.
 
     Parameters
     ----------
@@ -243,8 +249,6 @@ class DataDependentLNMax(Event):
         A parameter is not a number or out of range.
     """
 
-    data_dependent: ClassVar[bool] = True
-
     scale: VoteNoise
     votes: tuple[float, ...]
     adjacency: Adjacency = Adjacency.ADD_REMOVE
@@ -256,6 +260,9 @@ class DataDependentLNMax(Event):
     @classmethod
     def examples(cls) -> tuple[DataDependentLNMax, ...]:
         return (cls(20.0, (200.0, 40.0, 10.0, 0.0)),)
+
+    def _noise(self) -> tuple[str, float]:
+        return "laplace", self.scale
 
     @property
     def log_q(self) -> float:

@@ -181,7 +181,8 @@ def settle_on_grids(
 
 def _at_zero(event: Event) -> tuple[FloatArray, FloatArray]:
     """Logs of the total variation distance in both directions; 0 where only bounds on it are known."""
-    return (np.zeros(1), np.zeros(1)) if event.between_bounds else event._log_profile(np.zeros(1))
+    bounded = event.between_bounds and not event.exact_alone
+    return (np.zeros(1), np.zeros(1)) if bounded else event._log_profile(np.zeros(1))
 
 
 LEAST_TILT = 2.0**-40

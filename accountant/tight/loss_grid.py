@@ -46,6 +46,9 @@ HEADROOM = 600.0
 """Tilted values are scaled so that the largest is e^600: they then keep full precision 1300 nats below it."""
 
 
+NEAREST = 1e-30
+"""How near to a loss of 0 a grid is aligned with an atom, in steps."""
+
 MANY_KNOTS = 512
 """Places at which atoms are looked for, at most: where there are more, none of them counts for much."""
 
@@ -118,11 +121,16 @@ def atoms(event: Event, direction: Direction, reach: float) -> tuple[FloatArray,
 
 
 def largest_atom(event: Event, direction: Direction, step: float) -> float:
-    """Where P has its largest atom, modulo the step: the offset that puts a grid point there; 0 if there is none."""
+    """Where P has its largest atom, modulo the step: the offset that puts a grid point there; 0 if there is none.
+
+    Next to a loss of 0 it is 0: between two points that are 1e-290 apart numbers would leave the range of floats.
+    """
     if (outcomes := outcomes_of(event, direction)) is not None:
-        return float(np.fmod(outcomes.losses[np.argmax(outcomes.log_p)], step))
-    places, masses = atoms(event, direction, step)
-    return float(np.fmod(places[np.argmax(masses)], step)) if places.size else 0.0
+        places, masses = outcomes.losses, outcomes.log_p
+    else:
+        places, masses = atoms(event, direction, step)
+    offset = float(np.fmod(places[np.argmax(masses)], step)) if places.size else 0.0
+    return offset if abs(offset) > NEAREST * step else 0.0
 
 
 def outcomes_of(event: Event, direction: Direction) -> Outcomes | None:

@@ -32,6 +32,9 @@ from accountant.tight.trade_off import SureTradeOff, TradeOff
 __all__ = ["TightRun", "certify", "single_release_epsilon"]
 
 
+NEGLIGIBLE = 40.0
+"""Log of how much smaller than delta what is left out of a run is."""
+
 SMALL = 1e-12
 """Deltas below which an epsilon may be as good as the pure-DP limit."""
 
@@ -101,6 +104,12 @@ class TightRun:
         return self._guarantee(found.upper, delta, found.lower, source)
 
     def _ask(self, left: float) -> Interval:
+        kept = leave_out(self.run, left)
+        if not kept:
+            return Interval(0.0, 0.0)
+        if len(kept) < len(self.run.entries):
+            rest = TightRun(Composition(kept), self.tolerance)
+            return Interval(rest.epsilon(left).lower or 0.0, rest.epsilon(math.nextafter(left, 0.0)).epsilon)
         try:
             return self._answers.epsilon(left)
         except ToleranceUnreachable as error:
@@ -159,6 +168,22 @@ class TightRun:
 
     def _guarantee(self, epsilon: float, delta: float, lower: float, source: str) -> Guarantee:
         return certify(self.run, Interval(lower, epsilon), delta, source)
+
+
+def leave_out(run: Composition, delta: float) -> list[tuple[Event, int]]:
+    """The run without releases that together tell neighbours apart with a probability far below the spacing of deltas.
+
+    Without a release delta(epsilon) is smaller, by no more than its total variation distance.
+    """
+    entries = list(run)
+    if not delta > 0.0 or not any(event.exact_alone for event in run.entries):
+        return entries
+    least = math.log(delta) - NEGLIGIBLE - math.log(len(entries))
+
+    def matters(event: Event, count: int) -> bool:
+        return not event.exact_alone or float(event._log_profile(np.zeros(1))[0][0]) + math.log(count) > least
+
+    return [(event, count) for event, count in entries if matters(event, count)]
 
 
 def certify(run: Composition, epsilon: Interval, delta: float, source: str) -> Guarantee:

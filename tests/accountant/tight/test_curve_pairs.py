@@ -74,13 +74,13 @@ def test_the_pair_is_above_every_profile_with_that_curve(rho, xi, log_lost, e):
 
 
 def test_laplace_noise_of_votes_as_they_were_seen():
-    """The part that depends on the votes is a curve; noise of known size stands beside it."""
+    """The part that depends on the votes has pairs of its own; noise of known size stands beside it."""
     seen = ac.DataDependentLNMax(20.0, (200, 40, 10))
     run = 5 * seen + 200 * P(G(2.0), 0.02)
     found, renyi = tight(run, 1e-5), ac.epsilon(run, 1e-5, method="renyi")
     assert found.epsilon < 0.97 * renyi.epsilon
     assert found.data_dependent
-    assert "DataDependentLNMax by Rényi curve" in found.source
+    assert found.source == "privacy-loss distribution"
     assert ac.epsilon(run, 1e-5, method="auto") == found
 
 
