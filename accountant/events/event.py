@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from accountant.events.composition import Composition
     from accountant.events.screening_pairs import Screening
 
+    Entries = list[tuple["Event", int]]
+
 __all__ = ["BatchedEvent", "Event"]
 
 SHORTCUTS = {
     *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening", "_sketch"),
-    *("_largest_loss", "_choices", "_lattice", "_outcomes"),
+    *("_largest_loss", "_choices", "_lattice", "_outcomes", "_sharpened"),
     *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line", "_surrogates", "_certain"),
 }
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
@@ -52,8 +54,7 @@ class Event(ABC):
     All that other code wants to know of an event is a method of this class, with an answer that suits any event. An
     event overrides those of which it knows better:
 
-    * in plans: `to_table`; `caveats` beside prices; `examples` for ``accountant verify``;
-    * for mechanisms: `additive_noise`;
+    * in plans: `to_table`; `caveats` beside prices; `examples` for ``accountant verify``; for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
       `_coordinate_field` with `_block`, `_outcomes`, `_profile_work` where it is much; for `Group`: `_group`, `_line`;
     * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for the laws: `_ceiling`.
@@ -80,7 +81,6 @@ class Event(ABC):
     data_dependent: ClassVar[bool] = False
     family: ClassVar[bool] = False
     between_bounds: ClassVar[bool] = False
-    exact_alone: ClassVar[bool] = False  # whether, though between bounds, the profile is exact
     plan_name: ClassVar[str | None] = None
     _never_sampled: ClassVar[str | None] = None  # why a sample of it is not what people take it for
     _coordinate_field: ClassVar[str | None] = None
@@ -212,7 +212,6 @@ class Event(ABC):
 
     def to_table(self, *, own: bool = False) -> dict[str, Any]:
         """The keys that a plan's ``[[release]]`` has for this event: its name and its parameters.
-
         If `own`, a class that is not registered, but can be imported, has the name MODULE:NAME.
         Raises ParameterError if its class has no name, or a parameter with the name of another key."""
         name = self.plan_name or (importable_name(type(self)) if own else None)
@@ -269,11 +268,8 @@ class Event(ABC):
         """The same of a Poisson sample."""
         return None
 
-    def _surrogates(
-        self, direction: Direction, step: float, log_lost: float, sign: int
-    ) -> list[tuple[Event, int]] | None:
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> Entries | None:
         """Events above (sign 1) or below (-1) it in one direction, where no profile is known; their composition counts.
-
         They are about as near as a grid at `step` is to a profile; where P has less than exp(log_lost) all may be lost.
         """
         return None
@@ -285,6 +281,10 @@ class Event(ABC):
     def _sketch(self) -> Event:
         """An event with about this curve, in less time: grids are chosen by it."""
         return self
+
+    def _sharpened(self) -> Event | None:
+        """The event with a smaller curve, if it has one and an exact profile, though it is between bounds."""
+        return None
 
     def _group(self, size: int) -> Event | None:
         """An event whose price is that of `size` > 1 records of one individual; None where nothing is proven."""

@@ -57,7 +57,7 @@ def closed_form(run: Composition, slow: bool = False) -> ClosedForm | None:
     if run.releases == 1:
         (event,) = map(_plain, run.entries)
         other_way = event._given_finite() is not None and event._profile_work() > SLOW
-        if (event.exact_alone or not event.between_bounds) and (slow or not other_way) and has_profile(event):
+        if (event._sharpened() or not event.between_bounds) and (slow or not other_way) and has_profile(event):
             return ClosedForm(
                 lambda points: np.maximum(*event._log_profile(points)),
                 "profile of one release",

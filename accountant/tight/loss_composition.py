@@ -181,7 +181,7 @@ def settle_on_grids(
 
 def _at_zero(event: Event) -> tuple[FloatArray, FloatArray]:
     """Logs of the total variation distance in both directions; 0 where only bounds on it are known."""
-    bounded = event.between_bounds and not event.exact_alone
+    bounded = event.between_bounds and event._sharpened() is None
     return (np.zeros(1), np.zeros(1)) if bounded else event._log_profile(np.zeros(1))
 
 

@@ -176,12 +176,13 @@ def leave_out(run: Composition, delta: float) -> list[tuple[Event, int]]:
     Without a release delta(epsilon) is smaller, by no more than its total variation distance.
     """
     entries = list(run)
-    if not delta > 0.0 or not any(event.exact_alone for event in run.entries):
+    exact = {event for event in run.entries if event._sharpened() is not None}
+    if not delta > 0.0 or not exact:
         return entries
     least = math.log(delta) - NEGLIGIBLE - math.log(len(entries))
 
     def matters(event: Event, count: int) -> bool:
-        return not event.exact_alone or float(event._log_profile(np.zeros(1))[0][0]) + math.log(count) > least
+        return event not in exact or float(event._log_profile(np.zeros(1))[0][0]) + math.log(count) > least
 
     return [(event, count) for event, count in entries if matters(event, count)]
 
