@@ -54,7 +54,7 @@ class Event(ABC):
     All that other code wants to know of an event is a method of this class, with an answer that suits any event. An
     event overrides those of which it knows better:
 
-    * in plans: `to_table`; `caveats` beside prices; `examples` for ``accountant verify``; for mechanisms: `additive_noise`;
+    * in plans: `to_table`, `caveats` beside prices, `examples` for ``verify``; for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
       `_coordinate_field` with `_block`, `_outcomes`, `_profile_work` where it is much; for `Group`: `_group`, `_line`;
     * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for the laws: `_ceiling`.
