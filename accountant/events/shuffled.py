@@ -15,6 +15,7 @@ from accountant.events.blanket import NO_GAIN, USERS, local_epsilon
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
+from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.registry import register
 from accountant.events.shuffled_bits import log_round_delta
 from accountant.numerics.finite_curves import finite_curve
@@ -28,6 +29,9 @@ STEPS = 16
 
 EACH = 16
 """One of so many points of the grid tells what all take."""
+
+RACED, FEW_BITS, RACED_MANY = 2, 4, 4
+"""A race is run at one of so many points, of more than so many bits at fewer: the polygon between is not far above."""
 
 LEAST = -695.0
 """Log of the smallest value of the profile that is used."""
@@ -153,25 +157,34 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
 
     What all take is counted before they are computed: as much for each as the mean of every `EACH`-th.
     """
-    values, first = np.full(points.size, math.nan), 0
-    last = points.size - 1
-    with tally_work() as tally:
-        for i in range(0, points.size - 1, EACH):
-            values[i], first = log_round_delta(local, users, float(points[i])), first + 1
-            if values[i] <= LEAST:
-                last = i + 1
-                break
-    spend(tally[0] * last / first, "the profile of a round of shuffled bits")
+    values, counted = np.full(points.size, math.nan), list[tuple[float, float]]()
+    last, each = points.size - 1, RACED if local_bits(local) <= FEW_BITS else RACED_MANY
+    for i in range(0, points.size - 1, EACH):
+        with tally_work() as plain:
+            log_round_delta(local, users, float(points[i]), race=False)
+        with tally_work() as raced:
+            values[i] = log_round_delta(local, users, float(points[i]))
+        counted.append((plain[0], raced[0] - plain[0]))
+        if values[i] <= LEAST:
+            last = i + 1
+            break
+    always, sometimes = np.mean(counted, axis=0).tolist()
+    spend((always + sometimes / each) * last, "the profile of a round of shuffled bits")
     with tally_work():
         for i in range(last):
             if math.isnan(values[i]):
-                values[i] = log_round_delta(local, users, float(points[i]))
+                values[i] = log_round_delta(local, users, float(points[i]), race=i % each == 0)
             if values[i] <= LEAST:
                 last = i + 1
                 break
     values[last:] = values[last - 1]
     values[-1] = -math.inf
     return values
+
+
+def local_bits(local: float | Event) -> int:
+    """Bits that are flipped, 0 for other randomizers."""
+    return local.bits if isinstance(local, RandomizedResponse) else 0
 
 
 def grid(local: float | Event, users: int) -> FloatArray:

@@ -28,6 +28,9 @@ Fourier. With any theta > 0, v >= 0 (a normal variable Z of variance v only adds
     E (Y_1 + ... + Y_M + Z)_+
         <= 1/pi int_0^inf e^(v (theta^2 - w^2)/2) max over kinds |phi(theta + i w)|^M/(theta^2 + w^2) dw.
 
+In small crowds, where slots would give nearly all users away, the smaller of this bound and of that of a race
+(`accountant.events.shuffled_race`) is taken, with up to eight bits.
+
 |phi| is computed at nodes (`accountant.events.shuffled_sums`), or, which is quicker and near where the sum is nearly
 normal, |phi(theta + i w)|^2 <= phi(theta)^2 (1 - V w^2 + (mu4 + 3 V^2) w^4/12), V and mu4 being central moments of Y
 tilted by e^(theta Y): it is E cos(w (Y - Y')), and cos x <= 1 - x^2/2 + x^4/24.
@@ -47,6 +50,7 @@ from accountant.events.event import Event
 from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
 from accountant.events.shuffled_inputs import MANY, Facts, common_share, kinds
 from accountant.events.shuffled_lattice import fill_moments
+from accountant.events.shuffled_race import LEAST_RACED, RACED_BITS, RACED_USERS, log_race_delta
 from accountant.events.shuffled_sums import DAMPING, log_sums_between_nodes
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import LOGARITHM, narrow
@@ -97,19 +101,22 @@ LARGEST_EXPONENT = 150.0
 WHAT = "bounds on shuffled bits"
 
 TILT, TILT_KIND = 2e5, 35.0
-"""Operations that the thetas of a block take: once, and for the square of the bits."""
+"""Operations that the thetas of a block take: once, and for each kind and bit."""
 
 SUM, SUM_KIND = 8e4, 700.0
-"""The same of a bound by moments, for each bit."""
+"""The same of a bound by moments, for each kind."""
 
 BETWEEN, BETWEEN_KIND = 2e5, 170.0
-"""The same of a bound between nodes, for the square of the bits."""
+"""The same of a bound between nodes, for each kind and bit."""
 
 KNOWN = 1e-12
 """Added to the log of a report's own profile for its rounding."""
 
 SLACK = 1e-8
 """Added to the logarithm for rounding."""
+
+GIVEN_AWAY = 0.1
+"""Log of what slots may cost, who give some users away, before a race is tried."""
 
 
 class Products(NamedTuple):
@@ -161,14 +168,14 @@ def slots(epsilon: float, facts: Facts, users: int) -> Slots:
     return Slots(most - ends[1:] + 1, -np.diff(beyond), float(beyond[-1]))
 
 
-def log_round_delta(local: float | Event, users: int, epsilon: float) -> float:
+def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool = True) -> float:
     """log of the smallest known upper bound on H(e^epsilon), epsilon >= 0, of one round.
 
-    The bound of this module alone where the general one is larger by far.
+    The bound of this module alone where the general one is larger by far; without a race in small crowds, if told so.
     """
     found = math.inf
     if isinstance(local, RandomizedResponse) and local.bits > 1:
-        found = log_bits_delta(local.epsilon, Facts(local.bits, local.ones, local.length), users, epsilon)
+        found = log_bits_delta(local.epsilon, Facts(local.bits, local.ones, local.length), users, epsilon, race)
         end = local.epsilon * local.bits
         hiding = users * math.exp(-end)
         if (
@@ -181,7 +188,7 @@ def log_round_delta(local: float | Event, users: int, epsilon: float) -> float:
     return known if known <= found or found == math.inf else found
 
 
-def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
+def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race: bool = True) -> float:
     """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others.
 
     Infinite where the bound is not computed: beyond `MOST_BITS` bits, or a local epsilon of `MOST_EPSILON`.
@@ -193,12 +200,16 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float) -> fl
     long = kinds(bits)
     short = kinds(bits, facts.length) if facts.length else long
     several = (long,) if short is long else (long, short)
-    found = (log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several)
-    return min(found)
+    bounds = [log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several]
+    found, alone = min(each[0] for each in bounds), min(each[1] for each in bounds)
+    expected = max(alone, LEAST_RACED)
+    if race and bits <= RACED_BITS and 2 < users <= RACED_USERS and found > expected + GIVEN_AWAY:
+        return min(found, log_race_delta(epsilon, facts, users, point, expected))
+    return found
 
 
-def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, point: float) -> float:
-    """The same with others of any of these kinds."""
+def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, point: float) -> tuple[float, float]:
+    """The same with others of any of these kinds; and what it would be if nobody were given away."""
     bits, hidden, ratios = facts.bits, slots(epsilon, facts, users), products(epsilon, facts.bits)
     away = math.expm1(point)
     # the ratios' means are 1 but for rounding
@@ -216,10 +227,10 @@ def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, p
         if float(np.logaddexp.reduce(logs[some] + weights[some])) < total - MATTERS:
             chosen.append([])
             continue
-        spend(TILT + TILT_KIND * bits**2, WHAT)
+        spend(TILT + TILT_KIND * bits * len(numbers), WHAT)
         tried = tilts(ratios, numbers, away, float(hidden.fewest[some][0]), near)
         near = tried[0][0] if tried else 0.0
-        spend(len(tried) * (SUM + SUM_KIND * bits), WHAT)
+        spend(len(tried) * (SUM + SUM_KIND * len(numbers)), WHAT)
         found = [log_sums(theta, moments, hidden.fewest[some]) for theta, moments in tried]
         logs[some] = np.min([logs[some], *found], axis=0)
         chosen.append(tried)
@@ -233,10 +244,11 @@ def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, p
             continue
         for theta, moments in tried if bits <= MANY else tried[:1]:
             if effective(moments, float(fewest[0])) < NEARLY_NORMAL * (1.0 if bits <= MANY else 0.1):
-                spend(BETWEEN + BETWEEN_KIND * bits**2, WHAT)
+                spend(BETWEEN + BETWEEN_KIND * bits * len(numbers), WHAT)
                 between = log_sums_between_nodes(theta, away, ratios, numbers, moments, fewest)
                 logs[some] = np.minimum(logs[some], between)
-    return float(np.logaddexp.reduce(np.append(logs + weights, none))) + SLACK
+    alone = float(logs[0] - np.log(hidden.fewest[0]))
+    return float(np.logaddexp.reduce(np.append(logs + weights, none))) + SLACK, alone
 
 
 def effective(moments: FloatArray, slots: float) -> float:

@@ -30,7 +30,10 @@ from accountant.numerics.special import log_binomial_pmf
 __all__ = ["MANY", "Facts", "Kinds", "common_share", "kinds"]
 
 MANY = 16
-"""Bits beyond which kinds and nodes are dear: short reports then have no kinds of their own, and less is tried."""
+"""Bits beyond which nodes are dear, and less is tried."""
+
+SHORT = 32
+"""Bits up to which short reports have kinds of their own: their number grows with the square of the bits."""
 
 ROUNDING = 1e-13
 """Taken from the logarithm of a share."""
@@ -54,9 +57,9 @@ class Kinds(NamedTuple):
 
 @lru_cache(maxsize=64)
 def kinds(bits: int, length: int = 0) -> Kinds:
-    """The kinds that nothing is above; where reports are known to be short, in up to `MANY` bits, there are others."""
+    """The kinds that nothing is above; where reports are known to be short, in up to `SHORT` bits, there are others."""
     if length:
-        is_short = length < bits + bits // 2 and bits <= MANY
+        is_short = length < bits + bits // 2 and bits <= SHORT
         return short_kinds(bits, length) if is_short else kinds(bits)
     second = np.arange(bits + 1.0)
     first = bits - second

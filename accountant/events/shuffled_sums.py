@@ -20,7 +20,7 @@ import numpy as np
 from accountant.events.shuffled_lattice import fill_squares
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["DAMPING", "log_sums_between_nodes"]
+__all__ = ["DAMPING", "log_chords", "log_sums_between_nodes", "place_nodes"]
 
 SEGMENTS = np.array([[0.0, 0.125, 24.0], [3.0, 0.3125, 16.0], [8.0, 0.8, 40.0], [40.0, 2.0, 30.0]])
 """Start, distance and number of the nodes, in units of one over the sum's deviation; the last end is a node, too."""
@@ -43,25 +43,38 @@ def log_sums_between_nodes(
     """Logs of bounds on E (Y_1 + ... + Y_M)_+ for numbers M >= 2 of slots; `moments` are those at theta, in rows."""
     log_mean, mean, variance, _ = moments.T
     variance = variance + 1e-11 * (variance + mean**2)  # no less than rounding may have made of it
-    unit = 1.0 / math.sqrt(float(slots[0] * variance.max()))
-    segments = np.vstack([SEGMENTS, [SEGMENTS[-1, 0] + SEGMENTS[-1, 1] * SEGMENTS[-1, 2], 1.0, 1.0]])
-    nodes = unit * np.concatenate([start + step * np.arange(number) for start, step, number in segments])
-    segments[:, :2] *= unit
+    nodes, segments = place_nodes(1.0 / math.sqrt(float(slots[0] * variance.max())))
     squares = np.empty((len(kinds), nodes.size))
     fill_squares(theta, away, *ratios, kinds, segments, squares)
-    top, between = float(log_mean.max()), np.diff(nodes)
-    added = variance[:, None] * between**2 / 4 + ROUNDING
+    top = float(log_mean.max())
+    added = variance[:, None] * np.diff(nodes) ** 2 / 4 + ROUNDING
     less = np.exp(2.0 * (log_mean - top))[:, None]
-    ends = (
-        0.5 * np.log(np.max(less * np.minimum(part + added, 1.0), axis=0)) for part in (squares[:, :-1], squares[:, 1:])
-    )
+    both = np.stack([squares[:, :-1], squares[:, 1:]]) + added
+    both = np.where(np.min(both, axis=0) > 1.0, 1.0, both)  # no chord is cut off at one end only: f is not convex
+    starts, ends = 0.5 * np.log(np.max(less * both, axis=1))
+    logs = log_chords(theta, nodes, np.exp(slots[:, None] * starts), np.exp(slots[:, None] * ends))
+    return logs + slots * top
+
+
+def place_nodes(unit: float, parts: FloatArray = SEGMENTS) -> tuple[FloatArray, FloatArray]:
+    """Nodes for a sum of which one over the deviation is `unit`, and their segments: start, distance, number."""
+    segments = np.vstack([parts, [parts[-1, 0] + parts[-1, 1] * parts[-1, 2], 1.0, 1.0]])
+    nodes = unit * np.concatenate([start + step * np.arange(number) for start, step, number in segments])
+    segments[:, :2] *= unit
+    return nodes, segments
+
+
+def log_chords(theta: float, nodes: FloatArray, starts: FloatArray, ends: FloatArray) -> FloatArray:
+    """Log of 1/pi times the integral of chords over theta^2 + w^2; beyond the last node 1 stands for the chord.
+
+    `starts` and `ends` have the values at both ends of the parts between nodes, in their last dimension.
+    """
+    between = np.diff(nodes)
     angles = np.diff(np.arctan(nodes / theta)) / theta
     after = (0.5 * np.diff(np.log1p((nodes / theta) ** 2)) - nodes[:-1] * angles) / between
-    inner = sum(
-        np.exp(slots[:, None] * end) @ weights for end, weights in zip(ends, (angles - after, after), strict=True)
-    )
+    inner = starts @ (angles - after) + ends @ after
     last = float(nodes[-1])
     beyond = math.atan(theta / last) / theta
     damped = [np.log(inner + beyond * math.exp(-damping)) + damping * (theta / last) ** 2 for damping in DAMPING]
-    logs: FloatArray = np.min(damped, axis=0) + slots * top - math.log(math.pi) + 1e-9
+    logs: FloatArray = np.min(damped, axis=0) - math.log(math.pi) + 1e-9
     return logs

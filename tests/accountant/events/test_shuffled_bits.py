@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import accountant as ac
 from accountant.events.shuffled import grid, grid_pair
 from accountant.events.shuffled_bits import (
+    GIVEN_AWAY,
     Slots,
     log_bits_delta,
     log_round_delta,
@@ -79,7 +80,9 @@ def test_slots_say_more_than_the_shuffled_reports(inputs, n, u):
     """In rationals, for all data sets: hidden in slots, and the bound of this module, which is above them."""
     odds, worst = 2, Fraction(0)
     laws = [report(word, odds) for word in inputs]
-    bound = math.exp(log_bits_delta(math.log(odds), Facts(2), n, math.log(u)))
+    bound, smaller = (
+        math.exp(log_bits_delta(math.log(odds), Facts(2), n, math.log(u), race)) for race in (False, True)
+    )
     for others in itertools.combinations_with_replacement(laws, n - 1):
         exact = hockey_stick(shuffled([laws[0], *others]), shuffled([laws[1], *others]), u)
         told = with_slots(laws[0], laws[1], others, Fraction(4, (1 + odds) ** 2), u)
@@ -89,6 +92,7 @@ def test_slots_say_more_than_the_shuffled_reports(inputs, n, u):
         if n == 2:
             assert exact == with_slots(laws[0], laws[1], [others[0], *others], Fraction(1), u)
         assert (exact if n == 2 else told) <= bound
+        assert exact <= smaller
         worst = max(worst, exact)
     assert worst > 0
 
@@ -536,7 +540,7 @@ def test_only_these_kinds_count_in_short_reports(bits):
                     above = [(m - n, k + n, i + n) for n in range(min(m, length - m - k - i) + 1)]
                     above = [one for one in above if one[1] + one[2] <= bits]
                     assert any(all(x <= y for x, y in zip(one, end, strict=True)) for one in above for end in ends)
-    assert kinds(17, 17)[0].size == 19  # too many for a sum at every point
+    assert kinds(33, 33)[0].size == 35  # too many for a sum at every point
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -549,7 +553,8 @@ def test_what_is_known_never_costs(bits, epsilon0, log_users, share, data):
         log_bits_delta(epsilon0 / bits, Facts(bits, *known), users, share * epsilon0)
         for known in ((0, 0), (ones, length))
     )
-    assert after <= before + 0.02  # thetas are found for other numbers of slots
+    # thetas are found for other numbers of slots, and no race, which is nearer, is run where these cost little
+    assert after <= before + 0.02 + 2 * GIVEN_AWAY
 
 
 @pytest.mark.parametrize(("bits", "epsilon", "users"), [(3, 1.2, 10**5), (3, 0.5, 10**5), (5, 0.8, 10**6)])

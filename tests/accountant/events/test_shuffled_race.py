@@ -1,0 +1,291 @@
+"""A race for the place of a report: what is shown by exact enumeration, kinds, sums in high precision, attacks."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+import accountant as ac
+from accountant.events.race_kernels import fill_powers_at_ends, find_theta, log_mean_power, spread_of
+from accountant.events.shuffled_inputs import Facts
+from accountant.events.shuffled_race import (
+    SEGMENTS,
+    bound,
+    families,
+    kind_of,
+    log_chance,
+    log_race_delta,
+    most_rates,
+    prepare,
+    reports,
+)
+from accountant.events.shuffled_sums import log_chords, place_nodes
+from accountant.numerics.exponential_sums import sum_exponentials
+from tests.accountant.events.test_shuffled_bits import EVEN, TRIANGLE, report, report_at, worst_of
+
+WORDS = tuple(itertools.product((0, 1), repeat=2))
+
+
+def even_where_they_differ(first, second, odds):
+    """G: uniform in the bits in which two inputs differ, and elsewhere a report of both."""
+    told = odds / (1 + odds)
+    return {
+        seen: math.prod(
+            0.5 if a != b else told if z == a else 1 - told for z, a, b in zip(seen, first, second, strict=True)
+        )
+        for seen in itertools.product((0, 1), repeat=len(first))
+    }
+
+
+def shown(first, second, others, even, clock, u):
+    """The hockey-stick divergence of the reports after the exchange and the time, by enumeration; and at u = 0."""
+    rates = [{z: even[z] / one[z] for z in one} for one in others]
+    low, high = (clock + sum(end(each.values()) for each in rates) for end in (min, max))
+    times = sum_exponentials(low, high, 1e-6)
+    total, mass, rung = 0.0, 0.0, 0.0
+    for spare in even:
+        for seen in itertools.product(even, repeat=len(others)):
+            chance = even[spare] * math.prod(float(one[z]) for one, z in zip(others, seen, strict=True))
+            sums = sum(rate[z] for rate, z in zip(rates, seen, strict=True))
+            for x, weight in zip(times.places.tolist(), times.weights.tolist(), strict=True):
+                p = q = 0.0
+                ends = [(clock, even[spare], clock + sums, spare)]
+                for rate, one, z in zip(rates, others, seen, strict=True):
+                    ends.append((1.0, float(one[z]), clock + sums - rate[z] + rate[spare], z))
+                for factor, own, at, z in ends:
+                    share = weight * chance * factor * math.exp(-x * at) / own
+                    p, q = p + share * float(first[z]), q + share * float(second[z])
+                total, mass, rung = total + max(p - u * q, 0.0), mass + p, rung + q
+    return total, mass, rung, times.short
+
+
+@pytest.mark.parametrize("inputs", [TRIANGLE, EVEN[:3], WORDS], ids=["triangle", "even", "words"])
+@pytest.mark.parametrize("odds", [2, 6])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
+@pytest.mark.parametrize("clock", [0.5, 4.0])
+def test_a_race_says_more_than_the_shuffled_reports(inputs, odds, share, clock):
+    """All data of two others: shuffled <= what a race shows <= the bound, at any clock of the changed user's."""
+    epsilon, u = math.log(odds), odds ** (2 * share)
+    laws = {word: report(word, odds) for word in inputs}
+    arrays = {word: np.array([float(x) for x in law.values()]) for word, law in laws.items()}
+    first, second = inputs[0], inputs[-1]
+    numbers = dict(families(Facts(2)))[2]
+    highest = bound(prepare(epsilon, 2, numbers, 3, math.log(u), -3.0), clock).total
+    for others in itertools.combinations_with_replacement(inputs, 2):
+        exact = data_of([arrays[word] for word in others], arrays[first], arrays[second], u)
+        told, mass, other, short = shown(
+            laws[first], laws[second], [laws[w] for w in others], even_where_they_differ(first, second, odds), clock, u
+        )
+        local = float(np.maximum(arrays[first] - u * arrays[second], 0.0).sum())
+        # all that is shown has a probability, but for times that are left out
+        assert 1 - short <= min(mass, other)
+        assert max(mass, other) <= 1
+        assert exact <= told + short * local + 1e-14
+        if sum(a != b for a, b in zip(first, second, strict=True)) == 2:
+            assert told <= math.exp(highest)
+
+
+def data_of(others, first, second, u):
+    """The hockey-stick divergence of the sorted reports."""
+
+    def law(reports):
+        found = {}
+        for seen in itertools.product(range(first.size), repeat=len(reports)):
+            key = tuple(sorted(seen))
+            found[key] = found.get(key, 0.0) + math.prod(float(one[z]) for one, z in zip(reports, seen, strict=True))
+        return found
+
+    one, other = law([first, *others]), law([second, *others])
+    return sum(max(one[key] - u * other[key], 0.0) for key in one)
+
+
+@pytest.mark.parametrize("epsilon0", [0.5, 2.0, 5.0])
+@pytest.mark.parametrize(
+    ("bits", "length", "users"), [(2, 2, 3), (2, 2, 6), (2, 0, 5), (3, 3, 4), (3, 0, 4), (4, 0, 3)]
+)
+def test_never_below_the_worst_data(epsilon0, bits, length, users):
+    """All data of words of so many bits, or, of longer words, of those with an even number of ones and few of them."""
+    size = length or bits + 1
+    words = [
+        word for word in itertools.product((0, 1), repeat=size) if length or (sum(word) % 2 == 0 and sum(word) <= bits)
+    ]
+    words = [word for word in words if all(sum(a != b for a, b in zip(word, w, strict=True)) <= bits for w in words)]
+    laws = [np.array(list(report_at(word, epsilon0 / bits))) for word in words]
+    us = np.exp(np.array([0.0, 0.3, 0.7, 0.95]) * epsilon0)
+    worst = worst_of(laws, users, us)
+    for u, exact in zip(us.tolist(), worst.tolist(), strict=True):
+        found = log_race_delta(epsilon0 / bits, Facts(bits, 0, length), users, math.log(u), math.log(max(exact, 1e-12)))
+        assert exact <= math.exp(found)
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_only_these_kinds_count(bits):
+    """Every kind is below one of them: by more bits of m, or by a bit more in which the changed inputs differ."""
+    for length in (0, bits, bits + 1, bits + 3):
+        ends = {d: set(numbers) for d, numbers in families(Facts(bits, 0, length))}
+        for i in range(bits + 1):
+            for k in range(max(1 - i, 0), bits + 1 - i):
+                for m in range(min(bits - max(i, k), length - i - k if length else bits) + 1):
+                    d = k + i
+                    if d in ends:
+                        assert any(m <= most and (k, i) == rest for most, *rest in ends[d] for rest in [tuple(rest)])
+                    else:  # for all users at once: each takes the bit for k or for i
+                        assert not length
+                        assert any(m <= most and {k1 - k, i1 - i} == {0, 1} for most, k1, i1 in ends[d + 1])
+
+
+@pytest.mark.parametrize("numbers", [(0, 2, 0), (1, 1, 1), (2, 1, 3)])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.7, 3.0])
+def test_rates_and_values_are_what_they_stand_for(numbers, epsilon):
+    """By all reports of three inputs that differ in so many bits, and all spare ones."""
+    m, k, i = numbers
+    first, second, other = (0,) * (m + k + i), (0,) * m + (1,) * (k + i), (1,) * (m + k) + (0,) * i
+    told = 1 / (1 + math.exp(-epsilon))
+    laws = [
+        dict(zip(itertools.product((0, 1), repeat=m + k + i), report_at(word, epsilon), strict=True))
+        for word in (first, second, other)
+    ]
+    even = {z: math.prod([told if bit == 0 else 1 - told for bit in z[:m]]) * 0.5 ** (k + i) for z in laws[0]}
+    kind = kind_of(epsilon, m, k, i)
+
+    def same(ours, theirs):
+        """Both say the same of every exponential mean."""
+        for powers in ((0.3, 0.2, -0.1), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)):
+            sums = [
+                math.fsum(w * math.prod(x**p for x, p in zip(xs, powers, strict=True)) for w, *xs in one)
+                for one in (ours, theirs)
+            ]
+            assert sums[0] == pytest.approx(sums[1], rel=1e-12)
+
+    columns = kind.masses, kind.rates, np.exp(kind.log_first), np.exp(kind.log_second)
+    exact = [(law := laws[2][z], even[z] / law, laws[0][z] / law, laws[1][z] / law) for z in even]
+    same(list(zip(*(c.tolist() for c in columns), strict=True)), exact)
+    # the distribution of the others' reports has mean rate and mean ratios of 1
+    assert [float(kind.masses @ c) for c in columns[1:]] == pytest.approx([1.0] * 3, rel=1e-13)
+    for agree, (masses, rates) in enumerate(kind.spares):
+        spares = [(even[z], even[z] / laws[2][z], 1.0, 1.0) for z in even if sum(bit == 0 for bit in z[m:]) == agree]
+        same([(mass, rate, 1.0, 1.0) for mass, rate in zip(masses.tolist(), rates.tolist(), strict=True)], spares)
+
+
+@pytest.mark.parametrize(("epsilon", "point"), [(0.4, 0.1), (1.0, 1.2), (2.0, 2.5)])
+@pytest.mark.parametrize("agree", [0, 1, 3])
+def test_sums_in_high_precision(epsilon, point, agree):
+    """Means, deviations, and between nodes the chords above the power of the characteristic function."""
+    race = prepare(epsilon, 3, dict(families(Facts(3)))[3], 12, point, -6.0)
+    x, number = 0.2, 11.0
+    for kind in range(len(race.kinds)):
+        masses, rates, values, spare_masses, spare_rates = reports(race, kind, agree)
+        theta = find_theta(0.3, 0.1, x, number, masses, rates, values, spare_masses, spare_rates)
+        with mpmath.workdps(30):
+
+            def power(w, theta=theta, kind=kind):
+                total = mpmath.mpf(0)
+                for share, rate in zip(*(each.tolist() for each in reports(race, kind, agree)[3:]), strict=True):
+                    g = mpmath.fsum(
+                        mass * mpmath.exp(-x * r + mpmath.mpc(theta, w) * mpmath.exp(x * (r - rate)) * y)
+                        for mass, r, y in zip(*(each.tolist() for each in reports(race, kind, agree)[:3]), strict=True)
+                    )
+                    total += share * abs(g) ** number
+                return total
+
+            top = log_mean_power(theta, x, number, masses, rates, values, spare_masses, spare_rates)
+            assert top == pytest.approx(float(mpmath.log(power(0))), rel=1e-12, abs=1e-12)
+            spreads = [spread_of(theta, x, masses, rates, values, rate) for rate in spare_rates.tolist()]
+            nodes, segments = place_nodes(1 / math.sqrt(number * max(spreads)), SEGMENTS)
+            ends = np.empty((2, nodes.size - 1))
+            fill_powers_at_ends(theta, x, number, top, masses, rates, values, spare_masses, spare_rates, segments, ends)
+            for part in (0, 3, 9, 14, 20, 30, 45):
+                for share in (0.0, 0.3, 0.5, 0.9):
+                    w = (1 - share) * nodes[part] + share * nodes[part + 1]
+                    chord = (1 - share) * ends[0, part] + share * ends[1, part]
+                    assert float(power(w) / mpmath.exp(top)) <= chord * (1 + 1e-10)
+        # the integral over all is near, at most, to what it is where no phase differs from another
+        assert float(log_chords(theta, nodes, ends[0], ends[1])) <= 0.1 - math.log(2 * theta)
+
+
+def test_thetas_are_the_best():
+    race = prepare(1.0, 2, dict(families(Facts(2)))[2], 40, 1.2, -15.0)
+    for kind, agree in itertools.product(range(3), range(3)):
+        own = float(race.own[agree])
+
+        def cost(theta, kind=kind, agree=agree, own=own):
+            return theta * own + log_mean_power(theta, 0.02, 39.0, *reports(race, kind, agree)) - 2 * math.log(theta)
+
+        best = cost(find_theta(0.1, own, 0.02, 39.0, *reports(race, kind, agree)))
+        for start in (1e-4, 1.0, 50.0):
+            assert cost(find_theta(start, own, 0.02, 39.0, *reports(race, kind, agree))) == pytest.approx(
+                best, abs=0.02
+            )
+        assert best <= min(cost(theta) for theta in np.geomspace(1e-3, 10.0, 60)) + 0.02
+
+
+@pytest.mark.parametrize("clock", [1.0, 5.0])
+def test_chances_of_times_hold_for_any_mixture(clock):
+    """The sum of all rates, by enumeration: exceeded as seldom as it says, and as probable at a time."""
+    race = prepare(1.0, 2, dict(families(Facts(2)))[2], 5, 0.5, -3.0)
+    limit = most_rates(race, clock, math.log(1e-2))
+    for mixture in itertools.combinations_with_replacement(race.kinds, 4):
+        over, at = 0.0, dict.fromkeys((0.01, 0.2, 1.0), 0.0)
+        for seen in itertools.product(*(range(kind.masses.size) for kind in mixture)):
+            chance = math.prod(float(kind.masses[v]) for kind, v in zip(mixture, seen, strict=True))
+            sums = clock + sum(float(kind.rates[v]) for kind, v in zip(mixture, seen, strict=True))
+            over += chance * (sums > limit)
+            for x in at:
+                at[x] += chance * sums * math.exp(-x * sums)
+        assert over <= 1e-2
+        for x, exact in at.items():
+            assert exact <= math.exp(log_chance(race, clock, x) - clock * x) * (1 + 1e-12)
+
+
+def alone(epsilon, numbers, users, u):
+    """E (mean of Y)_+ of users of one kind in rounded numbers, from below, and what a transform may err by."""
+    kind = kind_of(epsilon, *numbers)
+    y = np.exp(kind.log_first) - u * np.exp(kind.log_second)
+    step = math.sqrt(float(kind.masses @ y**2)) / 60
+    atoms = np.floor(y / step).astype(np.int64)
+    size = min(2 ** math.ceil(math.log2(2.2 * users * (np.abs(atoms).max() + 1) + 1)), 2**21)
+    law = np.fft.irfft(np.fft.rfft(np.bincount(atoms % size, kind.masses, minlength=size)) ** users, size)
+    return float(law[: size // 2] @ np.arange(size // 2)) * step / users, 1e-17 * size**2 * step / users
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "bits", "users"),
+    [(2.0, 2, 44), (1.0, 3, 16), (4.0, 4, 300), (0.5, 5, 10), (6.0, 2, 3000), (0.01, 2, 5)],
+)
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_never_below_an_attack(epsilon0, bits, users, share):
+    """All others have the same input, of any kind."""
+    kinds = [each for _, some in families(Facts(bits)) for each in some]
+    values = [alone(epsilon0 / bits, each, users, math.exp(share * epsilon0)) for each in kinds]
+    lower, error = max(values)
+    found = log_race_delta(epsilon0 / bits, Facts(bits), users, share * epsilon0, math.log(max(lower, 1e-14)))
+    assert lower - error <= math.exp(found)
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "bits", "users", "delta", "facts", "attack"),
+    [
+        (2.0, 2, 44, 1e-8, {}, 1.481),
+        (2.0, 2, 44, 1e-8, {"length": 2}, 1.441),
+        (1.0, 3, 16, 1e-4, {}, 0.452),
+        (1.0, 3, 16, 1e-4, {"ones": 2}, 0.452),
+        (4.0, 4, 300, 1e-6, {}, 1.207),
+        (3.0, 5, 100, 1e-6, {}, 0.873),
+    ],
+)
+def test_within_five_percent_of_an_attack(epsilon0, bits, users, delta, facts, attack):
+    """Where slots give so many users away that the price goes to the local one."""
+    local = ac.RandomizedResponse(epsilon0 / bits, bits, **facts)
+    assert attack < ac.shuffled_epsilon(local, users, delta) < 1.05 * attack
+
+
+def test_rounds_of_a_small_crowd():
+    """The polygon through fewer points is not far above, and several rounds compose."""
+    local = ac.RandomizedResponse(1.0, 2)
+    once, alone_ = ac.epsilon(ac.Shuffled(local, 44), 1e-8), ac.shuffled_epsilon(local, 44, 1e-8)
+    assert alone_ * (1 - 1e-9) <= once.epsilon < 1.005 * alone_
+    assert once.method == "tight"
+    five = ac.epsilon(5 * ac.Shuffled(local, 44), 1e-8)
+    assert once.epsilon < five.epsilon < 4.3
