@@ -90,7 +90,7 @@ class KnownByCurve(Event):
         return Nothing(self.adjacency)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
-        return [(CurvePair(self, log_lost) if sign > 0 else self._certain(), 1)]
+        return [(CurvePair(self, log_lost), 1)]
 
 
 class CurvePair(Event):
