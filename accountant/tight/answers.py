@@ -210,7 +210,7 @@ class LossDistribution:
 
 def certain_of(singles: Entries) -> Entries | None:
     """The same with events that are known to cost no more, where some are known by a bound from above only."""
-    entries = [(event._certain(), count) for event, count in singles]
+    entries = [(event._certain(count), count) for event, count in singles]
     same = all(event is other for (event, _), (other, _) in zip(entries, singles, strict=True))
     return None if same else entries
 

@@ -86,7 +86,7 @@ class KnownByCurve(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return Composition(self.releases).renyi(orders)
 
-    def _certain(self) -> Event:
+    def _certain(self, times: int = 1) -> Event:
         return Nothing(self.adjacency)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
