@@ -36,6 +36,9 @@ SMALLEST = 1e-300
 UNDERFLOW = 5e-324
 """Rounding error of a product that underflows."""
 
+ZOOMS = 4
+"""Looks for where a bound on true-positive rates crosses 1 - a."""
+
 TRIED = 16
 """Places at which mu is bounded from below."""
 
@@ -170,7 +173,7 @@ def bound_mu(side: TradeOff, other: TradeOff, floor: float) -> Interval:
     if ceiling > floor:
         ends, rates = side.segments(floor, ceiling)
         scores = sum_of_scores(ends, rates)
-        most = float(np.max(scores)) * (1 + 1e-12)
+        most = min(float(np.max(scores)), most_before_crossing(side, places, upper)) * (1 + 1e-12)
         places = np.unique(np.append(ends[np.argsort(scores)[-TRIED:]], floor))
         lower, upper = side.rates(places)
     else:
@@ -180,6 +183,26 @@ def bound_mu(side: TradeOff, other: TradeOff, floor: float) -> Interval:
     if ceiling == floor:
         least, most = invert(other, floor, Interval(least, most))
     return Interval(min(least, most), max(most, 0.0))
+
+
+def most_before_crossing(side: TradeOff, places: FloatArray, upper: FloatArray) -> float:
+    """At least the largest z(a) + z(b) with b >= a, from bounds on T from above that may reach 1 - a early.
+
+    Up to a place c where T is surely below 1 - c lines above T tell; beyond, z(a) + z(b) <= 2 z(a) <= 2 z(c).
+    """
+    floor = float(places[0])
+    for _ in range(ZOOMS):
+        later = np.flatnonzero(upper >= 1 - places)
+        if later.size and later[0] == 0:
+            return math.inf
+        surely = int(later[0]) - 1 if later.size else places.size - 1
+        crossing = places[surely : surely + 1]
+        places = np.geomspace(places[surely], places[min(surely + 1, places.size - 1)], 17)
+        upper = side.rates(places)[1]
+    found = [sum_of_scores(crossing, 1 - crossing)]
+    if crossing[0] > floor:
+        found.append(sum_of_scores(*side.segments(floor, float(crossing[0]))))
+    return float(np.max(np.concatenate(found)))
 
 
 def sum_of_scores(fprs: FloatArray, rates: FloatArray) -> FloatArray:

@@ -34,7 +34,7 @@ REASONS = {
     "data-dependent-gnmax": "several: from above the worst neighbour in each, from below one neighbour in all",
     "data-dependent-lnmax": "several: as those of GNMAX",
     "selection": f"of the best of several runs a Rényi curve is proven{BESIDE}",
-    "sparse-vector": "with Gaussian noise, its second setting, a bound from above",
+    "sparse-vector": "with Gaussian noise, its second setting, a bound from above and an attack from below",
     "shuffled-epoch": "no amplification is what is proven; the lower end is an attack",
     "sampled-with-replacement": "several draws of a record have a bound from above; the lower end is an attack",
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
+from accountant.events.comparison_attacks import AttackedStream, Stream
 from accountant.events.discrete_pair import DiscretePair, Outcomes
 from accountant.events.event import Event
 from accountant.events.gaussian import GaussianDP
@@ -31,11 +32,26 @@ HUGE_SHIFT = 1e50
 SHARE = 64.0
 """Losses of answers are rounded by the grid's step over this."""
 
-CELLS, USUAL = 2**17, 2**14
+CELLS, USUAL = 2**17, 2**15
 """Losses of answers: at most, and for the profile of a single stream."""
 
 MOST = 500.0
 """Nats beyond which a loss of the answers is taken for infinite."""
+
+NODES = 4097
+"""Places between which losses are interpolated."""
+
+LEAST = -60.0
+"""Losses below are rounded up: they have probabilities below e^LEAST."""
+
+BELOW = 45.0
+"""Log of how seldom the largest value is below those that are told apart: their losses are rounded up."""
+
+FINE = 1e-3
+"""Moves up to which a bound on the slope of log Phi is near enough."""
+
+FAR_APART = 1e6
+"""Streams whose loss has a deviation beyond, or below its inverse, are not attacked."""
 
 ACCURACY = 1e-11
 """Bound on the relative error of tails of the normal distribution's powers, and of the sums over them."""
@@ -46,7 +62,8 @@ class Comparisons(Event):
     """A stream of answers "above" and "below": bounds from above on its curve and on its profile.
 
     The profile is at most ``E (1 - e^(e - L - M))_+`` in both directions, with L the loss of the noisy threshold and M,
-    independent of it, at least that of the answers "above" (proof: notebooks/mathematics.md, Noisy comparisons).
+    independent of it, at least that of the answers "above" (proof: notebooks/mathematics.md, Noisy comparisons). From
+    below stands a stream that an attacker may ask.
     """
 
     between_bounds: ClassVar[bool] = True
@@ -57,17 +74,41 @@ class Comparisons(Event):
 
     @abstractmethod
     def _answers(self, width: float, log_lost: float, sign: int) -> Outcomes:
-        """M as a pair, rounded up (sign 1) or down (-1) by about `width`; less than exp(log_lost) of P is left out."""
+        """M of one answer "above" as a pair, rounded up (sign 1) or down (-1) by about `width`; less than exp(log_lost)
+        of P is left out."""
+
+    def _all_queries(self) -> Event | None:
+        """What all noisy queries cost, where that is less."""
+        return None
+
+    def _all_answers(self) -> Outcomes:
+        """M of all answers as a pair, rounded up."""
+        return self._answers(0.0, -800.0, 1)
+
+    def _copies(self) -> int:
+        """Of how many answers "above" M is composed."""
+        return 1
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        if (queries := self._all_queries()) is not None:
+            return [(queries, 1)]
         pair = DiscretePair(self._answers(step / SHARE, log_lost, sign))
-        return [(self._threshold(), 1), (pair if direction == DIRECTIONS[0] else Mirrored(pair), 1)]
+        return [(self._threshold(), 1), (pair if direction == DIRECTIONS[0] else Mirrored(pair), self._copies())]
 
-    def _certain(self) -> Event:
-        return PureDP(0.0, self.adjacency)
+    @abstractmethod
+    def _stream(self) -> Stream:
+        """What is asked, in units of the sensitivity."""
+
+    def _certain(self, times: int = 1) -> Event:
+        stream = self._stream()
+        if not 1 / FAR_APART < stream.size < FAR_APART:
+            return PureDP(0.0, self.adjacency)
+        return AttackedStream(stream, self, times, self.adjacency)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        masses, places, _, lost, accuracy, _ = self._answers(0.0, -800.0, 1)
+        if (queries := self._all_queries()) is not None:
+            return queries._log_profile(epsilons)
+        masses, places, _, lost, accuracy, _ = self._all_answers()
         answers, points = np.log(places), self._threshold()
         weights = masses * places * (1.0 + accuracy)
         result = np.empty_like(epsilons)
@@ -92,6 +133,7 @@ class LaplaceComparisons(Comparisons):
 
     shift: float
     kappa: float
+    stream: Stream
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
     def _curve(self, orders: FloatArray) -> FloatArray:
@@ -103,6 +145,9 @@ class LaplaceComparisons(Comparisons):
     def _threshold(self) -> Event:
         return _gaussian(self.shift, self.adjacency)
 
+    def _stream(self) -> Stream:
+        return self.stream
+
     def _answers(self, width: float, log_lost: float, sign: int) -> Outcomes:
         if self.kappa > MOST or self.shift > HUGE_SHIFT:
             return _outcomes(np.zeros(1), np.zeros(1), 1.0, sign)
@@ -113,7 +158,8 @@ class LaplaceComparisons(Comparisons):
 class GaussianComparisons(Comparisons):
     """What a `SparseVector` with Gaussian noise on at most `queries` queries costs; an "above" moves by `moved`.
 
-    M is `tops` times the largest of 0 and of `queries` independent losses of Gaussian values that move by `moved`.
+    M is the loss of the largest of `queries` standard normal values that move by `moved`, once for every answer
+    "above". In the profile of a single stream with several it is `tops` times the largest of 0 and of as many losses.
     """
 
     threshold_scale: float
@@ -143,25 +189,85 @@ class GaussianComparisons(Comparisons):
             return _gaussian(shift, self.adjacency)
         return Laplace(self.threshold_scale, self.sensitivity, adjacency=self.adjacency)
 
+    def _stream(self) -> Stream:
+        threshold, query = self.threshold_scale / self.sensitivity, self.query_scale / self.sensitivity
+        monotone = self.moved == self.sensitivity
+        return Stream(self.threshold_noise, threshold, "gaussian", query, self.tops, self.queries, monotone)
+
+    def _copies(self) -> int:
+        return min(self.tops, self.queries)
+
+    def _all_queries(self) -> Event | None:
+        """N(mu, 1) against N(0, 1), mu the longest move of all queries with the threshold taken off.
+
+        Their noise has covariance sigma^2 I + tau^2: d moves by |d|^2 - (sum d)^2/(K + sigma^2/tau^2), over sigma^2.
+        """
+        query, count = self.query_scale, float(self.queries)
+        free = (query / self.threshold_scale) ** 2 if self.threshold_noise == "gaussian" else math.inf
+        if free == math.inf:
+            square = count
+        elif self.moved > self.sensitivity:
+            square = (count * free + count * count - self.queries % 2) / (count + free)
+        else:
+            middle = min(math.floor((count + free) / 2), count)
+            square = max(each * (count - each + free) / (count + free) for each in (middle, min(middle + 1.0, count)))
+        mu = self.sensitivity / query * math.sqrt(square) * (1 + 1e-12)
+        apart = math.hypot(self.sensitivity / self.threshold_scale, self.moved / query * math.sqrt(self._copies()))
+        return GaussianDP(mu, self.adjacency) if mu <= apart and 1 / HUGE_SHIFT < mu < HUGE_SHIFT else None
+
     def _answers(self, width: float, log_lost: float, sign: int) -> Outcomes:
+        return self._rounded(self._loss_of_largest, 1, width, log_lost, sign)
+
+    def _all_answers(self) -> Outcomes:
+        return (
+            self._answers(0.0, -800.0, 1)
+            if self._copies() == 1
+            else self._rounded(self._largest_loss_of_any, self.tops, 0.0, -800.0, 1)
+        )
+
+    def _largest_loss_of_any(self, places: FloatArray) -> FloatArray:
+        mu = self.moved / self.query_scale
+        return self.tops * mu * np.maximum(places + mu / 2, 0.0)
+
+    def _loss_of_largest(self, places: FloatArray) -> FloatArray:
+        """At least log of the density of the largest of K normal values over that of the same moved down by mu.
+
+        It is mu x + mu^2/2 - (K - 1) log(Phi(x + mu)/Phi(x)), and phi/Phi falls.
+        """
+        from scipy.special import log_ndtr
+
+        mu = self.moved / self.query_scale
+        if mu > FINE:
+            low, high = log_ndtr(places), log_ndtr(places + mu)
+            rise = (high - low) / mu - 1e-15 * np.abs(low) / mu
+        else:
+            rise = np.exp(-((places + mu) ** 2) / 2 - log_ndtr(places + mu)) / math.sqrt(2 * math.pi) * (1 - 1e-13)
+        losses = mu * (places + mu / 2 - (self.queries - 1.0) * np.maximum(rise, 0.0))
+        return np.maximum.accumulate(losses + 1e-14 * np.abs(losses))
+
+    def _rounded(
+        self, loss: Callable[[FloatArray], FloatArray], times: int, width: float, log_lost: float, sign: int
+    ) -> Outcomes:
+        """A rising function of the largest of `queries` normal values, as the loss of a pair."""
         from scipy.special import log_ndtr, ndtri_exp
 
         mu, n = self.moved / self.query_scale, float(self.queries)
-        # losses are N(mu^2/2, mu^2): places of the largest in standard deviations
-        low, high = float(ndtri_exp(-700.0 / n)), -float(ndtri_exp(max(log_lost, -5e5) - 1.0 - math.log(n)))
-        scale, start = self.tops * mu, max(low, -mu / 2)
+        scale, start = times * mu, float(ndtri_exp(-BELOW / n))
+        high = -float(ndtri_exp(max(log_lost, -5e5) - 1.0 - math.log(n)))
         high = min(max(high, start + 1e-9), MOST / scale - mu / 2)
         if high <= start or self.sensitivity / self.threshold_scale > HUGE_SHIFT:
             return _outcomes(np.zeros(1), np.zeros(1), 1.0, sign)
-        cells = min(max(math.ceil((high - start) * scale / max(width, 1e-300)), 1), CELLS) if width else USUAL
-        edges = np.linspace(start, high, cells + 1)
+        edges = np.linspace(start, high, NODES)
+        known = np.maximum(loss(edges), LEAST)
+        cells = min(max(math.ceil((known[-1] - known[0]) / max(width, 1e-300)), 1), CELLS) if width else USUAL
+        edges = np.interp(np.linspace(known[0], known[-1], cells + 1), known, edges)
         logs = n * log_ndtr(edges)
         below, beyond = np.exp(logs), -np.expm1(logs)
         inner = np.where(logs[1:] < -0.7, np.diff(below), -np.diff(beyond))
         masses = np.append(below[0], np.maximum(inner, 0.0))
-        losses = scale * np.maximum(edges + mu / 2, 0.0)
+        losses = np.maximum(loss(edges), LEAST)
         if sign < 0:
-            losses = np.append(0.0, losses[:-1])  # the first mass may have any loss that is less
+            losses = np.append(LEAST - 1.0, losses[:-1])  # the first mass may have any loss that is less
         return _outcomes(losses, masses, float(beyond[-1]), sign)
 
 

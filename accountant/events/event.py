@@ -274,8 +274,8 @@ class Event(ABC):
         """
         return None
 
-    def _certain(self) -> Event:
-        """An event that costs no more, if the surrogates below are below a bound only and not below the release."""
+    def _certain(self, times: int = 1) -> Event:
+        """An event that costs no more, if the surrogates below are below a bound only; as one of `times` releases."""
         return self
 
     def _sketch(self) -> Event:

@@ -66,7 +66,7 @@ class Bracketed(PricedAsAnother):
     ) -> list[tuple[Event, int]] | None:
         return [(self._price(), 1)] if self.between_bounds else None
 
-    def _certain(self) -> Event:
+    def _certain(self, times: int = 1) -> Event:
         return self._at(self._distance().lower) if self.between_bounds else self
 
     def _summand(self) -> Summand | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
+from accountant.events.comparison_attacks import Stream
 from accountant.events.comparisons import GaussianComparisons, LaplaceComparisons
 from accountant.events.event import Event
 from accountant.events.exponential_mechanism import ExponentialMechanism, PermuteAndFlip
@@ -106,9 +107,10 @@ class SparseVector(PricedAsAnother):
     comparisons).
 
     Where some noise is Gaussian, the profile, too, is a bound from above: ``E (1 - e^(e - L - M))_+`` in both
-    directions, with L the loss of a threshold that moves by s and M, independent of it, kappa, or `tops` times the
-    largest of 0 and K losses of Gaussian values that move by m (same section). On the tight route the lower end of the
-    price is 0.
+    directions, with L the loss of a threshold that moves by s and M, independent of it, kappa; or, for Gaussian noise
+    on the queries, the sum of `tops` losses of the largest of K standard normal values that move by m, or the profile
+    of all noisy queries, where that is less (same section). On the tight route the lower end of the price is that of a
+    stream that an attacker may ask.
 
     Nothing but "above" and "below" is released; a noisy value of a query is a release of its own, with fresh noise.
 
@@ -177,5 +179,7 @@ class SparseVector(PricedAsAnother):
         shift = self.sensitivity / self.threshold_scale
         kappa = (1.0 if self.monotone else 2.0) * self.tops * self.sensitivity / self.query_scale
         if self.threshold_noise == "gaussian":
-            return LaplaceComparisons(shift, kappa, self.adjacency)
+            scales = self.threshold_scale / self.sensitivity, self.query_scale / self.sensitivity
+            stream = Stream("gaussian", scales[0], "laplace", scales[1], self.tops, self.queries, self.monotone)
+            return LaplaceComparisons(shift, kappa, stream, self.adjacency)
         return PureDP(shift + kappa, self.adjacency)

@@ -46,9 +46,9 @@ class PricedAsAnother(Event):
     ) -> list[tuple[Event, int]] | None:
         return self._price()._surrogates(direction, step, log_lost, sign)
 
-    def _certain(self) -> Event:
+    def _certain(self, times: int = 1) -> Event:
         other = self._price()
-        certain = other._certain()
+        certain = other._certain(times)
         return self if certain is other else certain
 
     def _curve(self, orders: FloatArray) -> FloatArray:

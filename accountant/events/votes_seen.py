@@ -69,7 +69,7 @@ class SeenVotes(Event):
     def _sharpened(self) -> Event:
         return CurveOfPairs(self)
 
-    def _certain(self) -> Event:
+    def _certain(self, times: int = 1) -> Event:
         return OneNeighbour(self, self._pairs().costliest())
 
 

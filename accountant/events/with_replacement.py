@@ -202,7 +202,7 @@ class SampledWithReplacement(Event):
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         return [(BoundOnDraws(self), 1)]
 
-    def _certain(self) -> Event:
+    def _certain(self, times: int = 1) -> Event:
         if self.draws == 1 or self.population == 1:
             return BoundOnDraws(self)
         return SumOfDraws(self) if isinstance(self.event, GaussianLike) else DrawnGroup(self.event, 1, 1, self.rate)

@@ -57,6 +57,9 @@ LATTICE, LOSSES = 0.3, 0.2
 COARSEST = 0.5
 """Largest step of a lattice: the mean is 1."""
 
+LONGEST = 2.0**20
+"""Points of the transform that convolves rounded losses, at most."""
+
 LEEWAY = 8.0
 """Log of how much more than asked for a lattice's sum may be off: still little of delta."""
 
@@ -245,10 +248,12 @@ def subset_pair(
     rate = selected / steps
     losses = np.append(np.log1p(rate * (one.places - 1)), math.log1p(-rate) if rate < 1.0 else 0.0)
     with_zero = np.append(one.masses, one.zero), np.append(one.masses * one.places, 0.0)
-    scores = np.round(losses / step).astype(np.int64)
     spread = math.sqrt(max(steps * float(np.sum(with_zero[0] * losses**2)), step**2))
     reach = 14 * spread + 2 * float(np.max(np.abs(losses)))
-    points = 2 ** math.ceil(math.log2(min(max(reach / step, 64.0), 2.0**20)))
+    # rounding adds up over the steps to a variance of steps * step^2/12
+    step = max(step / (4 * math.sqrt(steps)), reach / LONGEST)
+    scores = np.round(losses / step).astype(np.int64)
+    points = 2 ** math.ceil(math.log2(max(reach / step, 64.0)))
     q, p = (np.bincount(scores % points, weights, points).astype(float) for weights in with_zero)
     with_q, error_q = convolve(q, steps, q, 0)
     with_p, error_p = convolve(q, steps - selected, p, selected)

@@ -130,7 +130,7 @@ class RandomAllocation(Event):
             found.append((pair, count))
         return found
 
-    def _certain(self) -> Event:
+    def _certain(self, times: int = 1) -> Event:
         return self if self.selected in (1, self.steps) or self._tells_nothing else SumOfLosses(self)
 
     def _sketch(self) -> Event:

@@ -101,7 +101,7 @@ class ShuffledEpoch(Event):
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         return [(self.event, 1)]
 
-    def _certain(self) -> Event:
+    def _certain(self, times: int = 1) -> Event:
         return self.event if self.steps == 1 else LargestStep(self)
 
     @property

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.errors import ProfileUnavailable, ToleranceUnreachable
+from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
@@ -30,14 +30,16 @@ from accountant.tight.loss_composition import (
 from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
 from accountant.tight.screening_families import GameValue, solve_game
 from accountant.tight.screening_game import STEP_ROUNDING
-from accountant.tight.trade_off import ProfileTradeOff, TradeOff, both_signs
+from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff, both_signs
 
 __all__ = [
     "Answers",
     "Game",
     "KnownProfile",
     "LossDistribution",
+    "certain_of",
     "from_closed_form",
+    "lower_end",
     "sort_events",
     "trade_off_of",
     "with_games",
@@ -165,7 +167,7 @@ class LossDistribution:
         return "privacy-loss distribution" + (" before a dynamic programme" if self.families else "")
 
     def epsilon(self, delta: float) -> Interval:
-        certain = self._certain()
+        certain = certain_of(self.singles)
 
         def ask(remainders: Remainders | None) -> Interval:
             found = bound_epsilon(self.singles, delta, self.tolerance, remainders, above=certain is not None)
@@ -173,12 +175,12 @@ class LossDistribution:
                 return found
             # neither is the sharper
             upper = min(found.upper, renyi_epsilon(self._sharpened(), delta, "improved").epsilon * (1 + RENYI_ROUNDING))
-            return Interval(_lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
+            return Interval(lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
 
         return self._with_remainders(ask, delta)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        certain, smallest = self._certain(), self.smallest_delta(epsilons) if self.families else 0.0
+        certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
 
         def ask(epsilon: float, remainders: Remainders | None) -> Interval:
             if certain is None:
@@ -188,7 +190,7 @@ class LossDistribution:
             order = known.order if known.order is not None else math.inf
             share = RENYI_ROUNDING * (1 + order) * (1 + epsilon)
             upper = min(found.upper, known.delta * (1 + share)) if share < 1.0 else found.upper
-            return Interval(_lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
+            return Interval(lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
 
         return [
             Interval(0.0, 0.0) if epsilon >= self.end else self._with_remainders(partial(ask, epsilon), smallest)
@@ -202,23 +204,27 @@ class LossDistribution:
         """The run with the smallest curves that are known."""
         return Composition((event._sharpened() or event, count) for event, count in self.run)
 
-    def _certain(self) -> Entries | None:
-        """The same with events that are known to cost no more, where some are known by a bound from above only."""
-        entries = [(event._certain(), count) for event, count in self.singles]
-        same = all(event is other for (event, _), (other, _) in zip(entries, self.singles, strict=True))
-        return None if same else entries
-
     def trade_off(self, direction: Direction) -> TradeOff:
-        if self._certain() is not None:
-            raise ProfileUnavailable(
-                "attack risks of a release that is known between two bounds only, such as a shuffled epoch or several "
-                "of many steps; accepted: its price, or for random allocation selected = 1"
-            )
         return trade_off_of(self.singles, self.families, direction, self.tolerance)
+
+
+def certain_of(singles: Entries) -> Entries | None:
+    """The same with events that are known to cost no more, where some are known by a bound from above only."""
+    entries = [(event._certain(count), count) for event, count in singles]
+    same = all(event is other for (event, _), (other, _) in zip(entries, singles, strict=True))
+    return None if same else entries
 
 
 def trade_off_of(singles: Entries, families: Entries, direction: Direction, tolerance: float) -> TradeOff:
     """Bounds on the true-positive rates of events with a single dominating pair, and of families that come last."""
+    above, certain = pair_trade_off(singles, families, direction, tolerance), certain_of(singles)
+    if certain is None:
+        return above
+    return BetweenTradeOffs(above, pair_trade_off(certain, families, direction, tolerance))
+
+
+def pair_trade_off(singles: Entries, families: Entries, direction: Direction, tolerance: float) -> TradeOff:
+    """The same of the pairs that stand for the events from above."""
     if not families:
         return LossTradeOff(singles, direction, tolerance)
     if singles:
@@ -262,14 +268,19 @@ def with_games(
         raise refusal from None
 
 
-def _lower_end(
-    bound: Callable[..., Interval], certain: Entries, point: float, tolerance: float, remainders: Remainders | None
+def lower_end(
+    bound: Callable[..., Interval],
+    certain: Entries,
+    point: float,
+    tolerance: float,
+    remainders: Remainders | None,
+    directions: Sequence[Direction] = DIRECTIONS,
 ) -> float:
-    """What an attack reaches; 0, which it always does, where rounding is more than that."""
+    """What an attack reaches; what is known of it, or 0, which it always does, where rounding is more than that."""
     try:
-        return bound(certain, point, tolerance, remainders).lower
-    except ToleranceUnreachable:
-        return 0.0
+        return bound(certain, point, tolerance, remainders, directions).lower
+    except ToleranceUnreachable as error:
+        return 0.0 if error.found is None else error.found[0]
 
 
 def from_closed_form(known: ClosedForm, run: Composition) -> Answers:

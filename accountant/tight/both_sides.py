@@ -17,7 +17,7 @@ from accountant.events.composition import Composition
 from accountant.numerics.roots import Interval
 from accountant.patience import round_up
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import LEAST_DELTA, RENYI_ROUNDING
+from accountant.tight.answers import LEAST_DELTA, RENYI_ROUNDING, certain_of, lower_end
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
@@ -92,11 +92,7 @@ class BothSides:
 
     def _lower_end(self, bound: Callable[..., Interval], point: float, games: Remainders) -> float:
         """What he gets after all other releases, priced by what they cost at least."""
-        certain = [(event._certain(), count) for event, count in self.singles]
-        try:
-            return bound(certain, point, 4 * self._share, games).lower
-        except ToleranceUnreachable as error:
-            return 0.0 if error.found is None else error.found[0]
+        return lower_end(bound, certain_of(self.singles) or self.singles, point, 4 * self._share, games)
 
     def _checked(self, found: Interval, least: float) -> Interval:
         """The interval, unless it is wider than was asked."""

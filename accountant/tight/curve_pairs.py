@@ -86,11 +86,11 @@ class KnownByCurve(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return Composition(self.releases).renyi(orders)
 
-    def _certain(self) -> Event:
+    def _certain(self, times: int = 1) -> Event:
         return Nothing(self.adjacency)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
-        return [(CurvePair(self, log_lost) if sign > 0 else self._certain(), 1)]
+        return [(CurvePair(self, log_lost), 1)]
 
 
 class CurvePair(Event):

@@ -24,8 +24,8 @@ from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta
-from accountant.tight.answers import trade_off_of, with_games
-from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_epsilon
+from accountant.tight.answers import certain_of, lower_end, trade_off_of, with_games
+from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_delta_above, bound_epsilon
 from accountant.tight.trade_off import ROUNDING, Rates, TradeOff
 
 __all__ = ["INFINITE_ERROR", "OneSided", "bounds_on_lost", "left_of"]
@@ -163,8 +163,14 @@ class OneSided:
     def _bound(self, direction: Direction, epsilon: float, least: float) -> Interval:
         """The same at an epsilon >= 0."""
 
+        certain, ways = certain_of(self.finite), (direction,)
+
         def ask(remainders: Remainders | None) -> Interval:
-            return bound_delta(self.finite, epsilon, self.tolerance, remainders, (direction,), least)
+            if certain is None:
+                return bound_delta(self.finite, epsilon, self.tolerance, remainders, ways, least)
+            upper = bound_delta_above(self.finite, epsilon, self.tolerance, remainders, ways).upper
+            lower = lower_end(bound_delta, certain, epsilon, self.tolerance, remainders, ways)
+            return Interval(min(lower, upper), upper)
 
         aim = 0.5
         if self.families:
@@ -176,8 +182,14 @@ class OneSided:
         own, other = self._logs(direction)
         slack = self._slack()
 
+        certain, ways = certain_of(self.finite), (direction,)
+
         def ask(remainders: Remainders | None) -> Interval:
-            return bound_epsilon(self.finite, left, self.tolerance, remainders, (direction,))
+            found = bound_epsilon(self.finite, left, self.tolerance, remainders, ways, above=certain is not None)
+            if certain is None:
+                return found
+            lower = lower_end(bound_epsilon, certain, left, self.tolerance, remainders, ways)
+            return Interval(min(lower, found.upper), found.upper)
 
         found, refusal = _find_known(partial(with_games, self.families, max(left, 1e-250), self.tolerance, ask))
         lower = max(found.lower - (other - own) - slack, 0.0) if found.lower > 0.0 else 0.0

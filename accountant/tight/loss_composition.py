@@ -119,11 +119,15 @@ def bound_delta(
 
 
 def bound_delta_above(
-    entries: Entries, epsilon: float, tolerance: float, remainders: Remainders | None = None
+    entries: Entries,
+    epsilon: float,
+    tolerance: float,
+    remainders: Remainders | None = None,
+    directions: Sequence[Direction] = DIRECTIONS,
 ) -> Interval:
     """As `bound_delta`, where only the upper end is asked for."""
     question = Question(None, real("epsilon", epsilon, 0.0, 1e300), tolerance)
-    return settle(entries, question, remainders, DIRECTIONS, True)
+    return settle(entries, question, remainders, directions, True)
 
 
 def settle(

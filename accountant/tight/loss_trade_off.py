@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from accountant.adjacency import Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
+from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.tight.fourier import ComposedLoss, HockeyStick, Remainder
@@ -28,6 +29,18 @@ ATTEMPTS = 10
 
 DEEPEST = 1e-30
 """Smallest rate for which a composed measure is tilted."""
+
+STUCK = 0.9
+"""Share of a width that is left where a finer grid of the same tilt did not help; then a smaller tilt may."""
+
+SATURATED = 0.05
+"""Nats of a depth next to that of the largest loss: a tilt that goes so far goes far enough."""
+
+FLATTEST = 64.0
+"""How many times smaller than planned a tilt may be."""
+
+SOME_ORDERS = np.array([1.001, 1.1, 2.0])
+"""Rényi orders: where the divergence at one of them is finite no loss is infinite."""
 
 HALVINGS, DEEPEST_LOG = 4, -32.0
 """How often epsilons are put between those at which a profile is known, and the least log of it for which they are."""
@@ -119,6 +132,7 @@ class LossTradeOff(TradeOff):
         kept = np.isfinite(cumulants)
         tilts, cumulants = tilts[kept], cumulants[kept]
         # at tilt t the loss has mean K'(t), and log Q(L > K'(t)) is about K(t) - (1 + t) K'(t)
+        self.tilts, self.bounded = tilts, any(event.between_bounds for event, _ in self.entries)
         self.means = np.gradient(cumulants, tilts) if tilts.size > 1 else np.zeros(tilts.size)
         self.depths = np.maximum.accumulate((1 + tilts) * self.means - cumulants) if tilts.size else tilts
 
@@ -132,6 +146,7 @@ class LossTradeOff(TradeOff):
 
     def _rates(self, fprs: FloatArray, known: FloatArray | float) -> Rates:
         """Bounds of the asked width, or, after some attempts, the best that were found: they are certified as well."""
+        before, flatter = (-1, math.inf), 1.0
         for attempt in range(ATTEMPTS + 1):
             lower, upper = fprs.copy(), np.ones_like(fprs)
             for above, below in self.tables:
@@ -143,12 +158,18 @@ class LossTradeOff(TradeOff):
             if wide.size == 0 or attempt == ATTEMPTS:
                 break
             chosen = wide[wide.size // 2]
-            try:
-                self._look_near(float(fprs[chosen]), float(fprs[wide].min()), float(share[chosen]))
-            except ToleranceUnreachable:
-                if not self.tables:
-                    raise
+            stuck = chosen == before[0] and share[chosen] > STUCK * before[1]
+            flatter = 4 * flatter if stuck else 1.0 if chosen != before[0] else flatter
+            before = chosen, float(share[chosen])
+            if self.tables and flatter > FLATTEST:
                 break
+            try:
+                self._look_near(float(fprs[chosen]), float(fprs[wide].min()), before[1], flatter)
+            except ToleranceUnreachable:
+                if not self.tables and flatter > FLATTEST:
+                    raise
+                before = chosen, math.inf
+                flatter *= 4
         return lower, upper
 
     def segments(self, floor: float, ceiling: float) -> Rates:
@@ -170,15 +191,22 @@ class LossTradeOff(TradeOff):
         return refine([run], question)
 
     def at_zero(self) -> Interval:
-        infinite = Composition(self.entries).total(
-            lambda event: float(np.exp(log_values(event, self.direction, np.array([1e300]))[0]))
-        )
-        return Interval(0.0, min(infinite, 1.0))
+        return Interval(0.0, min(Composition(self.entries).total(self._infinite), 1.0))
 
-    def _look_near(self, fpr: float, least: float, share: float) -> None:
+    def _infinite(self, event: Event) -> float:
+        """At least the probability of a loss above 1e300; none has a finite divergence at an order above 1."""
+        if np.isfinite(event._curve(SOME_ORDERS)).any():
+            return 0.0
+        return float(np.exp(log_values(event, self.direction, np.array([1e300]))[0]))
+
+    def _look_near(self, fpr: float, least: float, share: float, flatter: float) -> None:
         """Compose once more: tilted for a rate, on a grid for the least one; finer if one so tilted was too coarse."""
         at, finest = (self._plan(each) for each in (fpr, least))
-        tilt, step = at.grid.tilt, min(at.grid.step, finest.grid.step)
+        if self.bounded and self.tilts.size:  # the plan of a price knows no better tilt than that of the largest loss
+            depth = min(-math.log(fpr), float(self.depths[-1]) - SATURATED)
+            most = 2 * float(self.tilts[min(int(np.searchsorted(self.depths, depth)), self.tilts.size - 1)])
+            flatter *= max(at.grid.tilt / most, 1.0)
+        tilt, step = at.grid.tilt / flatter, flatter * min(at.grid.step, finest.grid.step)
         before = [run.grid.step for run in self.plans if 0.8 < run.grid.tilt / tilt < 1.25]
         if before:
             step = min(step, min(before) * min(max(0.8 / math.sqrt(share), 0.1), 0.9))

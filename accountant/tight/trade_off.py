@@ -23,17 +23,20 @@ adversaries.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accountant.errors import ToleranceUnreachable
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 
 __all__ = [
     "LINES",
     "ROUNDING",
+    "BetweenTradeOffs",
     "LogBounds",
     "ProfileTradeOff",
     "Rates",
@@ -130,6 +133,42 @@ class SureTradeOff(TradeOff):
             (low + (1 - low) * finite.lower) * (1 - ROUNDING),
             min((high + (1 - high) * finite.upper) * (1 + ROUNDING), 1.0),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class BetweenTradeOffs(TradeOff):
+    """A run that is known between two others: T is at most that of one, and at least that of the other."""
+
+    above: TradeOff
+    below: TradeOff
+
+    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
+        upper, lower = self.above.rates(fprs, known)[1], fprs
+        with suppress(ToleranceUnreachable):  # guessing is an attack, too
+            lower = np.maximum(self.below.rates(fprs, known)[0], lower)
+        return np.minimum(lower, upper), upper
+
+    def segments(self, floor: float, ceiling: float) -> Rates:
+        return self.above.segments(floor, ceiling)
+
+    def profile(self, epsilon: float) -> Interval:
+        upper, lower = profile_of(self.above, epsilon).upper, 0.0
+        with suppress(ToleranceUnreachable):
+            lower = profile_of(self.below, epsilon).lower
+        return Interval(min(lower, upper), upper)
+
+    def at_zero(self) -> Interval:
+        return Interval(self.below.at_zero().lower, self.above.at_zero().upper)
+
+
+def profile_of(side: TradeOff, epsilon: float) -> Interval:
+    """Its profile, or what a refusal knows of it."""
+    try:
+        return side.profile(epsilon)
+    except ToleranceUnreachable as error:
+        if error.found is None:
+            raise
+        return Interval(*error.found)
 
 
 # --- a profile that is known everywhere -------------------------------------------------------------------

@@ -9,7 +9,6 @@ from scipy.stats import expon, gumbel_r, laplace, norm
 
 import accountant as ac
 from accountant.events.comparisons import least_of_lines, log_sequences
-from accountant.tight.answers import RENYI_ROUNDING
 from tests.accountant.events.test_exponential_mechanism import flip
 
 REPLACE = ac.Adjacency.REPLACE
@@ -172,7 +171,10 @@ def test_no_sparse_vector_has_a_larger_profile(kind, query_kind, monotone):
 
 @mp.workdps(20)
 def loss_of_a_stream(event, epsilon):
-    """E (1 - e^(eps - L - M))_+ as an integral over M's law, of the profile of the threshold alone."""
+    """E (1 - e^(eps - L - M))_+ as an integral over M's law, of the profile of the threshold alone.
+
+    M is the loss of the largest of all queries; with several answers "above" a multiple of the largest loss.
+    """
     mu = mpf(event.sensitivity) / event.threshold_scale
     step = mpf(event.sensitivity) * (1 if event.monotone else 2) / event.query_scale
 
@@ -186,8 +188,21 @@ def loss_of_a_stream(event, epsilon):
     if event.query_noise == "laplace":
         return threshold(epsilon - event.tops * step)
 
-    def density(x):  # of the largest of `queries` losses N(step^2/2, step^2), in standard deviations
+    def density(x):  # of the largest of `queries` standard normal values
         return event.queries * mp.npdf(x) * mp.ncdf(x) ** (event.queries - 1)
+
+    if event.tops == 1:
+
+        def loss(x):
+            return mp.log(density(x)) - mp.log(density(x + step))
+
+        kinks = [mp.findroot(lambda x, y=y: loss(x) - y, 3) for y in (epsilon - mu, epsilon + mu)]
+        places = (
+            sorted([*mp.linspace(-6, 14, 41), *kinks])
+            if event.threshold_noise == "laplace"
+            else mp.linspace(-6, 14, 41)
+        )
+        return mp.quad(lambda x: density(x) * threshold(epsilon - loss(x)), places)
 
     none = mp.ncdf(-step / 2) ** event.queries
     places = mp.linspace(-step / 2, 14, 29)
@@ -200,36 +215,38 @@ def loss_of_a_stream(event, epsilon):
 STREAMS = [
     ac.SparseVector(2.0, 4.0, 1, 1.0, False, "gaussian", "laplace"),
     ac.SparseVector(20.0, 40.0, 1, 1.0, False, "gaussian", "gaussian", 100),
+    ac.SparseVector(5.0, 10.0, 1, 1.0, True, "laplace", "gaussian", 1000),
     ac.SparseVector(5.0, 10.0, 3, 1.0, True, "laplace", "gaussian", 1000),
-    ac.SparseVector(0.5, 2.0, 1, 1.0, False, "gaussian", "gaussian", 1),
+    ac.SparseVector(500.0, 1.0, 1, 1e-3, False, "gaussian", "gaussian", 50),
 ]
 
 
 @pytest.mark.parametrize("event", STREAMS)
 def test_profiles_of_streams_are_their_definition(event):
-    for epsilon in (0.0, 0.7):
+    for epsilon in (0.0, 0.7) if event.sensitivity == 1 else (0.0, 0.005):
         exact = loss_of_a_stream(event, epsilon)
         found = event.profile(epsilon)
         assert found.remove == found.add
         assert float(exact) <= float(found.remove) * (1 + 1e-12)
         assert float(found.remove) <= float(exact) * 1.02 + 1e-290
         tight = ac.delta(event, epsilon, method="tight", tolerance=1e-3)
-        assert tight.lower == 0.0
-        assert float(exact) <= tight.delta * (1 + 1e-12) or tight.delta < float(found.remove)  # Rényi is less
+        assert tight.lower < tight.delta
+        assert tight.lower > 0.0 or event.sensitivity < 1 or tight.delta < 1e-12
+        assert float(exact) <= tight.delta * (1 + 1e-12) or tight.delta < float(found.remove)  # Rényi, or several
 
 
 def test_many_streams_cost_less_than_their_curve():
-    """The tight route composes the pairs; where several answers "above" make them loose it states the Rényi price."""
+    """The tight route composes the pairs, one for every answer "above"."""
     event = ac.SparseVector(200.0, 400.0, 1, 1.0, True, "gaussian", "gaussian", 100_000)
     assert (
         ac.epsilon(1000 * event, 1e-6, method="tight").epsilon
-        < 0.75 * ac.epsilon(1000 * event, 1e-6, method="renyi").epsilon
+        < 0.2 * ac.epsilon(1000 * event, 1e-6, method="renyi").epsilon
     )
     many = ac.SparseVector(5.0, 10.0, 5, 1.0, True, "gaussian", "gaussian", 1000)
     found, renyi = (ac.epsilon(many, 1e-6, method=route).epsilon for route in ("tight", "renyi"))
-    assert renyi <= found <= renyi * (1 + 2 * RENYI_ROUNDING)
+    assert found < 0.85 * renyi
     mixed = ac.epsilon(event + ac.Gaussian(5.0), 1e-6, method="tight")
-    assert mixed.lower == pytest.approx(ac.epsilon(ac.Gaussian(5.0), 1e-6, method="tight").lower, rel=1e-2)
+    assert mixed.lower >= ac.epsilon(ac.Gaussian(5.0), 1e-6, method="tight").lower * 0.99
     sampled = ac.PoissonSubsampled(event, 0.1)
     assert float(sampled.profile(0.01).remove) < float(event.profile(0.01).remove)
     with pytest.raises(ac.ProfileUnavailable, match="bounds from above only"):
@@ -237,12 +254,16 @@ def test_many_streams_cost_less_than_their_curve():
 
 
 def test_streams_at_the_ends_of_their_parameters():
-    """Noise on the queries that says nothing leaves the threshold, and the other way round; losses beyond floats."""
+    """Noise on the queries that says nothing leaves nothing, or with it infinitely many; losses beyond floats."""
     quiet = ac.SparseVector(2.0, 1e12, 1, 1.0, False, "gaussian", "gaussian", 10**6)
-    assert float(quiet.profile(0.3).remove) == pytest.approx(float(ac.GaussianDP(0.5).profile(0.3).remove), rel=1e-8)
+    assert float(quiet.profile(0.3).remove) < 1e-300
+    endless = ac.SparseVector(2.0, 1e5, 1, 1.0, False, "gaussian", "gaussian", 10**12)
+    assert float(endless.profile(0.3).remove) == pytest.approx(float(ac.GaussianDP(0.5).profile(0.3).remove), rel=1e-3)
     loud = ac.SparseVector(1e12, 4.0, 1, 1.0, True, "gaussian", "gaussian", 1)
     most = float(ac.GaussianDP(0.25).profile(0.3).remove)
-    assert most <= float(loud.profile(0.3).remove) < 1.02 * most
+    assert float(loud.profile(0.3).remove) < 1e-300
+    many = float(ac.SparseVector(1e12, 4.0, 1, 1.0, True, "gaussian", "gaussian", 50).profile(0.3).remove)
+    assert most < many < 0.5
     for event in (
         ac.SparseVector(1e-3, 1e-3, 1, 1.0, True, "gaussian", "gaussian", 10),
         ac.SparseVector(1e12, 1e-4, 1, 1.0, True, "gaussian", "laplace"),
@@ -250,7 +271,7 @@ def test_streams_at_the_ends_of_their_parameters():
         ac.SparseVector(1e50, 1e50, 10**9, 1e-50, False, "gaussian", "gaussian", 10**12),
     ):
         delta = float(event.profile(1.0).remove)
-        assert 0 < delta <= 1
+        assert 0 <= delta <= 1
         assert ac.epsilon(event, 1e-6, method="auto").epsilon <= ac.epsilon(event, 1e-6).epsilon
 
 
