@@ -132,7 +132,7 @@ def solve_votes(kinds: VoteKinds, delta: float, tolerance: float, most: float = 
         It takes too much work; `work_of` says how much.
     """
     setup = _prepare(kinds, delta)
-    scale = setup.deviation * math.sqrt(setup.steps)
+    scale = max(setup.deviation * math.sqrt(setup.steps), 1e-200)
     step, width = _first_step(setup, tolerance), math.inf
     while True:
         game = _play_within(kinds, delta, _rounded(step))
