@@ -136,7 +136,7 @@ class VoteAnswers:
                     if best.upper - best.lower <= self.plain.tolerance * best.upper:
                         return best
                     continue
-                return _composed(others, split, dict.fromkeys(DIRECTIONS, value), asked.price)
+                return _compose(others, split, dict.fromkeys(DIRECTIONS, value), asked.price)
             except RemainderTooWide as error:
                 best = best if error.found is None else Interval(*error.found)
             except ToleranceUnreachable as error:
@@ -167,7 +167,7 @@ def _price_delta(
     return bound_delta(entries, epsilon, tolerance, remainders, least=least)
 
 
-def _composed(others: Entries, split: Split, remainders: Remainders, price: Price) -> Interval:
+def _compose(others: Entries, split: Split, remainders: Remainders, price: Price) -> Interval:
     """Bounds with the game after all else."""
     certain = [(event._certain(), count) for event, count in others]
     exact = all(event is other for (event, _), (other, _) in zip(certain, others, strict=True))

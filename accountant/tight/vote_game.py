@@ -135,7 +135,7 @@ def solve_votes(kinds: VoteKinds, delta: float, tolerance: float, most: float = 
     scale = max(setup.deviation * math.sqrt(setup.steps), 1e-200)
     step, width = _first_step(setup, tolerance), math.inf
     while True:
-        game = _play_within(kinds, delta, _rounded(step))
+        game = _play_within(kinds, delta, _round_down(step))
         before, width = width, game.width(0, delta, scale)
         if width <= tolerance or width > STALL * before:
             break
@@ -176,7 +176,7 @@ def _first_step(setup: Setup, tolerance: float) -> float:
     return step
 
 
-def _rounded(step: float) -> float:
+def _round_down(step: float) -> float:
     """With 20 bits, so that its multiples are exact."""
     return math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
 
@@ -292,12 +292,13 @@ class Board:
         inside = value.upper[self.pad : value.upper.size - self.pad]
         x = self.x[right]
         with np.errstate(divide="ignore"):
-            backward = np.exp(np.log(inside[left]) + x)
+            backward = np.exp(np.minimum(np.log(inside[left]) + x, 0.0))  # W <= 1
             lines = value.lines
             tests = np.zeros((2, x.size), TEST)
             for name in ("value", "missed", "slope", "kept"):
                 tests[name][0] = lines[name][right]
             for name, own in (("value", "value"), ("slope", "missed")):
-                tests[name][1] = np.exp(np.log(np.maximum(lines[own][left], 0.0)) + x)
+                # of a test that is worth something u P(not S) is at most 1
+                tests[name][1] = np.exp(np.minimum(np.log(np.maximum(lines[own][left], 0.0)) + x, 1.0))
             tests["kept"][1], tests["missed"][1] = 1.0, 1.0
         return np.stack([inside[right], backward * (1 + 1e-13)]), tests

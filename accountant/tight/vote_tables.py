@@ -66,14 +66,14 @@ class Kind(NamedTuple):
 def kind_of(event: SeenVotes) -> Kind:
     """What does not depend on the grid."""
     pairs = event._pairs()
-    kept = undominated(pairs)
+    kept = drop_dominated(pairs)
     pairs = Pairs(*(part[:, kept] for part in pairs))
     with np.errstate(under="ignore"):
         square = float(np.max(np.sum(np.exp(pairs.log_masses[0]) * pairs.losses[0] ** 2, axis=1)))
     return Kind(pairs, math.sqrt(square), pairs.largest_losses())
 
 
-def undominated(pairs: Pairs) -> list[int]:
+def drop_dominated(pairs: Pairs) -> list[int]:
     """Neighbours that dominate all others, but for a share SLACK of gains; they are looked for as long as that pays.
 
     What a step gains is linear in the pair's own V. That of a pair is linear in u between its losses, and another's is

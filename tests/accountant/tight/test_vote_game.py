@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 import accountant as ac
 from accountant.events.vote_pairs import Pairs, pairs_of
 from accountant.tight.vote_game import solve_votes, work_of
-from accountant.tight.vote_tables import SLACK, undominated
+from accountant.tight.vote_tables import SLACK, drop_dominated
 
 GN, LN = ac.DataDependentGNMax, ac.DataDependentLNMax
 VOTES = GN(40.0, (200, 40, 10, 0))
@@ -173,7 +173,7 @@ def test_neighbours_that_are_left_out_are_dominated():
     """At places between all losses, too."""
     for event in (VOTES, LN(20.0, (100, 60, 40, 20, 10))):
         whole = pairs_of(*event._noise(), event.votes)
-        kept = undominated(whole)
+        kept = drop_dominated(whole)
         assert len(kept) < whole.losses.shape[1]
         few = Pairs(*(part[:, kept] for part in whole))
         places = np.linspace(0.0, float(whole.largest_losses().max()), 400)
