@@ -31,8 +31,6 @@ BESIDE = "; beside others, one pair above all that the curve says"
 
 REASONS = {
     "zero-concentrated-dp": f"it is defined by a Rényi curve that no known pair of distributions reaches{BESIDE}",
-    "data-dependent-gnmax": "several: from above the worst neighbour in each, from below one neighbour in all",
-    "data-dependent-lnmax": "several: as those of GNMAX",
     "selection": f"of the best of several runs a Rényi curve is proven{BESIDE}",
     "sparse-vector": "with Gaussian noise, its second setting, a bound from above and an attack from below",
     "shuffled-epoch": "no amplification is what is proven; the lower end is an attack",

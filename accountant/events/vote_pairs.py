@@ -78,15 +78,16 @@ class Pairs(NamedTuple):
         curve[finite] = found
         return np.maximum(curve, 0.0)
 
-    def costliest(self) -> int:
-        """The neighbour with about the largest D_a(P || Q) at a typical order a."""
+    def costliest(self, order: float = TYPICAL) -> int:
+        """The neighbour with about the largest D_a(P || Q) at an order a, at most 100."""
+        order = min(max(order, 1.01), 100.0)
         losses, log_q = self.losses[0], self.log_masses[1]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             # E_Q of e^{a l} - 1 - a (e^l - 1)
             small = np.abs(losses) < 1e-3
-            square = np.log(TYPICAL * (TYPICAL - 1.0) / 2.0) + 2.0 * np.log(np.abs(losses))
-            exact = np.log(np.expm1(TYPICAL * losses) - TYPICAL * np.expm1(losses))
-            logs = np.where(small, square, np.where(losses > 50.0, TYPICAL * losses, exact))
+            square = np.log(order * (order - 1.0) / 2.0) + 2.0 * np.log(np.abs(losses))
+            exact = np.log(np.expm1(order * losses) - order * np.expm1(losses))
+            logs = np.where(small, square, np.where(order * losses > 400.0, order * losses, exact))
             return int(np.argmax(np.logaddexp.reduce(log_q + logs, axis=1)))
 
     def largest_losses(self) -> FloatArray:

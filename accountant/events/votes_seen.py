@@ -4,7 +4,8 @@ P_i is the probability that label i has the largest noisy count with the votes n
 votes n + v of a neighbour: one changed voter takes one from a count that has some, adds one to another, or both. The
 profile at these votes is the largest H(P || Q) over all v, with P first in both directions, as in the papers. The
 largest H(P || Q) and H(Q || P) together are those of a single pair (Zhu, Dong & Wang 2022), which bounds compositions;
-any one v bounds them from below. `accountant.events.vote_pairs` has the pairs.
+any one v bounds them from below. `accountant.events.vote_pairs` has the pairs, `accountant.tight.vote_game` the exact
+composition.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class LossDistribution:
             if certain is None:
                 return found
             # neither is the sharper
-            upper = min(found.upper, renyi_epsilon(self._sharpened(), delta, "improved").epsilon * (1 + RENYI_ROUNDING))
+            upper = min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon * (1 + RENYI_ROUNDING))
             return Interval(lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
 
         return self._with_remainders(ask, delta)
@@ -186,10 +186,7 @@ class LossDistribution:
             if certain is None:
                 return bound_delta(self.singles, epsilon, self.tolerance, remainders, least=self.least)
             found = bound_delta_above(self.singles, epsilon, self.tolerance, remainders)
-            known = renyi_delta(self._sharpened(), epsilon, "improved")
-            order = known.order if known.order is not None else math.inf
-            share = RENYI_ROUNDING * (1 + order) * (1 + epsilon)
-            upper = min(found.upper, known.delta * (1 + share)) if share < 1.0 else found.upper
+            upper = min(found.upper, self.renyi_end(epsilon))
             return Interval(lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
 
         return [
@@ -200,9 +197,15 @@ class LossDistribution:
     def _with_remainders(self, ask: Callable[[Remainders | None], Interval], delta: float) -> Interval:
         return with_games(self.families, delta, self.tolerance, ask)
 
-    def _sharpened(self) -> Composition:
+    def sharpened(self) -> Composition:
         """The run with the smallest curves that are known."""
         return Composition((event._sharpened() or event, count) for event, count in self.run)
+
+    def renyi_end(self, epsilon: float) -> float:
+        """What its Rényi curve says of delta at most, 1 where rounding is more than that."""
+        known = renyi_delta(self.sharpened(), epsilon, "improved")
+        share = RENYI_ROUNDING * (1 + (known.order if known.order is not None else math.inf)) * (1 + epsilon)
+        return min(known.delta * (1 + share), 1.0) if share < 1.0 else 1.0
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of(self.singles, self.families, direction, self.tolerance)

@@ -19,6 +19,7 @@ from accountant.tight.loss_composition import Entries
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.screening_blocks import Aim, Cut, cut_in_one, cut_in_several
 from accountant.tight.trade_off import TradeOff
+from accountant.tight.vote_answers import VoteAnswers, votes_in
 
 __all__ = ["answers_of"]
 
@@ -249,4 +250,8 @@ def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.
     setting = Setting(singles, run, end, smallest_delta, tolerance, least)
     if len(families) > 1 or (families and families[0][1] >= MANY):
         return Blocks(families, setting)
-    return setting.answers(families)
+    answers = setting.answers(families)
+    votes = votes_in(singles)
+    if votes and isinstance(answers, LossDistribution) and not families:
+        return VoteAnswers(votes, answers)
+    return answers

@@ -193,30 +193,6 @@ def test_the_smaller_curve_is_the_largest_divergence_of_all_neighbours(event, no
     assert CurveOfPairs(event).renyi(math.inf) == pytest.approx(float(max(losses)), rel=1e-9)
 
 
-def composed(pairs, epsilon):
-    """H of independent releases, by all outcomes."""
-    total = mpf(0)
-    for outcome in itertools.product(*(list(zip(p, q, strict=True)) for p, q in pairs)):
-        p, q = (mp.fprod(part) for part in zip(*outcome, strict=True))
-        total += max(p - mp.exp(mpf(epsilon)) * q, 0)
-    return total
-
-
-@pytest.mark.parametrize(("event", "noise"), [CASES[0], CASES[4]])
-def test_compositions_are_between_one_neighbour_and_any_sequence_of_them(event, noise):
-    scale = event.sigma if noise == "gaussian" else event.scale
-    with mp.workdps(30):
-        own = law(noise, scale, event.votes)
-        others = [law(noise, scale, n) for n in neighbours(event.votes)]
-        for epsilon in (0.1, 0.6):
-            found = ac.delta(2 * event, epsilon, method="tight", tolerance=0.9)
-            truth = max(composed([(own, a), (own, b)], epsilon) for a, b in itertools.product(others, repeat=2))
-            same = max(composed([(own, a), (own, a)], epsilon) for a in others)
-            assert found.lower <= same * (1 + mpf("1e-12"))
-            assert truth <= found.delta * (1 + 1e-12)
-            assert found.delta <= 1.5 * truth
-
-
 def test_one_release_is_exact_and_many_are_cheaper_than_the_papers_bound():
     votes = GN(40.0, (200, 40, 10, 0))
     one = ac.epsilon(votes, DELTA)
@@ -224,8 +200,8 @@ def test_one_release_is_exact_and_many_are_cheaper_than_the_papers_bound():
     assert one.lower == pytest.approx(one.epsilon, rel=1e-9)
     assert float(votes.profile(one.epsilon).remove) == pytest.approx(DELTA, rel=1e-6)
     many, papers = ac.epsilon(1000 * votes, DELTA), ac.epsilon(1000 * votes, DELTA, method="renyi")
-    assert many.epsilon < 0.6 * papers.epsilon
-    assert many.lower > 0.89 * many.epsilon
+    assert many.epsilon < 0.5 * papers.epsilon
+    assert many.lower > 0.99 * many.epsilon
     assert many.data_dependent
 
 

@@ -1,0 +1,211 @@
+"""How a run with several votes at the votes that were cast is priced: as many as there is time for are a game.
+
+After all other releases an adversary plays the game of these votes. Those for which it would take too long are
+composed: from above the pair that dominates all neighbours, from below one neighbour in each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import ToleranceUnreachable
+from accountant.events.votes_seen import OneNeighbour, SeenVotes
+from accountant.numerics.roots import Interval
+from accountant.patience import fits
+from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.tight.answers import LEAST_DELTA, RENYI_ROUNDING, LossDistribution
+from accountant.tight.game_value import GameValue
+from accountant.tight.loss_composition import (
+    Entries,
+    Remainders,
+    RemainderTooWide,
+    bound_delta,
+    bound_delta_above,
+    bound_epsilon,
+)
+from accountant.tight.trade_off import TradeOff
+from accountant.tight.vote_game import VoteKinds, solve_votes, work_of
+
+__all__ = ["VoteAnswers", "votes_in"]
+
+SHARES = 0.5, 0.1, 0.02
+"""Shares of the tolerance that the game gets where other events are composed with it, until one is small enough."""
+
+ALONE = 0.8, 0.2, 0.05, 0.0125
+"""The same where nothing else is composed with it."""
+
+PLAYED = 1e9
+"""Operations that a game may take where other events are composed with it."""
+
+MOST_KINDS = 64
+"""More different votes than that are composed."""
+
+MOSTLY = 0.5
+"""Share of the variance of all votes from which on those are played that a game may have."""
+
+MOST_OUTCOMES = 20_000
+"""Neighbours times outcomes of a vote from which on its game would take too long."""
+
+Price = Callable[[Entries, Remainders | None, bool], Interval]
+"""Bounds by what is composed, and by what comes after it; or the upper one only."""
+
+
+class Split(NamedTuple):
+    """The votes whose game is played last, the others, and what stands for these from below."""
+
+    played: VoteKinds
+    others: Entries
+    below: Entries
+
+
+def votes_in(singles: Entries) -> VoteKinds:
+    """Those of which a game may be nearer than what is composed."""
+    return tuple((event, count) for event, count in singles if isinstance(event, SeenVotes))
+
+
+@dataclass
+class VoteAnswers:
+    """Certified prices of a run of votes that were cast, and of other events that have a single dominating pair."""
+
+    votes: VoteKinds
+    plain: LossDistribution
+
+    source: str = field(default="dynamic programme", init=False)
+
+    def epsilon(self, delta: float) -> Interval:
+        """Bounds on the smallest epsilon at a delta."""
+        guess = renyi_epsilon(self.plain.sharpened(), delta, "improved")
+        asked = _Asked(
+            max(delta, LEAST_DELTA),
+            guess.order,
+            partial(_price_epsilon, delta, self.plain.tolerance),
+            lambda value: value.epsilon(max(delta, LEAST_DELTA)),
+        )
+        if delta < LEAST_DELTA or (found := self._play(asked)) is None:
+            self.source = self.plain.source
+            return self.plain.epsilon(delta)
+        return Interval(found.lower, min(found.upper, guess.epsilon * (1 + RENYI_ROUNDING)))
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        """Bounds on delta at each epsilon."""
+        return [Interval(0.0, 0.0) if each >= self.plain.end else self._delta(each) for each in epsilons]
+
+    def _delta(self, epsilon: float) -> Interval:
+        guess = renyi_delta(self.plain.sharpened(), epsilon, "improved")
+        asked = _Asked(
+            min(max(guess.delta / 10, LEAST_DELTA), 0.5),
+            guess.order,
+            partial(_price_delta, epsilon, self.plain.tolerance, self.plain.least),
+            lambda value: value.delta(epsilon),
+        )
+        if (found := self._play(asked)) is None:
+            self.source = self.plain.source
+            return self.plain.deltas([epsilon])[0]
+        return Interval(found.lower, min(found.upper, self.plain.renyi_end(epsilon)))
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        """Refused, as of all that is known between bounds."""
+        return self.plain.trade_off(direction)
+
+    def _play(self, asked: _Asked) -> Interval | None:
+        """The answer with as many votes played last as there is time for; None if none of it is found."""
+        if len(self.votes) > MOST_KINDS or max(map(_size, self.votes)) > MOST_OUTCOMES:
+            return None
+        others = [(event, count) for event, count in self.plain.singles if not isinstance(event, SeenVotes)]
+        best: Interval | None = None
+        for share in SHARES if others else ALONE:
+            tolerance = share * self.plain.tolerance
+            try:
+                split = _split(self.votes, asked, tolerance, math.inf if not others else PLAYED)
+                if split is None:
+                    return best
+                composed = "" if not others and not split.others else f"{self.plain.source} before a "
+                self.source = f"{composed}dynamic programme"
+                value = solve_votes(split.played, asked.delta, tolerance, PLAYED)
+                if not others and not split.others:
+                    found = best or Interval(0.0, math.inf)
+                    low, high = asked.alone(value)
+                    best = Interval(max(found.lower, low), min(found.upper, high))
+                    if best.upper - best.lower <= self.plain.tolerance * best.upper:
+                        return best
+                    continue
+                return _compose(others, split, dict.fromkeys(DIRECTIONS, value), asked.price)
+            except RemainderTooWide as error:
+                best = best if error.found is None else Interval(*error.found)
+            except ToleranceUnreachable as error:
+                return best if error.found is None else Interval(*error.found)
+        return best
+
+
+class _Asked(NamedTuple):
+    """A question: near which delta, at about which Rényi order, and how it is asked of what is composed and alone."""
+
+    delta: float
+    order: float | None
+    price: Price
+    alone: Callable[[GameValue], Interval]
+
+
+def _price_epsilon(
+    delta: float, tolerance: float, entries: Entries, remainders: Remainders | None, above: bool
+) -> Interval:
+    return bound_epsilon(entries, delta, tolerance, remainders, above=above)
+
+
+def _price_delta(
+    epsilon: float, tolerance: float, least: float, entries: Entries, remainders: Remainders | None, above: bool
+) -> Interval:
+    if above:
+        return bound_delta_above(entries, epsilon, tolerance, remainders)
+    return bound_delta(entries, epsilon, tolerance, remainders, least=least)
+
+
+def _compose(others: Entries, split: Split, remainders: Remainders, price: Price) -> Interval:
+    """Bounds with the game after all else."""
+    certain = [(event._certain(count), count) for event, count in others]
+    exact = all(event is other for (event, _), (other, _) in zip(certain, others, strict=True))
+    if exact and not split.others:
+        return price(others, remainders, False)
+    upper = price([*others, *split.others], remainders, True).upper
+    try:
+        return Interval(price([*certain, *split.below], remainders, False).lower, upper)
+    except ToleranceUnreachable as error:
+        return Interval(0.0 if error.found is None else error.found[0], upper)
+
+
+def _size(kind: tuple[SeenVotes, int]) -> int:
+    """Neighbours times outcomes."""
+    return int(kind[0]._pairs().losses[0].size)
+
+
+def _spread(kind: tuple[SeenVotes, int]) -> float:
+    """About the variance of what is lost."""
+    event, count = kind
+    pairs = event._pairs()
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        return count * float(np.nanmax(np.nansum(np.exp(pairs.log_masses[0]) * pairs.losses[0] ** 2, axis=1)))
+
+
+def _split(votes: VoteKinds, asked: _Asked, tolerance: float, most: float) -> Split | None:
+    """The costliest votes are played, as many kinds as a game of so many operations may have; None if those are few."""
+
+    def feasible(kinds: VoteKinds, most: float) -> bool:
+        work = work_of(kinds, asked.delta, tolerance)
+        return work <= most and fits(work)
+
+    played: VoteKinds = ()
+    left = sorted(votes, key=_spread, reverse=True)
+    while left and feasible((*played, left[0]), PLAYED if played else most):
+        played, left = (*played, left[0]), left[1:]
+    if sum(map(_spread, played)) < MOSTLY * sum(map(_spread, votes)):
+        return None
+    order = asked.order if asked.order is not None else math.inf
+    certain = [(OneNeighbour(event, event._pairs().costliest(order)), count) for event, count in left]
+    return Split(played, left, certain)
