@@ -218,7 +218,7 @@ def _refuse_without_profile(run: Composition) -> None:
             shared = event.unsampled is not event and event.unsampled._coordinates > 1
             why = " (all coordinates share one sample, and are not as many sampled releases)" if shared else ""
             raise ProfileUnavailable(f"{error}{why}; accepted: method = 'renyi' or 'auto'")
-        if event.family and not is_played(event) and run.releases > 1:
+        if event.family and run.releases > 1 and not is_played(event):
             raise ProfileUnavailable(
                 f"{event!r} is a family of pairs of distributions with more than two outcomes; "
                 "accepted: method = 'renyi' or 'auto'"
