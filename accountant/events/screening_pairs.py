@@ -140,7 +140,8 @@ def _block_choices(screening: Screening, rate: float) -> Choices:
         starts = np.unique(np.concatenate([[bottom], np.arange(first, beyond, width), [min(beyond, last)]]))
         ends = np.append(starts[1:] - 1, last)
         up, down = _ratios(sigma, sign * threshold, starts, ends, rate)
-        both.append((up, down, *_ratios(sigma, sign * threshold, *[(starts + ends) // 2] * 2, rate)))
+        middles = (starts + ends) // 2
+        both.append((up, down, *_ratios(sigma, sign * threshold, middles, middles, rate)))
     up, down, *played = (np.concatenate(parts) for parts in zip(*both, strict=True))
     # a pair of the mirrored screening is one that passes less often
     return Choices(up, down, (played[0], played[1]))
@@ -150,8 +151,8 @@ def _ratios(
     sigma: float, threshold: float, passing: NDArray[np.int64], failing: NDArray[np.int64], rate: float
 ) -> tuple[FloatArray, FloatArray]:
     """Log-ratios of passing at some counts, and of failing at others, in absolute value."""
-    up, _ = log_ndtr_steps((passing - threshold) / sigma, 1 / sigma)
-    _, down = log_ndtr_steps((failing - threshold) / sigma, 1 / sigma)
+    up, _ = log_ndtr_steps((passing.astype(float) - threshold) / sigma, 1 / sigma)
+    _, down = log_ndtr_steps((failing.astype(float) - threshold) / sigma, 1 / sigma)
     return (up, -down) if rate == 1.0 else (log_mixture_ratio(rate, up), -log_mixture_ratio(rate, down))
 
 

@@ -154,6 +154,9 @@ class SampledWithReplacement(Event):
     def _ceiling(self) -> Event | None:
         return group_of(self.event, self.draws)
 
+    def _curve_work(self) -> float:
+        return 2000.0 * self._profile_work() if not isinstance(self.event, GaussianLike) else 3e4 * len(self._parts())
+
     def _profile_work(self) -> float:
         each = 500.0 if isinstance(self.event, GaussianLike) else 100.0
         return (
@@ -235,6 +238,9 @@ class BoundOnDraws(Event):
 
     def _profile_work(self) -> float:
         return self.sampled._profile_work()
+
+    def _curve_work(self) -> float:
+        return self.sampled._curve_work()
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.sampled._curve(orders)

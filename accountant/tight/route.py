@@ -90,9 +90,9 @@ class TightRun:
             No epsilon is enough at that delta.
         """
         left = left_of(delta, self._log_finite, self._lost)
-        if left == 0.0 and not isinstance(self._answers, OneSided):
-            found, source = _pure(self.run), "pure-DP limit"
-        elif (near := _near_limit(self.run, left, self.tolerance)) is not None:
+        # of losses that are infinite in one direction the run here holds the finite ones alone
+        near = None if isinstance(self._answers, OneSided) else self._limit(left)
+        if near is not None:
             found, source = near, "pure-DP limit"
         else:
             found, source = self._ask(left), self.source
@@ -102,6 +102,10 @@ class TightRun:
                 f"no epsilon is enough at delta = {delta:g}: a loss may be infinite with more probability"
             )
         return self._guarantee(found.upper, delta, found.lower, source)
+
+    def _limit(self, left: float) -> Interval | None:
+        """The pure-DP limit, if it is the price."""
+        return _pure(self.run) if left == 0.0 else _near_limit(self.run, left, self.tolerance)
 
     def _ask(self, left: float) -> Interval:
         kept = leave_out(self.run, left)

@@ -7,6 +7,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,16 +27,12 @@ CALIBRATED = "sigma", "scale", "epsilon", "mu"
 """Parameters that are searched for."""
 
 
+@dataclass
 class Asked:
-    """Asks for prices of one run, and notes those that took longer than they may.
+    """Asks for prices of one run, and notes those that took longer than they may."""
 
-    Attributes
-    ----------
-    late : list of str
-    """
-
-    def __init__(self, patience: float) -> None:
-        self.patience, self.late = patience, []  # type: ignore[var-annotated]
+    patience: float
+    late: list[str] = field(default_factory=list)
 
     def __call__(self, ask: Callable[..., R], *args: Any, **options: Any) -> R | None:
         """What it answers; None where the library refuses, in one line."""
@@ -47,7 +44,7 @@ class Asked:
                 return ask(*args, **options)
         except ac.AccountantError as error:
             if "\n" in str(error):
-                raise AssertionError(f"more than one line: {error}") from None
+                raise ValueError(f"more than one line: {error}") from None
             return None
         finally:
             took = time.process_time() - since
@@ -127,8 +124,6 @@ def check_calibration(run: ac.Composition, delta: float, dice: random.Random, as
     rest = ac.Composition(entry for entry in run if entry[0] is not event)
 
     def make(value: float) -> ac.Composition:
-        from dataclasses import replace
-
         changed = replace(plain, **{names[0]: value})  # type: ignore[type-var]
         return count * (ac.PoissonSubsampled(changed, rate) if rate < 1.0 else changed) + rest
 
