@@ -128,3 +128,9 @@ def test_a_walk_comes_by_all_registered_events():
 def test_what_a_long_soak_found_holds(kind, number):
     """Deltas below 1e-316, which were rounded inward: floats so small are 5e-324 apart."""
     assert runs.find_broken(kind, number) == []
+
+
+@pytest.mark.parametrize("number", [17, 394, 606, 1243])
+def test_what_a_walk_found_holds(number):
+    """Warnings at the ends of ranges, and a price where an infinite loss leaves none."""
+    assert check_numbers([number], Counts(), 60.0, "walk").violations == []
