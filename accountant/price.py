@@ -10,7 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.errors import NoGuarantee, ParameterError, ProfileUnavailable, ToleranceUnreachable, real, shorten
+from accountant.errors import (
+    NoGuarantee,
+    OutOfPatience,
+    ParameterError,
+    ProfileUnavailable,
+    ToleranceUnreachable,
+    real,
+    shorten,
+)
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.priced import PricedAlone
@@ -88,7 +96,7 @@ def epsilon(
     tolerance : float
         Largest width of the certified interval, relative to its upper end; [1e-6, 1]. The tight route's alone.
     patience : float
-        Seconds that the tight route may take; (0, inf]. Its work is counted before it is done, as what an idle core
+        Seconds that a price may take; (0, inf]. Its work is counted before it is done, as what an idle core
         does in a second (`accountant.patience.OPERATIONS_PER_SECOND`), not timed: a price that is refused is
         refused on every machine, at once, with the patience or the tolerance that would do. "auto" then gives the
         Rényi price. In memory its grids take up to 2 GB.
@@ -114,10 +122,10 @@ def epsilon(
     seconds = check_patience(patience)
     alone = None if route == "tight" else _price_alone(composition, point)
     try:
-        if route == "renyi":
-            found = renyi_epsilon(composition, point, rule)
-        else:
-            with allow_work(seconds):
+        with allow_work(seconds):
+            if route == "renyi":
+                found = renyi_epsilon(composition, point, rule)
+            else:
                 found = _certified_epsilon(composition, point, route, rule, width)
     except (NoGuarantee, ProfileUnavailable):  # the curve is infinite
         if alone is None:
@@ -148,6 +156,10 @@ def _certified_epsilon(
         wide = None if known is None else certify(composition, known.interval, point, known.source)
         try:
             found = renyi_epsilon(composition, point, rule)
+        except OutOfPatience:
+            if wide is not None:
+                return wide
+            raise
         except NoGuarantee as none:  # the curve is infinite
             if wide is not None:
                 return wide
@@ -195,7 +207,7 @@ def sharper_epsilon(composition: Composition, point: float, rule: Conversion, wi
         raise error from None
     if closed_form(composition) is not None:
         return tight
-    with suppress(NoGuarantee):  # the curve is infinite
+    with suppress(NoGuarantee, OutOfPatience):  # the curve is infinite, or takes too long
         renyi = renyi_epsilon(composition, point, rule)
         if renyi.epsilon < tight.epsilon:
             return replace(renyi, lower=min(tight.lower or 0.0, renyi.epsilon))
@@ -230,9 +242,9 @@ def delta(
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
-    if route == "renyi":
-        return renyi_delta(composition, point, rule)
     with allow_work(seconds):
+        if route == "renyi":
+            return renyi_delta(composition, point, rule)
         try:
             tight = TightRun(composition, width).delta(point)
         except (ProfileUnavailable, ToleranceUnreachable) as error:
@@ -241,10 +253,13 @@ def delta(
             if (known := _wider(error)) is None:
                 return renyi_delta(composition, point, rule)
             tight = certify(composition, Interval(known.interval.lower, point), known.interval.upper, known.source)
-    if route == "tight" or closed_form(composition) is not None:
-        return tight
-    renyi = renyi_delta(composition, point, rule)
-    return replace(renyi, lower=min(tight.lower or 0.0, renyi.delta)) if renyi.delta < tight.delta else tight
+        if route == "tight" or closed_form(composition) is not None:
+            return tight
+        with suppress(OutOfPatience):
+            renyi = renyi_delta(composition, point, rule)
+            if renyi.delta < tight.delta:
+                return replace(renyi, lower=min(tight.lower or 0.0, renyi.delta))
+    return tight
 
 
 class Curve(NamedTuple):
@@ -289,7 +304,8 @@ def curve(
         except (ProfileUnavailable, ToleranceUnreachable):
             if route == "tight":
                 raise
-    upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
+    with allow_work(seconds):
+        upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
     return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
 
 

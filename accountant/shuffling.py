@@ -16,6 +16,7 @@ from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log
 from accountant.events.event import Event
 from accountant.events.shuffled_bits import log_round_delta
 from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
+from accountant.patience import PATIENCE, allow_work, check_patience, skip_counting, spend, tally_work
 
 __all__ = ["local_epsilon_for", "shuffled_delta", "shuffled_epsilon"]
 
@@ -23,11 +24,16 @@ LogProfile = Callable[[int, float], float]
 
 BOUNDS = ("closed-form", "clones", "variation-ratio")
 
+SEARCHED = 20
+"""Values of a profile of which a search asks, about."""
+
 FINE = 2e-10
 """Relative width to which an epsilon is searched."""
 
 
-def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "variation-ratio") -> float:
+def shuffled_epsilon(
+    local: float | Event, n: int, delta: float, method: str = "variation-ratio", *, patience: float = PATIENCE
+) -> float:
     """Central epsilon of n shuffled local reports at a given delta.
 
     Parameters
@@ -47,6 +53,8 @@ def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "
         bits the smaller of that and of a bound that knows how bits differ (see `accountant.events.shuffled_bits`).
         "clones": Feldman, McMillan & Talwar 2021, Thm 3.1, evaluated numerically. "closed-form": their closed form.
         The last two know the local epsilon only.
+    patience : float
+        Seconds that it may take, as for `accountant.epsilon`; (0, inf].
 
     Returns
     -------
@@ -59,6 +67,8 @@ def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "
     ParameterError
         A value is out of range, a name is unknown, or the closed form does not hold there: it needs
         ``local <= log(n / (16 log(2/delta)))``.
+    OutOfPatience
+        It would take longer than `patience`.
     """
     end, users, target = _check(local, n, delta)
     if method == "closed-form":
@@ -67,9 +77,12 @@ def shuffled_epsilon(local: float | Event, n: int, delta: float, method: str = "
     if profile is None or target == 0.0:
         return end
     log_delta = math.log(target)
-    if profile(users, 0.0) <= log_delta:
-        return 0.0
-    return _smallest(profile, end, users, log_delta)
+    with allow_work(check_patience(patience)):
+        with tally_work() as tally:
+            nothing = profile(users, 0.0) <= log_delta
+        spend((1 if nothing else SEARCHED) * tally[0], "an epsilon of shuffled reports")
+        with skip_counting():
+            return 0.0 if nothing else _smallest(profile, end, users, log_delta)
 
 
 def shuffled_delta(local: float | Event, n: int, epsilon: float, method: str = "variation-ratio") -> float:

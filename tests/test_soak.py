@@ -1,12 +1,15 @@
 """A thousand random runs against exact prices; ``make soak`` checks a hundred thousand."""
 
 import json
+import random
+from dataclasses import replace
 
 import pytest
 
+import accountant as ac
 from accountant.tight import infinite_losses
 from tests.soak import __main__ as command
-from tests.soak import cases, runs
+from tests.soak import cases, runs, walk, walk_events
 from tests.soak.cases import Case
 from tests.soak.runs import KINDS, QUICK, Counts, check_numbers, load_progress
 
@@ -65,7 +68,7 @@ def test_a_price_above_the_renyi_route_is_found(monkeypatch):
 def test_a_soak_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
     seen: list[int] = []
 
-    def note(numbers, counts, seconds):
+    def note(numbers, counts, seconds, only):
         seen.extend(numbers)
         counts.outcomes["finite: held"] += len(numbers)
         return counts
@@ -94,11 +97,40 @@ def test_slow_runs_and_errors_are_counted(monkeypatch):
     monkeypatch.setitem(runs.DRAWS, "bits", fail)
     counts = check_numbers([0, 1], Counts(), 0.05)
     assert counts.outcomes == {"finite: slow": 1, "bits: broken": 1}
-    assert "ZeroDivisionError: no; again by: python -m tests.soak --only 1" in counts.violations[0]
+    assert "ZeroDivisionError: no; again by: python -m tests.soak --kind 'bits' --only 1" in counts.violations[0]
     assert counts.report() == 1
+
+
+def test_a_walk_finds_what_disagrees_and_notes_what_is_late(monkeypatch):
+    counts = check_numbers([3], Counts(), 60.0, "walk")
+    assert counts.violations == []
+    price = ac.epsilon
+
+    def half(run, delta, **options):
+        found = price(run, delta, **options)
+        return replace(found, epsilon=found.epsilon / 2) if options.get("method") == "renyi" else found
+
+    monkeypatch.setattr(ac, "epsilon", half)
+    monkeypatch.setattr(walk, "LATE", 0.0)
+    counts = check_numbers(range(12), Counts(), 60.0, "walk")
+    assert any("by the Rényi route" in what for what in counts.violations)
+    assert counts.late
+
+
+def test_a_walk_comes_by_all_registered_events():
+    dice = random.Random(0)
+    drawn = {type(walk_events.draw_of(dice, kind)) for kind in walk_events.kinds()}
+    assert drawn == set(walk_events.kinds())
+    assert len(drawn) > 30
 
 
 @pytest.mark.parametrize(("kind", "number"), [("one release", number) for number in (65377, 82349, 88372)])
 def test_what_a_long_soak_found_holds(kind, number):
     """Deltas below 1e-316, which were rounded inward: floats so small are 5e-324 apart."""
     assert runs.find_broken(kind, number) == []
+
+
+@pytest.mark.parametrize("number", [17, 394, 606, 1243])
+def test_what_a_walk_found_holds(number):
+    """Warnings at the ends of ranges, and a price where an infinite loss leaves none."""
+    assert check_numbers([number], Counts(), 60.0, "walk").violations == []

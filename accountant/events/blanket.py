@@ -45,6 +45,7 @@ from accountant.events.randomized_response import PureDP, RandomizedResponse, be
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import bisect_whole
 from accountant.numerics.special import deviance, log_binomial_pmf, logaddexp
+from accountant.patience import spend
 
 __all__ = ["FLOORS", "NO_GAIN", "USERS", "Blanket", "blanket", "clones", "local_epsilon", "log_shuffled_delta"]
 
@@ -67,6 +68,9 @@ CELLS = 200_000
 
 COARSE = 3e-3
 """Distance of nodes for the 0s, relative to where they would weigh as much as all of + and -."""
+
+CELL = 600.0
+"""Operations (see `accountant.patience`) that a cell takes."""
 
 FLOORS = (-60.0, -150.0, -350.0, -740.0)
 """Logs of the tails that are cut off, and added: the first that is far below the result is used."""
@@ -307,6 +311,7 @@ def log_shuffled_delta(pair: Blanket, users: int, epsilon: float) -> float:
     result = 0.0
     for log_tail in FLOORS:
         first, last, zeros, log_weights, log_cut = counts(pair, users, log_tail)
+        spend(CELL * log_weights.size, "a bound on shuffled reports")
         # (p - u) a - (p u - 1) b - w r/(s alpha) (u - 1) c is positive for fewer than this many b = N - a
         fewer = (first * gain - pair.weight * -math.expm1(-epsilon) * zeros) / slope + (last - first) / 2
         terms = log_shortfall(last, 0.5, 0.5, np.minimum(fewer, last / 2)) + log_weights

@@ -92,10 +92,8 @@ class Event(ABC):
     def __post_init__(self) -> None:
         given = getattr(self, "adjacency", None)
         if given is None:
-            raise ParameterError(
-                f"{type(self).__name__} has no adjacency; accepted: a field such as "
-                "`adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE`"
-            )
+            wanted = "a field such as `adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE`"
+            raise ParameterError(f"{type(self).__name__} has no adjacency; accepted: {wanted}")
         if not isinstance(given, Adjacency):
             object.__setattr__(self, "adjacency", as_adjacency(given))
         check_parameters(self)
@@ -118,8 +116,7 @@ class Event(ABC):
         raise ProfileUnavailable(f"{type(self).__name__} is known by a Rényi bound only; it has no privacy profile")
 
     def _profile_knots(self) -> Sequence[float]:
-        """Epsilons > 0 at which the profile is not smooth, other than where it ends."""
-        return ()
+        return ()  # epsilons > 0 at which the profile is not smooth, other than where it ends
 
     def _outcomes(self) -> answers.Outcomes | None:
         """The pair of direction "remove", if it has finitely many outcomes and is neither bounds nor a family."""
@@ -128,6 +125,9 @@ class Event(ABC):
     def _profile_work(self) -> float:
         """Operations that a value of the profile takes, both directions (see `accountant.patience`)."""
         return 250.0
+
+    def _curve_work(self) -> float:
+        return 0.0  # the same of the curve, where it takes long
 
     # --- what may be answered better than by the general rule --------------------------------------
     @classmethod

@@ -179,17 +179,19 @@ def bounded_range_divergence(a: float, epsilon: float) -> float:
         return epsilon
     b = a - 1.0
     if b * epsilon > 80.0:
-        t = epsilon - math.log1p(1.0 / b)
+        short = math.log1p(1.0 / b)  # of epsilon, in which it may be lost
+        t = epsilon - short
     else:
         t = 0.5 * epsilon + (log_sinh_ratio(0.5 * a * epsilon) - log_sinh_ratio(0.5 * b * epsilon))
-    t = min(max(t, 0.0), epsilon)
+        t = min(max(t, 0.0), epsilon)
+        short = epsilon - t
     whole = math.log(-math.expm1(-epsilon))
     log_mean = -math.inf
-    if t < epsilon:
-        log_p = math.log(-math.expm1(t - epsilon)) - whole
+    if short > 0.0:
+        log_p = math.log(-math.expm1(-short)) - whole
         log_mean = log_mean_term(b, log_p, log_p - t, t)
     if t > 0.0:
-        log_mean = logaddexp(log_mean, math.log(-math.expm1(-t)) - whole + log_mean_excess(b, t - epsilon))
+        log_mean = logaddexp(log_mean, math.log(-math.expm1(-t)) - whole + log_mean_excess(b, -short))
     return min(divergence_from_log_mean(b, log_mean), epsilon)
 
 

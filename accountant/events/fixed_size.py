@@ -11,20 +11,16 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise
+from accountant.events.drawn_gaussians import DrawnGaussians, mean_curve
 from accountant.events.event import Event
-from accountant.events.gaussian import GaussianDP, GaussianLike, subsampled_gaussian_curve
+from accountant.events.gaussian import GaussianLike
 from accountant.events.parameters import Range
 from accountant.events.registry import register
 from accountant.events.subsampling import renyi_from_profile
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.quadrature import log_integral
-from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio
+from accountant.numerics.special import log_mixture_ratio
 
 __all__ = ["FixedSizeSampled"]
-
-
-NO_MATTER = 40.0
-"""Log of the ratio from which what is added to a moment is lost in its rounding."""
 
 
 @register("fixed-size-sampled")
@@ -110,6 +106,9 @@ class FixedSizeSampled(Event):
     def _ceiling(self) -> Event | None:
         return self.event
 
+    def _curve_work(self) -> float:
+        return 0.0 if isinstance(self.event, GaussianLike) else 2000.0 * self.event._profile_work()
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = self._log_height(epsilons)
         return both, both
@@ -134,50 +133,14 @@ class FixedSizeSampled(Event):
         curve = np.where(finite, own, end)
         if finite.any() and limit > 0.0:
             gaussian = isinstance(self.event, GaussianLike)
-            found = self._gaussian_curve(orders[finite]) if gaussian else renyi_from_profile(self, orders[finite])
+            found = mean_curve(self._drawn(), orders[finite]) if gaussian else renyi_from_profile(self, orders[finite])
             curve[finite] = np.minimum(found, own[finite])
         return np.minimum(curve, end)
 
-    def _gaussian_curve(self, orders: FloatArray) -> FloatArray:
-        """The integral over the profile for Gaussian noise.
-
-        In one direction the profile is that of (1-g) N(0, 1) + g N(mu, 1) against N(0, 1), of which the curve is known.
-        What the other direction, taken to be as bad, adds to the moment is a (a-1) times the integral of e^{-at} times
-        the difference of the two profiles.
-        """
+    def _drawn(self) -> DrawnGaussians:
+        """For Gaussian noise."""
         mu = self.event._mu()  # type: ignore[attr-defined]  # of GaussianLike
-        mixed = subsampled_gaussian_curve(mu, self.rate, orders)
-        curve = np.empty_like(orders)
-        for i, order in enumerate(orders.tolist()):
-            b = order - 1.0
-            # (e^{b D} - 1)/b of the first direction, and what comes to it: no more than if that profile were 1
-            first = b * mixed[i]
-            known = b > 0.0 and first > NO_MATTER + math.log(b)
-            more = self.rate if known else order * self._reverse_excess(order)
-            if first > 500.0:
-                curve[i] = mixed[i] + (more * math.exp(-min(first, 700.0)) if b > 0.0 else more)
-                continue
-            grown = (math.expm1(first) / b if b > 0.0 else mixed[i]) + more
-            curve[i] = divergence_from_log_mean(b, math.log(grown)) if grown > 0.0 else 0.0
-        return curve
-
-    def _reverse_excess(self, order: float) -> float:
-        """Integral over t > 0 of e^{-at} (g H - H'), H' the profile of N(0, 1) against the mixture, rounded up."""
-        lost = -math.log1p(-self.rate)
-        pair = GaussianDP(self.event._mu())  # type: ignore[attr-defined]  # of GaussianLike
-        far = 60.0 / order
-        edges = [far * 0.5**k for k in range(25)] + [lost * (1 - 0.5**k) for k in range(1, 25)] + [lost]
-        places = np.unique([0.0, *(edge for edge in edges if edge <= far)])
-
-        def assumed(t: FloatArray) -> FloatArray:
-            return -order * t + self._log_height(t)
-
-        def real(t: FloatArray) -> FloatArray:
-            return -order * t + pair._subsampled_log_profile(self.rate, t)[1]
-
-        high, low = (math.exp(log_integral(each, places, 1e-13)) for each in (assumed, real))
-        tail = self.rate * math.exp(-60.0) / order
-        return max(high * (1 + 1e-12) - low * (1 - 1e-12), 0.0) + tail
+        return DrawnGaussians(self.rate, (0.0,), (mu,), (False,))
 
 
 def has_profile(event: Event) -> bool:

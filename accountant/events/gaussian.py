@@ -80,7 +80,7 @@ class GaussianLike(BatchedEvent):
     def _curves(cls, gathered: FloatArray, orders: FloatArray) -> FloatArray:
         # Bun & Steinke 2016, Lemma 2.5: D_a(N(mu,1) || N(0,1)) = a mu^2 / 2
         slopes = gathered
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             return np.where(slopes[:, None] > 0, slopes[:, None] * orders, 0.0)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -93,6 +93,9 @@ class MixtureOfGaussians(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return mixture_curve(*self._mixture(), orders)
 
+    def _curve_work(self) -> float:
+        return 2e6 * len(self.probabilities)
+
     def _profile_work(self) -> float:
         return 1500.0 * len(self.probabilities)
 

@@ -60,6 +60,9 @@ class PricedAsAnother(Event):
     def _profile_knots(self) -> Sequence[float]:
         return self._price()._profile_knots()
 
+    def _curve_work(self) -> float:
+        return self._price()._curve_work()
+
     def _profile_work(self) -> float:
         return self._price()._profile_work()
 

@@ -16,6 +16,7 @@ from accountant.events.gaussian import Gaussian
 from accountant.events.parameters import Range
 from accountant.events.registry import register
 from accountant.events.screening_pairs import Screening
+from accountant.events.screening_profile import fill_profile
 from accountant.events.screening_search import screening_curve
 from accountant.numerics.kernel import FloatArray
 
@@ -23,6 +24,9 @@ __all__ = ["DataDependentScreening", "NoisyScreening"]
 
 Sigma = Annotated[float, Range(1e-6, 1e12, noise=True, usual=(0.05, 1e4))]
 """Standard deviation, in votes."""
+
+PROFILE = 2500.0
+"""Operations (see `accountant.patience`) that a value of a profile takes, in both directions."""
 
 Threshold = Annotated[float, Range(-1e12, 1e12, usual=(-50.0, 150.0))]
 
@@ -41,7 +45,7 @@ class _OneBit(Event):
         return self._counts()
 
     def _choices(self, rate: float = 1.0) -> Choices:
-        return self._counts().pairs(rate).choices()
+        return self._counts().choices(rate)
 
     def _row(self, rate: float = 1.0) -> Row:
         return screening_row(self._counts(), rate)
@@ -54,19 +58,18 @@ class _OneBit(Event):
         return _evaluate(self._counts(), 1.0, orders)
 
     def _profile_work(self) -> float:
-        counts = self._counts()
-        return 10.0 * (counts.high - counts.low) + 400.0
+        return PROFILE
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        both = self._counts().pairs(1.0).log_profile(epsilons)
+        both = _log_profile_of(self._counts(), 1.0, False, epsilons)
         return both, both
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         return _evaluate(self._counts(), rate, orders)
 
     def _subsampled_log_profile(self, rate: float, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        screening = self._counts()
-        return screening.pairs(rate).log_profile(epsilons), screening.reversed_pairs(rate).log_profile(epsilons)
+        forward, backward = (_log_profile_of(self._counts(), rate, way, epsilons) for way in (False, True))
+        return forward, backward
 
 
 def _evaluate(screening: Screening, rate: float, orders: FloatArray) -> FloatArray:
@@ -74,6 +77,13 @@ def _evaluate(screening: Screening, rate: float, orders: FloatArray) -> FloatArr
     curve = np.empty_like(orders)
     screening_curve(sigma, threshold, float(low), float(high), rate, orders, curve)
     return curve
+
+
+def _log_profile_of(screening: Screening, rate: float, backward: bool, epsilons: FloatArray) -> FloatArray:
+    sigma, threshold, low, high = screening
+    logs = np.empty(epsilons.size)
+    fill_profile(sigma, threshold, float(low), float(high), rate, backward, epsilons, logs)
+    return logs
 
 
 @register("noisy-screening")

@@ -21,6 +21,13 @@ PAIR = 1000.0
 """Operations (see `accountant.patience`) that the pairs of one count take."""
 
 
+MOST = 2**17
+"""Counts that a game tells apart."""
+
+NEAR = 40.0
+"""Standard deviations from the threshold beyond which all counts are one block."""
+
+
 class Screening(NamedTuple):
     """One bit, 1 with probability Phi((t - threshold)/sigma) at count t.
 
@@ -48,6 +55,13 @@ class Screening(NamedTuple):
         """The same pairs, (without, with)."""
         self.spend_on_pairs(rate)
         return _reversed_pairs(self, rate)
+
+    def choices(self, rate: float) -> Choices:
+        """Log-ratios of pairs that dominate all of them; of blocks of counts, where they are very many."""
+        if self.high - self.low <= MOST:
+            return self.pairs(rate).choices()
+        spend(PAIR * (MOST + 2), f"the pairs of {MOST} blocks of counts", once=(self, rate))
+        return _block_choices(self, rate)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -109,6 +123,37 @@ def _pairs(screening: Screening, rate: float) -> Pairs:
         moved_pass=log_mixture(rate, pairs.log_pass, pairs.moved_pass),
         moved_fail=log_mixture(rate, pairs.log_fail, pairs.moved_fail),
     )
+
+
+@lru_cache(maxsize=4)
+def _block_choices(screening: Screening, rate: float) -> Choices:
+    """One pair above those of each block of counts: the ratio of passing falls in the count, that of failing rises.
+
+    Played is the pair in the middle of the block (notebooks/mathematics.md, Screening game).
+    """
+    sigma, threshold, low, high = screening
+    both: list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]] = []
+    for sign, bottom, last in ((1.0, low, high - 1), (-1.0, -high, -low - 1)):
+        near = (min(max(math.floor(sign * threshold + way * NEAR * sigma), bottom), last + 1) for way in (-1, 1))
+        first, beyond = near
+        width = max(1, -(-(beyond - first) // MOST))
+        starts = np.unique(np.concatenate([[bottom], np.arange(first, beyond, width), [min(beyond, last)]]))
+        ends = np.append(starts[1:] - 1, last)
+        up, down = _ratios(sigma, sign * threshold, starts, ends, rate)
+        middles = (starts + ends) // 2
+        both.append((up, down, *_ratios(sigma, sign * threshold, middles, middles, rate)))
+    up, down, *played = (np.concatenate(parts) for parts in zip(*both, strict=True))
+    # a pair of the mirrored screening is one that passes less often
+    return Choices(up, down, (played[0], played[1]))
+
+
+def _ratios(
+    sigma: float, threshold: float, passing: NDArray[np.int64], failing: NDArray[np.int64], rate: float
+) -> tuple[FloatArray, FloatArray]:
+    """Log-ratios of passing at some counts, and of failing at others, in absolute value."""
+    up, _ = log_ndtr_steps((passing.astype(float) - threshold) / sigma, 1 / sigma)
+    _, down = log_ndtr_steps((failing.astype(float) - threshold) / sigma, 1 / sigma)
+    return (up, -down) if rate == 1.0 else (log_mixture_ratio(rate, up), -log_mixture_ratio(rate, down))
 
 
 @lru_cache(maxsize=4)

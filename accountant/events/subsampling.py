@@ -28,6 +28,10 @@ __all__ = [
 ]
 
 
+COARSEST = 1e-3
+"""Relative error that an integral may have where its integrand rounds by as much."""
+
+
 def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, tolerance: float = 1e-14) -> FloatArray:
     """Rényi curve of the Poisson-subsampled event, integrated exactly over its privacy profile.
 
@@ -84,13 +88,16 @@ def _log_profile_mean(event: Event, order: float, rate: float, end: float, power
         return np.logaddexp(np.where(remove > -math.inf, up, -math.inf), np.where(add > -math.inf, down, -math.inf))
 
     if end < math.inf:
-        edges = _graded_edges(event, end)
+        edges, top = _graded_edges(event, end), end
     else:
         knots = np.asarray(event._profile_knots(), dtype=float)
         top = _effective_end(log_integrand, np.maximum(knots - 1 / order, knots / 2))
         if top == math.inf:
             return math.inf
         edges = np.unique(np.concatenate([[0.0], top * 0.5 ** np.arange(60, -1, -1.0), knots[knots < top]]))
+    # large powers round by more than that; of the curve it is a share of some e-16
+    rounding = 2.0**-50 * abs(power) * float(log_mixture_ratio(rate, np.array([top]))[0])
+    tolerance = max(tolerance, min(rounding, COARSEST))
     return math.log(order) + 2 * math.log(rate) + log_integral(log_integrand, edges, tolerance)
 
 

@@ -61,7 +61,7 @@ class EitherRelease(Event):
             change = shares[0] * np.expm1(powers[0]) + shares[1] * np.expm1(powers[1])
             large = np.logaddexp(self.log_first + powers[0], self.log_second + powers[1])
             mixed = np.where(change < 1.0, np.log1p(np.minimum(change, 1.0)), large) / np.where(b > 0.0, b, 1.0)
-        mixed = np.where(b > 0.0, mixed, shares[0] * curves[0] + shares[1] * curves[1])
+            mixed = np.where(b > 0.0, mixed, shares[0] * curves[0] + shares[1] * curves[1])
         worst = np.maximum(*curves)
         return np.where(finite, np.minimum(mixed, worst), worst)
 

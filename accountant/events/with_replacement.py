@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise
+from accountant.events.drawn_gaussians import UNSEEN, DrawnGaussians, log_expm1_ratio, mean_curve
 from accountant.events.event import Event
 from accountant.events.fixed_size import FixedSizeSampled
 from accountant.events.gaussian import GaussianLike
@@ -42,9 +43,6 @@ RARE = -23.0
 
 SEEN = -70.0
 """Log of the probability above which a number of draws is looked at from below."""
-
-UNSEEN = -45.0
-"""Log of the share of a sum that no float holds."""
 
 FAR = 1e3
 """Standard deviations beyond which shifts are not told apart from below."""
@@ -145,8 +143,27 @@ class SampledWithReplacement(Event):
     def _parts(self) -> tuple[Draws, ...]:
         return parts_of(self.event, self.draws, self.population, self.rate)
 
+    def _gaussians(self) -> DrawnGaussians:
+        """The groups of draws of Gaussian noise."""
+        parts = self._parts()
+        distances = tuple(part.event._mu() for part, _ in parts)  # type: ignore[attr-defined]  # of the same kind
+        return DrawnGaussians(
+            self.rate, tuple(log_weight for _, log_weight in parts), distances, tuple(part.rare for part, _ in parts)
+        )
+
     def _ceiling(self) -> Event | None:
         return group_of(self.event, self.draws)
+
+    def _curve_work(self) -> float:
+        return 2000.0 * self._profile_work() if not isinstance(self.event, GaussianLike) else 3e4 * len(self._parts())
+
+    def _profile_work(self) -> float:
+        each = 500.0 if isinstance(self.event, GaussianLike) else 100.0
+        return (
+            each * len(self._parts())
+            if self.event._coordinates == 1
+            else self.event._profile_work() * len(self._parts())
+        )
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         logs = np.full_like(epsilons, -math.inf)
@@ -197,6 +214,8 @@ class SampledWithReplacement(Event):
         return np.minimum(curve, end)
 
     def _mean_curve(self, orders: FloatArray) -> FloatArray:
+        if isinstance(self.event, GaussianLike):
+            return mean_curve(self._gaussians(), orders)
         return np.array([mean_divergence(self, order) for order in orders.tolist()])
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
@@ -216,6 +235,12 @@ class BoundOnDraws(Event):
 
     sampled: SampledWithReplacement
     adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
+
+    def _profile_work(self) -> float:
+        return self.sampled._profile_work()
+
+    def _curve_work(self) -> float:
+        return self.sampled._curve_work()
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.sampled._curve(orders)
@@ -262,27 +287,27 @@ class DrawnGroup(FixedSizeSampled):
     def rate(self) -> float:
         return self.share
 
-    def _reverse_excess(self, order: float) -> float:
-        return self.rate / order if self.rare else super()._reverse_excess(order)
+    def _drawn(self) -> DrawnGaussians:
+        return super()._drawn()._replace(rare=(self.rare,))
 
     def _log_mean(self, orders: FloatArray) -> FloatArray:
         """log of (e^{bD} - 1)/b, D its curve and b = order - 1."""
         b = orders - 1.0
         if self.rare and not isinstance(self.event, GaussianLike):
             # the moment is no larger than without a sample: forward e^{bD} - 1, backward b
-            return math.log(self.rate) + np.logaddexp(_log_expm1_ratio(b, self.event._curve(orders)), 0.0)
-        return _log_expm1_ratio(b, self._curve(orders))
+            return math.log(self.rate) + np.logaddexp(log_expm1_ratio(b, self.event._curve(orders)), 0.0)
+        return log_expm1_ratio(b, self._curve(orders))
 
 
 @lru_cache(maxsize=4096)
 def mean_divergence(sampled: SampledWithReplacement, order: float) -> float:
-    """The divergence of the mean of the moments over the numbers of draws; a price asks for an order repeatedly."""
+    """As `mean_curve`, of any event; a price asks for an order repeatedly."""
     parts, orders = sampled._parts(), np.array([order])
-    if not isinstance(sampled.event, GaussianLike) and not any(part.rare for part, _ in parts):
+    if not any(part.rare for part, _ in parts):
         return float(renyi_from_profile(sampled, orders)[0])
     # what all but the largest terms come to in no sample at all is seldom seen
     own = np.array([float(part.event._curve(orders)[0]) for part, _ in parts])
-    most = _log_expm1_ratio(np.full_like(own, order - 1.0), own) + np.array([log_weight for _, log_weight in parts])
+    most = log_expm1_ratio(np.full_like(own, order - 1.0), own) + np.array([log_weight for _, log_weight in parts])
     falling = np.argsort(-most)
     rest = np.append(np.logaddexp.accumulate(most[falling][::-1])[::-1], -math.inf)
     log_mean = -math.inf
@@ -292,15 +317,6 @@ def mean_divergence(sampled: SampledWithReplacement, order: float) -> float:
             break
         log_mean = float(np.logaddexp(log_mean, parts[part].part._log_mean(orders)[0] + parts[part].log_weight))
     return divergence_from_log_mean(order - 1.0, log_mean)
-
-
-def _log_expm1_ratio(b: FloatArray, curve: FloatArray) -> FloatArray:
-    """log of (e^{b c} - 1)/b, which is log c at b = 0."""
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        x = b * curve
-        small = np.log(curve) + np.log(np.where(x > 0.0, np.expm1(np.minimum(x, 1.0)) / np.where(x > 0.0, x, 1.0), 1.0))
-        large = x + np.log(-np.expm1(-x)) - np.log(b)
-    return np.where(x < 1.0, small, large)
 
 
 def group_of(event: Event, size: int) -> Event:
@@ -321,7 +337,8 @@ def parts_of(event: Event, draws: int, population: int, rate: float) -> tuple[Dr
     return tuple(found)
 
 
-def draws_by_size(draws: int, population: int) -> list[tuple[int, float]]:
+@lru_cache(maxsize=256)
+def draws_by_size(draws: int, population: int) -> tuple[tuple[int, float], ...]:
     """How often a record may be drawn, and the logs of probabilities that sum up to that of any draw.
 
     Of more than MOST_SIZES numbers, neighbours count as the largest of them, and those above the last one whose
@@ -338,4 +355,4 @@ def draws_by_size(draws: int, population: int) -> list[tuple[int, float]]:
     found = [(edge, float(logsumexp(logs[low:edge]))) for low, edge in zip([0, *edges], edges, strict=False)]
     if last < draws:
         found.append((draws, log_binomial_tail(draws, last + 1, chance)))
-    return found
+    return tuple(found)

@@ -37,7 +37,8 @@ def log_integral(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray, t
     """log of the integral of exp(log_f) over the panels between `edges`, by adaptive Gauss-Legendre.
 
     Every panel is compared with its two halves; those that matter and disagree are split again. Works in
-    logs throughout, so the integrand may be far beyond the floating-point range.
+    logs throughout, so the integrand may be far beyond the floating-point range; by what logarithms of the integral's
+    size round, two halves may disagree.
     """
     left, right = np.asarray(edges[:-1], dtype=float), np.asarray(edges[1:], dtype=float)
     nodes, weights = gauss_legendre(16)
@@ -61,9 +62,10 @@ def log_integral(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray, t
         total = float(np.logaddexp.reduce(known)) if len(known) else -math.inf
         if total == -math.inf or total == math.inf:
             return total
+        allowed = max(tolerance, min(2.0**-51 * abs(total), 1e-3))
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.abs(np.exp(np.minimum(coarse - total, 700.0)) - np.exp(halves - total))
-        open_panels = (gap > tolerance) & (right - left > 4e-16 * np.maximum(np.abs(left), np.abs(right)))
+        open_panels = (gap > allowed) & (right - left > 4e-16 * np.maximum(np.abs(left), np.abs(right)))
         done.append(halves[~open_panels])
         if not open_panels.any():
             return total

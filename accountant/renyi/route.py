@@ -16,6 +16,7 @@ from accountant.guarantee import Guarantee
 from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import LEAST, minimise
+from accountant.patience import spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
@@ -23,6 +24,9 @@ __all__ = ["ORDERS", "Prices", "renyi_delta", "renyi_deltas", "renyi_epsilon", "
 
 ORDERS = (1 + 1e-9, 1e12)
 """Range of orders that is searched."""
+
+SEARCHED = 60
+"""Orders of which a search asks."""
 
 _LOW, _HIGH = math.log(1e-9), math.log(1e12)
 _STEP = math.log(10) / 4
@@ -124,6 +128,8 @@ def _best_of_rules(
     given: float,
 ) -> tuple[float, float, bool]:
     """Best order, its value, and whether it is at an edge; "optimal" is at most "improved" at its own best order."""
+    if work := sum(event._curve_work() for event in run.entries):
+        spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order")
     found = [_best_order(partial(_convert, run, convert, conversion, given))]
     if conversion == "optimal":
         task = CLASSIC_EPSILON if convert is epsilon_from_renyi else CLASSIC_DELTA

@@ -12,7 +12,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import skip_counting
+from accountant.patience import allow_work, skip_counting
 from accountant.samplers.allocation_pairs import sum_above
 from accountant.tight.polygon import ULP
 
@@ -23,6 +23,9 @@ LOG_LOST: dict[Direction, float] = {"remove": -80.0, "add": -200.0}
 
 FINENESS = 0.04
 """Steps of the grid, in standard deviations of the ratio."""
+
+ATTEMPTS = (1, 2.0), (4, 1.0)
+"""Times that step, and the seconds that a direction's sums may take; else moments alone are a bound."""
 
 MOMENTS = 256
 """Whole orders up to which moments are exact."""
@@ -57,8 +60,10 @@ def allocation_curve(event: Event, steps: int, orders: FloatArray) -> FloatArray
 def _curve_at_nodes(event: Event, steps: int) -> tuple[FloatArray, FloatArray]:
     """Orders, and the largest convex function below bounds on (a - 1) D_a at them."""
     own = event._curve(NODES) * (NODES - 1)
-    with skip_counting():
-        mean = mean_of_steps(event, steps)
+    mean = None
+    for coarser, seconds in ATTEMPTS:
+        with skip_counting(), allow_work(seconds):  # bounded by itself: curves do not depend on the patience of a price
+            mean = mean or mean_of_steps(event, steps, coarser * FINENESS)
     worst = np.maximum(_log_moments_removed(event, steps, mean), _log_moments_added(event, steps, mean))
     worst = np.minimum(worst, own)
     corners = [0]
@@ -101,13 +106,13 @@ class Halves(NamedTuple):
         return float(np.logaddexp.reduce(both[:, 1] + _log_excess(power, both[:, 0])))
 
 
-def mean_of_steps(event: Event, steps: int) -> Halves | None:
+def mean_of_steps(event: Event, steps: int, fineness: float = FINENESS) -> Halves | None:
     """The mean of the ratios of `steps` steps, on grids that reach far; None if they take too long."""
     variance = math.expm1(min(float(event._curve(np.array([2.0]))[0]), 50.0))
     halves, errors, beyond = [], [], []
     for direction, sign in zip(DIRECTIONS, (1, -1), strict=True):
         try:
-            total = sum_above(event, steps, direction, FINENESS * math.sqrt(variance / steps), LOG_LOST[direction])
+            total = sum_above(event, steps, direction, fineness * math.sqrt(variance / steps), LOG_LOST[direction])
         except ToleranceUnreachable:
             return None
         places = total.places / steps

@@ -322,6 +322,8 @@ def _arrange(a: Sum, b: Sum) -> tuple[Sum, Sum, int, int, int]:
     if b.first < a.first:
         a, b = b, a
     apart, step = b.first - a.first, a.step
+    if apart > 2**53:
+        raise ToleranceUnreachable(f"likelihood ratios are {apart:.2g} steps of a grid apart; accepted: at most 9e15")
     span, nearest = max(a.masses.size, b.masses.size + apart), max(apart - a.masses.size + 1, 0)
     low, high = (reach_of_sum(lag * step) / step for lag in (span, nearest))
     least = apart + math.floor(low)

@@ -45,6 +45,9 @@ __all__ = ["Bracket", "Grid", "Masses", "aligned_step", "bracket", "largest_atom
 HEADROOM = 600.0
 """Tilted values are scaled so that the largest is e^600: they then keep full precision 1300 nats below it."""
 
+ROOM = 100.0
+"""Nats that the whole of the other distribution may be above that."""
+
 
 NEAREST = 1e-30
 """How near to a loss of 0 a grid is aligned with an atom, in steps."""
@@ -175,6 +178,7 @@ def bracket(
     known = int(np.sum(losses < 0))
     nearest = float(losses[known - 1]) if known else -math.inf
     largest = max(float(np.max(logs + tilt * losses)), tilt * nearest + math.log(-math.expm1(nearest)))
+    largest = max(largest, tilt * float(losses[0]) - ROOM)  # the unit mass must not overflow either
     scale = largest - HEADROOM + 2 * step * (1 + tilt)
     with np.errstate(under="ignore"):
         values = np.exp(logs + tilt * losses - scale)

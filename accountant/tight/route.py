@@ -90,9 +90,9 @@ class TightRun:
             No epsilon is enough at that delta.
         """
         left = left_of(delta, self._log_finite, self._lost)
-        if left == 0.0 and not isinstance(self._answers, OneSided):
-            found, source = _pure(self.run), "pure-DP limit"
-        elif (near := _near_limit(self.run, left, self.tolerance)) is not None:
+        # of losses that are infinite in one direction the run here holds the finite ones alone
+        near = None if isinstance(self._answers, OneSided) else self._limit(left)
+        if near is not None:
             found, source = near, "pure-DP limit"
         else:
             found, source = self._ask(left), self.source
@@ -102,6 +102,10 @@ class TightRun:
                 f"no epsilon is enough at delta = {delta:g}: a loss may be infinite with more probability"
             )
         return self._guarantee(found.upper, delta, found.lower, source)
+
+    def _limit(self, left: float) -> Interval | None:
+        """The pure-DP limit, if it is the price."""
+        return _pure(self.run) if left == 0.0 else _near_limit(self.run, left, self.tolerance)
 
     def _ask(self, left: float) -> Interval:
         kept = leave_out(self.run, left)
@@ -218,7 +222,7 @@ def _refuse_without_profile(run: Composition) -> None:
             shared = event.unsampled is not event and event.unsampled._coordinates > 1
             why = " (all coordinates share one sample, and are not as many sampled releases)" if shared else ""
             raise ProfileUnavailable(f"{error}{why}; accepted: method = 'renyi' or 'auto'")
-        if event.family and not is_played(event) and run.releases > 1:
+        if event.family and run.releases > 1 and not is_played(event):
             raise ProfileUnavailable(
                 f"{event!r} is a family of pairs of distributions with more than two outcomes; "
                 "accepted: method = 'renyi' or 'auto'"

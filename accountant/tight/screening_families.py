@@ -269,7 +269,7 @@ def _set_up(asked: _Asked) -> _Setup:
     square = sum(count * family.above.deviation() ** 2 for family, count in zip(families, counts, strict=True))
     deviation = math.sqrt(square / steps) or end / steps
     orders = 1 + np.geomspace(1e-4, 1e4, 241) / deviation
-    orders = np.unique(orders[orders > 1])
+    orders = np.unique(orders[orders > 1]) if orders[-1] > 1 else np.array([1 + 1e-12])  # for enormous losses
     b = orders - 1
     curves = np.stack([event.renyi(orders) for event, _ in kinds]) * (1 + 1e-9)
     ends = np.array([float(event.renyi(math.inf)) for event, _ in kinds]) * (1 + INPUT_ERROR)

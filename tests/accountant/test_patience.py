@@ -100,6 +100,8 @@ def screening(sigma, threshold, most, least=0):
         (2 * ac.RandomizedResponse(1.0) + 2 * ac.RandomizedResponse(0.5), 1e-300),
         (1 * ac.Shuffled(1.0, 10**12), 1e-9),
         (8192 * SCREENING, 1e-5),
+        (1 * ac.NoisyScreening(85.0, 210.0, 10**7), 1e-5),
+        (300 * ac.NoisyScreening(85.0, 210.0, 10**7), 1e-5),
         (
             18000 * ac.PoissonSubsampled(SCREENING, 0.2) + 3877 * ac.PoissonSubsampled(ac.Gaussian(20, 2**0.5), 0.2),
             1e-5,
@@ -117,7 +119,6 @@ def test_answered_within_the_default(run, delta):
     "ask",
     [
         lambda: tight(2 * screening(0.5, 1.53, 2) + 5 * ac.Gaussian(27.0) + ac.Laplace(2.0), 1e-3, patience=1e-3),
-        lambda: tight(1 * ac.NoisyScreening(85.0, 210.0, 10**7), 1e-5),
         lambda: tight(10**5 * SCREENING + 10**5 * screening(40.0, 90.0, 150), 1e-5),
     ],
 )

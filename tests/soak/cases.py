@@ -56,7 +56,8 @@ class Violation(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        return f"VIOLATION {self.kind} {self.number}: {self.what}; again by: python -m tests.soak --only {self.number}"
+        again = f"python -m tests.soak --kind '{self.kind}' --only {self.number}"
+        return f"VIOLATION {self.kind} {self.number}: {self.what}; again by: {again}"
 
 
 # --- random runs --------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import mpmath as mp
 from accountant import files
 from tests.soak import cases, peers
 from tests.soak.cases import DIGITS, REFUSALS, Violation, check_case
+from tests.soak.walk import check_walk
 
 DRAWS = {
     "finite": cases.draw_finite,
@@ -29,7 +30,7 @@ DRAWS = {
 }
 
 SHARES = {
-    "finite": 120,
+    "finite": 110,
     "gaussians": 120,
     "one release": 124,
     "bits": 80,
@@ -37,6 +38,7 @@ SHARES = {
     "mixed game": 10,
     "auto": 15,
     "peers": 1,
+    "walk": 10,
 }
 KINDS = [kind for kind, share in SHARES.items() for _ in range(share)]
 random.Random(0).shuffle(KINDS)
@@ -53,10 +55,11 @@ class TooSlow(Exception):
 
 @dataclass
 class Counts:
-    """How many runs of each kind held, were refused, were slow; and what did not hold."""
+    """How many runs of each kind held, were refused, were slow; what did not hold; and prices that took too long."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return ", ".join(f"{count} {what}" for what, count in sorted(self.outcomes.items()))
@@ -64,6 +67,7 @@ class Counts:
     def report(self) -> int:
         """Print everything; 1 where something did not hold."""
         print(f"{sum(self.outcomes.values())} runs: {self}")
+        print(f"{len(self.late)} prices took longer than they may", *self.late, sep="\n")
         print(*self.violations or ["no violation"], sep="\n")
         return 1 if self.violations else 0
 
@@ -84,23 +88,25 @@ def within(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def find_broken(kind: str, number: int) -> list[str]:
-    """What does not hold of a run."""
+def find_broken(kind: str, number: int, late: list[str] | None = None) -> list[str]:
+    """What does not hold of a run; `late` gets prices of a walk that took too long."""
     dice = random.Random(f"{kind} {number}")
+    if kind == "walk":
+        return list(check_walk(dice, fine=number >= QUICK, late=[] if late is None else late))
     with mp.workdps(DIGITS):
         if kind == "peers":
             return list(peers.check_peers(dice))
         return list(check_case(DRAWS[kind](dice), dice, curve=kind == "finite", fine=number >= QUICK))
 
 
-def check_numbers(numbers: Iterable[int], counts: Counts, seconds: float) -> Counts:
-    """Check runs by their numbers, and add to the counts."""
+def check_numbers(numbers: Iterable[int], counts: Counts, seconds: float, only: str | None = None) -> Counts:
+    """Check runs by their numbers, and add to the counts; `only`: all as runs of that kind."""
     for number in numbers:
-        kind = KINDS[number % len(KINDS)]
-        outcome = "held"
+        kind = only or KINDS[number % len(KINDS)]
+        outcome, late = "held", list[str]()
         try:
             with within(seconds):
-                broken = find_broken(kind, number)
+                broken = find_broken(kind, number, late)
         except REFUSALS as error:
             broken, outcome = [], f"refused ({type(error).__name__})"
         except TooSlow:
@@ -108,6 +114,7 @@ def check_numbers(numbers: Iterable[int], counts: Counts, seconds: float) -> Cou
             print(f"slow: {number}", file=sys.stderr, flush=True)
         except Exception as error:  # an error without a name is as bad as a wrong number
             broken = [f"{type(error).__name__}: {error}"]
+        counts.late += [f"{kind} {number}: {what}" for what in late]
         counts.outcomes[f"{kind}: {'broken' if broken else outcome}"] += 1
         for what in broken:
             violation = str(Violation(kind, number, what))
@@ -123,10 +130,11 @@ def load_progress(path: Path | None, start: int) -> tuple[Counts, int]:
     kept = json.loads(path.read_text("utf-8"))
     if kept["start"] != start:
         return Counts(), start
-    return Counts(Counter(kept["outcomes"]), kept["violations"]), kept["done"]
+    return Counts(Counter(kept["outcomes"]), kept["violations"], kept.get("late", [])), kept["done"]
 
 
 def save_progress(path: Path | None, counts: Counts, start: int, done: int) -> None:
     if path is not None:
-        kept = {"start": start, "done": done, "outcomes": counts.outcomes, "violations": counts.violations}
+        told = {"outcomes": counts.outcomes, "violations": counts.violations, "late": counts.late}
+        kept = {"start": start, "done": done, **told}
         files.write_text(path, json.dumps(kept, indent=1))

@@ -108,6 +108,15 @@ def test_the_mass_of_infinite_losses_is_the_next_float(seed):
         ac.epsilon(run, math.nextafter(found.lower, 0), method="tight")
 
 
+@pytest.mark.parametrize("delta", [1e-225, 1e-20, 1e-12])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_limit_of_finite_losses_is_no_price_beside_infinite_ones(count, delta):
+    """At tiny deltas several samples were priced at the largest finite loss, although another may be infinite."""
+    for event in (ac.ApproximateDP(0.1, 1e-7), ac.ProfilePoints((0.1,), (1e-7,))):
+        with pytest.raises((ac.NoGuarantee, ac.ToleranceUnreachable)):
+            ac.epsilon(count * ac.PoissonSubsampled(event, 0.5), delta)
+
+
 def test_infinite_losses_have_no_price():
     run = 10 * ac.PoissonSubsampled(EVENT, 0.1)
     lost = 1 - (1 - 1e-4) ** 10

@@ -136,3 +136,16 @@ def test_prices_of_compositions():
 
 def _pure(run):
     return ac.PureDP(0.5) if isinstance(run, ac.Event) else 200 * ac.PureDP(0.05)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 20.0, 1e3, 723466.5, 1e6])
+def test_the_curve_rises_to_its_limit(epsilon):
+    """What is lost of the limit at huge orders is in no float beside it; the curve was 0 there."""
+    orders = np.geomspace(2.0, 1e30, 200)
+    curve = ac.ExponentialMechanism(epsilon).renyi(orders)
+    assert (curve[1:] >= curve[:-1] * (1 - 1e-13)).all()
+    assert curve[-1] == pytest.approx(epsilon, rel=1e-12)
+    for delta in (1e-5, 1e-100, 1e-300):
+        found = ac.epsilon(ac.ExponentialMechanism(epsilon), delta, method="renyi").epsilon
+        assert found == pytest.approx(ac.epsilon(ac.PureDP(epsilon), delta, method="renyi").epsilon, rel=0.9)
+        assert epsilon < 1e3 or found == pytest.approx(epsilon, rel=1e-4)

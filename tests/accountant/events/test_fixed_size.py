@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import accountant as ac
+from accountant.events.drawn_gaussians import DrawnGaussians, reverse_excess
+from accountant.numerics.quadrature import log_integral
 
 REPLACE = ac.Adjacency.REPLACE
 ORDERS = np.array([1.5, 2.0, 8.0, 60.0])
@@ -155,3 +157,24 @@ def test_a_plan_states_batch_and_records_as_parameters(tmp_path):
         plan_of(tmp_path, head.replace("batch = 3\n", "") + of)
     with pytest.raises(ac.AccountantError, match="nothing is proven"):
         plan_of(tmp_path, head.replace('adjacency = "replace"\n', "") + of)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    st.floats(-2.0, 1.3).map(lambda x: 10.0**x),
+    st.one_of(st.floats(-12.0, 0.0).map(lambda x: 10.0**x), st.just(0.5)),
+    st.floats(-8.0, 4.0).map(lambda x: 1 + 10.0**x),
+)
+def test_one_table_serves_all_orders(mu, rate, order):
+    """What the smaller direction adds is what adaptive integrals at one order say."""
+    drawn = DrawnGaussians(min(rate, 0.999), (0.0,), (mu,), (False,))
+    pair, lost = ac.GaussianDP(mu), -math.log1p(-drawn.rate)
+    far = 60.0 / order
+    places = np.unique([*(far * 0.5 ** np.arange(60)), *np.minimum(lost * (1 - 0.5 ** np.arange(60.0)), far)])
+
+    def integral(log_height):
+        return math.exp(log_integral(lambda t: log_height(t) - order * t, places, 1e-13))
+
+    high = integral(lambda t: pair._subsampled_log_profile(drawn.rate, t)[0])
+    low = integral(lambda t: pair._subsampled_log_profile(drawn.rate, t)[1])
+    assert reverse_excess(drawn, np.array([order]))[0] == pytest.approx(high - low, rel=1e-9, abs=4e-12 * high)

@@ -261,10 +261,20 @@ def test_refusals(make, error, message):
         make()
 
 
-@pytest.mark.parametrize(("draws", "population", "sigma"), [(5, 100, 1.0), (39, 50, 0.3), (300, 1000, 50.0)])
-@pytest.mark.parametrize("order", [1.0, 1 + 1e-9, 1.5, 30.0])
-def test_parts_that_are_left_out_are_in_no_float(draws, population, sigma, order):
+@pytest.mark.parametrize(
+    ("draws", "population", "sigma"), [(5, 100, 1.0), (39, 50, 0.3), (300, 1000, 50.0), (500, 30, 20.0)]
+)
+@pytest.mark.parametrize("order", [1.0, 1 + 1e-9, 1.5, 30.0, 1e5])
+def test_the_mean_of_the_moments_is_that_of_all_parts(draws, population, sigma, order):
     event = ac.SampledWithReplacement(ac.Gaussian(sigma, 1.0, ac.Adjacency.REPLACE), draws, population)
+    logs = [float(part._log_mean(np.array([order]))[0]) + log_weight for part, log_weight in event._parts()]
+    whole = divergence_from_log_mean(order - 1.0, float(np.logaddexp.reduce(logs)))
+    assert float(event._mean_curve(np.array([order]))[0]) == pytest.approx(whole, rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [1.0, 1.5, 30.0])
+def test_parts_that_are_left_out_are_in_no_float(order):
+    event = ac.SampledWithReplacement(PURE, 39, 500)
     logs = [float(part._log_mean(np.array([order]))[0]) + log_weight for part, log_weight in event._parts()]
     whole = divergence_from_log_mean(order - 1.0, float(np.logaddexp.reduce(logs)))
     assert mean_divergence(event, order) == pytest.approx(whole, rel=1e-14)
