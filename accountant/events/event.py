@@ -115,7 +115,10 @@ class Event(ABC):
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Logs of (remove, add) at a 1-D array of epsilons >= 0."""
-        raise ProfileUnavailable(f"{type(self).__name__} is known by a Rényi bound only; it has no privacy profile")
+        raise ProfileUnavailable(
+            f"{type(self).__name__} is known by a Rényi bound only; it has no privacy profile; "
+            "accepted: its curve, renyi(orders)"
+        )
 
     def _profile_knots(self) -> Sequence[float]:
         """Epsilons > 0 at which the profile is not smooth, other than where it ends."""
