@@ -258,8 +258,8 @@ def worst_sampled(b: float, epsilon: float, rate: float, forward: bool, least: f
 
     With v = e^-t and c = e^-epsilon it is [(v - c) f(1/v) + (1/v - 1) v f(c/v)]/(1 - c). f is convex and least at 1, so
     f(1/v), 1/v - 1 and v f(c/v) are convex in v, and v - c is linear: all are positive and below their chords over a
-    cell, which is split until the product of the chords says no more than the best corner, or than exp(`least`): where all
-    pairs are worse the other way, many are nearly as bad as each other this way.
+    cell, which is split until the product of the chords says no more than the best corner, or than exp(`least`): where
+    all pairs are worse the other way, many are nearly as bad as each other this way.
     """
     # at high orders the best t is within 1/a of an end
     scale = -math.inf

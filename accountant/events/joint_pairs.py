@@ -124,7 +124,9 @@ def joint_pair(event: Event, rate: float, step: float, log_lost: float, sign: in
     assert lattice is not None
     if lattice.step > LARGEST_STEP:
         accepted = f"accepted: at most {LARGEST_STEP:g}, or method = 'renyi' or 'auto'"
-        raise ToleranceUnreachable(f"the losses of {event!r} lie on a lattice at a step of {lattice.step:.3g}; {accepted}")
+        raise ToleranceUnreachable(
+            f"the losses of {event!r} lie on a lattice at a step of {lattice.step:.3g}; {accepted}"
+        )
     points = REACH * math.sqrt(variance) / lattice.step + lattice.log_masses.size
     _refuse_too_many(event, points)
     key = (event, rate, lattice.step, log_lost, sign)

@@ -64,9 +64,7 @@ def integrate_profile(event: Event, orders: ArrayLike, rate: float = 1.0, tolera
         if order == math.inf:
             curve[i] = float(log_mixture_ratio(rate, np.array([end]))[0]) if end < math.inf else end
             continue
-        directions = [
-            _log_profile_mean(event, order, rate, end, forward, tolerance) for forward in (True, False)
-        ]
+        directions = [_log_profile_mean(event, order, rate, end, forward, tolerance) for forward in (True, False)]
         curve[i] = max(divergence_from_log_mean(order - 1.0, log_mean) for log_mean in directions)
     return curve.reshape(points.shape)
 
