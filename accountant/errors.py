@@ -25,6 +25,9 @@ __all__ = [
     "ToleranceUnreachable",
 ]
 
+OTHER_ROUTES = "; accepted: method = 'renyi' or 'auto'"
+"""What the end of a refusal of the tight route advises."""
+
 WRITTEN = 200
 """Characters of a value that are looked at for a message: more than it shows, for white space is joined."""
 
@@ -79,7 +82,9 @@ class ToleranceUnreachable(AccountantError, ValueError):
         if self.found is None or self.wide is None:
             return said
         known = f"{said}; certified so far: [{self.found[0]:.6g}, {self.found[1]:.6g}]"
-        return f"{known}, which tolerance = {self.wide} accepts" if self.wide else known
+        if self.wide:
+            return f"{known}, which tolerance = {self.wide} accepts"
+        return known if "accepted: " in said else known + OTHER_ROUTES
 
 
 class OutOfPatience(ToleranceUnreachable):

@@ -322,7 +322,7 @@ def least_of_lines(every: float, slope: float, constant: float, extra: float, or
         left, touch = (tangent / every + 1.0) / 2, ((tangent - constant) / slope + 1.0) / 2
         line = (every * left * (left - 1.0) + tangent * (orders - left)) / np.maximum(orders - 1.0, left - 1.0)
     beyond = np.maximum(orders, touch)
-    far = slope * beyond + constant + extra / (beyond - 1.0)
+    far = slope * beyond + constant + extra / np.maximum(beyond - 1.0, 0.999 * math.sqrt(extra / slope))
     return np.where(orders <= left, np.minimum(every * orders, far), np.where(orders < touch, line, far))
 
 

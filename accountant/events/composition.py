@@ -171,7 +171,8 @@ class Composition:
         """
         if self.releases != 1:
             raise ProfileUnavailable(
-                f"a composition of {self.releases} releases has no profile in closed form: profiles do not add"
+                f"a composition of {self.releases} releases has no profile in closed form: profiles do not add; "
+                "accepted: its prices, or a single release"
             )
         return next(iter(self._grouped())).profile(epsilons)
 

@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.errors import EventError, ParameterError, shorten
+from accountant.errors import EventError, ParameterError, ProfileUnavailable, shorten
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["Profile", "StandardForm", "as_reals", "check_orders", "evaluate_curve"]
+__all__ = ["Profile", "StandardForm", "as_reals", "check_orders", "evaluate_curve", "refusal_of_profile"]
 
 
 class StandardForm(NamedTuple):
@@ -90,3 +90,9 @@ def evaluate_curve(thing: Any, orders: ArrayLike) -> FloatArray:
         order = float(points.ravel()[np.isnan(curve)][0])
         raise EventError(f"the Rényi curve of {thing!r} is not a number at order {order!r}")
     return curve.reshape(points.shape)
+
+
+def refusal_of_profile(name: str) -> ProfileUnavailable:
+    """What an event without a profile says."""
+    said = f"{name} is known by a Rényi bound only; it has no privacy profile"
+    return ProfileUnavailable(f"{said}; accepted: its curve, renyi(orders)")

@@ -208,13 +208,13 @@ def discrete_gaussian_log_profile(sigma: float, s: int, m: int, epsilons: FloatA
     tabulated = spread <= (TABLE if h <= FINE else LARGE_TABLE)
     if not _sums_alike(sigma, m):
         raise ProfileUnavailable(
-            f"DiscreteGaussian has a computed profile for sigma = {sigma:g} with one coordinate, not {m}; "
-            "for any number if sigma is 2.5 or more"
+            f"DiscreteGaussian with sigma = {sigma:g} and coordinates = {m} has no computed profile; accepted: 1, any "
+            "number if sigma is 2.5 or more, or its curve, renyi(orders)"
         )
     if not (tabulated or h <= FINE):
         raise ProfileUnavailable(
-            f"DiscreteGaussian has a computed profile for sensitivity/sigma^2 up to {FINE:g} where all noise together "
-            f"has a standard deviation above {LARGE_TABLE}, not for {h:.3g} at {spread:.4g}"
+            f"DiscreteGaussian with sensitivity/sigma^2 = {h:.3g}, where all noise together has a standard deviation "
+            f"of {spread:.4g}, has no computed profile; accepted: {FINE:g}, or {LARGE_TABLE}, or its curve, renyi(...)"
         )
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         v = epsilons / h - m * s / 2

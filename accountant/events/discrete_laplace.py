@@ -132,8 +132,8 @@ class DiscreteLaplace(BatchedEvent):
             both = bernoulli_log_profile(self._rate(), self.coordinates, epsilons)
         else:
             raise ProfileUnavailable(
-                "DiscreteLaplace has a computed profile for one coordinate, or with sensitivity 1 for up to "
-                f"{PROFILE_BITS}, not for {self.coordinates} of sensitivity {self.sensitivity}"
+                f"DiscreteLaplace with coordinates = {self.coordinates} of sensitivity {self.sensitivity} has no "
+                f"computed profile; accepted: 1, up to {PROFILE_BITS} of sensitivity 1, or its curve, renyi(orders)"
             )
         return both, both
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from accountant.adjacency import Adjacency, Direction, as_adjacency
 from accountant.errors import EventError, ParameterError, ProfileUnavailable, shorten
-from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve
+from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve, refusal_of_profile
 from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import check_parameters, importable_name, parameters_of, refuse_table_keys
 from accountant.events.subsampling import renyi_from_profile
@@ -113,7 +113,7 @@ class Event(ABC):
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Logs of (remove, add) at a 1-D array of epsilons >= 0."""
-        raise ProfileUnavailable(f"{type(self).__name__} is known by a Rényi bound only; it has no privacy profile")
+        raise refusal_of_profile(type(self).__name__)
 
     def _profile_knots(self) -> Sequence[float]:
         return ()  # epsilons > 0 at which the profile is not smooth, other than where it ends

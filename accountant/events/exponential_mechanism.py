@@ -13,6 +13,7 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.events.answers import Choices
 from accountant.events.event import Event
+from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import EpsilonOfNoise
 from accountant.events.randomized_response import PureLike
 from accountant.events.registry import register
@@ -30,7 +31,7 @@ __all__ = ["ExponentialMechanism", "PermuteAndFlip"]
 
 
 LARGEST_SAMPLED = 600.0
-"""Range up to which sampling is priced; beyond, the event's own curve stands."""
+"""Range up to which the worst pair of a sample is searched for; beyond, the generic bound stands."""
 
 CHOICES = 4096
 """Cells of the range in which the largest loss may lie, in compositions."""
@@ -57,10 +58,12 @@ class BoundedRangeLike(Event):
         return curve
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
+        if self._range() > LARGEST_SAMPLED:
+            return generic_subsampled_curve(self, rate, orders)
         curve = self._curve(orders)
-        if 0.0 < self._range() <= LARGEST_SAMPLED:
+        if self._range() > 0.0:
             fill_sampled_bounded_range(self._range(), rate, orders, curve)
-        return curve
+        return np.minimum(curve, log_mixture_ratio_at(rate, self._range()))
 
     def _choices(self, rate: float = 1.0) -> Choices:
         # of all t in a cell, the largest loss is at its end, and the least, t - epsilon, at its beginning
@@ -93,7 +96,7 @@ class ExponentialMechanism(BoundedRangeLike):
 
     (proof: notebooks/mathematics.md, Private selection). The curve is below ``a epsilon^2/8``. On the tight route every
     mechanism of a composition may have another t, chosen after all that went before. Poisson-sampled the largest
-    over t is searched for between certified ends, up to a range of 600; beyond, sampling changes nothing.
+    over t is searched for between certified ends, up to a range of 600; beyond, the generic bound stands.
 
     Parameters
     ----------
@@ -178,20 +181,17 @@ def bounded_range_divergence(a: float, epsilon: float) -> float:
     if a == math.inf or epsilon == 0.0:
         return epsilon
     b = a - 1.0
-    if b * epsilon > 80.0:
-        short = math.log1p(1.0 / b)  # of epsilon, in which it may be lost
-        t = epsilon - short
-    else:
-        t = 0.5 * epsilon + (log_sinh_ratio(0.5 * a * epsilon) - log_sinh_ratio(0.5 * b * epsilon))
-        t = min(max(t, 0.0), epsilon)
-        short = epsilon - t
+    if b * epsilon > 80.0:  # e^t = b/a e^epsilon, which may be rounded to e^epsilon; of the other loss nothing is left
+        return max(epsilon - math.log1p(1.0 / b) - math.log(-a * math.expm1(-epsilon)) / b, 0.0)
+    t = 0.5 * epsilon + (log_sinh_ratio(0.5 * a * epsilon) - log_sinh_ratio(0.5 * b * epsilon))
+    t = min(max(t, 0.0), epsilon)
     whole = math.log(-math.expm1(-epsilon))
     log_mean = -math.inf
-    if short > 0.0:
-        log_p = math.log(-math.expm1(-short)) - whole
+    if t < epsilon:
+        log_p = math.log(-math.expm1(t - epsilon)) - whole
         log_mean = log_mean_term(b, log_p, log_p - t, t)
     if t > 0.0:
-        log_mean = logaddexp(log_mean, math.log(-math.expm1(-t)) - whole + log_mean_excess(b, -short))
+        log_mean = logaddexp(log_mean, math.log(-math.expm1(-t)) - whole + log_mean_excess(b, t - epsilon))
     return min(divergence_from_log_mean(b, log_mean), epsilon)
 
 
@@ -219,7 +219,8 @@ def fill_sampled_bounded_range(epsilon: float, rate: float, orders: FloatArray, 
     """Lower `curve`, the event's own, to that of a Poisson sample, at finite orders."""
     for i in range(orders.size):
         b = orders[i] - 1.0
-        worst = max(worst_sampled(b, epsilon, rate, True), worst_sampled(b, epsilon, rate, False))
+        worst = worst_sampled(b, epsilon, rate, True, -math.inf)
+        worst = max(worst, worst_sampled(b, epsilon, rate, False, worst))
         curve[i] = min(curve[i], divergence_from_log_mean(b, worst))
 
 
@@ -252,12 +253,13 @@ def largest_on(left: tuple[float, ...], right: tuple[float, ...]) -> float:
 
 
 @Kernel
-def worst_sampled(b: float, epsilon: float, rate: float, forward: bool) -> float:
-    """log of the largest E_Q[f(P/Q)] over pairs with losses t and t - epsilon, or up to SHARE more.
+def worst_sampled(b: float, epsilon: float, rate: float, forward: bool, least: float) -> float:
+    """log of the largest E_Q[f(P/Q)] over pairs with losses t and t - epsilon, or up to SHARE more; at least `least`.
 
     With v = e^-t and c = e^-epsilon it is [(v - c) f(1/v) + (1/v - 1) v f(c/v)]/(1 - c). f is convex and least at 1, so
     f(1/v), 1/v - 1 and v f(c/v) are convex in v, and v - c is linear: all are positive and below their chords over a
-    cell, which is split until the product of the chords says no more than the best corner.
+    cell, which is split until the product of the chords says no more than the best corner, or than exp(`least`): where
+    all pairs are worse the other way, many are nearly as bad as each other this way.
     """
     # at high orders the best t is within 1/a of an end
     scale = -math.inf
@@ -266,7 +268,10 @@ def worst_sampled(b: float, epsilon: float, rate: float, forward: bool) -> float
         weight = math.log(-math.expm1(-near)) - (epsilon - near)
         scale = max(scale, weight + log_divergence_at(b, epsilon - near, rate, forward))
         scale = max(scale, math.log(-math.expm1(-near)) + log_divergence_at(b, near - epsilon, rate, forward))
-    best = 0.0
+    whole = math.log(-math.expm1(-epsilon))
+    if least + whole > scale + 600.0:
+        return least
+    best = math.exp(least + whole - scale)
     above = 0.0
     lefts = np.empty(CELLS + 128)
     rights = np.empty(CELLS + 128)
@@ -292,5 +297,5 @@ def worst_sampled(b: float, epsilon: float, rate: float, forward: bool) -> float
     for i in range(waiting):
         left = corner_at(b, epsilon, rate, forward, lefts[i], scale)
         above = max(above, largest_on(left, corner_at(b, epsilon, rate, forward, rights[i], scale)))
-    found = scale + math.log(max(best, above)) - math.log(-math.expm1(-epsilon))
+    found = scale + math.log(max(best, above)) - whole
     return found if found < math.inf else math.inf

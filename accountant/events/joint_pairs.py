@@ -29,6 +29,9 @@ __all__ = ["JointPair", "JointSketch", "joint_curve", "joint_pair"]
 MOST_POINTS = 2**22
 """Points of the lattice of a sum."""
 
+LARGEST_STEP = 1e10
+"""Of that lattice, in nats: tilts of its masses, which are as large, are rounded to their last digits."""
+
 POINT = 1000.0
 """Operations (see `accountant.patience`) for each of them."""
 
@@ -119,6 +122,11 @@ def joint_pair(event: Event, rate: float, step: float, log_lost: float, sign: in
     added = min(SHARE * step * step / _steepness(rate, variance), COARSEST * variance) / count
     lattice = event._lattice(added, sign)
     assert lattice is not None
+    if lattice.step > LARGEST_STEP:
+        accepted = f"accepted: at most {LARGEST_STEP:g}, or method = 'renyi' or 'auto'"
+        raise ToleranceUnreachable(
+            f"the losses of {event!r} lie on a lattice at a step of {lattice.step:.3g}; {accepted}"
+        )
     points = REACH * math.sqrt(variance) / lattice.step + lattice.log_masses.size
     _refuse_too_many(event, points)
     key = (event, rate, lattice.step, log_lost, sign)

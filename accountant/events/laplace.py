@@ -102,7 +102,8 @@ class Laplace(BatchedEvent):
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.coordinates > PROFILE_COORDINATES:
             raise ProfileUnavailable(
-                f"Laplace has a computed profile for coordinates in [1, {PROFILE_COORDINATES}], not {self.coordinates}"
+                f"Laplace with coordinates = {self.coordinates} has no computed profile; accepted: "
+                f"[1, {PROFILE_COORDINATES}], or its curve, renyi(orders)"
             )
         both = laplace_log_profile(self.shift, self.coordinates, epsilons)
         return both, both
@@ -187,7 +188,7 @@ def laplace_lattice(t: float, added: float, sign: int) -> Lattice:
         logs = np.full(2 * cells + 1, -math.inf)
         logs[0], logs[-1], logs[1::2] = *ends, masses
         return Lattice(logs[::-1].copy(), half)
-    up, down = (masses - math.log1p(math.exp(side * half)) for side in (-1, 1))
+    up, down = (masses - np.logaddexp(0.0, side * half) for side in (-1, 1))
     logs = np.logaddexp(np.append(up, ends[1]), np.append(ends[0], down))
     return Lattice(logs[::-1].copy(), 2 * half)
 

@@ -141,6 +141,7 @@ class MatrixMechanism(Bracketed):
             raise ParameterError(f"steps = {self.steps}; accepted: {columns}, the columns of the strategy")
         if self.sensitivity.upper == 0.0:
             raise ParameterError(f"strategy = {shorten(self.strategy)}; accepted: one that is not 0 in these steps")
+        self._refuse_out_of_range("clip")
 
     @classmethod
     def examples(cls) -> tuple[MatrixMechanism, ...]:
@@ -255,6 +256,7 @@ class BandedCycle(Bracketed):
                 f"groups = {self.groups} with {bands} bands: what two samples of one group release overlaps, and no "
                 f"amplification is certified; accepted: at least {bands} groups, or MatrixMechanism without sampling"
             )
+        self._refuse_out_of_range("clip")
 
     @classmethod
     def examples(cls) -> tuple[BandedCycle, ...]:

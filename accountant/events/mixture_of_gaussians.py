@@ -168,11 +168,14 @@ def fill_places(log_p: FloatArray, s: FloatArray, losses: FloatArray, places: Fl
         for i in range(s.size):
             if s[i] > 0.0:
                 y = min(y, (loss - log_p[i]) / s[i] + 0.5 * s[i])
+        returns = 0
         for _ in range(500):
             step = newton_step(log_p, s, y, loss, log_left)
             if not step > 1e-16 * abs(y):
-                y -= min(max(step, -1e-15 * abs(y)), 0.0)
-                break
+                if step >= -1e-15 * abs(y) or returns == 20:
+                    y -= min(max(step, -1e-15 * abs(y)), 0.0)
+                    break
+                returns += 1  # rounding of a y far away led past the place; from the left a step leads past it, too
             y -= step
         places[k] = y
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from accountant.adjacency import Direction
+from accountant.errors import ParameterError
 from accountant.events.answers import Choices, GivenFinite, GroupLine, Row, Summand
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -32,6 +33,13 @@ class PricedAsAnother(Event):
     @abstractmethod
     def _price(self) -> Event:
         """The other event, under the same adjacency."""
+
+    def _refuse_out_of_range(self, name: str) -> None:
+        """Raise ParameterError where the other event cannot be made; `name` is the parameter that is too far out."""
+        try:
+            self._price()
+        except ParameterError as error:
+            raise ParameterError(f"{name} = {getattr(self, name):g}: as one release its {error}") from None
 
     @property
     def family(self) -> bool:  # type: ignore[override]  # as the other event

@@ -299,7 +299,8 @@ def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> Floa
     """Log of sum_k C(m,k) p^k q^(m-k) (1 - e^{e - (2k-m) eps})_+ at e >= 0, p = e^eps/(1+e^eps), q = 1-p."""
     if bits > PROFILE_BITS:
         raise ProfileUnavailable(
-            f"randomized response has a computed profile for bits in [1, {PROFILE_BITS}], not {bits}"
+            f"randomized response with bits = {bits} has no computed profile; accepted: [1, {PROFILE_BITS}], or its "
+            "curve, renyi(orders)"
         )
     k = np.arange(bits // 2, bits + 1, dtype=float)
     log_mass = _log_masses(epsilon, bits, k)

@@ -200,7 +200,7 @@ def chain_pair(epsilon: float, delta: float, size: int) -> tuple[FinitePair, flo
             corner = (corner - d) / factor
         lost, kept = Decimal(0), Decimal(1)  # each by itself: either may be tiny
         for _ in range(size):
-            lost = min(d + factor * lost, 1 - (1 - d - lost) / factor, Decimal(1))
+            lost = min(d + factor * lost, (factor - 1 + d + lost) / factor, Decimal(1))
             kept = max(1 - d - factor * (1 - kept), (kept - d) / factor)
             if kept <= 0:
                 raise ParameterError(

@@ -60,6 +60,9 @@ class ScreeningGroup(Event):
     def _pairs(self) -> Pairs:
         return group_pairs(Screening(self.sigma, self.threshold, self.low, self.high), self.records, self.rate)
 
+    def _profile_work(self) -> float:
+        return 500.0 * (self.high - self.low + 1) * (self.records if self.rate < 1.0 else 1)
+
     def _choices(self, rate: float = 1.0) -> Choices | None:
         return self._pairs().choices() if rate == 1.0 else None
 

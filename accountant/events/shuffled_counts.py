@@ -133,7 +133,9 @@ class ShuffledCounts(Event):
     def _log_finite(self) -> float:
         """Log of the probability that the loss of a rising and of a falling count is finite."""
         pair = self._one_count()
-        return float(np.log1p(-pair.lost) + np.log1p(-pair.lost_after))
+        # where hardly anything is finite, that is what is summed: 1 less the rest would be rounded, or 0
+        kept = math.log1p(-pair.lost) if pair.lost < 0.5 else log_sum(pair.log_p)
+        return kept + math.log1p(-pair.lost_after)
 
     def _given_finite(self) -> GivenFinite:
         parts = MovedCount(*self._sizes(), rises=True), MovedCount(*self._sizes(), rises=False)
@@ -148,7 +150,9 @@ class ShuffledCounts(Event):
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """A falling count has loss -l where it has Q-mass q, hence sum_l q_l H(e + l), H of the rising count."""
         if self.nonzeros > 1:
-            raise ProfileUnavailable(f"ShuffledCounts has a computed profile for nonzeros = 1, not {self.nonzeros}")
+            raise ProfileUnavailable(
+                f"ShuffledCounts with nonzeros = {self.nonzeros} has no computed profile; accepted: 1, or its price"
+            )
         rising = self._one_count()
         log_lost, both = math.log(-math.expm1(self._log_finite())), np.empty_like(epsilons)
         paired_sums(epsilons, rising.log_p - rising.losses, log_lost, *rising.forward, both)

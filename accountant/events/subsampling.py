@@ -15,7 +15,7 @@ from accountant.errors import ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.curve import check_orders
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import log_integral
-from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio
+from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio, log_mixture_share
 
 if TYPE_CHECKING:
     from accountant.events.event import Event
@@ -68,23 +68,27 @@ def integrate_profile(event: Event, orders: ArrayLike, rate: float = 1.0, tolera
         if order == math.inf:
             curve[i] = float(log_mixture_ratio(rate, np.array([end]))[0]) if end < math.inf else end
             continue
-        directions = [
-            _log_profile_mean(event, order, rate, end, power, tolerance) for power in (order - 2, -(order + 1))
-        ]
+        directions = [_log_profile_mean(event, order, rate, end, forward, tolerance) for forward in (True, False)]
         curve[i] = max(divergence_from_log_mean(order - 1.0, log_mean) for log_mean in directions)
     return curve.reshape(points.shape)
 
 
-def _log_profile_mean(event: Event, order: float, rate: float, end: float, power: float, tolerance: float) -> float:
+def _log_profile_mean(event: Event, order: float, rate: float, end: float, forward: bool, tolerance: float) -> float:
     if end == 0.0:
         return -math.inf
     profile = _remembered_profile(event)
 
     def log_integrand(e: FloatArray) -> FloatArray:
         remove, add = profile(e)
+        # the sampled losses x of e and y of -e; e - x and y + e are no differences, which would be rounded near order 1
+        x, y = log_mixture_ratio(rate, e), log_mixture_ratio(rate, -e)
         with np.errstate(invalid="ignore"):
-            up = power * log_mixture_ratio(rate, e) + e + remove
-            down = power * log_mixture_ratio(rate, -e) - 2 * e + add
+            if forward:
+                up = (order - 1) * x - log_mixture_share(rate, e) + remove
+                down = (order - 2) * y - 2 * e + add
+            else:
+                up = e - (order + 1) * x + remove
+                down = (1 - order) * y - 2 * log_mixture_share(rate, -e) + add
         return np.logaddexp(np.where(remove > -math.inf, up, -math.inf), np.where(add > -math.inf, down, -math.inf))
 
     if end < math.inf:

@@ -57,6 +57,7 @@ class TreeAggregation(PricedAsAnother):
         super().__post_init__()
         if self.noise not in ("gaussian", "laplace"):
             raise ParameterError(f"noise = {shorten(self.noise)}; accepted: 'gaussian', 'laplace'")
+        self._refuse_out_of_range("sensitivity")
 
     @classmethod
     def examples(cls) -> tuple[TreeAggregation, ...]:

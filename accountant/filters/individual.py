@@ -40,7 +40,8 @@ class IndividualFilter:
     part, and what it is charged, may depend on that record and on what was released before: on nothing else.
 
     Budgets are counted in whole units of a power of two, of which B is at least 2^60, and charges are rounded up: sums
-    are exact, and B is spent by any charges that add up to it.
+    are exact, and B is spent by any charges that add up to it, of which each is at least B/256. The last of more equal
+    shares may be refused, as each may be rounded up by 2^-60 of B.
 
     Parameters
     ----------

@@ -171,7 +171,7 @@ def _start(log_masses: FloatArray, count: int, least_tilt: float, log_lost: floa
 def _tilt_to(log_masses: FloatArray, count: int, law: _Tilted, target: float) -> _Tilted:
     """The law at a tilt whose mean is about `target`, above that of `law`."""
     low, width = law.tilt, 1.0 / max(law.deviation, 1e-3)
-    while (high := _Tilted(log_masses, count, low + width)).mean < target and width < 1e6:
+    while (high := _Tilted(log_masses, count, low + width)).mean < target and width < 1e6 * (1.0 + abs(low)):
         width *= 2.0
     ends = low, low + width
     found = high

@@ -176,9 +176,26 @@ def log_mixture_ratio_at(rate: float, u: float) -> float:
 
 
 @Kernel
+def log_mixture_share_at(rate: float, u: float) -> float:
+    """log(rate + (1 - rate) e^-u) = log_mixture_ratio_at(rate, u) - u, with all digits where u is large."""
+    if rate == 1.0:
+        return 0.0
+    if u < -600.0:
+        return log_mixture_ratio_at(rate, u) - u
+    change = (1.0 - rate) * math.expm1(-u)
+    return math.log(rate + (1.0 - rate) * math.exp(-u)) if change < -0.5 else math.log1p(change)
+
+
+@Kernel
 def fill_log_mixture_ratios(rate: float, u: FloatArray, ratios: FloatArray) -> None:
     for i in range(u.size):
         ratios[i] = log_mixture_ratio_at(rate, u[i])
+
+
+@Kernel
+def fill_log_mixture_shares(rate: float, u: FloatArray, shares: FloatArray) -> None:
+    for i in range(u.size):
+        shares[i] = log_mixture_share_at(rate, u[i])
 
 
 def log_mixture_ratio(rate: float, u: FloatArray) -> FloatArray:
@@ -188,6 +205,12 @@ def log_mixture_ratio(rate: float, u: FloatArray) -> FloatArray:
         fill_log_mixture_ratios(rate, points.ravel(), (ratios := np.empty(points.size)))
         points = ratios.reshape(points.shape)
     return points
+
+
+def log_mixture_share(rate: float, u: FloatArray) -> FloatArray:
+    """`log_mixture_share_at` on a flat array."""
+    fill_log_mixture_shares(rate, u, (shares := np.empty(u.size)))
+    return shares
 
 
 def log_mixture(rate: float, log_q: FloatArray, log_p: FloatArray) -> FloatArray:

@@ -159,7 +159,7 @@ def lacks_profile(event: Event) -> ProfileUnavailable | None:
         return None
     if event.between_bounds:
         if not event._has_surrogates:
-            return ProfileUnavailable(f"{event!r} has bounds from above only")
+            return ProfileUnavailable(f"{event!r} has bounds from above only; accepted: its curve, renyi(orders)")
         return None
     try:
         event._log_profile(np.zeros(1))

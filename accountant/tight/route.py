@@ -99,7 +99,8 @@ class TightRun:
         found = Interval(found.lower, min(found.upper, self._end))
         if found.upper == math.inf:
             raise NoGuarantee(
-                f"no epsilon is enough at delta = {delta:g}: a loss may be infinite with more probability"
+                f"no epsilon is enough at delta = {delta:g}: a loss may be infinite with more probability; accepted: a "
+                "larger delta"
             )
         return self._guarantee(found.upper, delta, found.lower, source)
 
@@ -221,7 +222,8 @@ def _refuse_without_profile(run: Composition) -> None:
         if (error := lacks_profile(event)) is not None:
             shared = event.unsampled is not event and event.unsampled._coordinates > 1
             why = " (all coordinates share one sample, and are not as many sampled releases)" if shared else ""
-            raise ProfileUnavailable(f"{error}{why}; accepted: method = 'renyi' or 'auto'")
+            said = str(error).partition("; accepted: ")[0]
+            raise ProfileUnavailable(f"{said}{why}; accepted: method = 'renyi' or 'auto'")
         if event.family and run.releases > 1 and not is_played(event):
             raise ProfileUnavailable(
                 f"{event!r} is a family of pairs of distributions with more than two outcomes; "

@@ -149,3 +149,49 @@ def test_the_curve_rises_to_its_limit(epsilon):
         found = ac.epsilon(ac.ExponentialMechanism(epsilon), delta, method="renyi").epsilon
         assert found == pytest.approx(ac.epsilon(ac.PureDP(epsilon), delta, method="renyi").epsilon, rel=0.9)
         assert epsilon < 1e3 or found == pytest.approx(epsilon, rel=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [1e-40, 1e-6, 1.0, 477.0, 1e6])
+def test_far_orders_come_up_to_the_range(epsilon):
+    """By the closed form; at orders of which 1/a is no digit of the range the best t is the range itself."""
+    event = ac.ExponentialMechanism(epsilon)
+    with mp.workdps(400):
+        e = mpf(epsilon)
+        for share in (79.0, 81.0, 1e3, 1e9, 1e20):
+            order = 1 + share / epsilon
+            a = mpf(order)
+            t = mp.log((a - 1) * -mp.expm1(-a * e) / (a * (mp.exp(-e) - mp.exp(-a * e))))
+            true = t - mp.log(a * mp.expm1(-e) / mp.expm1(-a * e)) / (a - 1)
+            assert float(event.renyi(order)) == pytest.approx(float(true), rel=1e-13)
+    assert event.renyi(1e300) == epsilon
+
+
+@pytest.mark.parametrize("rate", [1e-15, 1e-3, 0.5, 0.999])
+@pytest.mark.parametrize("epsilon", [100.0, 477.0, 513.0, 631.0, 1e6])
+def test_samples_of_wide_ranges(epsilon, rate):
+    """Rising, convex times a - 1, within the limit, and near order 1 no more than the worst of many pairs."""
+    event = ac.PoissonSubsampled(ac.ExponentialMechanism(epsilon), rate)
+    orders = np.concatenate([[1.0], 1 + 10 ** np.linspace(-6, 4, 60), [1e7]])
+    curve, limit = event.renyi(orders), float(event.renyi(math.inf))
+    assert (curve[1:] >= curve[:-1] * (1 - 1e-12)).all()
+    assert (curve <= limit * (1 + 1e-13)).all()
+    heights = (orders - 1) * curve
+    share = (orders[2:] - orders[1:-1]) / (orders[2:] - orders[:-2])
+    assert (heights[1:-1] <= (share * heights[:-2] + (1 - share) * heights[2:]) * (1 + 1e-10)).all()
+
+
+@pytest.mark.parametrize("order", [1.0005, 1.002])
+def test_a_sample_of_a_wide_range_near_order_one(order):
+    """Towards Q nearly all pairs are as bad as each other, and P against Q decides."""
+    epsilon, g, a = 477.0439866942685, mpf("0.5"), mpf(order)
+
+    def value(p, q):
+        mixed = [(1 - g) * y + g * x for x, y in zip(p, q, strict=True)]
+        both = zip(mixed, q, strict=True), zip(q, mixed, strict=True)
+        return max(mp.log(mp.fsum(x**a * y ** (1 - a) for x, y in pair)) / (a - 1) for pair in both)
+
+    with mp.workdps(450):
+        true = worst(epsilon, value)
+    assert ac.PoissonSubsampled(ac.ExponentialMechanism(epsilon), 0.5).renyi(order) == pytest.approx(
+        float(true), rel=1e-13
+    )

@@ -241,3 +241,84 @@ def test_mixtures_far_apart_have_no_profile():
         found = ac.MixtureOfGaussians(1e-3, *parts).profile(epsilon)  # with the record it is elsewhere, or not at all
         assert float(found.remove) == pytest.approx(0.3, rel=1e-9)
         assert float(found.add) == pytest.approx(1 - 0.7 * math.exp(epsilon), rel=1e-9)
+
+
+def sampled_laplace(shift, rate, order):
+    """The curve of a sampled coordinate from the law of its loss: t, -t or between, w = (t - loss)/2 of e^-w."""
+    t, g, a = mp.mpf(shift), mp.mpf(rate), mp.mpf(order)
+    steps = [min(t, 1) / max(1, a) * 2**k for k in range(80)]
+    near = [step for step in steps if step < t / 2]
+    places = sorted({mp.mpf(0), *near, t / 2, *(t - step for step in near), t})
+
+    def mean(f):
+        return (f(t) * mp.exp(-t) + f(-t) + mp.quad(lambda w: f(t - 2 * w) * mp.exp(w - t), places)) / 2
+
+    def ratio(loss):
+        return 1 - g + g * mp.exp(loss)
+
+    if a == 1:
+        return max(mean(lambda u: ratio(u) * mp.log(ratio(u))), mean(lambda u: -mp.log(ratio(u))))
+    forward = mean(lambda u: ratio(u) ** a - 1 - a * (ratio(u) - 1))
+    backward = mean(lambda u: ratio(u) ** (1 - a) - 1 - (1 - a) * (ratio(u) - 1))
+    return max(mp.log1p(forward), mp.log1p(backward)) / (a - 1)
+
+
+@pytest.mark.parametrize(
+    ("shift", "rate", "above_one"),
+    [
+        (13945895.0, 1e-12, 7.17e-8),
+        (195745.0, 0.5, 7.5e-5),
+        (1e8, 0.01, 1e-8),
+        (1e3, 1 - 2**-53, 0.01),
+        (40.0, 0.3, 0.0),
+    ],
+)
+def test_samples_of_huge_laplace_losses(shift, rate, above_one):
+    found = float(sampled(ac.Laplace(1.0, shift), rate).renyi(1 + above_one))
+    with mp.workdps(50):
+        assert abs(found / sampled_laplace(shift, rate, 1 + above_one) - 1) < 2e-14
+
+
+def test_samples_of_the_largest_losses_cost_no_less_than_they_lose():
+    event = sampled(ac.Laplace(1e-50, 1e50), 0.5)
+    found = [ac.epsilon(event, 1e-5, method=method) for method in ("renyi", "tight")]
+    for each in found:
+        assert 1e100 * (1 - 1e-13) <= each.epsilon <= 1e100 * (1 + 1e-13)
+
+
+@pytest.mark.parametrize("rate", [1e-15, 1e-13, 1e-9, 0.5, 1.0])
+@pytest.mark.parametrize("sigma", [1e10, 1e40, 1e50])
+def test_mixtures_at_any_noise(sigma, rate):
+    """Lengths s far below 1: delta(0) is the rate times the mean of 2 Phi(s/2) - 1, where P/Q is 1 at about s/2."""
+    event = ac.MixtureOfGaussians(sigma, (0.0, 1.0, 2.0), (0.6, 0.3, 0.1))
+    found = (sampled(event, rate) if rate < 1.0 else event).profile(0.0)
+    with mp.workdps(120):
+        true = mp.mpf(rate) * mp.mpf("0.5") / mp.mpf(sigma) / mp.sqrt(2 * mp.pi)
+        assert abs(mp.mpf(float(found.remove)) / true - 1) < 1e-13
+        assert abs(mp.mpf(float(found.add)) / true - 1) < 1e-13
+
+
+@pytest.mark.parametrize("kind", [ac.Laplace, ac.DiscreteLaplace])
+@pytest.mark.parametrize("scale", [1e-50, 1e-20, 1e-15])
+@pytest.mark.parametrize("count", [10**6, 10**12])
+def test_coordinates_of_huge_losses_are_refused_at_once(kind, scale, count):
+    event = sampled(kind(scale, 1, count), 0.5)
+    with pytest.raises(ac.ToleranceUnreachable, match=r"accepted: "):
+        ac.epsilon(event, 1e-5, method="tight")
+    found = ac.epsilon(event, 1e-5)
+    assert found.method == "renyi"
+    assert found.epsilon == pytest.approx(count / scale, rel=1e-6)
+
+
+def test_groups_of_tiny_failures():
+    """Two steps of (0, d)-DP: delta is 2 d, which is none of the 60 digits of 1."""
+    group = ac.Group(ac.ApproximateDP(0.0, 1e-300), 2)
+    assert group.profile([0.0, 1.0]).worst.tolist() == pytest.approx([2e-300] * 2, rel=1e-13)
+
+
+def test_what_hardly_any_count_keeps():
+    """Without users' messages 1 - e^(-1/scale) of a rising count is told for certain: what is kept is no 0."""
+    event = ac.ShuffledCounts(0.01, 0.0, 1e-12)
+    assert event._log_finite() == pytest.approx(-100.0, rel=1e-12)
+    with pytest.raises(ac.NoGuarantee, match="accepted: "):
+        ac.epsilon(event, 1e-5)
