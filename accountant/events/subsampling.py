@@ -100,7 +100,7 @@ def _log_profile_mean(event: Event, order: float, rate: float, end: float, forwa
             return math.inf
         edges = np.unique(np.concatenate([[0.0], top * 0.5 ** np.arange(60, -1, -1.0), knots[knots < top]]))
     # large powers round by more than that; of the curve it is a share of some e-16
-    rounding = 2.0**-50 * abs(power) * float(log_mixture_ratio(rate, np.array([top]))[0])
+    rounding = 2.0**-50 * (order - 1.0) * float(log_mixture_ratio(rate, np.array([top]))[0])
     tolerance = max(tolerance, min(rounding, COARSEST))
     return math.log(order) + 2 * math.log(rate) + log_integral(log_integrand, edges, tolerance)
 
