@@ -69,8 +69,8 @@ CELLS = 200_000
 COARSE = 3e-3
 """Distance of nodes for the 0s, relative to where they would weigh as much as all of + and -."""
 
-CELL = 600.0
-"""Operations (see `accountant.patience`) that a cell takes."""
+CELL, TERM, LONG_CELL = 60.0, 8.0, 700.0
+"""Operations (see `accountant.patience`) that a cell takes: once, for the root of its count, and at most."""
 
 FLOORS = (-60.0, -150.0, -350.0, -740.0)
 """Logs of the tails that are cut off, and added: the first that is far below the result is used."""
@@ -311,7 +311,7 @@ def log_shuffled_delta(pair: Blanket, users: int, epsilon: float) -> float:
     result = 0.0
     for log_tail in FLOORS:
         first, last, zeros, log_weights, log_cut = counts(pair, users, log_tail)
-        spend(CELL * log_weights.size, "a bound on shuffled reports")
+        spend(float(np.minimum(CELL + TERM * np.sqrt(last), LONG_CELL).sum()), "a bound on shuffled reports")
         # (p - u) a - (p u - 1) b - w r/(s alpha) (u - 1) c is positive for fewer than this many b = N - a
         fewer = (first * gain - pair.weight * -math.expm1(-epsilon) * zeros) / slope + (last - first) / 2
         terms = log_shortfall(last, 0.5, 0.5, np.minimum(fewer, last / 2)) + log_weights

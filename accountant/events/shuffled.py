@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
@@ -31,7 +32,10 @@ EACH = 16
 """One of so many points of the grid tells what all take."""
 
 RACED, FEW_BITS, RACED_MANY = 2, 4, 4
-"""A race is run at one of so many points, of more than so many bits at fewer: the polygon between is not far above."""
+"""A race is run at one of so many points, with more than so many bits at fewer: polygons between are not far above."""
+
+SLOW = 3
+"""Standard deviations beyond which it is at twice as many."""
 
 LEAST = -695.0
 """Log of the smallest value of the profile that is used."""
@@ -158,22 +162,22 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     What all take is counted before they are computed: as much for each as the mean of every `EACH`-th.
     """
     values, counted = np.full(points.size, math.nan), list[tuple[float, float]]()
-    last, each = points.size - 1, RACED if local_bits(local) <= FEW_BITS else RACED_MANY
+    last, races = points.size - 1, raced(local, points.size)
     for i in range(0, points.size - 1, EACH):
         with tally_work() as plain:
             log_round_delta(local, users, float(points[i]), race=False)
-        with tally_work() as raced:
+        with tally_work() as whole:
             values[i] = log_round_delta(local, users, float(points[i]))
-        counted.append((plain[0], raced[0] - plain[0]))
+        counted.append((plain[0], whole[0] - plain[0]))
         if values[i] <= LEAST:
             last = i + 1
             break
     always, sometimes = np.mean(counted, axis=0).tolist()
-    spend((always + sometimes / each) * last, "the profile of a round of shuffled bits")
+    spend(always * last + sometimes * int(races[:last].sum()), "the profile of a round of shuffled bits")
     with tally_work():
         for i in range(last):
             if math.isnan(values[i]):
-                values[i] = log_round_delta(local, users, float(points[i]), race=i % each == 0)
+                values[i] = log_round_delta(local, users, float(points[i]), race=bool(races[i]))
             if values[i] <= LEAST:
                 last = i + 1
                 break
@@ -182,9 +186,12 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     return values
 
 
-def local_bits(local: float | Event) -> int:
-    """Bits that are flipped, 0 for other randomizers."""
-    return local.bits if isinstance(local, RandomizedResponse) else 0
+def raced(local: float | Event, size: int) -> NDArray[np.bool_]:
+    """The points at which a race is run: fewer where the profile falls slowly, or bits are many."""
+    each = RACED if isinstance(local, RandomizedResponse) and local.bits <= FEW_BITS else RACED_MANY
+    points = np.arange(size)
+    found: NDArray[np.bool_] = points % np.where(points < SLOW * STEPS, each, each // 2) == 0
+    return found
 
 
 def grid(local: float | Event, users: int) -> FloatArray:

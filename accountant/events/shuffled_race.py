@@ -25,7 +25,7 @@ G is uniform in the d bits in which the two inputs of the changed user differ, a
 Where R_j differs from both inputs in m bits, from the first alone in k and from the second alone in i = d - k, rates
 and values depend on how many of each were flipped. A bit of m more may be shown for user j, and a bit in which the two
 inputs differ for everybody, so that only m = b - max(k, i) counts, and of odd d only d = b. Proofs:
-notebooks/mathematics.md, A race.
+notebooks/mathematics.md, Shuffled bits.
 """
 
 from __future__ import annotations

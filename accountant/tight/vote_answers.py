@@ -204,7 +204,7 @@ def _split(votes: VoteKinds, asked: _Asked, tolerance: float, most: float) -> Sp
     left = sorted(votes, key=_spread, reverse=True)
     while left and feasible((*played, left[0]), PLAYED if played else most):
         played, left = (*played, left[0]), left[1:]
-    if sum(map(_spread, played)) < MOSTLY * sum(map(_spread, votes)):
+    if not played or sum(map(_spread, played)) < MOSTLY * sum(map(_spread, votes)):
         return None
     order = asked.order if asked.order is not None else math.inf
     certain = [(OneNeighbour(event, event._pairs().costliest(order)), count) for event, count in left]

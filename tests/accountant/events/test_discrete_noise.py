@@ -280,7 +280,7 @@ def test_much_noise_is_continuous_noise(sigma):
 
 
 def test_refusals_name_what_is_accepted():
-    with pytest.raises(ac.ProfileUnavailable, match=r"sigma = 1 with one coordinate, not 3; .* 2\.5 or more"):
+    with pytest.raises(ac.ProfileUnavailable, match=r"sigma = 1 and coordinates = 3 .*accepted: 1, .* 2\.5 or more"):
         ac.DiscreteGaussian(1.0, coordinates=3).profile(1.0)
     with pytest.raises(ac.ProfileUnavailable, match=rf"up to {FINE:g} .* above {LARGE_TABLE}, not for 0\.1 at 1e\+04"):
         ac.DiscreteGaussian(1e4, 10**7).profile(1.0)

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from accountant.events.shuffled import grid, grid_pair
+from accountant.events.shuffled import grid, grid_pair, raced
 from accountant.events.shuffled_bits import (
     GIVEN_AWAY,
     Slots,
@@ -603,7 +603,8 @@ def test_work_is_told_before_it_starts(bits, epsilon0, users):
         grid_pair(local, users)
     points = grid(local, users)
     with tally_work() as taken:
-        values = [log_round_delta(local, users, point) for point in points[:-1].tolist()]
+        races = raced(local, points.size)[:-1].tolist()
+        values = [log_round_delta(local, users, *each) for each in zip(points[:-1].tolist(), races, strict=True)]
     assert again == told
     assert 0.5 * taken[0] < told[0] < 2.0 * taken[0]
     # and every value is used, or above the polygon between others

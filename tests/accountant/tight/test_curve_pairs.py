@@ -80,7 +80,7 @@ def test_laplace_noise_of_votes_as_they_were_seen():
     found, renyi = tight(run, 1e-5), ac.epsilon(run, 1e-5, method="renyi")
     assert found.epsilon < 0.97 * renyi.epsilon
     assert found.data_dependent
-    assert found.source == "privacy-loss distribution"
+    assert found.source == "privacy-loss distribution before a dynamic programme"
     assert ac.epsilon(run, 1e-5, method="auto") == found
 
 
