@@ -11,6 +11,7 @@ import accountant as ac
 from accountant import patience, price
 from accountant.adjacency import DIRECTIONS
 from accountant.cli import main
+from accountant.events import screening_groups
 from accountant.numerics.quadrature import INTEGRAL
 from accountant.tight import block_answers, fourier, screening_blocks
 from accountant.tight.loss_composition import PLANNED
@@ -335,3 +336,20 @@ def test_a_calibration_without_patience_for_the_last_digits_meets_its_target():
             found = ac.calibrate(make, 1.0, 1e-5, patience=share * seconds)
             assert ac.epsilon(make(found), 1e-5).epsilon <= 1.0 + 1e-9
             assert best <= found * (1 + 1e-4)
+
+
+def test_groups_in_a_screening_of_many_counts_are_refused_before_their_pairs_are_made(monkeypatch):
+    group = ac.Group(ac.NoisyScreening(85.0, 210.0, 10**7), 2)
+
+    def fail(*_):
+        pytest.fail("work that is refused was begun")
+
+    monkeypatch.setattr(screening_groups, "pairs_upwards", fail)
+    for method in ("tight", "renyi", "auto"):
+        with pytest.raises(ac.OutOfPatience, match="the pairs of 10000000 counts"):
+            ac.epsilon(group, 1e-5, method=method)
+
+
+def test_groups_in_a_screening_of_usual_size_are_priced():
+    for event in (screening(85.0, 210.0, 20000), ac.PoissonSubsampled(screening(85.0, 210.0, 2000), 0.1)):
+        assert ac.epsilon(ac.Group(event, 5), 1e-5).epsilon < ac.epsilon(ac.Group(event, 6), 1e-5).epsilon

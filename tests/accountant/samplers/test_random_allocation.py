@@ -369,4 +369,4 @@ def test_products_of_small_masses_do_not_underflow(monkeypatch):
     monkeypatch.setattr(likelihoods, "LIFT", 1.0)
     plain = likelihoods.add_spreads(one, one)
     assert (found.masses[found.masses > 1e-290] == plain.masses[found.masses > 1e-290]).all()
-    assert found.zero == plain.zero and found.lost == plain.lost
+    assert (found.zero, found.lost) == (plain.zero, plain.lost)
