@@ -81,7 +81,7 @@ class ClippedSum(GaussianLike):
         return None if self._replaces and rate < 1.0 else super()._row(rate)
 
     def _curve_work(self, rate: float = 1.0) -> float:
-        return INTEGRAL if self._replaces and 0.0 < rate < 1.0 else 0.0
+        return 1.5 * INTEGRAL if self._replaces and 0.0 < rate < 1.0 else 0.0
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         if not self._replaces:
