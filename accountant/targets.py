@@ -13,6 +13,7 @@ from accountant.calibration import FINE, solve, solve_near
 from accountant.errors import (
     AccountantError,
     CalibrationError,
+    OutOfPatience,
     ParameterError,
     ProfileUnavailable,
     ToleranceUnreachable,
@@ -217,7 +218,12 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
             return search.near(sharper, goal, guess, width=costs.width)
         with suppress(CalibrationError):  # the same at all values, or no longer monotone where it is zero
             return search.anywhere(sharper, goal, slack=costs.width, fine=costs.width / 1000)
-    safe = search.anywhere(costs.renyi, goal)
+    try:
+        safe = search.anywhere(costs.renyi, goal)
+    except OutOfPatience:
+        if guess is None:
+            raise
+        safe = guess[0]  # it meets the target, if less closely
     return safe if guess is None else (max if guess[1] > 0 else min)([safe, *met])
 
 

@@ -13,7 +13,7 @@ from accountant.events.gaussian import GaussianLike, log_mills_gap, subsampled_g
 from accountant.events.parameters import NoiseScale, Scale
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.quadrature import log_integral
+from accountant.numerics.quadrature import INTEGRAL, log_integral
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, log_mixture_ratio_at
 
 __all__ = ["ClippedSum"]
@@ -79,6 +79,9 @@ class ClippedSum(GaussianLike):
 
     def _row(self, rate: float = 1.0) -> Row | None:  # type: ignore[override]  # no kernel knows the pair
         return None if self._replaces and rate < 1.0 else super()._row(rate)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return 1.5 * INTEGRAL if self._replaces and 0.0 < rate < 1.0 else 0.0
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         if not self._replaces:

@@ -281,6 +281,9 @@ def _from_table(variance: float, h: float, v: FloatArray) -> FloatArray:
     return logs
 
 
+CANCELS = 1e4
+"""Standard deviations from which on the logarithms of density and profile are too large to be subtracted."""
+
 BERNOULLI = (1.0, -1 / 2, 1 / 6, 0.0, -1 / 30, 0.0, 1 / 42, 0.0, -1 / 30, 0.0, 5 / 66, 0.0, -691 / 2730)
 
 
@@ -309,6 +312,10 @@ def _from_gaussian(variance: float, h: float, shift: int, epsilons: FloatArray) 
         lacking += polynomial / (k + 1) * d
         c, before = (-(slope + h) * c - before / variance) / k, c
         d, d_before = (-slope * d + c - d_before / variance) / (k + 1), d
-    log_share = math.log(h / spread) - (v / spread) ** 2 / 2 - 0.5 * math.log(2 * math.pi) - log_gaussian
+    far = v / spread
+    log_share = math.log(h / spread) - far**2 / 2 - 0.5 * math.log(2 * math.pi) - log_gaussian
+    # Int phi(x) (1 - e^{-(x-v) h}) is h spread phi(far)/(far (far + h spread)), but for a share of 3/far^2
+    cancels = far > CANCELS
+    log_share[cancels] = np.log(far[cancels] / spread) + np.log(far[cancels] / spread + h)
     logs: FloatArray = log_gaussian + np.log1p(-np.exp(log_share) * lacking)
     return logs

@@ -126,8 +126,8 @@ class Event(ABC):
         """Operations that a value of the profile takes, both directions (see `accountant.patience`)."""
         return 250.0
 
-    def _curve_work(self) -> float:
-        return 0.0  # the same of the curve, where it takes long
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return 0.0  # the same of an order of the curve, sampled at a rate, where it takes long
 
     # --- what may be answered better than by the general rule --------------------------------------
     @classmethod

@@ -106,7 +106,7 @@ class FixedSizeSampled(Event):
     def _ceiling(self) -> Event | None:
         return self.event
 
-    def _curve_work(self) -> float:
+    def _curve_work(self, rate: float = 1.0) -> float:
         return 0.0 if isinstance(self.event, GaussianLike) else 2000.0 * self.event._profile_work()
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -14,7 +14,7 @@ from accountant.events.gaussian import log_mills_gap
 from accountant.events.parameters import NoiseScale, numbers_of
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.quadrature import log_integral_where_large
+from accountant.numerics.quadrature import INTEGRAL, log_integral_where_large
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess
 
 __all__ = ["MixtureOfGaussians", "mixture_curve", "mixture_log_profile", "thin"]
@@ -93,8 +93,8 @@ class MixtureOfGaussians(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return mixture_curve(*self._mixture(), orders)
 
-    def _curve_work(self) -> float:
-        return 2e6 * len(self.probabilities)
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return INTEGRAL * (1 + 0.05 * len(self.probabilities))
 
     def _profile_work(self) -> float:
         return 1500.0 * len(self.probabilities)

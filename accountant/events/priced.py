@@ -68,8 +68,8 @@ class PricedAsAnother(Event):
     def _profile_knots(self) -> Sequence[float]:
         return self._price()._profile_knots()
 
-    def _curve_work(self) -> float:
-        return self._price()._curve_work()
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self._price()._curve_work(rate)
 
     def _profile_work(self) -> float:
         return self._price()._profile_work()

@@ -23,8 +23,13 @@ from accountant.numerics.special import (
     log_phi_steps,
     logaddexp,
 )
+from accountant.patience import spend
 
 __all__ = ["ScreeningGroup"]
+
+PAIR, LOSS, MOMENT = 1500.0, 40.0, 120.0
+"""Operations (see `accountant.patience`) of a count: of its pairs, for each number of records that may join; of a value
+of the profile; of an order of the curve."""
 
 CELLS = 2 * 10**7
 """Most counts, times records."""
@@ -58,10 +63,16 @@ class ScreeningGroup(Event):
             )
 
     def _pairs(self) -> Pairs:
+        counts = self.high - self.low
+        moves = min(self.records, counts) if self.rate < 1.0 else 1
+        spend(PAIR * counts * moves, f"the pairs of {counts} counts", once=(self, "pairs"))
         return group_pairs(Screening(self.sigma, self.threshold, self.low, self.high), self.records, self.rate)
 
     def _profile_work(self) -> float:
-        return 500.0 * (self.high - self.low + 1) * (self.records if self.rate < 1.0 else 1)
+        return LOSS * (self.high - self.low + 1)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return MOMENT * (self.high - self.low + 1)
 
     def _choices(self, rate: float = 1.0) -> Choices | None:
         return self._pairs().choices() if rate == 1.0 else None

@@ -175,8 +175,8 @@ class PoissonSubsampled(Event):
             return self.event._log_profile(epsilons)
         return self.event._subsampled_log_profile(self.rate, epsilons)
 
-    def _curve_work(self) -> float:
-        return self.event._curve_work()
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self.event._curve_work(rate * self.rate)
 
     def _profile_work(self) -> float:
         return (0.0 if self._by_sum else self.event._profile_work()) + 500.0

@@ -70,6 +70,12 @@ class EitherRelease(Event):
         remove, add = (np.logaddexp(self.log_first + a, self.log_second + b) for a, b in zip(one, other, strict=True))
         return np.minimum(remove, 0.0), np.minimum(add, 0.0)
 
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self.first._curve_work() + self.second._curve_work()
+
+    def _profile_work(self) -> float:
+        return self.first._profile_work() + self.second._profile_work()
+
     def _profile_knots(self) -> Sequence[float]:
         return (*self.first._profile_knots(), *self.second._profile_knots())
 

@@ -154,7 +154,7 @@ class SampledWithReplacement(Event):
     def _ceiling(self) -> Event | None:
         return group_of(self.event, self.draws)
 
-    def _curve_work(self) -> float:
+    def _curve_work(self, rate: float = 1.0) -> float:
         return 2000.0 * self._profile_work() if not isinstance(self.event, GaussianLike) else 3e4 * len(self._parts())
 
     def _profile_work(self) -> float:
@@ -239,8 +239,8 @@ class BoundOnDraws(Event):
     def _profile_work(self) -> float:
         return self.sampled._profile_work()
 
-    def _curve_work(self) -> float:
-        return self.sampled._curve_work()
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self.sampled._curve_work(rate)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.sampled._curve(orders)

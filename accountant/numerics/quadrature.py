@@ -10,7 +10,10 @@ import numpy as np
 
 from accountant.numerics.kernel import FloatArray, Kernel
 
-__all__ = ["WIDEST_STRIP", "gauss_legendre", "log_integral", "log_integral_where_large", "trapezoid_step"]
+__all__ = ["INTEGRAL", "WIDEST_STRIP", "gauss_legendre", "log_integral", "log_integral_where_large", "trapezoid_step"]
+
+INTEGRAL = 5e5
+"""Operations (see `accountant.patience`) of an integral by `log_integral`, where an integrand takes few."""
 
 WIDEST_STRIP = 8.976
 """Half-width D beyond which a wider strip gains next to nothing: D / (44 + D^2/2) is largest at 9.38."""

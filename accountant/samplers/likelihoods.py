@@ -40,6 +40,9 @@ SPREADING, CONTRACTING, PAIR = 1.3, 3.5, 30.0
 MOST_PRODUCTS = 2e9
 """Products of one addition: some seconds."""
 
+LIFT = 2.0**498
+"""Masses are multiplied by it while they are added up: products that underflow take fifty times as long as others."""
+
 TINY = 1e-300
 """More than any product that underflows."""
 
@@ -337,7 +340,8 @@ def add_spreads(one: Spread, other: Spread) -> Spread:
     some, step = few(a.masses, b.masses, SPREADING / (1 + twice)), a.step
     low, high = np.zeros(size), np.zeros(size)
     if some is None:
-        convolve_spreads(a.masses, b.masses, apart, least, step, twice, low, high)
+        convolve_spreads(a.masses * LIFT, b.masses, apart, least, step, twice, low, high)
+        low, high = low / LIFT, high / LIFT
     else:
         convolve_few_spreads(a.masses, b.masses, apart, least, step, *some, low, high)
     masses, zero = low, a.zero * b.zero + size * TINY
@@ -363,9 +367,12 @@ def add_contractions(one: Contraction, other: Contraction) -> Contraction:
     masses, moments, later_masses, later_moments = (np.zeros(size) for _ in range(4))
     if some is None:
         convolve_contractions(
-            a.masses, a.places, b.masses, b.places, apart, least, step, twice, edges,
+            a.masses * LIFT, a.places, b.masses, b.places, apart, least, step, twice, edges,
             masses, moments, later_masses, later_moments,
         )  # fmt: skip
+        masses, moments, later_masses, later_moments = (
+            each / LIFT for each in (masses, moments, later_masses, later_moments)
+        )
     else:
         convolve_few_contractions(
             a.masses, a.places, b.masses, b.places, apart, least, step, *some, edges, masses, moments

@@ -23,10 +23,11 @@ __all__ = ["MAX_POINTS", "DirectedRun", "Entries", "Question", "RemainderTooWide
 
 MAX_POINTS = 2**23
 
-TRANSFORM, POWER, CELL, OUTCOME, ANSWER, LOOKS = 2.0, 4.0, 200.0, 60.0, 200.0, 600.0
+TRANSFORM, POWER, CELL, OUTCOME, ANSWER, GAME, LOOKS = 2.0, 4.0, 200.0, 60.0, 200.0, 3000.0, 600.0
 """Operations (see `accountant.patience`): of a transform, by point and doubling; of a power, by point and doubling of
 the count; of a cell of an event's measure beside its profile; of an outcome, where they are finitely many; of what is
-asked of a composed measure, by point. LOOKS are the values of a profile that say how far it reaches."""
+asked of a composed measure, by point; of the search for an epsilon where a game comes last, beside that. LOOKS are the
+values of a profile that say how far it reaches."""
 
 DEEPEST = -2000.0
 """Log of a delta from which on losses are not followed further."""
@@ -131,6 +132,9 @@ class DirectedRun:
             self.log_delta = 2 * self.log_delta - 20
             self.compose()
         if question.delta is not None:
+            if not isinstance(self.remainder, HockeyStick):
+                points = self.measures[0].losses.size
+                self._spend(points, GAME * points * len(self.measures))
             found = self._epsilon(math.log(question.delta), 0.02 * question.tolerance)
             self.found = Interval(max(found.lower, self.found.lower), min(found.upper, self.found.upper))
             return
@@ -211,8 +215,11 @@ class DirectedRun:
             return self.bound(e, -1) - target * (1 - 4e-16)
 
         top = max(float(self.measures[0].losses[-1]), 0.0) + self.grid.step
-        while top < 1e300 and above(top) > 0 and not isinstance(self.remainder, HockeyStick):
-            top *= 2
+        if not isinstance(self.remainder, HockeyStick) and above(top) > 0:
+            if above(1e300) > 0:
+                return Interval(0.0, math.inf)
+            while top < 1e300 and above(top) > 0:
+                top *= 2
         upper = find_crossing(above, 0.0, top, fine).upper
         if not 0 < upper < math.inf:
             return Interval(0.0, upper)

@@ -56,6 +56,9 @@ __all__ = [
 KIND = 1e5
 """Operations (see `accountant.patience`) of what is done once for each different event."""
 
+PLANNED = 120
+"""Orders of a Rényi curve that `plan` asks for."""
+
 STALL = 10.0
 """A grid so many times finer than that of the last narrower interval is the last that is tried."""
 
@@ -176,8 +179,11 @@ def settle_on_grids(
         if all(remove is add for remove, add in profiles.values()):
             directions = directions[:1]  # the same pairs, with P and Q exchanged
     kinds = list(whole)
-    spend(KIND * len(kinds), f"{len(kinds)} different releases")
-    runs = [plan(kinds, representative(kinds), question, d, remainders[d]) for d in directions]
+    spend(sum(KIND + event._curve_work() for event, _ in kinds), f"{len(kinds)} different releases")
+    sketch = representative(kinds)
+    work = PLANNED * len(directions) * sum(event._curve_work() for event in sketch.entries)
+    spend(work, f"a grid chosen by a Rényi curve of {len(sketch.entries)} releases")
+    runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
     for run in runs:
         run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)
     return lower_upper_end(runs, question) if above else refine(runs, question)

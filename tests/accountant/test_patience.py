@@ -1,6 +1,7 @@
 """Work is counted before it is done: what is refused, what is answered in its stead, and what counting let through."""
 
 import math
+from contextlib import suppress
 
 import mpmath as mp
 import numpy as np
@@ -10,7 +11,10 @@ import accountant as ac
 from accountant import patience, price
 from accountant.adjacency import DIRECTIONS
 from accountant.cli import main
-from accountant.tight import block_answers, screening_blocks
+from accountant.events import screening_groups
+from accountant.numerics.quadrature import INTEGRAL
+from accountant.tight import block_answers, fourier, screening_blocks
+from accountant.tight.loss_composition import PLANNED
 from accountant.tight.screening_blocks import SamePair, ScreeningBlock
 from accountant.tight.screening_families import solve_game
 
@@ -37,9 +41,9 @@ def test_what_takes_too_long_is_refused_before_it_begins():
         tight(MANY, 1e-5, patience=0.01)
     assert "\n" not in str(error.value)
     assert error.value.seconds > 0.01
-    assert ac.epsilon(MANY, 1e-5, method="auto", patience=0.01).method == "renyi"
-    assert ac.delta(MANY, 5.0, method="auto", patience=0.01).method == "renyi"
-    assert ac.curve(MANY, [5.0], method="auto", patience=0.01).method == "renyi"
+    assert ac.epsilon(MANY, 1e-5, method="auto", patience=0.1).method == "renyi"
+    assert ac.delta(MANY, 5.0, method="auto", patience=0.1).method == "renyi"
+    assert ac.curve(MANY, [5.0], method="auto", patience=0.1).method == "renyi"
 
 
 def test_the_named_patience_is_enough_and_the_named_tolerance_too():
@@ -281,3 +285,71 @@ def test_a_search_does_not_crawl_to_an_end_where_values_are_dear():
     assert tight(make(found), 1e-6).epsilon <= 1.0
     # messages of a count spread as 1/(1 - ratio): next to the end they are millions
     assert sum(ratio > 0.99 for ratio in seen) <= 2
+
+
+# --- work beside grids ---------------------------------------------------------------------------------------
+
+
+def test_orders_of_slow_curves_are_counted_before_a_grid_is_chosen():
+    """A grid is chosen by some hundred orders of a curve; where each is an integral they take most of the time."""
+    event = ac.TruncatedPoissonGaussian(0.75, 1e-6, 352, 10, 62.0, ac.Adjacency.REPLACE)
+    least = PLANNED * event._curve_work() / patience.OPERATIONS_PER_SECOND
+    assert event._curve_work() == 3 * INTEGRAL  # sampled sums under replacement, and full batches of another clip
+    with pytest.raises(ac.OutOfPatience, match="a grid chosen by a Rényi curve") as error:
+        tight(2 * event + ac.Laplace(2.0, adjacency=ac.Adjacency.REPLACE), 1e-5, patience=0.9 * least)
+    assert error.value.seconds > least
+
+
+def test_curves_by_integrals_are_counted():
+    slow = ac.ClippedSum(1.0, 1.0, ac.Adjacency.REPLACE)
+    assert ac.PoissonSubsampled(slow, 0.1)._curve_work() == 1.5 * INTEGRAL
+    assert slow._curve_work() == 0.0
+    assert ac.PoissonSubsampled(ac.ClippedSum(1.0), 0.1)._curve_work() == 0.0
+    assert ac.PoissonSubsampled(ac.Laplace(1.0), 0.1)._curve_work() == 2 * INTEGRAL
+    few, many = (ac.MixtureOfGaussians(1.0, (1.0,) * n, (1 / n,) * n)._curve_work() for n in (2, 100))
+    assert INTEGRAL < few < many < 10 * INTEGRAL
+
+
+def test_a_search_that_no_epsilon_ends_is_short(monkeypatch):
+    """Where delta is less than what a game leaves at any epsilon, that is found by one look, not by doubling."""
+    screening_, delta = screening(1e-4, 2.6e7, 77), 1e-170
+    run = 10 * screening_ + 1000 * ac.DiscreteLaplace(5.0)
+    looks, log_delta = [], fourier.ComposedLoss.log_delta
+
+    def look(self, epsilon, remainder, sign):
+        looks.append(epsilon)
+        return log_delta(self, epsilon, remainder, sign)
+
+    monkeypatch.setattr(fourier.ComposedLoss, "log_delta", look)
+    with suppress(ac.AccountantError):
+        tight(run, delta)
+    assert len(looks) < 400
+
+
+def test_a_calibration_without_patience_for_the_last_digits_meets_its_target():
+    def make(sigma):
+        return 3 * ac.PoissonSubsampled(ac.ClippedSum(sigma, 1.0, ac.Adjacency.REPLACE), 0.1)
+
+    best, (_, seconds) = ac.calibrate(make, 1.0, 1e-5), counted(lambda: ac.calibrate(make, 1.0, 1e-5))
+    for share in (0.5, 0.7, 0.9):
+        with suppress(ac.OutOfPatience):
+            found = ac.calibrate(make, 1.0, 1e-5, patience=share * seconds)
+            assert ac.epsilon(make(found), 1e-5).epsilon <= 1.0 + 1e-9
+            assert best <= found * (1 + 1e-4)
+
+
+def test_groups_in_a_screening_of_many_counts_are_refused_before_their_pairs_are_made(monkeypatch):
+    group = ac.Group(ac.NoisyScreening(85.0, 210.0, 10**7), 2)
+
+    def fail(*_):
+        pytest.fail("work that is refused was begun")
+
+    monkeypatch.setattr(screening_groups, "pairs_upwards", fail)
+    for method in ("tight", "renyi", "auto"):
+        with pytest.raises(ac.OutOfPatience, match="the pairs of 10000000 counts"):
+            ac.epsilon(group, 1e-5, method=method)
+
+
+def test_groups_in_a_screening_of_usual_size_are_priced():
+    for event in (screening(85.0, 210.0, 20000), ac.PoissonSubsampled(screening(85.0, 210.0, 2000), 0.1)):
+        assert ac.epsilon(ac.Group(event, 5), 1e-5).epsilon < ac.epsilon(ac.Group(event, 6), 1e-5).epsilon

@@ -3,9 +3,11 @@
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 import accountant as ac
+from accountant.events import discrete_gaussian
 from accountant.events.subsampling import renyi_from_profile
 
 sampled = ac.PoissonSubsampled
@@ -322,3 +324,27 @@ def test_what_hardly_any_count_keeps():
     assert event._log_finite() == pytest.approx(-100.0, rel=1e-12)
     with pytest.raises(ac.NoGuarantee, match="accepted: "):
         ac.epsilon(event, 1e-5)
+
+
+@pytest.mark.parametrize("deviations", [9.9e3, 1.01e4, 5e4, 1e5])
+def test_discrete_gaussian_far_out_against_its_sum(deviations):
+    """Where the logarithms of density and profile are too large to be subtracted, their ratio is known."""
+    sigma, shift = 1e6, 3
+    h = shift / sigma**2
+    v = np.array([deviations * sigma + 0.25, deviations * sigma + 0.9])
+    found = discrete_gaussian._from_gaussian(sigma**2, h, shift, (v + shift / 2) * h)
+    v = (v + shift / 2) * h / h - shift / 2
+    assert np.abs(found - discrete_gaussian._far_out(sigma**2, h, v)).max() <= 1e-15 * deviations**2
+
+
+@pytest.mark.parametrize("sigma", [1e20, 2e48, 2e49])
+def test_discrete_gaussian_of_much_noise_is_the_gaussian_at_all_losses(sigma):
+    event, epsilons = ac.DiscreteGaussian(sigma, 3, 2048), np.geomspace(1e-60, 100.0, 500)
+    found = event._log_profile(epsilons)[0]
+    gaussian = ac.Gaussian(sigma, 3 * 2048**0.5)._log_profile(epsilons)[0]
+    near = gaussian > -1e12
+    assert np.isfinite(found).all()
+    assert (np.diff(found) <= 0.0).all()
+    assert np.allclose(found[near], gaussian[near], rtol=1e-13, atol=1e-13)
+    tried = ac.Selection(ac.DiscreteGaussian(sigma, 3), ac.Geometric(171.0))
+    assert 0.0 <= float(tried.renyi(2.0)) < 1e-9
