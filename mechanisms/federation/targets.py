@@ -18,7 +18,7 @@ from mechanisms.validation import check_real
 
 __all__ = ["DEFAULT_ROUTE", "Charge", "Target", "choose_route", "total_price"]
 
-DEFAULT_ROUTE: dict[str, Any] = {"method": "auto", "tolerance": 1e-3}
+DEFAULT_ROUTE: dict[str, Any] = {"method": "auto", "tolerance": 1e-3, "patience": 60.0}
 """Arguments of `accountant.epsilon`; the same for calibration, for guarantees, and for checks against a target."""
 
 
