@@ -35,7 +35,10 @@ ROUNDING = 1e-12
 
 @Kernel
 def value_of(x: float, rate: float, spare_rate: float, value: float) -> float:
-    """z, its factor cut off: a theta for which that stays finite is below e^-600, and 1/theta more than telling all."""
+    """z, its factor cut off, which matters for thetas below e^-600 alone, whose bound is more than telling all.
+
+    With larger ones e^(theta z) is infinite where z > 0, and else 0, as without a cut.
+    """
     return math.exp(min(x * (rate - spare_rate), FARTHEST)) * value
 
 
