@@ -249,7 +249,7 @@ def bound(race: Race, clock: float, rough: FloatArray | None = None) -> Bound:
             starts[agree] = theta
             if rough is not None and race.expected - SMALL < float(most.max()) < math.inf:
                 close = (rough > rough.max() - CLOSE) & (most > race.expected - SMALL)
-                # what overflows, such as the spread of a value that is cut off, is not a number: the rougher bound stays
+                # what overflows, such as the spread of a value cut off, is not a number: the rougher bound stays
                 most = np.fmin(most, log_integrals(race, place, theta, most, close))
             parts = np.logaddexp(parts, most)
         if float(parts.max()) <= log_all:
