@@ -35,7 +35,10 @@ ROUNDING = 1e-12
 
 @Kernel
 def value_of(x: float, rate: float, spare_rate: float, value: float) -> float:
-    """z, as far as floats go."""
+    """z, its factor cut off, which matters for thetas below e^-600 alone, whose bound is more than telling all.
+
+    With larger ones e^(theta z) is infinite where z > 0, and else 0, as without a cut.
+    """
     return math.exp(min(x * (rate - spare_rate), FARTHEST)) * value
 
 
@@ -78,6 +81,24 @@ def log_mean_power(
 
 
 @Kernel
+def log_cost(
+    log_theta: float,
+    own: float,
+    x: float,
+    number: float,
+    masses: FloatArray,
+    rates: FloatArray,
+    values: FloatArray,
+    spare_masses: FloatArray,
+    spare_rates: FloatArray,
+) -> float:
+    """Log of e^(theta own) times the sum of powers over theta^2."""
+    theta = math.exp(log_theta)
+    powers = log_mean_power(theta, x, number, masses, rates, values, spare_masses, spare_rates)
+    return theta * own - 2.0 * log_theta + powers
+
+
+@Kernel
 def find_theta(
     start: float,
     own: float,
@@ -90,34 +111,25 @@ def find_theta(
     spare_rates: FloatArray,
 ) -> float:
     """A theta at which e^(theta own) times the sum of powers over theta^2 is about the least: by golden sections."""
-    step = 0.5
-    places, found = (math.log(start) - step, math.log(start), math.log(start) + step), [0.0, 0.0, 0.0]
-    for n in range(3):
-        theta = math.exp(places[n])
-        found[n] = theta * own - 2.0 * places[n]
-        found[n] += log_mean_power(theta, x, number, masses, rates, values, spare_masses, spare_rates)
-    low, middle, high = places
-    below, least, above = found[0], found[1], found[2]
+    step, middle = 0.5, math.log(start)
+    low, high = middle - step, middle + step
+    below = log_cost(low, own, x, number, masses, rates, values, spare_masses, spare_rates)
+    least = log_cost(middle, own, x, number, masses, rates, values, spare_masses, spare_rates)
+    above = log_cost(high, own, x, number, masses, rates, values, spare_masses, spare_rates)
     for _ in range(60):
         if least < math.inf and least <= below and least <= above:
             break
         step *= 1.5
         if below < above or below == math.inf:
             high, above, middle, least, low = middle, least, low, below, low - step
-            theta = math.exp(low)
-            below = theta * own - 2.0 * low
-            below += log_mean_power(theta, x, number, masses, rates, values, spare_masses, spare_rates)
+            below = log_cost(low, own, x, number, masses, rates, values, spare_masses, spare_rates)
         else:
             low, below, middle, least, high = middle, least, high, above, high + step
-            theta = math.exp(high)
-            above = theta * own - 2.0 * high
-            above += log_mean_power(theta, x, number, masses, rates, values, spare_masses, spare_rates)
+            above = log_cost(high, own, x, number, masses, rates, values, spare_masses, spare_rates)
     while high - low > FINE:
         longer = high - middle > middle - low
         place = middle + 0.381966 * ((high - middle) if longer else (low - middle))
-        theta = math.exp(place)
-        value = theta * own - 2.0 * place
-        value += log_mean_power(theta, x, number, masses, rates, values, spare_masses, spare_rates)
+        value = log_cost(place, own, x, number, masses, rates, values, spare_masses, spare_rates)
         if value < least:
             if longer:
                 low = middle
@@ -164,19 +176,19 @@ def fill_powers_at_ends(
     distance d; the power of a line is at most the chord of its own values for number >= 2.
     """
     parts = ends.shape[1]
-    real, imaginary, gaps, mine = np.empty(parts + 1), np.empty(parts + 1), np.empty(parts), np.empty(2 * parts)
+    real, imaginary, gaps = np.empty(parts + 1), np.empty(parts + 1), np.empty(parts)
     node = 0
     for part in range(segments.shape[0]):
         for _ in range(int(segments[part, 2])):
             if node < parts:
                 gaps[node] = segments[part, 1]
             node += 1
-    mine[:] = 0.0
+    ends[:] = 0.0
     for s in range(spare_masses.size):
         log_g = log_mean(theta, x, masses, rates, values, spare_rates[s])
         share = spare_masses[s] * math.exp(number * log_g - log_scale)
         if share < MATTERS:
-            mine += share
+            ends += share
             continue
         variance = spread_of(theta, x, masses, rates, values, spare_rates[s])
         real[:] = 0.0
@@ -191,10 +203,8 @@ def fill_powers_at_ends(
             end = real[j + 1] ** 2 + imaginary[j + 1] ** 2 + added
             if min(start, end) > 1.0:
                 start = end = 1.0
-            mine[j] += share * start ** (0.5 * number)
-            mine[parts + j] += share * end ** (0.5 * number)
-    for j in range(parts):
-        ends[0, j], ends[1, j] = mine[j], mine[parts + j]
+            ends[0, j] += share * start ** (0.5 * number)
+            ends[1, j] += share * end ** (0.5 * number)
 
 
 @Kernel

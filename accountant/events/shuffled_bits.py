@@ -65,6 +65,9 @@ MOST_BITS = 64
 MOST_EPSILON = 16.0
 """Epsilon of all bits up to which the bound is computed; beyond it few users hide anything."""
 
+LEAST_EPSILON = 1e-16
+"""The same up to which a report costs what it does alone: what rounding is allowed for would be more."""
+
 NODES = np.concatenate([np.arange(0.0, 10.0, 0.02), np.geomspace(10.0, 1e7, 200)])
 """Frequencies, in units of one over the sum's deviation, between which the integral is bounded."""
 
@@ -196,6 +199,8 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     bits, end = facts.bits, facts.bits * epsilon
     if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
         return math.inf
+    if end <= LEAST_EPSILON:
+        return float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + KNOWN
     # the kinds of long reports are above those of short ones, but fewer and nearer to each other
     long = kinds(bits)
     short = kinds(bits, facts.length) if facts.length else long

@@ -129,7 +129,7 @@ class Place(NamedTuple):
 
 
 def log_race_delta(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
-    """Log of an upper bound on H(e^point), point > 0, of one changed report beside users - 1 others, at least two.
+    """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others, at least two.
 
     `expected` is about what it may be: bounds are fine enough for that, and for less if they turn out to be less.
     """
@@ -247,22 +247,16 @@ def bound(race: Race, clock: float, rough: FloatArray | None = None) -> Bound:
             place = Place(x, log_weight, clock, agree)
             theta, most = tilt(race, place, rough, starts.get(agree))
             starts[agree] = theta
-            if rough is not None and most.max() > race.expected - SMALL:
+            if rough is not None and race.expected - SMALL < float(most.max()) < math.inf:
                 close = (rough > rough.max() - CLOSE) & (most > race.expected - SMALL)
-                most = np.minimum(most, log_integrals(race, place, theta, most, close))
-            parts = add_logs(parts, most)
-        if log_all < float(parts.max()):
-            told = float(np.logaddexp(told, log_all))
+                # what overflows, such as the spread of a value cut off, is not a number: the rougher bound stays
+                most = np.fmin(most, log_integrals(race, place, theta, most, close))
+            parts = np.logaddexp(parts, most)
+        if float(parts.max()) <= log_all:
+            found = np.logaddexp(found, parts)
         else:
-            found = add_logs(found, parts)
+            told = float(np.logaddexp(told, log_all))
     return Bound(float(np.logaddexp(told, found.max())), found)
-
-
-def add_logs(some: FloatArray, others: FloatArray) -> FloatArray:
-    """Logs of sums, also where they are infinite."""
-    with np.errstate(invalid="ignore"):
-        found: FloatArray = np.where(np.maximum(some, others) == math.inf, math.inf, np.logaddexp(some, others))
-    return found
 
 
 def most_rates(race: Race, clock: float, log_share: float) -> float:
@@ -297,7 +291,8 @@ def tilt(race: Race, place: Place, before: FloatArray | None, start: float | Non
             log_mean_power(theta, place.x, race.others, *reports(race, each, place.agree))
             for each in range(len(race.kinds))
         ]
-        rough = place.log_weight + theta * own + np.array(powers) - math.log(2.0 * theta)
+        with np.errstate(invalid="ignore"):  # theta may be infinite: what is not a number is never the least
+            rough = place.log_weight + theta * own + np.array(powers) - math.log(2.0 * theta)
         if rough.max() < best[1].max():
             best = theta, rough
         kind = int(rough.argmax())

@@ -669,3 +669,15 @@ def test_rounds_of_bits():
     sigma = math.sqrt(users / (2 * ratio**8 - 2 * ratio**4))
     normal = ac.epsilon(100 * ac.Gaussian(sigma), 1e-6, method="tight").epsilon
     assert normal * 0.995 < many.epsilon < normal * 1.02
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-200, 1e-30, 1e-20, 1e-17, 1e-15])
+@pytest.mark.parametrize("bits", [2, 3, 40])
+@pytest.mark.parametrize("users", [3, 1000])
+def test_tiny_epsilons_cost_at_most_what_they_do_alone(epsilon, bits, users):
+    """To first order in epsilon, alone: E (L - e)_+, L the sum of as many even signs times epsilon."""
+    local = ac.RandomizedResponse(epsilon, bits)
+    for share in (0.0, 0.5, 0.9):
+        told = sum(math.comb(bits, k) * max(2 * k - bits - share * bits, 0.0) for k in range(bits + 1)) / 2.0**bits
+        found = ac.shuffled_delta(local, users, share * bits * epsilon)
+        assert 0 < found <= epsilon * told * (1 + 1e-7)

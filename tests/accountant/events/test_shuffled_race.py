@@ -239,6 +239,29 @@ def test_chances_of_times_hold_for_any_mixture(clock):
             assert exact <= math.exp(log_chance(race, clock, x) - clock * x) * (1 + 1e-12)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("epsilon0", "bits", "length", "users", "point", "expected"),
+    [
+        (4.0, 5, 6, 5, 2.697820278895053, -50.0),
+        (1.0, 6, 7, 3, 0.9999893236330921, -50.0),
+        (16.0, 6, 6, 10, 15.999999865627073, -50.0),
+        (10.0, 4, 4, 4, 1e-11, -50.0),
+        (4.0, 6, 7, 3, 3.3333333333333326, 0.0),
+    ],
+)
+def test_times_without_a_bound_for_some_kinds(epsilon0, bits, length, users, point, expected):
+    """Where no theta is good for all kinds everything is told: both bounds are numbers."""
+    for d, numbers in families(Facts(bits, 0, length)):
+        if point < d * epsilon0 / bits:
+            race = prepare(epsilon0 / bits, d, numbers, users, point, expected)
+            clock = max(float(each.masses @ each.rates**2) for each in race.kinds)
+            rough = bound(race, clock)
+            for each in (rough, bound(race, clock, rough.kinds)):
+                assert math.isfinite(each.total)
+                assert np.all(each.kinds <= each.total)
+
+
 def alone(epsilon, numbers, users, u):
     """E (mean of Y)_+ of users of one kind in rounded numbers, from below, and what a transform may err by."""
     kind = kind_of(epsilon, *numbers)

@@ -1,10 +1,12 @@
 """1/B as a sum of exponentials, in 40 digits."""
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
 
-from accountant.numerics.exponential_sums import GAUSS, alias_error, smallest_places, sum_exponentials
+from accountant.numerics.exponential_sums import GAUSS, ROUNDING, alias_error, smallest_places, sum_exponentials
 
 
 def times_b(found, b):
@@ -29,6 +31,20 @@ def test_never_above_one(error):
     found = sum_exponentials(10.0, 1000.0, error)
     with mpmath.workdps(40):
         assert max(times_b(found, b) for b in np.geomspace(1e-6, 1e9, 150).tolist()) <= 1
+
+
+def test_rounding_is_a_tenth_of_what_is_allowed_for():
+    """Where nothing else makes it short, for errors down to those of the smallest deltas."""
+    draws = np.random.default_rng(5)
+    most = -1.0
+    with mpmath.workdps(40):
+        for _ in range(40):
+            error, low = math.exp(draws.uniform(-55, -33)), math.exp(draws.uniform(-10, 15))
+            high = low * math.exp(draws.uniform(0.1, 25))
+            found = sum_exponentials(low, high, error)
+            for b in np.exp(draws.uniform(math.log(low), math.log(high), 8)).tolist():
+                most = max(most, float(times_b(found, b) - 1))
+    assert most <= -0.9 * ROUNDING
 
 
 @pytest.mark.parametrize("step", [0.2, 0.5, 1.0])
