@@ -214,7 +214,7 @@ def discrete_gaussian_log_profile(sigma: float, s: int, m: int, epsilons: FloatA
     if not (tabulated or h <= FINE):
         raise ProfileUnavailable(
             f"DiscreteGaussian with sensitivity/sigma^2 = {h:.3g}, where all noise together has a standard deviation "
-            f"of {spread:.4g}, has no computed profile; accepted: {FINE:g}, or {LARGE_TABLE}, or its curve, renyi(...)"
+            f"of {spread:.4g}, has no computed profile; accepted: at most {FINE:g}, or {LARGE_TABLE}"
         )
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         v = epsilons / h - m * s / 2

@@ -159,7 +159,7 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
 def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArray:
     """Logs of the profile; it falls, and from where it is at most `LEAST` its value there stands for the rest.
 
-    What all take is counted before they are computed: as much for each as the mean of every `EACH`-th.
+    What all take is counted before they are computed: as much for each as every `EACH`-th, on both sides, in the mean.
     """
     values, counted = np.full(points.size, math.nan), list[tuple[float, float]]()
     last, races = points.size - 1, raced(local, points.size)
@@ -172,7 +172,7 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
         if values[i] <= LEAST:
             last = i + 1
             break
-    always, sometimes = np.mean(counted, axis=0).tolist()
+    always, sometimes = np.mean([counted[:-1], counted[1:]], axis=(0, 1)).tolist() if counted[1:] else counted[0]
     spend(always * last + sometimes * int(races[:last].sum()), "the profile of a round of shuffled bits")
     with tally_work():
         for i in range(last):
