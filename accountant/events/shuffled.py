@@ -162,7 +162,7 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     What all take is counted before they are computed: as much for each as every `EACH`-th, on both sides, in the mean.
     """
     values, counted = np.full(points.size, math.nan), list[tuple[float, float]]()
-    last, races = points.size - 1, raced(local, points.size)
+    last, races = points.size - 1, find_races(local, points.size)
     for i in range(0, points.size - 1, EACH):
         with tally_work() as plain:
             log_round_delta(local, users, float(points[i]), race=False)
@@ -186,7 +186,7 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     return values
 
 
-def raced(local: float | Event, size: int) -> NDArray[np.bool_]:
+def find_races(local: float | Event, size: int) -> NDArray[np.bool_]:
     """The points at which a race is run: fewer where the profile falls slowly, or bits are many."""
     each = RACED if isinstance(local, RandomizedResponse) and local.bits <= FEW_BITS else RACED_MANY
     points = np.arange(size)

@@ -28,6 +28,9 @@ ORDERS = (1 + 1e-9, 1e12)
 SEARCHED = 60
 """Orders of which a search asks."""
 
+LONG = 2.5e8
+"""Operations of a search up to which they are not counted: whatever the patience, there is a price to fall back on."""
+
 _LOW, _HIGH = math.log(1e-9), math.log(1e12)
 _STEP = math.log(10) / 4
 
@@ -128,7 +131,8 @@ def _best_of_rules(
     given: float,
 ) -> tuple[float, float, bool]:
     """Best order, its value, and whether it is at an edge; "optimal" is at most "improved" at its own best order."""
-    if work := sum(event._curve_work() for event in run.entries):
+    work = sum(event._curve_work() for event in run.entries)
+    if SEARCHED * work > LONG:
         spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order")
     found = [_best_order(partial(_convert, run, convert, conversion, given))]
     if conversion == "optimal":

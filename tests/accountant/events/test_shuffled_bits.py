@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from accountant.events.shuffled import LEAST, grid, grid_pair, raced
+from accountant.events.shuffled import LEAST, find_races, grid, grid_pair
 from accountant.events.shuffled_bits import (
     GIVEN_AWAY,
     Slots,
@@ -602,7 +602,7 @@ def test_work_is_told_before_it_starts(bits, epsilon0, users):
     with tally_work() as again:
         grid_pair(local, users)
     points = grid(local, users)
-    races, values = raced(local, points.size)[:-1].tolist(), []
+    races, values = find_races(local, points.size)[:-1].tolist(), []
     with tally_work() as taken:
         for each in zip(points[:-1].tolist(), races, strict=True):
             values.append(log_round_delta(local, users, *each))
