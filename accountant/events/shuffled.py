@@ -31,8 +31,8 @@ STEPS = 16
 EACH = 16
 """One of so many points of the grid tells what all take."""
 
-RACED, FEW_BITS, RACED_MANY = 2, 4, 4
-"""A race is run at one of so many points, with more than so many bits at fewer: polygons between are not far above."""
+RACED, FEW_BITS = 4, 4
+"""A race is run at one of so many points, with up to so many bits: polygons between are not far above."""
 
 SLOW = 3
 """Standard deviations beyond which it is at twice as many."""
@@ -167,7 +167,7 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
         with tally_work() as plain:
             log_round_delta(local, users, float(points[i]), race=False)
         with tally_work() as whole:
-            values[i] = log_round_delta(local, users, float(points[i]))
+            values[i] = log_round_delta(local, users, float(points[i]), race=bool(races[i]))
         counted.append((plain[0], whole[0] - plain[0]))
         if values[i] <= LEAST:
             last = i + 1
@@ -187,18 +187,17 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
 
 
 def find_races(local: float | Event, size: int) -> NDArray[np.bool_]:
-    """The points at which a race is run: fewer where the profile falls slowly, or bits are many."""
-    each = RACED if isinstance(local, RandomizedResponse) and local.bits <= FEW_BITS else RACED_MANY
+    """The points at which a race is run: fewer where the profile falls slowly, none where many bits make it dear."""
     points = np.arange(size)
-    found: NDArray[np.bool_] = points % np.where(points < SLOW * STEPS, each, each // 2) == 0
-    return found
+    found: NDArray[np.bool_] = points % np.where(points < SLOW * STEPS, RACED, RACED // 2) == 0
+    return found & (isinstance(local, RandomizedResponse) and local.bits <= FEW_BITS)
 
 
 def grid(local: float | Event, users: int) -> FloatArray:
     """Epsilons from 0 to the local one: fine where most of the loss is, ever coarser beyond."""
     end = local_epsilon(local)
     # total variation of two unit normal distributions at a small distance is 0.4 times the distance
-    step = min(2.5 * math.exp(log_round_delta(local, users, 0.0)), end / 8) / STEPS
+    step = min(2.5 * math.exp(log_round_delta(local, users, 0.0, race=False)), end / 8) / STEPS
     points = [step * i for i in range(min(8 * STEPS, int(end / step)))]
     while points[-1] + step < end:
         points.append(points[-1] + step)

@@ -72,11 +72,14 @@ BESIDE = 2.0
 CLOSE = 3.0
 """Log of how far below the worst kind, by the rougher bound, one is that may be the worst by the finer one."""
 
-CLOCKS = 1.0, 3.0
-"""Rates of the changed user's clock that are tried, over the mean rate at spare reports; any is valid."""
+CLOCKS, FEW = (1.0, 3.0), 4
+"""Rates of the changed user's clock that are tried, over the mean rate at spare reports; of more bits the first."""
 
 SEGMENTS = np.array([[0.0, 0.25, 14.0], [3.5, 0.7, 10.0], [10.5, 2.0, 15.0], [40.5, 4.0, 15.0]])
 """Start, distance and number of the nodes w, in units of one over the sum's deviation."""
+
+PLACE = 6e4
+"""Operations of a time and a number of bits that agree."""
 
 PAIR, FINE = 60.0, 8.0
 """Operations that a pair of a report and a spare one takes, roughly; how many times as many it takes else."""
@@ -145,14 +148,16 @@ def log_race_delta(epsilon: float, facts: Facts, users: int, point: float, expec
 def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
     """The largest bound of any number of bits in which the inputs of the changed user differ."""
     largest, clock = -math.inf, 0.0
+    clocks: tuple[float, ...]
     for bits, numbers in families(facts):
         if point >= bits * epsilon:
             continue
         race = prepare(epsilon, bits, numbers, users, point, expected)
+        clocks = (clock,)
         if not clock:
             middle = mean_rate(race.kinds)
-            clock = min(CLOCKS, key=lambda share: bound(race, share * middle).total) * middle
-        rough = bound(race, clock)
+            clocks = tuple(share * middle for share in (CLOCKS if bits <= FEW else CLOCKS[:1]))
+        clock, rough = min(((each, bound(race, each)) for each in clocks), key=lambda each: each[1].total)
         if rough.total > largest:
             largest = max(largest, min(rough.total, bound(race, clock, rough.kinds).total))
     return largest
@@ -241,7 +246,7 @@ def bound(race: Race, clock: float, rough: FloatArray | None = None) -> Bound:
         if log_all < race.expected - SMALL:
             told = float(np.logaddexp(told, log_all))
             continue
-        spend(race.work * (1.0 if rough is None else FINE), WHAT)
+        spend(race.own.size * PLACE + race.work * (1.0 if rough is None else FINE), WHAT)
         parts = np.full(len(race.kinds), -math.inf)
         for agree in range(race.own.size):
             place = Place(x, log_weight, clock, agree)
