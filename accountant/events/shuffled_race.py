@@ -72,8 +72,8 @@ BESIDE = 2.0
 CLOSE = 3.0
 """Log of how far below the worst kind, by the rougher bound, one is that may be the worst by the finer one."""
 
-CLOCKS, FEW = (1.0, 3.0), 4
-"""Rates of the changed user's clock that are tried, over the mean rate at spare reports; of more bits the first."""
+CLOCKS = 1.0, 3.0
+"""Rates of the changed user's clock that are tried, over the mean rate at spare reports; any is valid."""
 
 SEGMENTS = np.array([[0.0, 0.25, 14.0], [3.5, 0.7, 10.0], [10.5, 2.0, 15.0], [40.5, 4.0, 15.0]])
 """Start, distance and number of the nodes w, in units of one over the sum's deviation."""
@@ -156,7 +156,7 @@ def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected:
         clocks = (clock,)
         if not clock:
             middle = mean_rate(race.kinds)
-            clocks = tuple(share * middle for share in (CLOCKS if bits <= FEW else CLOCKS[:1]))
+            clocks = tuple(share * middle for share in CLOCKS)
         clock, rough = min(((each, bound(race, each)) for each in clocks), key=lambda each: each[1].total)
         if rough.total > largest:
             largest = max(largest, min(rough.total, bound(race, clock, rough.kinds).total))

@@ -451,7 +451,8 @@ def test_grid_is_above_the_pair_and_near_it(event):
     # the smaller of two bounds is not convex, and what it bounds is
     assert np.all(found >= exact - (0.05 if isinstance(event.local, ac.RandomizedResponse) else 1e-11))
     near = exact > -20
-    assert np.all((found - exact)[near] < 0.02)
+    # races are run at some of the points only
+    assert np.all((found - exact)[near] < (0.06 if isinstance(event.local, ac.RandomizedResponse) else 0.02))
 
 
 def test_one_round_and_many():
