@@ -229,12 +229,15 @@ class AttackedStream(Event):
 
     def _aim(self, log_lost: float) -> Aim:
         """A delta that is far above what may be lost; of several streams what they add to it."""
-        log_delta = round(min(log_lost + BEYOND, -0.5), 1)
+        log_delta = round(min(max(log_lost + BEYOND, LEAST), -0.5), 1)
         if self.times == 1:
             return Aim(math.exp(log_delta), None)
         deep = math.sqrt(max(-2 * (log_delta + math.log(self.times)), 1.0) / self.times)
         return Aim(math.exp(log_delta), 1 + min(deep, HIGHEST) / self.stream.size)
 
+
+LEAST = -700.0
+"""Log of the smallest delta that a stream is chosen for."""
 
 BEYOND = 16.0
 """Log of how much less than delta, for each release, is left out of a run."""
