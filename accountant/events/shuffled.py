@@ -164,10 +164,12 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     values, counted = np.full(points.size, math.nan), list[tuple[float, float]]()
     last, races = points.size - 1, find_races(local, points.size)
     for i in range(0, points.size - 1, EACH):
-        with tally_work() as plain:
-            log_round_delta(local, users, float(points[i]), race=False)
         with tally_work() as whole:
             values[i] = log_round_delta(local, users, float(points[i]), race=bool(races[i]))
+        plain = whole
+        if races[i]:
+            with tally_work() as plain:
+                log_round_delta(local, users, float(points[i]), race=False)
         counted.append((plain[0], whole[0] - plain[0]))
         if values[i] <= LEAST:
             last = i + 1
