@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -44,6 +45,12 @@ BLOCK = 2000
 
 SHARES = 8
 """Blocks for each worker, at least, where settings are priced one by one and may take long."""
+
+START = 1.2
+"""Seconds until workers have started: each imports the library and loads compiled functions."""
+
+LOOK = 0.25
+"""Seconds of work in this process between looks at whether workers would be done sooner."""
 
 VALUE = 40
 """Bytes that a value of a parameter takes in a list."""
@@ -107,10 +114,12 @@ def sweep(
     errors : {"raise", "nan"}
         What a setting that cannot be priced does: end the sweep with an error that names it, or yield nan.
     n_jobs : int
-        Workers; -1: one per core. One block of settings is priced without any.
+        Workers, at most; -1: one per core. They are started where they are done sooner, their start counted, than this
+        process is alone: it prices the first settings, and sees how long these take.
     backend : str
-        A joblib backend such as "loky", "threading" or "dask"; by default the one that ``joblib.parallel_config``
-        chose, else loky. With Dask, make a ``dask.distributed.Client`` first.
+        A joblib backend such as "loky", "threading" or "dask", whose workers price all but what is one block of
+        settings; by default the one that ``joblib.parallel_config`` chose, else loky. With Dask, make a
+        ``dask.distributed.Client`` first.
 
     Returns
     -------
@@ -135,16 +144,17 @@ def sweep(
     size = count_rows(values, zipped)
     workers = _workers(n_jobs, backend)
     length = block_length(call, task, block_at(values, 0, zipped, 1), size, workers)
-    starts = range(0, size, length)
-    if len(starts) <= 1 or workers == 1:
-        parts = [price_block(call, task, block_at(values, start, zipped, length)) for start in starts]
-    else:
+    parts: list[FloatArray] = []
+    if backend is None or workers == 1 or size <= length:
+        parts = _price_here(call, task, partial(block_at, values, zipped=zipped, length=length), size, workers)
+    starts = range(sum(map(len, parts)), size, length)
+    if starts:
         from joblib import Parallel, delayed, parallel_config
 
         price = delayed(_price_in_worker)
         work = (price(os.getpid(), call, task, block_at(values, start, zipped, length)) for start in starts)
         with parallel_config(backend=backend) if backend else nullcontext():
-            parts = Parallel(n_jobs=n_jobs)(work)
+            parts += Parallel(n_jobs=n_jobs)(work)
     found = np.concatenate([np.empty((0, 3)), *parts])
     columns = {name: column_at(values, name, 0, size, zipped) for name in values}
     return columns | {name: found[:, i].copy() for i, name in enumerate(COLUMNS)}
@@ -295,6 +305,33 @@ class Call:
     def named(self, setting: tuple[Any, ...]) -> str:
         """The setting, for a message."""
         return ", ".join(f"{name} = {shorten(value)}" for name, value in zip(self.names, setting, strict=True))
+
+
+def _price_here(
+    call: Call, task: Task, block: Callable[[int], Sequence[tuple[Any, ...]]], size: int, workers: int
+) -> list[FloatArray]:
+    """Blocks from the first on, priced in this process: all, or those before workers would be done sooner."""
+    parts: list[FloatArray] = []
+    done = before = 0
+    begin = time.monotonic()
+    while done < size:
+        parts.append(price_block(call, task, block(done), math.inf if workers == 1 else LOOK))
+        done += len(parts[-1])
+        spent = time.monotonic() - begin
+        if before == 0:  # what the first one loads the others find loaded
+            begin, before = time.monotonic(), done
+        elif spent >= LOOK and _is_shared_sooner(spent / (done - before) * (size - done), workers):
+            break
+    return parts
+
+
+def _is_shared_sooner(seconds: float, workers: int) -> bool:
+    """Whether workers do so many seconds of work sooner than this process alone, their start counted."""
+    if workers == 1 or seconds <= START:
+        return False
+    from joblib import effective_n_jobs
+
+    return seconds * (1 - 1 / effective_n_jobs(workers)) > START
 
 
 def _price_in_worker(parent: int, call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> FloatArray:

@@ -1,6 +1,8 @@
 """Sweeps against prices asked for one at a time, and the search for the worst pair against all pairs."""
 
+import importlib
 import math
+import os
 import random
 from functools import partial
 
@@ -17,6 +19,7 @@ from accountant.sweep import BLOCK
 from tests.reference import definitions
 
 sampled = ac.PoissonSubsampled
+sweeps = importlib.import_module("accountant.sweep")  # its function has its name
 
 
 def private_knn(sigma, rate, count=1000):
@@ -125,10 +128,43 @@ def test_workers_do_not_change_the_result():
     pytest.importorskip("joblib")
     grid = {"sigma": np.geomspace(1, 1e3, BLOCK // 2 + 1), "count": [1, 20, 300]}
     alone = ac.sweep(gaussians, grid, n_jobs=1)
-    shared = ac.sweep(gaussians, grid, n_jobs=2)
+    shared = ac.sweep(gaussians, grid, n_jobs=2, backend="loky")
     assert all(np.array_equal(alone[name], shared[name]) for name in alone)
     threads = ac.sweep(gaussians, grid, n_jobs=2, backend="threading")
     assert np.array_equal(alone["epsilon"], threads["epsilon"])
+
+
+def watched_gaussian(sigma, path):
+    """Writes down which process made it."""
+    with open(path, "a") as file:
+        file.write(f"{os.getpid()}\n")
+    return ac.Gaussian(sigma)
+
+
+@pytest.mark.parametrize(("method", "size"), [("renyi", 2 * BLOCK + 100), ("tight", 100)])
+def test_workers_are_started_only_where_they_are_done_sooner(tmp_path, monkeypatch, method, size):
+    """Wherever this process leaves off, the table is the same."""
+    pytest.importorskip("joblib")
+    grid = {"sigma": np.geomspace(1.0, 1e3, size)}
+    alone = ac.sweep(ac.Gaussian, grid, method=method, n_jobs=1)
+    monkeypatch.setattr(sweeps, "LOOK", 0.0)
+    for start, shared in ((math.inf, False), (0.0, True)):
+        monkeypatch.setattr(sweeps, "START", start)
+        path = tmp_path / str(start)
+        found = ac.sweep(partial(watched_gaussian, path=str(path)), grid, method=method, n_jobs=2)
+        assert np.array_equal(alone["epsilon"], found["epsilon"])
+        makers = set(path.read_text().split())
+        assert str(os.getpid()) in makers
+        assert (len(makers) > 1) == shared
+
+
+def test_few_seconds_of_work_are_not_shared():
+    pytest.importorskip("joblib")
+    assert not sweeps._is_shared_sooner(sweeps.START, 64)
+    assert not sweeps._is_shared_sooner(1.9 * sweeps.START, 2)
+    assert sweeps._is_shared_sooner(2.1 * sweeps.START, 2)
+    assert sweeps._is_shared_sooner(1.1 * sweeps.START, 64)
+    assert not sweeps._is_shared_sooner(1e9, 1)
 
 
 def test_settings_that_are_priced_one_by_one_are_shared_fairly():
