@@ -177,6 +177,8 @@ def real(
 
 def integer(name: str, value: object, low: int, high: int) -> int:
     """Return `value` as an int (an integral float such as 1e4 is one), or raise ParameterError."""
+    if type(value) is int and low <= value <= high:
+        return value
     accepted = f"an integer in [{low}, {high:.6g}]"
     try:
         if isinstance(value, bool):

@@ -311,8 +311,8 @@ def curve(
 
 def as_composition(run: object) -> Composition:
     """A run as a composition, or ParameterError."""
-    if isinstance(run, Event):
-        return 1 * run
     if isinstance(run, Composition):
         return run
+    if isinstance(run, Event):
+        return 1 * run
     raise ParameterError(f"run = {run!r}; accepted: an event, or a composition such as 100 * Gaussian(20.0)")

@@ -49,8 +49,8 @@ SHARES = 8
 START = 1.2
 """Seconds until workers have started: each imports the library and loads compiled functions."""
 
-LOOK = 0.25
-"""Seconds of work in this process between looks at whether workers would be done sooner."""
+LOOK = 0.5
+"""Seconds of work in this process before it looks, again and again, whether workers would be done sooner."""
 
 VALUE = 40
 """Bytes that a value of a parameter takes in a list."""

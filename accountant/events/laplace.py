@@ -79,7 +79,8 @@ class Laplace(BatchedEvent):
         return Laplace(self.scale, size * self.sensitivity, self.coordinates, self.adjacency)
 
     def _largest_loss(self) -> Fraction:
-        return self.coordinates * Fraction(self.sensitivity) / Fraction(self.scale)
+        (above, below), (scale, unit) = self.sensitivity.as_integer_ratio(), self.scale.as_integer_ratio()
+        return Fraction(self.coordinates * above * unit, below * scale)
 
     def _row(self, rate: float = 1.0) -> Row | None:
         return laplace_row(self.shift, self.coordinates) if rate == 1.0 and self.shift <= LARGEST_ROW else None

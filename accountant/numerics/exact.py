@@ -18,7 +18,9 @@ SPARE = 1.0 + 2.0**-50
 def round_up(number: Fraction) -> float:
     """The least float that is not below a number."""
     nearest = number.numerator / number.denominator  # correctly rounded
-    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+    above, below = nearest.as_integer_ratio()
+    enough = above * number.denominator >= number.numerator * below
+    return nearest if enough else math.nextafter(nearest, math.inf)
 
 
 def round_down(number: Fraction) -> float:

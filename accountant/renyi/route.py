@@ -8,7 +8,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accountant.errors import NoGuarantee
 from accountant.events.composition import Composition
@@ -32,6 +31,7 @@ LONG = 2.5e8
 """Operations of a search up to which they are not counted: whatever the patience, there is a price to fall back on."""
 
 _LOW, _HIGH = math.log(1e-9), math.log(1e12)
+_AT_EDGE = 1 + math.exp(_LOW + 1e-6), 1 + math.exp(_HIGH - 1e-6)
 _STEP = math.log(10) / 4
 
 
@@ -45,33 +45,31 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
     """
     quick = renyi_epsilons([run], np.array([delta]), conversion) if delta > 0.0 else None
     if quick is not None and quick.orders[0] < math.inf:
-        return _guarantee(run, float(quick.values[0]), delta, conversion, float(quick.orders[0]), bool(quick.edges[0]))
+        return _guarantee(run, float(quick.values[0]), delta, conversion, float(quick.orders[0]))
     pure = float(quick.values[0]) if quick else run._largest_loss()
     if quick or delta == 0.0 or pure == 0.0:
         if pure == math.inf:
             raise NoGuarantee(
                 "delta = 0 and this run is not pure DP: its epsilon is infinite; accepted: delta in (0, 1)"
             )
-        return _guarantee(run, pure, delta, conversion, math.inf, False)
-    order, best, at_edge = _best_of_rules(run, conversion, epsilon_from_renyi, math.log(delta))
+        return _guarantee(run, pure, delta, conversion, math.inf)
+    order, best = _best_of_rules(run, conversion, epsilon_from_renyi, math.log(delta))
     if pure <= best and pure < math.inf:
-        return _guarantee(run, pure, delta, conversion, math.inf, False)
+        return _guarantee(run, pure, delta, conversion, math.inf)
     if best == math.inf:
         raise NoGuarantee("the Rényi curve is infinite at every order; accepted: method = 'tight' or 'auto'")
-    return _guarantee(run, best, delta, conversion, order, at_edge)
+    return _guarantee(run, best, delta, conversion, order)
 
 
 def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Guarantee:
     """Smallest delta over real orders; 0 where epsilon reaches the pure-DP limit, else at least 5e-324."""
     quick = renyi_deltas([run], np.array([epsilon]), conversion)
     if quick is not None:
-        return _guarantee(
-            run, epsilon, float(quick.values[0]), conversion, float(quick.orders[0]), bool(quick.edges[0])
-        )
+        return _guarantee(run, epsilon, float(quick.values[0]), conversion, float(quick.orders[0]))
     if run._largest_loss() <= epsilon:
-        return _guarantee(run, epsilon, 0.0, conversion, math.inf, False)
-    order, best, at_edge = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
-    return _guarantee(run, epsilon, float(_nonzero_delta(best)), conversion, order, at_edge)
+        return _guarantee(run, epsilon, 0.0, conversion, math.inf)
+    order, best = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
+    return _guarantee(run, epsilon, float(_nonzero_delta(best)), conversion, order)
 
 
 def _nonzero_delta(log_delta: FloatArray | float) -> FloatArray:
@@ -81,11 +79,10 @@ def _nonzero_delta(log_delta: FloatArray | float) -> FloatArray:
 
 
 class Prices(NamedTuple):
-    """One entry per run: epsilon or delta, the order it was read off at (inf: pure DP), whether at an edge."""
+    """One entry per run: epsilon or delta, the order it was read off at (inf: pure DP)."""
 
     values: FloatArray
     orders: FloatArray
-    edges: NDArray[np.bool_]
 
 
 def renyi_epsilons(runs: Sequence[Composition], deltas: FloatArray, conversion: Conversion) -> Prices | None:
@@ -112,16 +109,14 @@ def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: 
         return None
     # the conversions hold for each run by itself
     convert: Callable[..., FloatArray] = epsilon_from_renyi if task == CLASSIC_EPSILON else log_delta_from_renyi
-    values = convert(conversion, best.b, best.curve, given)
-    limit = best.limit * SPARE
+    values, orders = convert(conversion, best.b, best.curve, given), 1 + best.b
     asked = values if task == CLASSIC_EPSILON else given
     # where it matters the limit is rounded no more than it must be
-    for i in np.flatnonzero(limit <= asked * (1 + 1e-12)).tolist():
-        limit[i] = min(float(limit[i]), runs[i]._largest_loss())
-    pure = limit <= asked
-    log_b = np.log(best.b)
-    edges = ((log_b <= _LOW + 1e-6) | (log_b >= _HIGH - 1e-6)) & ~pure
-    return Prices(np.where(pure, limit, values), np.where(pure, math.inf, 1 + best.b), edges)
+    for i in (best.limit * SPARE <= asked * (1 + 1e-12)).nonzero()[0].tolist():
+        limit = min(float(best.limit[i]) * SPARE, runs[i]._largest_loss())
+        if limit <= asked[i]:
+            values[i], orders[i] = limit, math.inf
+    return Prices(values, orders)
 
 
 def _best_of_rules(
@@ -129,8 +124,8 @@ def _best_of_rules(
     conversion: Conversion,
     convert: Callable[[Conversion, FloatArray, FloatArray, float], FloatArray],
     given: float,
-) -> tuple[float, float, bool]:
-    """Best order, its value, and whether it is at an edge; "optimal" is at most "improved" at its own best order."""
+) -> tuple[float, float]:
+    """Best order and its value; "optimal" is at most "improved" at its own best order."""
     work = sum(event._curve_work() for event in run.entries)
     if SEARCHED * work > LONG:
         spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order")
@@ -141,7 +136,7 @@ def _best_of_rules(
         if quick is None:
             found.append(_best_order(partial(_convert, run, convert, "improved", given)))
         elif quick.orders[0] < math.inf:
-            found.append((float(quick.orders[0]), float(quick.values[0]), bool(quick.edges[0])))
+            found.append((float(quick.orders[0]), float(quick.values[0])))
     return min(found, key=lambda each: each[1])
 
 
@@ -155,9 +150,7 @@ def _convert(
     return convert(rule, b, run.renyi(1 + b), given)
 
 
-def _guarantee(
-    run: Composition, epsilon: float, delta: float, conversion: Conversion, order: float, at_edge: bool
-) -> Guarantee:
+def _guarantee(run: Composition, epsilon: float, delta: float, conversion: Conversion, order: float) -> Guarantee:
     return Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -165,13 +158,13 @@ def _guarantee(
         method="renyi",
         conversion=conversion,
         order=order,
-        order_at_edge=at_edge,
+        order_at_edge=order <= _AT_EDGE[0] or _AT_EDGE[1] <= order < math.inf,
         data_dependent=run.data_dependent,
     )
 
 
-def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, float, bool]:
-    """Order, value and whether the order is at an edge, of the least `objective(a - 1)`.
+def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, float]:
+    """Order and value of the least `objective(a - 1)`.
 
     (a-1) times a Rényi curve is convex, which makes both closed-form conversions quasi-convex in the order. The
     search goes out from order 2 on a log grid until the objective rises, then minimises inside the bracket. Every
@@ -204,5 +197,4 @@ def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, f
     if math.isfinite(seen[best]):
         minimise(lambda x: float(at(np.array([x]))[0]), low, high, 1e-7)
         best = min(seen, key=lambda x: (seen[x], abs(x)))
-    at_edge = best <= _LOW + 1e-6 or best >= _HIGH - 1e-6
-    return 1 + math.exp(best), seen[best], at_edge
+    return 1 + math.exp(best), seen[best]
