@@ -22,6 +22,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
+from accountant.numerics.scipy_special import ndtri
 from accountant.tight.route import TightRun
 from accountant.tight.trade_off import ProfileTradeOff, Rates, TradeOff, both_signs
 
@@ -207,8 +208,6 @@ def most_before_crossing(side: TradeOff, places: FloatArray, upper: FloatArray) 
 
 def sum_of_scores(fprs: FloatArray, rates: FloatArray) -> FloatArray:
     """Phi^-1(t) - Phi^-1(a): the mu of the Gaussian whose trade-off function passes through (a, t)."""
-    from scipy.special import ndtri
-
     return np.asarray(ndtri(rates) - ndtri(fprs))
 
 

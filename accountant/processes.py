@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import signal
 import sys
@@ -52,7 +51,9 @@ def end_with_parent(parent: int) -> None:
 
 
 def _watch_parent(parent: int) -> None:
-    known = multiprocessing.parent_process()
+    from multiprocessing import parent_process
+
+    known = parent_process()
     if sys.platform == "win32" and known is not None:  # there the number of the parent stays
         known.join()
     else:

@@ -46,8 +46,8 @@ BLOCK = 2000
 SHARES = 8
 """Blocks for each worker, at least, where settings are priced one by one and may take long."""
 
-START = 1.2
-"""Seconds until workers have started: each imports the library and loads compiled functions."""
+START = 2.0
+"""Seconds until workers have started, about: each imports the library and loads compiled functions."""
 
 LOOK = 0.5
 """Seconds of work in this process before it looks, again and again, whether workers would be done sooner."""

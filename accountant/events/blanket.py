@@ -36,7 +36,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betainc
 
 from accountant.errors import ParameterError, real, shorten
 from accountant.events.collision import Collision
@@ -44,6 +43,7 @@ from accountant.events.event import Event
 from accountant.events.randomized_response import PureDP, RandomizedResponse, bernoulli_log_profile
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import bisect_whole
+from accountant.numerics.scipy_special import betainc
 from accountant.numerics.special import deviance, log_binomial_pmf, logaddexp
 from accountant.patience import spend
 

@@ -20,6 +20,7 @@ from accountant.errors import ProfileUnavailable
 from accountant.events.discrete_pair import DiscretePair, Outcomes
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.scipy_special import log_ndtr
 from accountant.numerics.special import log_binomial_pmf
 from accountant.patience import spend
 
@@ -78,8 +79,6 @@ class Stream(NamedTuple):
 
 def log_cdf(noise: str, x: FloatArray) -> FloatArray:
     """Of a standard normal value, or of Laplace(0, 1)."""
-    from scipy.special import log_ndtr
-
     if noise == "gaussian":
         return np.asarray(log_ndtr(x))
     tail = np.exp(-np.abs(x)) / 2

@@ -19,6 +19,7 @@ from accountant.events.laplace import Laplace
 from accountant.events.randomized_response import PureDP
 from accountant.events.zero_concentrated import ZeroConcentratedDP
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.scipy_special import log_ndtr, ndtri_exp
 from accountant.numerics.special import log_binomial_pmf
 
 __all__ = ["GaussianComparisons", "LaplaceComparisons"]
@@ -234,8 +235,6 @@ class GaussianComparisons(Comparisons):
 
         It is mu x + mu^2/2 - (K - 1) log(Phi(x + mu)/Phi(x)), and phi/Phi falls.
         """
-        from scipy.special import log_ndtr
-
         mu = self.moved / self.query_scale
         if mu > FINE:
             low, high = log_ndtr(places), log_ndtr(places + mu)
@@ -249,8 +248,6 @@ class GaussianComparisons(Comparisons):
         self, loss: Callable[[FloatArray], FloatArray], times: int, width: float, log_lost: float, sign: int
     ) -> Outcomes:
         """A rising function of the largest of `queries` normal values, as the loss of a pair."""
-        from scipy.special import log_ndtr, ndtri_exp
-
         mu, n = self.moved / self.query_scale, float(self.queries)
         scale, start = times * mu, float(ndtri_exp(-BELOW / n))
         high = -float(ndtri_exp(max(log_lost, -5e5) - 1.0 - math.log(n)))

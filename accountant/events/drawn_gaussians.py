@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from accountant.events.gaussian import gaussian_log_profile, subsampled_gaussian_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import gauss_legendre
+from accountant.numerics.scipy_special import logsumexp
 from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio
 from accountant.patience import spend
 

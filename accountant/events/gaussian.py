@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Annotated, Self
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
 from accountant.events.answers import (
@@ -28,6 +27,7 @@ from accountant.events.registry import register
 from accountant.events.subsampled_moments import curves_by_moments, log_at_branch, moments
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import WIDEST_STRIP, gauss_legendre, trapezoid_step
+from accountant.numerics.scipy_special import log_ndtr
 from accountant.numerics.special import (
     divergence_from_log_mean,
     log_mean_excess,

@@ -21,6 +21,7 @@ from accountant.events.sticks import Sticks, both_sticks, connect
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.lattice_powers import lattice_power
+from accountant.numerics.scipy_special import expit, logit
 from accountant.numerics.special import log_mixture, log_mixture_ratio
 from accountant.patience import spend
 
@@ -204,8 +205,6 @@ def _mix(event: Event, rate: float, losses: FloatArray, log_p: FloatArray, log_l
 
 def _steepness(rate: float, variance: float) -> float:
     """Mean square of how much the sampled loss rises with the other, as if that one were normal."""
-    from scipy.special import expit, logit
-
     nodes, weights = np.polynomial.hermite_e.hermegauss(41)
     weights /= weights.sum()
     total = 0.0

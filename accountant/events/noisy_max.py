@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, real
@@ -21,6 +20,7 @@ from accountant.events.parameters import NoiseScale, Range
 from accountant.events.registry import register
 from accountant.events.votes_seen import SeenVotes
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.scipy_special import log_ndtr
 
 __all__ = ["DataDependentGNMax", "DataDependentLNMax", "GNMax", "LNMax"]
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError
@@ -16,6 +15,7 @@ from accountant.events.answers import Choices
 from accountant.events.event import Event
 from accountant.events.screening_pairs import Pairs, Screening
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.scipy_special import log_ndtr
 from accountant.numerics.special import (
     divergence_from_log_mean,
     log_binomial_pmf,

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from accountant.events.answers import Choices
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.scipy_special import log_ndtr
 from accountant.numerics.special import log_mixture, log_mixture_ratio, log_ndtr_steps
 from accountant.patience import spend
 

@@ -43,7 +43,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erfcx
 
 from accountant.events.blanket import blanket, log_shuffled_delta
 from accountant.events.event import Event
@@ -54,6 +53,7 @@ from accountant.events.shuffled_race import LEAST_RACED, RACED_BITS, RACED_USERS
 from accountant.events.shuffled_sums import DAMPING, log_sums_between_nodes
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import LOGARITHM, narrow
+from accountant.numerics.scipy_special import erfcx
 from accountant.numerics.special import log_binomial_pmf
 from accountant.patience import spend
 

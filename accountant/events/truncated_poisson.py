@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from scipy.special import betainc, betaincc
 
 from accountant.adjacency import Adjacency
 from accountant.events.answers import AdditiveNoise
@@ -19,6 +18,7 @@ from accountant.events.priced import PricedAsAnother
 from accountant.events.registry import register
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.scipy_special import betainc, betaincc
 from accountant.numerics.special import log_binomial_pmf
 
 __all__ = ["EitherRelease", "TruncatedPoissonGaussian", "log_binomial_tail", "price_of_parts", "truncation_odds"]

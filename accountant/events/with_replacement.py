@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, SubsamplingError, shorten
@@ -25,6 +24,7 @@ from accountant.events.registry import register
 from accountant.events.subsampling import renyi_from_profile
 from accountant.events.truncated_poisson import log_binomial_tail
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.scipy_special import logsumexp
 from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_mixture_ratio
 
 __all__ = ["SampledWithReplacement"]

@@ -5,7 +5,6 @@ What numba leaves in ``__pycache__`` survives an uninstallation, and then hides 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sys
@@ -104,6 +103,8 @@ def _names() -> tuple[str, str, str]:
 
     numba looks only at the file in which a cached function stands, but a kernel inlines those that it calls.
     """
+    import hashlib
+
     import numba
 
     from accountant import __version__

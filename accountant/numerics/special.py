@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import erfcx
 
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import gauss_legendre
+from accountant.numerics.scipy_special import erfcx
 
 __all__ = [
     "divergence_from_log_mean",

@@ -31,7 +31,7 @@ MOMENTS = 256
 """Whole orders up to which moments are exact."""
 
 GRID_ORDERS = np.geomspace(0.01, 7.0, 60) + 1
-NODES = np.unique(np.concatenate([GRID_ORDERS, np.arange(2.0, MOMENTS + 1), MOMENTS * np.geomspace(1.1, 1e6, 300)]))
+NODES = np.array(sorted({*GRID_ORDERS, *np.arange(2.0, MOMENTS + 1), *(MOMENTS * np.geomspace(1.1, 1e6, 300))}))
 """Orders at which the curve is computed; between them (a - 1) D_a, which is convex, is bounded by its chords."""
 
 SPLITS = np.hstack([[np.geomspace(1.0, 8.0, 13), np.zeros(13)], [np.ones(13), np.geomspace(1e-4, 8.0, 13)]])

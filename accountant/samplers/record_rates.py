@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from accountant.errors import ParameterError, integer, shorten
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.scipy_special import betainc
 from accountant.samplers.counts import by_window, neighbours, together
 from accountant.samplers.stream import Stream
 from accountant.samplers.tails import SamplerTest, chernoff, exact, impossible, share_by_thirds

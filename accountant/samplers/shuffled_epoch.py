@@ -19,6 +19,7 @@ from accountant.events.gaussian import Gaussian, GaussianLike
 from accountant.events.parameters import Range
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.scipy_special import log_ndtr, ndtri_exp
 from accountant.samplers.allocation_pairs import pair_below
 from accountant.samplers.likelihoods import Ratios
 
@@ -142,8 +143,6 @@ def largest_step_pair(with_record: float, without: float, steps: int, direction:
 
     Its distribution function is Phi(x - shift) Phi(x)^(steps - 1); what is known of it are the probabilities of cells.
     """
-    from scipy.special import log_ndtr, ndtri_exp
-
     low = float(ndtri_exp(-45.0 / (steps - 1)))
     edges = np.linspace(low, with_record + REACH, CELLS)
     masses = []

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
+
+from accountant.numerics.scipy_special import betainc
 
 __all__ = ["SamplerTest", "binomial_tails", "chernoff", "exact", "impossible", "share_by_thirds", "thirds"]
 

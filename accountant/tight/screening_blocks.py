@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.errors import ToleranceUnreachable
@@ -26,6 +25,7 @@ from accountant.events.event import Event
 from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
+from accountant.numerics.scipy_special import gammaln
 from accountant.tight.loss_grid import bracket
 from accountant.tight.polygon import ULP, Grid
 from accountant.tight.screening_families import GameValue, block_values, largest_pair

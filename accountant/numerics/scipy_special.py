@@ -1,0 +1,39 @@
+"""Functions of scipy.special, which is imported when one of them is first called: it takes longer than this library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+__all__ = [
+    "betainc",
+    "betaincc",
+    "erfcx",
+    "expit",
+    "gammaln",
+    "log_ndtr",
+    "logit",
+    "logsumexp",
+    "ndtri",
+    "ndtri_exp",
+]
+
+
+def _function(name: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(import_module("scipy.special"), name)(*arguments, **options)
+
+    return call
+
+
+betainc = _function("betainc")
+betaincc = _function("betaincc")
+erfcx = _function("erfcx")
+expit = _function("expit")
+gammaln = _function("gammaln")
+log_ndtr = _function("log_ndtr")
+logit = _function("logit")
+logsumexp = _function("logsumexp")
+ndtri = _function("ndtri")
+ndtri_exp = _function("ndtri_exp")
