@@ -60,6 +60,7 @@ COLUMNS = ("epsilon", "delta", "order")
 
 Column = NDArray[Any]
 Values = Mapping[str, Sequence[Any]]
+Settings = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ def column_at(values: Values, name: str, start: int, end: int, zipped: bool = Fa
     return np.array(values[name])[places]
 
 
-def block_length(call: Call, task: Task, first: Sequence[tuple[Any, ...]], size: int, workers: int) -> int:
+def block_length(call: Call, task: Task, first: Settings, size: int, workers: int) -> int:
     """Settings in a block: always the same where they are priced together, so that results are; else a fair share."""
     if workers < 0:
         workers = count_processors()
@@ -307,9 +308,7 @@ class Call:
         return ", ".join(f"{name} = {shorten(value)}" for name, value in zip(self.names, setting, strict=True))
 
 
-def _price_here(
-    call: Call, task: Task, block: Callable[[int], Sequence[tuple[Any, ...]]], size: int, workers: int
-) -> list[FloatArray]:
+def _price_here(call: Call, task: Task, block: Callable[[int], Settings], size: int, workers: int) -> list[FloatArray]:
     """Blocks from the first on, priced in this process: all, or those before workers would be done sooner."""
     parts: list[FloatArray] = []
     done = before = 0
@@ -331,15 +330,16 @@ def _is_shared_sooner(seconds: float, workers: int) -> bool:
         return False
     from joblib import effective_n_jobs
 
-    return seconds * (1 - 1 / effective_n_jobs(workers)) > START
+    left_to_others: float = 1 - 1 / effective_n_jobs(workers)
+    return seconds * left_to_others > START
 
 
-def _price_in_worker(parent: int, call: Call, task: Task, settings: Sequence[tuple[Any, ...]]) -> FloatArray:
+def _price_in_worker(parent: int, call: Call, task: Task, settings: Settings) -> FloatArray:
     end_with_parent(parent)
     return price_block(call, task, settings)
 
 
-def price_block(call: Call, task: Task, settings: Sequence[tuple[Any, ...]], seconds: float = math.inf) -> FloatArray:
+def price_block(call: Call, task: Task, settings: Settings, seconds: float = math.inf) -> FloatArray:
     """(epsilon, delta, order) of every setting, shape (n, 3).
 
     Where settings are priced one by one, those that were not begun after so many `seconds` are left out: then n is
