@@ -70,6 +70,9 @@ TILTS = 0.35, 0.5, 0.7, 0.85, 1.0, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0
 SPARE, CHERNOFF = 5.0, 3.0
 """Nats by which a tilt may miss the saddle point, and by which Chernoff's bound there is too large, about."""
 
+UNKNOWN = 100.0
+"""An error of log M with which nothing is known."""
+
 
 class Rows(NamedTuple):
     """Sampled Gaussians as rows (mu, rate, count), and half the sum of mu^2 of those that are not sampled."""
@@ -145,6 +148,22 @@ class Plan(NamedTuple):
         return count_nodes(self.rows, line) * each + 50.0 * line.last
 
 
+class Inverted(NamedTuple):
+    """The rule's value and slope at an epsilon, in units of e^scale, and their errors: `slack` is that of logs."""
+
+    value: float
+    slope: float
+    error: float
+    scale: float
+    slack: float
+
+    @property
+    def log_upper(self) -> float:
+        """Log of an upper bound on delta."""
+        high = self.value + self.error
+        return min(math.log(high) + self.scale + self.slack, 0.0) if high > 0.0 else math.inf
+
+
 class Inversion:
     """One direction of a composition at one tilt: bounds on delta at any epsilon >= 0.
 
@@ -168,9 +187,10 @@ class Inversion:
         self.plan, self.line, self.step = plan, line, line.step
         self.total = np.empty((3, line.last + 1))
         self.known = transform_run(plan.rows, plan.slope, line, self.total)
+        self.log_scale, first_error = float(self.total[0, 0]), float(self.total[2, 0])
+        self.known = self.known and first_error < UNKNOWN
         if not self.known:
             return
-        self.log_scale, first_error = float(self.total[0, 0]), float(self.total[2, 0])
         end = self.line.last * self.step
         dip = self.log_scale - float(self.total[0, 1])
         self.spread = math.sqrt(max(2 * dip, 0.0)) / self.step
@@ -178,28 +198,30 @@ class Inversion:
         # h/pi sum_{k > K} |c_k| <= h/pi sum rho/(k h)^2 <= rho/(pi K h)
         self.error = self.step / math.pi * wrong + 1.01 * math.exp(log_beyond + first_error) / (math.pi * end)
 
-    def log_bounds(self, epsilon: float) -> Interval:
-        """Logs of bounds on delta(epsilon)."""
-        value, _ = invert_at(epsilon, self.step, self.total)
+    def at(self, epsilon: float) -> Inverted:
+        """What the rule gives there."""
+        value, slope = invert_at(epsilon, self.step, self.total)
         count, angle = self.line.last, self.line.last * self.step * epsilon
         error = self.error + self.step * self.whole * ULP * (count + 2 * angle + 16)
-        scale = self.log_scale - self.plan.tilt * epsilon
-        slack = 1e-12 + 16 * ULP * (1 + abs(self.log_scale) + self.plan.tilt * epsilon)
-        low, high = value - error, value + error
+        tilted = self.plan.tilt * epsilon
+        slack = 1e-12 + 16 * ULP * (1 + abs(self.log_scale) + tilted)
+        return Inverted(value, slope, error, self.log_scale - tilted, slack)
+
+    def log_bounds(self, epsilon: float) -> Interval:
+        """Logs of bounds on delta(epsilon)."""
+        found = self.at(epsilon)
+        low = found.value - found.error
         if low > 0.0:
-            low -= math.exp(min(self.plan.log_wrapped(epsilon) - scale + slack, 700.0))
-        return Interval(
-            math.log(low) + scale - slack if low > 0.0 else -math.inf,
-            min(math.log(high) + scale + slack, 0.0) if high > 0.0 else math.inf,
-        )
+            low -= math.exp(min(self.plan.log_wrapped(epsilon) - found.scale + found.slack, 700.0))
+        return Interval(math.log(low) + found.scale - found.slack if low > 0.0 else -math.inf, found.log_upper)
 
     def epsilon(self, log_delta: float, start: float) -> Interval:
         """Bounds on the epsilon at a delta, by Newton's method from `start`, which is above it."""
         x = start
         for _ in range(60):
-            high = self.log_bounds(x).upper - log_delta
-            value, slope = invert_at(x, self.step, self.total)
-            fall = self.plan.tilt - slope / value if value > 0.0 else math.inf
+            found = self.at(x)
+            high = found.log_upper - log_delta
+            fall = self.plan.tilt - found.slope / found.value if found.value > 0.0 else math.inf
             if not fall > 0.0 or not high < math.inf:
                 return Interval(0.0, math.inf)
             moved = max(x + high / fall, 0.0)
@@ -207,7 +229,7 @@ class Inversion:
                 break
             x = moved
         upper, gap = x, 1e-13 * x
-        while self.log_bounds(upper).upper > log_delta:
+        while self.at(upper).log_upper > log_delta:
             upper, gap = upper + gap, 2 * gap
             if gap > start:
                 return Interval(0.0, math.inf)
@@ -290,11 +312,11 @@ def choose_tilts(
     below = (2.0 - log_delta - log_aim) / tilts
     periods = np.maximum(above, below[:, None])
     excess = chernoff - chernoff[TILTS.index(1.0)]
-    periods[~(excess <= SPARE)] = math.inf
-    shortest = float(np.nanmin(periods))
+    periods[~((excess <= SPARE)[:, None] & (periods < math.inf))] = math.inf
+    i, j = divmod(int(periods.argmin()), len(TILTS))
+    shortest = float(periods[i, j])
     if not shortest < math.inf:
         return None
-    i, j = np.unravel_index(int(np.nanargmin(periods)), periods.shape)
     return (float(tilts[i]), float(tilts[j])), shortest, float(excess[i]) + CHERNOFF
 
 
@@ -328,7 +350,7 @@ def invert(
         answer = first.epsilon(log_delta, plan.start)
         for other in others:
             # nearly always the first direction costs more
-            if answer.upper == math.inf or other.log_bounds(answer.upper).upper > log_delta:
+            if answer.upper == math.inf or other.at(answer.upper).log_upper > log_delta:
                 found = other.epsilon(log_delta, plan.start)
                 answer = Interval(max(answer.lower, found.lower), max(answer.upper, found.upper))
     return answer if question.width(answer, first.spread) <= question.tolerance else None

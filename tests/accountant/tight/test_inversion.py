@@ -322,3 +322,13 @@ def test_a_poor_bound_on_a_mean_costs_points_only():
     assert plain.known
     assert finer.known
     assert finer.log_scale == pytest.approx(plain.log_scale, abs=1e-10)
+
+
+def test_a_transform_of_which_nothing_is_known_is_left_to_grids():
+    """At a delta of 1e-323 the error of log M was 1e109, and its exponential in no float."""
+    rare = ac.PoissonSubsampled(ac.Gaussian(33.45507028829363), 0.006547171150607069)
+    run = 13 * ac.PoissonSubsampled(ac.Gaussian(52.078051917684306), 0.18357612325031789) + 11442 * rare
+    found = ac.delta(run, 9.742616187514203)
+    assert (found.method, found.delta) == ("renyi", 5e-324)
+    with pytest.raises(OutOfPatience):
+        ac.delta(run, 9.742616187514203, method="tight")
