@@ -82,9 +82,11 @@ def alternate(run: Run, prices: list[Any], repeats: int, warm: bool = False) -> 
             begun = time.perf_counter()
             price(again)
             times.append(time.perf_counter() - begun)
-        if not warm or i > 1:
-            found.append(times)
-        if found and time.perf_counter() - start > PATIENCE:
+        if warm and i == 1:
+            start = time.perf_counter()  # what the first calls load is not part of the patience
+            continue
+        found.append(times)
+        if time.perf_counter() - start > PATIENCE:
             break
     return found
 
