@@ -265,6 +265,30 @@ def test_what_is_remembered_counts_again_in_each_price():
     assert made == [3, 4, -4]
 
 
+def test_what_is_remembered_within_what_is_remembered_counts_once():
+    @patience.remember("squares", 4)
+    def square(x):
+        patience.spend(1e9, "a square")
+        return x * x
+
+    @patience.remember("sums", 4)
+    def sum_of_squares(x):
+        patience.spend(1e8, "a sum")
+        return square(x) + square(x + 1)
+
+    for _ in range(2):  # first made, then found
+        for first in (square, sum_of_squares, lambda x: square(x + 1)):
+            with patience.allow_work(2.2):
+                first(3)
+                assert sum_of_squares(3) == 25
+                assert square(3) == 9
+                assert patience.fits(0.09e9)
+                assert not patience.fits(0.11e9)
+    with patience.tally_work() as tally:
+        sum_of_squares(3)
+    assert tally[0] == 2.1e9
+
+
 def test_sums_of_likelihood_ratios_are_counted():
     epoch = ac.RandomAllocation(ac.Laplace(0.3), 100)
     first, second = (counted(lambda: tight(epoch, 1e-5))[1] for _ in range(2))
