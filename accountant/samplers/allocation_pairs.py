@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -74,7 +75,10 @@ COARSEST = 0.5
 REHEARSED = 1e7
 """Operations, about, of sums on coarser grids that tell how many finer ones take."""
 
-SURE = 1.5
+BLOCKS = 100
+"""Masses of one step that are enough for that."""
+
+SURE = 1.2
 """A rehearsal may say so many times too much: work is refused by it only beyond that."""
 
 LONGEST = 2.0**20
@@ -149,12 +153,29 @@ def add_copies(
     """
     span = one.masses.size * one.step + math.log(count)
     most = 2.0 * math.log2(2 * count) * CONTRACTING * (span / min(one.step, step(count))) ** 2
-    few = 2 * int(np.count_nonzero(one.masses)) < one.masses.size  # how many their sums are coarser grids do not tell
+    # of few masses that stay as few coarser grids do not tell how many sums have
+    few = isinstance(one, Contraction) and 2 * int(np.count_nonzero(one.masses)) < one.masses.size
     if most > 4 * REHEARSED and not few and not fits(most):
-        rehearsal = Rehearsal(one.step, step, add, math.sqrt(most / REHEARSED))
-        _double(one, count, rehearsal.step, log_lost, rehearsal.add)
-        rehearsal.require_patience()
+        rehearse(one, count, step, log_lost, add, math.sqrt(most / REHEARSED)).require_patience()
     return _double(one, count, step, log_lost, add)
+
+
+def rehearse(
+    one: Sum,
+    count: int,
+    step: Callable[[int], float],
+    log_lost: float,
+    add: Callable[[Sum, Sum], Sum],
+    coarser: float,
+) -> Rehearsal:
+    """The same on coarser grids, at first on much coarser ones, then on about as fine ones as there is time for."""
+    while True:
+        rehearsal = Rehearsal(one.step, step, add, coarser)
+        _double(rehearsal.coarsen(one), count, rehearsal.step, log_lost, rehearsal.add)
+        finer = max(coarser * math.sqrt(rehearsal.taken / REHEARSED), 1.0)
+        if finer > 0.7 * coarser:
+            return rehearsal
+        coarser = max(finer, coarser / 8)
 
 
 class Rehearsal:
@@ -164,7 +185,18 @@ class Rehearsal:
         self, first: float, wanted: Callable[[int], float], add: Callable[[Any, Any], Any], coarser: float
     ) -> None:
         self.finest, self.wanted, self.of_two, self.coarser = first, wanted, add, coarser
-        self.work = self.products = 0.0
+        self.work = self.products = self.taken = 0.0
+
+    def coarsen(self, one: Sum) -> Sum:
+        """About the same with fewer masses: blocks of them."""
+        times = int(min(self.coarser, one.masses.size / BLOCKS))
+        if times < 2:
+            return one
+        starts = np.flatnonzero(np.append(True, np.diff((one.first + np.arange(one.masses.size)) // times)))
+        found = replace(
+            one, masses=np.add.reduceat(one.masses, starts), first=one.first // times, step=one.step * times
+        )
+        return found if isinstance(found, Spread) else replace(found, places=one.places[starts])
 
     def step(self, size: int) -> float:
         while self.finest > 1.4 * self.wanted(size):
@@ -175,6 +207,7 @@ class Rehearsal:
         with tally_work() as tally:
             found: Sum = self.of_two(a, b)
         finer = (min(a.step, b.step) / self.finest) ** 2
+        self.taken += tally[0]
         self.work += finer * tally[0]
         self.products = max(self.products, finer * a.masses.size * b.masses.size)
         return found

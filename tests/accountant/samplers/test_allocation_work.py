@@ -6,7 +6,7 @@ import pytest
 
 import accountant as ac
 from accountant.patience import allow_work, fits, tally_work
-from accountant.samplers.allocation_pairs import Rehearsal, _double, add_copies, bracket_step
+from accountant.samplers.allocation_pairs import REHEARSED, add_copies, bracket_step, rehearse
 from accountant.samplers.likelihoods import add_contractions, add_spreads
 
 
@@ -30,13 +30,11 @@ def test_a_rehearsal_tells_what_sums_take(event, steps, side):
     def step(size):
         return 5e-4 * math.sqrt(steps / size)
 
-    rehearsal = Rehearsal(one.step, step, add, 16.0)
-    with tally_work() as small:
-        _double(one, steps, rehearsal.step, -39.0, rehearsal.add)
+    rehearsal = rehearse(one, steps, step, -39.0, add, 1000.0)
     with tally_work() as tally:
         add_copies(one, steps, step, -39.0, add)
-    assert small[0] == 0.0
-    assert rehearsal.work == pytest.approx(tally[0], rel=0.1)
+    assert rehearsal.taken < 2 * REHEARSED < 0.25 * tally[0]
+    assert rehearsal.work == pytest.approx(tally[0], rel=0.05)
     with allow_work(0.4 * tally[0] / 1e9):
         with pytest.raises(ac.OutOfPatience, match="sums of likelihood ratios would take about"):
             add_copies(one, steps, step, -39.0, add)
