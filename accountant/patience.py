@@ -91,13 +91,14 @@ def skip_counting() -> Iterator[None]:
 def tally_work() -> Iterator[list[float]]:
     """While the block runs work is not refused but added up, in operations, in the only number of the list."""
     tally = [0.0]
-    tokens = _current.set(None), _watcher.set(None), _tally.set(tally)
+    tokens = _current.set(None), _watcher.set(None), _tally.set(tally), _record.set(None)
     try:
         yield tally
     finally:
         _current.reset(tokens[0])
         _watcher.reset(tokens[1])
         _tally.reset(tokens[2])
+        _record.reset(tokens[3])
 
 
 @contextmanager

@@ -289,6 +289,20 @@ def test_what_is_remembered_within_what_is_remembered_counts_once():
     assert tally[0] == 2.1e9
 
 
+def test_what_is_tried_within_what_is_remembered_is_counted_as_it_says():
+    @patience.remember("squares", 4)
+    def square(x):
+        with patience.tally_work() as tally:
+            patience.spend(1e9, "a trial")
+        patience.spend(2 * tally[0], "a square")
+        return x * x
+
+    for _ in range(2):
+        with patience.allow_work(2.5):
+            assert square(3) == 9
+            assert patience.fits(0.4e9)
+
+
 def test_sums_of_likelihood_ratios_are_counted():
     epoch = ac.RandomAllocation(ac.Laplace(0.3), 100)
     first, second = (counted(lambda: tight(epoch, 1e-5))[1] for _ in range(2))
