@@ -377,15 +377,21 @@ def test_a_calibration_without_patience_for_the_last_digits_meets_its_target():
 
 
 def test_groups_in_a_screening_of_many_counts_are_refused_before_their_pairs_are_made(monkeypatch):
-    group = ac.Group(ac.NoisyScreening(85.0, 210.0, 10**7), 2)
+    screenings = ac.NoisyScreening(85.0, 210.0, 9 * 10**6)
+    whole, sampled = ac.Group(screenings, 2), ac.Group(ac.PoissonSubsampled(screenings, 0.5), 2)
 
     def fail(*_):
         pytest.fail("work that is refused was begun")
 
     monkeypatch.setattr(screening_groups, "pairs_upwards", fail)
-    for method in ("tight", "renyi", "auto"):
-        with pytest.raises(ac.OutOfPatience, match="the pairs of 10000000 counts"):
-            ac.epsilon(group, 1e-5, method=method)
+    for run, methods in (
+        (1 * sampled, ("tight", "renyi", "auto")),
+        (2 * whole, ("tight", "auto")),
+        (whole, ("renyi",)),
+    ):
+        for method in methods:
+            with pytest.raises(ac.OutOfPatience, match="the pairs of 10000000 counts"):
+                ac.epsilon(run, 1e-5, method=method)
 
 
 def test_groups_in_a_screening_of_usual_size_are_priced():
