@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
-from accountant.patience import check_patience
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.federation.ledger import MemoryLedger, as_ledger
 from mechanisms.federation.messages import ClientCounts, Kind, Message, Reports, UnsuitableMessage, digest_of
@@ -99,7 +98,7 @@ class Client(Exclusive):
         if model not in MODELS:
             raise ac.ParameterError(f"model = {model!r}; accepted: {', '.join(MODELS)}")
         self._model = model
-        self._target, self._crowd = _check_target(model, max_epsilon, delta, crowd, check_patience(patience))
+        self._target, self._crowd = _check_target(model, max_epsilon, delta, crowd, patience)
         self._n_labels = check_count("n_labels", n_labels, 1)
         self._n_classes = None if n_classes is None else check_count("n_classes", n_classes, n_labels)
         self._records = check_features(X)

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 
 import accountant as ac
-from accountant.patience import check_patience
 from mechanisms.federation.messages import CorruptMessage, MessageError, UnsuitableMessage
 from mechanisms.federation.protocols import LocalProtocol, SharesProtocol, protocol_for, report_in_crowd
 from mechanisms.federation.round_setup import RoundSetup, RoundSize
@@ -130,7 +129,8 @@ class Target:
         delta = check_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1)
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "patience", check_patience(self.patience))
+        patience = check_real("patience", self.patience, "(0, inf]", lambda value: value > 0)
+        object.__setattr__(self, "patience", patience)
 
     def check(self, spent: ac.Composition) -> None:
         """Refuse a composition that costs more.
