@@ -7,7 +7,7 @@ the allowance, the work is not begun. What is counted does not depend on what ha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, wraps
@@ -22,7 +22,9 @@ __all__ = [
     "allow_work",
     "check_patience",
     "fits",
+    "foresee",
     "remember",
+    "remembered_as",
     "round_up",
     "skip_counting",
     "spend",
@@ -44,6 +46,10 @@ Progress = Callable[[float, float], None]
 """Is told the seconds of work that are spent, and those that will be when what is begun now is done."""
 
 
+Piece = tuple[Hashable, float]
+"""What a piece of work makes, None for what no other work makes use of, and its operations."""
+
+
 class Allowance:
     """What is left of one price's work, in operations."""
 
@@ -54,6 +60,7 @@ class Allowance:
 
 _current: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 _tally: ContextVar[list[float] | None] = ContextVar("tally", default=None)
+_record: ContextVar[list[Piece] | None] = ContextVar("record", default=None)
 _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
 
 
@@ -84,13 +91,14 @@ def skip_counting() -> Iterator[None]:
 def tally_work() -> Iterator[list[float]]:
     """While the block runs work is not refused but added up, in operations, in the only number of the list."""
     tally = [0.0]
-    tokens = _current.set(None), _watcher.set(None), _tally.set(tally)
+    tokens = _current.set(None), _watcher.set(None), _tally.set(tally), _record.set(None)
     try:
         yield tally
     finally:
         _current.reset(tokens[0])
         _watcher.reset(tokens[1])
         _tally.reset(tokens[2])
+        _record.reset(tokens[3])
 
 
 @contextmanager
@@ -138,6 +146,8 @@ def spend(
     allowance, progress, tally = _current.get(), _watcher.get(), _tally.get()
     if tally is not None:
         tally[0] += operations
+    if (record := _record.get()) is not None:
+        record.append((once, operations))
     before = 0.0 if allowance is None else allowance.spent
     if allowance is not None:
         if once is not None and once in allowance.known:
@@ -155,8 +165,8 @@ def spend(
 def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Keep the last results of a function whose work is counted: where one is found again, its work counts again.
 
-    So what a price may do does not depend on what was asked before; within one price it counts once. Arguments are
-    positional and hashable.
+    So what a price may do does not depend on what was asked before; within one price it counts once, and so does
+    whatever it is made of that is remembered itself. Arguments are positional and hashable.
 
     Parameters
     ----------
@@ -168,28 +178,60 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
 
     def decorate(make: Callable[P, R]) -> Callable[P, R]:
         @lru_cache(maxsize=most)
-        def kept(*args: Hashable) -> tuple[R, float]:
-            token = _tally.set(tally := [0.0])
+        def kept(*args: Hashable) -> tuple[R, list[Piece]]:
+            record: list[Piece] = []
+            tokens = _tally.set(None), _record.set(record)
             try:
                 made = of_all(*args)
             finally:
-                _tally.reset(token)
+                _tally.reset(tokens[0])
+                _record.reset(tokens[1])
+            own = ((make, args, i) if i else (make, args) for i in range(len(record)))
+            pieces = dict((next(own) if once is None else once, operations) for once, operations in record)
             if (allowance := _current.get()) is not None:
-                allowance.known.add((make, args))  # it was counted on the way
-            return made, tally[0]
+                allowance.known.update(pieces)  # they were counted on the way
+            return made, list(pieces.items())
 
         of_all: Callable[..., R] = make
 
         @wraps(make)
         def counted(*args: P.args, **kwargs: P.kwargs) -> R:
-            made, operations = kept(*args)
-            spend(operations, what, once=(make, args))
+            made, pieces = kept(*args)
+            for once, operations in pieces:
+                spend(operations, what, once=once)
             return made
 
         counted.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
         return counted
 
     return decorate
+
+
+def remembered_as(function: Callable[..., object], *args: Hashable) -> Hashable:
+    """What stands for the first of the work of a function that is remembered, for `foresee`."""
+    return getattr(function, "__wrapped__"), args  # noqa: B009  # set by `remember`
+
+
+def foresee(pieces: Iterable[Piece], what: str) -> None:
+    """Refuse much work of which each piece is counted by itself later, before any of it is begun; nothing is counted.
+
+    Parameters
+    ----------
+    pieces : iterable of (hashable, float)
+        What each makes, as `spend` has it, and its operations; what was counted already is left out.
+    what : str
+        As for `spend`.
+
+    Raises
+    ------
+    OutOfPatience
+        All together are more than what is left of the allowance.
+    """
+    if (allowance := _current.get()) is None:
+        return
+    total = sum(operations for made, operations in pieces if made not in allowance.known)
+    if not fits(total):
+        spend(total, what)
 
 
 def fits(operations: float) -> bool:

@@ -71,13 +71,14 @@ def shuffled_epsilon(
         It would take longer than `patience`.
     """
     end, users, target = _check(local, n, delta)
+    seconds = check_patience(patience)
     if method == "closed-form":
         return closed_form(end, users, target)
     profile = _profile(local, end, method)
     if profile is None or target == 0.0:
         return end
     log_delta = math.log(target)
-    with allow_work(check_patience(patience)):
+    with allow_work(seconds):
         with tally_work() as tally:
             nothing = profile(users, 0.0) <= log_delta
         spend((1 if nothing else SEARCHED) * tally[0], "an epsilon of shuffled reports")
@@ -85,13 +86,15 @@ def shuffled_epsilon(
             return 0.0 if nothing else _smallest(profile, end, users, log_delta)
 
 
-def shuffled_delta(local: float | Event, n: int, epsilon: float, method: str = "variation-ratio") -> float:
+def shuffled_delta(
+    local: float | Event, n: int, epsilon: float, method: str = "variation-ratio", *, patience: float = PATIENCE
+) -> float:
     """Central delta of n shuffled local reports at an epsilon in [0, 1e300]; otherwise as `shuffled_epsilon`.
 
     The closed form is solved for delta: the smallest at which it holds and gives `epsilon`; 1 where there is none.
     """
     end, users, _ = _check(local, n, 1.0)
-    point = real("epsilon", epsilon, 0.0, 1e300)
+    point, seconds = real("epsilon", epsilon, 0.0, 1e300), check_patience(patience)
     if method == "closed-form":
         return _closed_form_delta(end, users, point)
     profile = _profile(local, end, method)
@@ -99,8 +102,10 @@ def shuffled_delta(local: float | Event, n: int, epsilon: float, method: str = "
         return 0.0
     if profile is None:
         return 1.0
+    with allow_work(seconds):
+        log_delta = profile(users, point)
     # an underflow to 0 would claim pure DP
-    return math.exp(profile(users, point)) + LEAST
+    return min(math.exp(log_delta) + LEAST, 1.0)
 
 
 def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "variation-ratio") -> float:

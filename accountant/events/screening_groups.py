@@ -20,6 +20,7 @@ from accountant.numerics.special import (
     divergence_from_log_mean,
     log_binomial_pmf,
     log_mean_term,
+    log_phi,
     log_phi_steps,
     logaddexp,
 )
@@ -30,6 +31,9 @@ __all__ = ["ScreeningGroup"]
 PAIR, LOSS, MOMENT = 1500.0, 40.0, 120.0
 """Operations (see `accountant.patience`) of a count: of its pairs, for each number of records that may join; of a value
 of the profile; of an order of the curve."""
+
+PLACE = 1e4
+"""Operations of a value of the profile where it is found without looking at all counts."""
 
 CELLS = 2 * 10**7
 """Most counts, times records."""
@@ -69,6 +73,8 @@ class ScreeningGroup(Event):
         return group_pairs(Screening(self.sigma, self.threshold, self.low, self.high), self.records, self.rate)
 
     def _profile_work(self) -> float:
+        if self.rate == 1.0:
+            return PLACE + 2.0 * LOSS * min(self.records, self.high - self.low)
         return LOSS * (self.high - self.low + 1)
 
     def _curve_work(self, rate: float = 1.0) -> float:
@@ -78,6 +84,8 @@ class ScreeningGroup(Event):
         return self._pairs().choices() if rate == 1.0 else None
 
     def _curve(self, orders: FloatArray) -> FloatArray:
+        if self.rate == 1.0 and np.isinf(orders).all():
+            return np.full_like(orders, self._whole_limit())
         pairs = self._pairs()
         curve = np.empty_like(orders)
         for i, order in enumerate(orders.tolist()):
@@ -88,8 +96,76 @@ class ScreeningGroup(Event):
         return curve
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.rate == 1.0:
+            return self._whole_profile(epsilons)
         pairs = self._pairs()
         return pairs.log_profile(epsilons), pairs.reversed().log_profile(epsilons)
+
+    def _whole_limit(self) -> float:
+        """The largest loss where all join: of passing at the lowest count, of failing at the highest that has room."""
+        move, limit = min(self.records, self.high - self.low), 0.0
+        for count in (self.low, self.high - move):
+            _, _, up, down = log_phi_steps((count - self.threshold) / self.sigma, move / self.sigma)
+            limit = max(limit, up, -down)
+        return limit
+
+    def _whole_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Where all records join, at the worst count (notebooks/mathematics.md, Groups and substituted records).
+
+        A count that has no room for all of them moves to the limit: such pairs are looked at one by one.
+        """
+        move = min(self.records, self.high - self.low)
+        first, second = np.full_like(epsilons, -math.inf), np.full_like(epsilons, -math.inf)
+        for sign, low, high in ((1.0, self.low, self.high), (-1.0, -self.high, -self.low)):
+            fill_whole_profile(self.sigma, sign * self.threshold, low, high, move, epsilons, first, second)
+            if move > 1:
+                spend(PAIR * move, f"the pairs of {move} counts", once=(self, sign))
+                last = end_pairs(self.sigma, sign * self.threshold, high, move)
+                first = np.maximum(first, last.log_profile(epsilons))
+                second = np.maximum(second, last.reversed().log_profile(epsilons))
+        return first, second
+
+
+@lru_cache(maxsize=8)
+def end_pairs(sigma: float, threshold: float, high: int, move: int) -> Pairs:
+    """The pairs of the counts from which so many records move the count as far as it goes."""
+    return pairs_upwards(sigma, threshold, high - move, high, move, 1.0)
+
+
+@Kernel
+def fill_whole_profile(
+    sigma: float,
+    threshold: float,
+    low: float,
+    high: float,
+    move: float,
+    epsilons: FloatArray,
+    forward: FloatArray,
+    backward: FloatArray,
+) -> None:
+    """Raise both to the log of the largest P(S) - e^e Q(S), and Q(S) - e^e P(S), of counts t and t + move, e >= 0.
+
+    Passing gains Phi(y + h) - v Phi(y), y = (t - threshold)/sigma, h = move/sigma, v = e^e; backward failing does, with
+    y = -(t + move - threshold)/sigma. The largest is next to y = -e/h - h/2.
+    """
+    last = high - move
+    for i in range(epsilons.size):
+        away = sigma * sigma * epsilons[i] / move
+        for sign in (1.0, -1.0):
+            place = min(max(threshold - sign * away - 0.5 * move, low), last)
+            start = max(math.floor(place) - 1.0, low)
+            # one more on each side, as the place is rounded
+            for step in range(4):
+                t = min(start + step, last)
+                _, log_fail, up, down = log_phi_steps((t - threshold) / sigma, move / sigma)
+                log_p = log_phi((t + move - threshold) / sigma) if sign > 0.0 else log_fail
+                gap = (up if sign > 0.0 else -down) - epsilons[i]
+                if gap > 0.0:
+                    gain = log_p + math.log(-math.expm1(-gap))
+                    if sign > 0.0:
+                        forward[i] = max(forward[i], gain)
+                    else:
+                        backward[i] = max(backward[i], gain)
 
 
 @lru_cache(maxsize=4)

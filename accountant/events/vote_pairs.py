@@ -99,7 +99,7 @@ class Pairs(NamedTuple):
 @remember(WHAT, 4096)
 def pairs_of(noise: str, scale: float, votes: tuple[float, ...]) -> Pairs:
     """The pairs of all neighbours; equal counts are outcomes together."""
-    values, numbers = (part.astype(float) for part in np.unique(votes, return_counts=True))
+    values, numbers = kinds_of(votes)
     moves = np.array(list(moves_of(values, numbers)))
     spend(work(noise, scale, values.size, len(moves), float(len(votes))), WHAT)
     logs = np.full((len(moves), values.size + 2), -math.inf)
@@ -127,11 +127,24 @@ def pairs_of(noise: str, scale: float, votes: tuple[float, ...]) -> Pairs:
     return Pairs(np.stack(masses), np.stack([losses, -losses]), np.stack(mass_errors), np.stack([errors, errors]))
 
 
+def kinds_of(votes: tuple[float, ...]) -> tuple[FloatArray, FloatArray]:
+    """Different counts, and how many labels have each."""
+    values, numbers = np.unique(votes, return_counts=True)
+    return values.astype(float), numbers.astype(float)
+
+
+def foreseen_size(votes: tuple[float, ...]) -> tuple[int, int]:
+    """Neighbours and outcomes of the pairs, counted without making them."""
+    values, numbers = kinds_of(votes)
+    moves = (1 + int((values > 0.0).sum())) * (1 + values.size) - int(((values > 0.0) & (numbers == 1.0)).sum())
+    return moves - 1, values.size + 2
+
+
 def work(noise: str, scale: float, kinds: int, moves: int, counts: float) -> float:
     """Operations that the probabilities take."""
     if noise == "gaussian" and scale >= 1.0:
         points = 38.0 * math.sqrt(counts)
-        return points * kinds * (9.0 * kinds * OPERATIONS[noise] + 2.0 * 30.0 * moves)
+        return points * kinds * (9.0 * kinds * OPERATIONS[noise] + 2.0 * 20.0 * moves)
     points = 31.0 * math.sqrt(counts) + 40.0 if noise == "gaussian" else 4000.0 * max(1.0, counts / 8.0)
     return moves * (kinds + 2) * ((kinds + 2) * points * OPERATIONS[noise] + 2e4)
 

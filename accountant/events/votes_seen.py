@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -20,10 +20,10 @@ import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.events.event import Event
-from accountant.events.vote_pairs import WHAT, Pairs, pairs_of
+from accountant.events.vote_pairs import WHAT, Pairs, foreseen_size, pairs_of, work
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log_mean_term, logaddexp
-from accountant.patience import remember, spend
+from accountant.patience import remember, remembered_as, spend
 
 __all__ = ["SeenVotes"]
 
@@ -56,6 +56,13 @@ class SeenVotes(Event):
 
     def _pairs(self) -> Pairs:
         return pairs_of(*self._noise(), self.votes)
+
+    def _foreseen(self) -> tuple[tuple[Hashable, float], tuple[Hashable, float]]:
+        """The work that every certified price begins with, once for these votes; and that of polygons."""
+        (noise, scale), (neighbours, outcomes) = self._noise(), foreseen_size(self.votes)
+        key, size = (noise, scale, self.votes), 2 * neighbours * outcomes
+        own = remembered_as(pairs_of, *key), work(noise, scale, outcomes - 2, neighbours + 1, float(len(self.votes)))
+        return own, (remembered_as(polygons_of, *key), 20.0 * size * 4 * COARSE)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = np.max(self._pairs().log_heights(epsilons, 1)[0], axis=0)

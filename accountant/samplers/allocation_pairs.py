@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +22,19 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.numerics.roots import Interval
-from accountant.patience import remember
+from accountant.patience import fits, remember, spend, tally_work
 from accountant.samplers.lattice_sums import sum_on_lattice
-from accountant.samplers.likelihoods import Contraction, Ratios, Spread, Sum, add_contractions, add_spreads
+from accountant.samplers.likelihoods import (
+    CONTRACTING,
+    MOST_PRODUCTS,
+    Contraction,
+    Ratios,
+    Spread,
+    Sum,
+    add_contractions,
+    add_spreads,
+    too_many_products,
+)
 from accountant.tight.fourier import integer_power
 from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ULP, Grid, Masses
@@ -31,6 +43,9 @@ __all__ = ["convolve", "lower_pair", "pair_below", "require_finite", "subset_pai
 
 LARGEST_STEP = 0.125
 """Coarsest grid of one step's losses, in nats."""
+
+NEAR, LEAST_STEP = 3.0, 0.02
+"""That grid is at most so many times as coarse as that of the sum, where a single large ratio decides; but no finer."""
 
 LARGEST_LOSS = 300.0
 """Losses of one step beyond which a grid does not go."""
@@ -56,6 +71,15 @@ LATTICE, LOSSES = 0.3, 0.2
 
 COARSEST = 0.5
 """Largest step of a lattice: the mean is 1."""
+
+REHEARSED = 1e7
+"""Operations, about, of sums on coarser grids that tell how many finer ones take."""
+
+BLOCKS = 100
+"""Masses of one step that are enough for that."""
+
+SURE = 1.2
+"""A rehearsal may say so many times too much: work is refused by it only beyond that."""
 
 LONGEST = 2.0**20
 """Points of the transform that convolves rounded losses, at most."""
@@ -120,7 +144,83 @@ def _ratios(measure: Masses, step: float, mirrored: bool, above: bool) -> tuple[
 def add_copies(
     one: Sum, count: int, step: Callable[[int], float], log_lost: float, add: Callable[[Sum, Sum], Sum]
 ) -> Sum:
-    """The sum of `count` independent copies, by doubling; `step(m)` is wanted of the grid of m of them."""
+    """The sum of `count` independent copies, by doubling; `step(m)` is wanted of the grid of m of them.
+
+    Raises
+    ------
+    ToleranceUnreachable
+        It takes too long, which is found out before it is begun.
+    """
+    span = one.masses.size * one.step + math.log(count)
+    most = 2.0 * math.log2(2 * count) * CONTRACTING * (span / min(one.step, step(count))) ** 2
+    # of few masses that stay as few coarser grids do not tell how many sums have
+    few = isinstance(one, Contraction) and 2 * int(np.count_nonzero(one.masses)) < one.masses.size
+    if most > 4 * REHEARSED and not few and not fits(most):
+        rehearse(one, count, step, log_lost, add, math.sqrt(most / REHEARSED)).require_patience()
+    return _double(one, count, step, log_lost, add)
+
+
+def rehearse(
+    one: Sum,
+    count: int,
+    step: Callable[[int], float],
+    log_lost: float,
+    add: Callable[[Sum, Sum], Sum],
+    coarser: float,
+) -> Rehearsal:
+    """The same on coarser grids, at first on much coarser ones, then on about as fine ones as there is time for."""
+    while True:
+        rehearsal = Rehearsal(one.step, step, add, coarser)
+        _double(rehearsal.coarsen(one), count, rehearsal.step, log_lost, rehearsal.add)
+        finer = max(coarser * math.sqrt(rehearsal.taken / REHEARSED), 1.0)
+        if finer > 0.7 * coarser:
+            return rehearsal
+        coarser = max(finer, coarser / 8)
+
+
+class Rehearsal:
+    """The same sum on coarser grids, whose work is scaled to that on the grids that are wanted."""
+
+    def __init__(
+        self, first: float, wanted: Callable[[int], float], add: Callable[[Any, Any], Any], coarser: float
+    ) -> None:
+        self.finest, self.wanted, self.of_two, self.coarser = first, wanted, add, coarser
+        self.work = self.products = self.taken = 0.0
+
+    def coarsen(self, one: Sum) -> Sum:
+        """About the same with fewer masses: blocks of them."""
+        times = int(min(self.coarser, one.masses.size / BLOCKS))
+        if times < 2:
+            return one
+        starts = np.flatnonzero(np.append(True, np.diff((one.first + np.arange(one.masses.size)) // times)))
+        found = replace(
+            one, masses=np.add.reduceat(one.masses, starts), first=one.first // times, step=one.step * times
+        )
+        return found if isinstance(found, Spread) else replace(found, places=one.places[starts])
+
+    def step(self, size: int) -> float:
+        while self.finest > 1.4 * self.wanted(size):
+            self.finest /= 2
+        return self.coarser * self.wanted(size)
+
+    def add(self, a: Sum, b: Sum) -> Sum:
+        with tally_work() as tally:
+            found: Sum = self.of_two(a, b)
+        finer = (min(a.step, b.step) / self.finest) ** 2
+        self.taken += tally[0]
+        self.work += finer * tally[0]
+        self.products = max(self.products, finer * a.masses.size * b.masses.size)
+        return found
+
+    def require_patience(self) -> None:
+        """Refuse what would be refused on the way."""
+        if self.products > SURE * MOST_PRODUCTS:
+            raise too_many_products(self.products)
+        if not fits(self.work / SURE):
+            spend(self.work, "sums of likelihood ratios")
+
+
+def _double(one: Sum, count: int, step: Callable[[int], float], log_lost: float, add: Callable[[Sum, Sum], Sum]) -> Sum:
     beyond = math.exp(log_lost - MARGIN) + 1e-300
     power, size, result, added = one, 1, None, 0
     while True:
@@ -157,9 +257,11 @@ def pair_above(total: Ratios, steps: int, direction: Direction) -> Outcomes:
     )
 
 
-def sum_above(event: Event, steps: int, direction: Direction, step: float, log_lost: float) -> Spread:
-    """The sum of the ratios of `steps` steps, from above, on a grid of about `step` for the loss."""
-    one = bracket_step(event, direction, _first_step(steps, step), log_lost)[0]
+def sum_above(
+    event: Event, steps: int, direction: Direction, step: float, log_lost: float, first: float = LARGEST_STEP
+) -> Spread:
+    """The sum of the ratios of `steps` steps, from above, on a grid of about `step` for the loss; `first` for one's."""
+    one = bracket_step(event, direction, min(first, step * math.sqrt(steps), LARGEST_STEP), log_lost)[0]
     return add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_spreads)
 
 
@@ -168,7 +270,8 @@ def upper_pair(event: Event, steps: int, direction: Direction, step: float, log_
     """A pair above that of one of `steps` steps, on a grid of about `step` for the loss."""
     total = _sum_on_lattice(event, steps, direction, step, log_lost, 1)
     if total is None:
-        found = sum_above(event, steps, direction, _finer(steps, step), log_lost)
+        step = _finer(steps, step)
+        found = sum_above(event, steps, direction, step, log_lost, _first_step(step))
         total = Ratios(found.masses, found.places, found.zero, found.lost, found.error, found.moved)
     return DiscretePair(pair_above(total, steps, direction))
 
@@ -201,7 +304,8 @@ def lower_pair(event: Event, steps: int, direction: Direction, step: float, log_
     total = _sum_on_lattice(event, steps, direction, step, log_lost, -1)
     if total is None:
         step = _finer(steps, step)
-        one = bracket_step(event, direction, _first_step(steps, step), log_lost)[1]
+        first = min(_first_step(step), step * math.sqrt(steps), LARGEST_STEP)
+        one = bracket_step(event, direction, first, log_lost)[1]
         found = add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_contractions)
         total = Ratios(found.masses, found.places, found.zero, 0.0, found.error, found.moved)
     return pair_below(total._replace(places=total.places / steps, lost=total.lost / steps), direction)
@@ -230,8 +334,9 @@ def _finer(steps: int, step: float) -> float:
     return step * FINER / math.sqrt(1 + math.log2(steps))
 
 
-def _first_step(steps: int, step: float) -> float:
-    return min(step * math.sqrt(steps), LARGEST_STEP)
+def _first_step(step: float) -> float:
+    """The coarsest grid of one step's losses for a grid of sums: beside a single large ratio all others are near 1."""
+    return max(NEAR * step, LEAST_STEP)
 
 
 @lru_cache(maxsize=64)

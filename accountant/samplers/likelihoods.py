@@ -27,7 +27,7 @@ from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.patience import spend
 from accountant.tight.polygon import ULP
 
-__all__ = ["Contraction", "Ratios", "Spread", "Sum", "add_contractions", "add_spreads"]
+__all__ = ["Contraction", "Ratios", "Spread", "Sum", "add_contractions", "add_spreads", "too_many_products"]
 
 IntArray = NDArray[np.int64]
 
@@ -194,13 +194,18 @@ def few(a: FloatArray, b: FloatArray, operations: float) -> tuple[IntArray, IntA
     some_a, some_b = np.flatnonzero(a), np.flatnonzero(b)
     pairs, products = some_a.size * some_b.size, a.size * b.size
     if min(FEW * pairs, products) > MOST_PRODUCTS:
-        raise ToleranceUnreachable(
-            f"a sum of likelihood ratios takes {products:.2g} products; accepted: at most {MOST_PRODUCTS:.2g}, hence a "
-            "larger tolerance or fewer steps"
-        )
+        raise too_many_products(products)
     sparse = FEW * pairs < products
     spend(PAIR * pairs if sparse else operations * products, "a sum of likelihood ratios")
     return (some_a, some_b) if sparse else None
+
+
+def too_many_products(products: float) -> ToleranceUnreachable:
+    """The refusal of an addition that takes so many."""
+    return ToleranceUnreachable(
+        f"a sum of likelihood ratios takes {products:.2g} products; accepted: at most {MOST_PRODUCTS:.2g}, hence a "
+        "larger tolerance or fewer steps"
+    )
 
 
 @dataclass(frozen=True)

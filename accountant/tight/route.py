@@ -28,6 +28,7 @@ from accountant.tight.curve_pairs import KnownByCurve, gather_curves, lacks_prof
 from accountant.tight.infinite_losses import OneSided, bounds_on_lost, left_of
 from accountant.tight.screening_families import is_played
 from accountant.tight.trade_off import SureTradeOff, TradeOff
+from accountant.tight.vote_answers import foresee_votes
 
 __all__ = ["TightRun", "certify", "single_release_epsilon"]
 
@@ -56,6 +57,7 @@ class TightRun:
 
     def __init__(self, run: Composition, tolerance: float) -> None:
         run = gather_curves(by_coordinate(run))
+        foresee_votes(run)
         known, (finite, log_finite, self._lost) = closed_form(run), given_finite(run)
         self._slow = closed_form(run, slow=True) if known is None else None
         if known is None or self._lost:

@@ -16,9 +16,10 @@ import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ToleranceUnreachable
+from accountant.events.composition import Composition
 from accountant.events.votes_seen import OneNeighbour, SeenVotes
 from accountant.numerics.roots import Interval
-from accountant.patience import fits
+from accountant.patience import fits, foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import LEAST_DELTA, RENYI_ROUNDING, LossDistribution
 from accountant.tight.game_value import GameValue
@@ -33,7 +34,7 @@ from accountant.tight.loss_composition import (
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_game import VoteKinds, solve_votes, work_of
 
-__all__ = ["VoteAnswers", "votes_in"]
+__all__ = ["VoteAnswers", "foresee_votes", "votes_in"]
 
 SHARES = 0.5, 0.1, 0.02
 """Shares of the tolerance that the game gets where other events are composed with it, until one is small enough."""
@@ -46,6 +47,9 @@ PLAYED = 1e9
 
 MOST_KINDS = 64
 """More different votes than that are composed."""
+
+MOST_PLAYED = 15
+"""No game of more different votes takes so few operations: it has 2^15 states and more."""
 
 MOSTLY = 0.5
 """Share of the variance of all votes from which on those are played that a game may have."""
@@ -68,6 +72,15 @@ class Split(NamedTuple):
 def votes_in(singles: Entries) -> VoteKinds:
     """Those of which a game may be nearer than what is composed."""
     return tuple((event, count) for event, count in singles if isinstance(event, SeenVotes))
+
+
+def foresee_votes(run: Composition) -> None:
+    """Refuse at once a run with votes of which all pairs together take too long."""
+    votes = [event._foreseen() for event in run.entries if isinstance(event, SeenVotes)]
+    # polygons are made of those that are composed
+    polygons = sorted((polygon for _, polygon in votes), key=lambda piece: piece[1])[: max(len(votes) - MOST_PLAYED, 0)]
+    pieces = [*(pairs for pairs, _ in votes), *polygons]
+    foresee(pieces, f"the neighbours of {len(votes)} different votes that were cast")
 
 
 @dataclass

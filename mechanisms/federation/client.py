@@ -13,7 +13,7 @@ from mechanisms.federation.ledger import MemoryLedger, as_ledger
 from mechanisms.federation.messages import ClientCounts, Kind, Message, Reports, UnsuitableMessage, digest_of
 from mechanisms.federation.protocols import Protocol, protocol_of
 from mechanisms.federation.round_setup import RoundSetup
-from mechanisms.federation.targets import Charge, Target
+from mechanisms.federation.targets import RECEIVED, Charge, Target
 from mechanisms.noise.source import Seeded, as_randomness
 from mechanisms.validation import check_count, check_features
 
@@ -67,6 +67,9 @@ class Client(Exclusive):
     ledger : str, Path, Ledger, MemoryLedger or None
         Remembers answers and charges. Required in the local and shuffle models, except with a seed: a path, so that a
         restart forgets nothing, or a `MemoryLedger`. Use one ledger for one set of records.
+    patience : float
+        Seconds of work that the price of a setup may take, as for `accountant.epsilon`; a setup that needs more is
+        refused.
 
     Raises
     ------
@@ -89,12 +92,13 @@ class Client(Exclusive):
         n_classes: int | None = None,
         n_labels: int = 1,
         ledger: Any = None,
+        patience: float = RECEIVED,
     ) -> None:
         self._client = check_count("client", client, 1, 2**64 - 1)
         if model not in MODELS:
             raise ac.ParameterError(f"model = {model!r}; accepted: {', '.join(MODELS)}")
         self._model = model
-        self._target, self._crowd = _check_target(model, max_epsilon, delta, crowd)
+        self._target, self._crowd = _check_target(model, max_epsilon, delta, crowd, patience)
         self._n_labels = check_count("n_labels", n_labels, 1)
         self._n_classes = None if n_classes is None else check_count("n_classes", n_classes, n_labels)
         self._records = check_features(X)
@@ -179,7 +183,9 @@ class Client(Exclusive):
         return Reports(b"".join(parts), protocol.report_bytes, len(entries))
 
 
-def _check_target(model: str, max_epsilon: float | None, delta: float, crowd: int | None) -> tuple[Target | None, int]:
+def _check_target(
+    model: str, max_epsilon: float | None, delta: float, crowd: int | None, patience: float
+) -> tuple[Target | None, int]:
     """The target of a client, None in the central model, and the size of its crowd, 0 without a shuffler."""
     if model == "central":
         for name, value, none in (("max_epsilon", max_epsilon, None), ("delta", delta, 0.0), ("crowd", crowd, None)):
@@ -190,7 +196,7 @@ def _check_target(model: str, max_epsilon: float | None, delta: float, crowd: in
         return None, 0
     if max_epsilon is None:
         raise ac.ParameterError(f"max_epsilon = None in the {model} model; accepted: a finite number above 0")
-    target = Target(max_epsilon, delta)
+    target = Target(max_epsilon, delta, patience)
     if model == "local":
         if crowd is not None:
             raise ac.ParameterError(f"crowd = {crowd!r} in the local model; accepted: none, a report is seen by itself")

@@ -15,7 +15,7 @@ from mechanisms.federation.messages import LARGEST_PAYLOAD, Kind, Message, Repor
 from mechanisms.federation.protocols import protocol_of
 from mechanisms.federation.receiver import Receiver
 from mechanisms.federation.round_setup import RoundSetup
-from mechanisms.federation.targets import Charge, Target
+from mechanisms.federation.targets import RECEIVED, Charge, Target
 from mechanisms.validation import check_count
 
 __all__ = ["Shuffler"]
@@ -44,6 +44,9 @@ class Shuffler(Receiver):
     ledger : str, Path, Ledger or MemoryLedger
         Remembers which rounds were opened and what they cost. Must be given: a path, so that no restart forgets, or a
         `MemoryLedger`.
+    patience : float
+        Seconds of work that the price of a setup may take, as for `accountant.epsilon`; a setup that needs more is
+        refused.
     """
 
     def __init__(
@@ -54,10 +57,12 @@ class Shuffler(Receiver):
         enrolled: Mapping[int, int] | None = None,
         limit: int = LARGEST_PAYLOAD,
         ledger: Any = None,
+        *,
+        patience: float = RECEIVED,
     ) -> None:
         super().__init__(limit)
         self._least = check_count("least", least, 1)
-        self._target = Target(max_epsilon, delta)
+        self._target = Target(max_epsilon, delta, patience)
         if self._target.delta == 0:
             raise ac.ParameterError("delta = 0 for a shuffler; accepted: above 0")
         self._enrolled = None if enrolled is None else _check_enrolled(enrolled)

@@ -16,10 +16,16 @@ from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.local_reports.noise_shares import SHARES_ROUTE
 from mechanisms.validation import check_real
 
-__all__ = ["DEFAULT_ROUTE", "Charge", "Target", "choose_route", "total_price"]
+__all__ = ["DEFAULT_ROUTE", "RECEIVED", "Charge", "Target", "choose_route", "total_price"]
 
 DEFAULT_ROUTE: dict[str, Any] = {"method": "auto", "tolerance": 1e-3, "patience": 60.0}
-"""Arguments of `accountant.epsilon`; the same for calibration, for guarantees, and for checks against a target."""
+"""Arguments of `accountant.epsilon`; the same for calibration and for guarantees, of what a party plans itself.
+
+Checks against a target have the receiver's own patience instead (`Target`)."""
+
+RECEIVED = 10.0
+"""Seconds of work for a price of what another party asks, unless the receiver says otherwise; rounds of a million users
+take up to eight."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,9 @@ class Target:
         Above 0.
     delta : float
         In [0, 1). At 0 the epsilons of the rounds are added exactly, as fractions.
+    patience : float
+        Seconds of work that a check may take, counted as by `accountant.epsilon`; (0, inf]. What is checked was chosen
+        by somebody else, who must not decide how long the receiver works.
 
     Raises
     ------
@@ -112,6 +121,7 @@ class Target:
 
     epsilon: float
     delta: float = 0.0
+    patience: float = RECEIVED
 
     def __post_init__(self) -> None:
         finite = "a finite number above 0"
@@ -119,6 +129,8 @@ class Target:
         delta = check_real("delta", self.delta, "[0, 1)", lambda value: 0 <= value < 1)
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
+        patience = check_real("patience", self.patience, "(0, inf]", lambda value: value > 0)
+        object.__setattr__(self, "patience", patience)
 
     def check(self, spent: ac.Composition) -> None:
         """Refuse a composition that costs more.
@@ -126,10 +138,10 @@ class Target:
         Raises
         ------
         UnsuitableMessage
-            It costs more, or has no price.
+            It costs more, or has no price, or none within the patience.
         """
         try:
-            total = total_price(spent, self.delta)
+            total = total_price(spent, self.delta, self.patience)
         except MessageError:
             raise
         except ac.AccountantError as error:
@@ -148,17 +160,18 @@ def choose_route(spent: ac.Composition) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def total_price(spent: ac.Composition, delta: float) -> Fraction:
+def total_price(spent: ac.Composition, delta: float, patience: float | None = None) -> Fraction:
     """The epsilon of a composition: at delta = 0 the exact sum of its events' epsilons.
 
-    Errors as for `accountant.epsilon`.
+    Seconds and errors as for `accountant.epsilon`; by default what the route has.
     """
     if not len(spent):
         return Fraction(0)
     if delta == 0:
         # a sum of doubles would accumulate rounding errors
         return sum((count * _pure_epsilon(event) for event, count in spent), Fraction(0))
-    found = ac.epsilon(spent, delta, **choose_route(spent)).epsilon
+    route = choose_route(spent) if patience is None else {**choose_route(spent), "patience": patience}
+    found = ac.epsilon(spent, delta, **route).epsilon
     if not math.isfinite(found):
         raise ac.NoGuarantee(f"delta = {delta:g}: epsilon is {found:g}; accepted: what has a finite one")
     return Fraction(found)

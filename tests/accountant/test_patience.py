@@ -265,6 +265,44 @@ def test_what_is_remembered_counts_again_in_each_price():
     assert made == [3, 4, -4]
 
 
+def test_what_is_remembered_within_what_is_remembered_counts_once():
+    @patience.remember("squares", 4)
+    def square(x):
+        patience.spend(1e9, "a square")
+        return x * x
+
+    @patience.remember("sums", 4)
+    def sum_of_squares(x):
+        patience.spend(1e8, "a sum")
+        return square(x) + square(x + 1)
+
+    for _ in range(2):  # first made, then found
+        for first in (square, sum_of_squares, lambda x: square(x + 1)):
+            with patience.allow_work(2.2):
+                first(3)
+                assert sum_of_squares(3) == 25
+                assert square(3) == 9
+                assert patience.fits(0.09e9)
+                assert not patience.fits(0.11e9)
+    with patience.tally_work() as tally:
+        sum_of_squares(3)
+    assert tally[0] == 2.1e9
+
+
+def test_what_is_tried_within_what_is_remembered_is_counted_as_it_says():
+    @patience.remember("squares", 4)
+    def square(x):
+        with patience.tally_work() as tally:
+            patience.spend(1e9, "a trial")
+        patience.spend(2 * tally[0], "a square")
+        return x * x
+
+    for _ in range(2):
+        with patience.allow_work(2.5):
+            assert square(3) == 9
+            assert patience.fits(0.4e9)
+
+
 def test_sums_of_likelihood_ratios_are_counted():
     epoch = ac.RandomAllocation(ac.Laplace(0.3), 100)
     first, second = (counted(lambda: tight(epoch, 1e-5))[1] for _ in range(2))
@@ -339,15 +377,21 @@ def test_a_calibration_without_patience_for_the_last_digits_meets_its_target():
 
 
 def test_groups_in_a_screening_of_many_counts_are_refused_before_their_pairs_are_made(monkeypatch):
-    group = ac.Group(ac.NoisyScreening(85.0, 210.0, 10**7), 2)
+    screenings = ac.NoisyScreening(85.0, 210.0, 9 * 10**6)
+    whole, sampled = ac.Group(screenings, 2), ac.Group(ac.PoissonSubsampled(screenings, 0.5), 2)
 
     def fail(*_):
         pytest.fail("work that is refused was begun")
 
-    monkeypatch.setattr(screening_groups, "pairs_upwards", fail)
-    for method in ("tight", "renyi", "auto"):
-        with pytest.raises(ac.OutOfPatience, match="the pairs of 10000000 counts"):
-            ac.epsilon(group, 1e-5, method=method)
+    monkeypatch.setattr(screening_groups, "group_pairs", fail)
+    for run, methods in (
+        (1 * sampled, ("tight", "renyi", "auto")),
+        (2 * whole, ("tight", "auto")),
+        (whole, ("renyi",)),
+    ):
+        for method in methods:
+            with pytest.raises(ac.OutOfPatience, match=r"the pairs of 9000000 counts|a Rényi curve of"):
+                ac.epsilon(run, 1e-5, method=method)
 
 
 def test_groups_in_a_screening_of_usual_size_are_priced():

@@ -14,6 +14,7 @@ import accountant as ac
 from accountant.events.blanket import blanket, clones, log_shortfall, log_shuffled_delta
 from accountant.events.shuffled import grid_pair
 from accountant.events.shuffled_bits import log_round_delta
+from accountant.patience import OPERATIONS_PER_SECOND, tally_work
 from accountant.testing import check_event
 
 METHODS = ("variation-ratio", "clones", "closed-form")
@@ -415,6 +416,29 @@ def test_inverse_at_its_ends():
 def test_bad_input_is_named(arguments, message):
     with pytest.raises(ac.ParameterError, match=message):
         ac.shuffled_epsilon(*arguments)
+
+
+@pytest.mark.parametrize("ask", [ac.shuffled_epsilon, ac.shuffled_delta])
+def test_patience_holds_both_ways(ask):
+    local, point = ac.RandomizedResponse(4.0 / 64, 64), 0.25
+    expected = ask(local, 300, point)
+    for _ in range(2):  # what is kept does not change what is refused
+        with pytest.raises(ac.OutOfPatience, match=r"shuffled .* patience = 0\.001; accepted: patience = ") as refusal:
+            ask(local, 300, point, patience=1e-3)
+        assert refusal.value.seconds > 1e-3
+    with tally_work() as work:
+        assert ask(local, 300, point) == expected
+    enough = 1.001 * work[0] / OPERATIONS_PER_SECOND
+    assert ask(local, 300, point, patience=30 * enough) == expected
+    if ask is ac.shuffled_delta:
+        assert ask(local, 300, point, patience=enough) == expected
+    for method in METHODS:
+        with pytest.raises(ac.ParameterError, match=r"patience = 0.* accepted: \(0, inf\]"):
+            ask(1.0, 60_000, 0.2, method, patience=0.0)
+
+
+def test_a_delta_is_at_most_one():
+    assert ac.shuffled_delta(100.0, 10**12, 0.5) == 1.0
 
 
 # --- the event ------------------------------------------------------------------------------------------------

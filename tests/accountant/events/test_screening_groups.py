@@ -7,6 +7,9 @@ import pytest
 from mpmath import mp, mpf
 
 import accountant as ac
+from accountant.events import screening_groups
+from accountant.events.screening_groups import ScreeningGroup
+from accountant.patience import tally_work
 
 CASES = [(2.0, 6.0, 10, 0, 3), (0.5, 4.0, 9, 2, 2), (5.0, 1.0, 4, 0, 9), (3.0, -10.0, 8, 0, 4)]
 """Sigma, threshold, largest and smallest count, records."""
@@ -99,3 +102,30 @@ def test_limits_and_refusals():
     assert several.epsilon < ac.epsilon(3 * ac.Group(wide, 2), 1e-5, method="renyi").epsilon
     alone = ac.epsilon(ac.Group(wide, 2), 1e-5, method="tight")
     assert alone.lower <= alone.epsilon <= ac.epsilon(ac.Group(wide, 2), 1e-5, method="renyi").epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("move", [1, 2, 7, 33, 70])
+@pytest.mark.parametrize(("sigma", "threshold"), [(0.05, 11.3), (1.0, 30.0), (6.0, -8.0), (6.0, 80.0), (60.0, 20.0)])
+def test_where_all_join_the_worst_count_is_that_of_all(sigma, threshold, move):
+    """Against the arrays of all pairs: gains at every count, moved as far as it goes, both ways."""
+    group = ScreeningGroup(sigma, threshold, 3, 36, move, 1.0)
+    pairs = group._pairs()
+    epsilons = np.concatenate([[0.0], np.geomspace(1e-4, 300.0, 40)])
+    for found, whole in zip(group._log_profile(epsilons), (pairs, pairs.reversed()), strict=True):
+        exact = whole.log_profile(epsilons)
+        seen = exact > -700.0
+        assert found[seen] == pytest.approx(exact[seen], rel=1e-12, abs=1e-13)
+        assert (found[~seen] <= -700.0).all()
+    limit = float(np.max(np.abs([pairs.ratio_pass, pairs.ratio_fail])))
+    assert float(group.renyi(math.inf)) == pytest.approx(limit, rel=1e-12)
+
+
+def test_groups_in_a_screening_of_many_counts_have_a_price_without_their_pairs(monkeypatch):
+    group = ac.Group(ac.NoisyScreening(85.0, 210.0, 10**7), 2)
+    # far from both ends counts are all that matter: the same at 10^3 of them
+    few = ac.epsilon(ac.Group(ac.NoisyScreening(85.0, 210.0, 1000), 2), 1e-5, method="tight")
+    monkeypatch.setattr(screening_groups, "group_pairs", lambda *_: pytest.fail("all pairs were made"))
+    with tally_work() as tally:
+        found = ac.epsilon(group, 1e-5, method="tight")
+    assert found.epsilon == pytest.approx(few.epsilon, rel=1e-9)
+    assert tally[0] < 0.05e9

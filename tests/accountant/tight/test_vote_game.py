@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
 import accountant as ac
+from accountant.events import vote_pairs
 from accountant.events.vote_pairs import Pairs, pairs_of
+from accountant.events.votes_seen import polygons_of
+from accountant.patience import allow_work, foresee, tally_work
 from accountant.tight.vote_game import solve_votes, work_of
 from accountant.tight.vote_tables import SLACK, drop_dominated
 
@@ -167,6 +170,35 @@ def test_votes_for_which_a_game_would_take_too_long_are_composed():
     assert 0.9 * few.epsilon <= few.lower
     different = ac.Composition((GN(40.0, (200.0, 40.0 + i, 10.0, 0.0)), 1) for i in range(40))
     assert ac.epsilon(different, 1e-6, method="tight").source == "privacy-loss distribution"
+
+
+@pytest.mark.parametrize("votes", [(0, 0, 1, 1, 5), (1, 2, 3), (0, 4), (0, 0), (3, 3), (90, 40, 40, 2, 1, 1, 0)])
+@pytest.mark.parametrize("make", [GN, LN])
+def test_what_pairs_take_is_known_without_them(make, votes):
+    event = make(8.0, votes)
+    (pairs, own), (polygons, beside) = event._foreseen()
+    with tally_work() as tally:
+        event._pairs()
+    assert own == pytest.approx(tally[0], rel=1e-12)
+    with tally_work() as tally:
+        polygons_of(*event._noise(), event.votes)
+    assert own + beside == pytest.approx(tally[0], rel=1e-12)
+    with allow_work(100.0):
+        polygons_of(*event._noise(), event.votes)
+        foresee([(pairs, 1e30), (polygons, 1e30)], "what was counted")  # each counts once
+        with pytest.raises(ac.OutOfPatience, match="what was not would take about"):
+            foresee([(pairs, 1e30), ("another", 1e12)], "what was not")
+
+
+def test_runs_of_many_different_votes_are_refused_before_any_is_looked_at(monkeypatch):
+    rng = np.random.default_rng(0)
+    draws = (rng.multinomial(1000, rng.dirichlet(np.full(300, 0.3))) for _ in range(20))
+    run = ac.Composition((GN(40.0, tuple(votes.tolist())), 1) for votes in draws)
+    monkeypatch.setattr(vote_pairs, "fill_gaussian_moves", lambda *_: pytest.fail("work that is refused was begun"))
+    with pytest.raises(ac.OutOfPatience, match=r"neighbours of 20 different votes .* would take about") as refusal:
+        ac.epsilon(run, 1e-5, method="tight")
+    assert refusal.value.seconds > 5.0
+    assert ac.epsilon(run, 1e-5).method == "renyi"
 
 
 def test_neighbours_that_are_left_out_are_dominated():

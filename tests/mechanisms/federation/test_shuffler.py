@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
+from accountant.patience import watch_work
 from mechanisms.exclusive import UsageError
 from mechanisms.federation.client import Client
 from mechanisms.federation.ledger import Ledger, MemoryLedger
@@ -20,7 +21,7 @@ from mechanisms.federation.messages import (
 from mechanisms.federation.protocols import central_event, protocol_of
 from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.federation.server import Server, Shuffler
-from mechanisms.federation.targets import Target
+from mechanisms.federation.targets import DEFAULT_ROUTE, RECEIVED, Target
 from mechanisms.federation.trust_models import ReleaseRequest, TrustModel, calibrate_release
 
 RNG = np.random.default_rng(0)
@@ -61,6 +62,30 @@ def test_a_round_that_protects_nothing_is_not_opened(name):
     assert middle.spent_ == ac.Composition()
     with pytest.raises(ac.ParameterError, match="no round is open"):
         middle.close()
+
+
+@pytest.mark.parametrize("party", ["shuffler", "client"])
+def test_a_setup_that_is_dear_to_price_is_refused_within_the_receivers_patience(party):
+    """Attack: the server chooses what a crowd of 10^8 takes seconds to price; the receiver decides how many."""
+    ask, seen = opening("collision", (1.0, 9.0)), []
+    for patience in (0.01, 1e-3):
+        if party == "shuffler":
+            receiver = shuffler(10**8, max_epsilon=1e-4, patience=patience)
+        else:
+            receiver = Client(X[:1], Y[:1], 1, "shuffle", 1e-4, 1, delta=1e-6, crowd=10**8, patience=patience)
+        with (
+            watch_work(lambda done, until: seen.append(until)),
+            pytest.raises(UnsuitableMessage, match=f"cannot be priced: .* patience = {patience:g}; accepted: patience"),
+        ):
+            (receiver.open if party == "shuffler" else receiver.answer)(ask)
+        assert receiver.spent_ == ac.Composition()
+        assert max(seen, default=0.0) <= patience
+        seen.clear()
+    with pytest.raises(ac.ParameterError, match=r"patience = 0.* accepted: \(0, inf\]"):
+        shuffler(patience=0.0)
+    with pytest.raises(ac.ParameterError, match=r"patience = -1.* accepted: \(0, inf\]"):
+        Client(X[:1], Y[:1], 1, "shuffle", 1e-4, 1, delta=1e-6, crowd=10, patience=-1.0)
+    assert Target(1.0, 1e-6).patience == RECEIVED < DEFAULT_ROUTE["patience"]
 
 
 @pytest.mark.parametrize(

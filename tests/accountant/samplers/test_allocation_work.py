@@ -1,0 +1,49 @@
+"""Work of sums of likelihood ratios: it is known before it is done, and is little where one large ratio decides."""
+
+import math
+
+import pytest
+
+import accountant as ac
+from accountant.patience import allow_work, fits, tally_work
+from accountant.samplers.allocation_pairs import REHEARSED, add_copies, bracket_step, rehearse
+from accountant.samplers.likelihoods import add_contractions, add_spreads
+
+
+def test_where_one_large_ratio_decides_its_grid_is_fine_enough():
+    """On a grid of 1/8 the interval stayed wider than a hundredth however fine the sum's grid was."""
+    epoch = ac.RandomAllocation(ac.Gaussian(0.5), 10**6)
+    with tally_work() as tally:
+        found = ac.epsilon(epoch, 1e-10, method="tight", patience=1.0)
+    assert found.epsilon - found.lower <= 0.01 * found.epsilon
+    assert found.epsilon < 0.9518  # the smallest upper end on that grid
+    assert tally[0] < 0.2e9
+
+
+@pytest.mark.parametrize(
+    ("event", "steps", "side"),
+    [(ac.Gaussian(0.5), 10**6, 0), (ac.Gaussian(0.5), 10**6, 1), (ac.Laplace(0.3), 10**4, 1)],
+)
+def test_a_rehearsal_tells_what_sums_take(event, steps, side):
+    one, add = bracket_step(event, "remove", 0.02, -39.0)[side], (add_spreads, add_contractions)[side]
+
+    def step(size):
+        return 5e-4 * math.sqrt(steps / size)
+
+    rehearsal = rehearse(one, steps, step, -39.0, add, 1000.0)
+    with tally_work() as tally:
+        add_copies(one, steps, step, -39.0, add)
+    assert rehearsal.taken < 2 * REHEARSED < 0.25 * tally[0]
+    assert rehearsal.work == pytest.approx(tally[0], rel=0.05)
+    with allow_work(0.4 * tally[0] / 1e9):
+        with pytest.raises(ac.OutOfPatience, match="sums of likelihood ratios would take about"):
+            add_copies(one, steps, step, -39.0, add)
+        assert fits(0.399 * tally[0])  # none of it was done
+
+
+def test_a_rehearsal_tells_of_sums_that_are_too_long():
+    one = bracket_step(ac.Gaussian(0.5), "remove", 0.02, -39.0)[0]
+    with allow_work(1.0):
+        with pytest.raises(ac.ToleranceUnreachable, match=r"takes .* products; accepted: at most 2e\+09"):
+            add_copies(one, 10**6, lambda size: 1e-5 * math.sqrt(10**6 / size), -39.0, add_spreads)
+        assert fits(0.999e9)
