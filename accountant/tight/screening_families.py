@@ -159,9 +159,9 @@ def is_played(event: Event) -> bool:
 def _family(event: Event, least: float = 0.0) -> Family:
     """Pairs (with, without) of a family, less those that another one dominates, by rising `down`.
 
-    A step's value is a chord of a convex function over [u e^-up, u e^down], so the longer interval dominates. Log-ratios
-    below `least` are raised to it: no pair's total variation exceeds its smaller log-ratio, so that less than `least` is
-    lost (notebooks/mathematics.md, Screening game).
+    A step's value is a chord of a convex function over [u e^-up, u e^down], so the longer interval dominates. Smaller
+    log-ratios than `least` are raised to it: no pair's total variation exceeds its smaller log-ratio, so that less
+    than `least` is lost (notebooks/mathematics.md, Screening game).
     """
     choices = event._choices()
     if choices is None:
@@ -245,7 +245,7 @@ class _Setup(NamedTuple):
         return best
 
     def first_step(self, tolerance: float) -> float:
-        """A grid that adds about that share to the variance of every step, or a start where losses are rare and large."""
+        """Of a grid that adds about that share to every step's variance, or a start where losses are rare and large."""
         reach = float(self.reaches(np.ones(1))[0])
         # interpolation adds at most step^2/4
         fine = max(self.deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(self.steps)))

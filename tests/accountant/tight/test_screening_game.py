@@ -220,7 +220,7 @@ def test_counts_far_from_the_threshold_do_not_widen_the_price(event, near, steps
     # an adversary may keep to counts near the threshold
     assert of_fewer.lower <= high
     one = solve_game([(event, 1)], direction, delta=delta)
-    x = np.array([0.0, 0.05, 0.1]) * float(event.renyi(math.inf))
+    x = np.array([0.0, 0.3, 0.6]) * one.epsilon(delta).upper
     known = event._log_profile(x)[DIRECTIONS.index(direction)]
     assert (one.log_lower(x) <= known + 1e-11 * (1 + np.abs(known))).all()
     assert (one.log_upper(x) >= known - 1e-11 * (1 + np.abs(known))).all()
