@@ -34,7 +34,7 @@ from accountant.tight.loss_composition import (
 )
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_blocks import blocks_of, cut_votes
-from accountant.tight.vote_game import VoteKinds, solve_votes, work_of
+from accountant.tight.vote_game import VoteKinds, solve_in_order, solve_votes, work_of
 
 __all__ = ["VoteAnswers", "votes_in"]
 
@@ -94,8 +94,9 @@ class VoteAnswers:
         )
         if delta < LEAST_DELTA or (found := self._play(asked)) is None:
             self.source = self.plain.source
-            return self.plain.epsilon(delta)
-        return Interval(found.lower, min(found.upper, guess.epsilon * (1 + RENYI_ROUNDING)))
+            return self._at_least(asked, self.plain.epsilon(delta))
+        upper = min(found.upper, guess.epsilon * (1 + RENYI_ROUNDING))
+        return self._at_least(asked, Interval(found.lower, upper))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         """Bounds on delta at each epsilon."""
@@ -111,8 +112,25 @@ class VoteAnswers:
         )
         if (found := self._play(asked)) is None:
             self.source = self.plain.source
-            return self.plain.deltas([epsilon])[0]
-        return Interval(found.lower, min(found.upper, self.plain.renyi_end(epsilon)))
+            return self._at_least(asked, self.plain.deltas([epsilon])[0])
+        return self._at_least(asked, Interval(found.lower, min(found.upper, self.plain.renyi_end(epsilon))))
+
+    def _at_least(self, asked: _Asked, known: Interval) -> Interval:
+        """A better lower end, where there is patience: the votes in one order, their neighbours chosen as labels come.
+
+        Other releases come before them; what these cost by themselves would only be less.
+        """
+        if known.upper - known.lower <= self.plain.tolerance * known.upper or len(self.votes) < 2:
+            return known
+        try:
+            value = solve_in_order(self.votes, asked.delta, ALONE[0] * self.plain.tolerance)
+            if value is None:
+                return known
+            others = [(event._certain(k), k) for event, k in self.plain.singles if not isinstance(event, SeenVotes)]
+            found = asked.price(others, dict.fromkeys(DIRECTIONS, value), False) if others else asked.alone(value)
+        except ToleranceUnreachable as error:
+            return known if error.found is None else Interval(max(known.lower, error.found[0]), known.upper)
+        return Interval(min(max(known.lower, found.lower), known.upper), known.upper)
 
     def trade_off(self, direction: Direction) -> TradeOff:
         """Refused, as of all that is known between bounds."""

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import accountant as ac
+from accountant.patience import allow_work
 from accountant.tight import vote_blocks
-from accountant.tight.loss_composition import bound_delta, bound_delta_above
+from accountant.tight.loss_composition import bound_delta, bound_delta_above, bound_epsilon
 from accountant.tight.vote_blocks import VoteBlock, cut_votes
-from accountant.tight.vote_game import solve_votes, work_of
+from accountant.tight.vote_game import solve_in_order, solve_votes, work_of
 from tests.accountant.tight.test_vote_game import game, pairs
 
 GN, LN = ac.DataDependentGNMax, ac.DataDependentLNMax
@@ -106,3 +107,33 @@ def test_a_pair_above_is_a_profile_in_both_directions():
             assert (np.diff(values) <= 0.0).all()
             slopes = np.diff(values) / np.diff(u)
             assert (np.diff(slopes) >= -1e-9 * np.abs(slopes[:-1]) - 1e-16).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+def test_votes_in_one_order_are_below_those_in_any(epsilon):
+    kinds = ((GN(4.0, (9, 5, 1)), 1), (GN(3.0, (4, 3, 1)), 2))
+    truth = game((kinds[0][0], kinds[1][0], kinds[1][0]), math.exp(epsilon))
+    value = solve_in_order(kinds, 1e-3, 1e-3)
+    assert 0.98 * truth <= value.delta(epsilon).lower <= truth * (1 + 1e-7)
+
+
+def test_different_votes_cost_at_least_what_they_do_in_order():
+    kinds = tuple((GN(40.0, (150.0 - i, 60.0 + i / 2, 20.0, 5.0)), 1) for i in range(70))
+    found = ac.epsilon(ac.Composition(kinds), 1e-6, method="tight")
+    in_order = solve_in_order(kinds, 1e-6, 0.008).epsilon(1e-6)
+    assert found.lower == pytest.approx(in_order.lower, rel=1e-12)
+    assert found.lower <= found.epsilon
+    # by one neighbour in each vote
+    single = ac.Composition((event._certain(), count) for event, count in kinds)
+    alone = bound_epsilon(list(single), 1e-6, 0.01)
+    assert alone.lower < 0.995 * found.lower
+    beside = ac.epsilon(ac.Composition([*kinds, (ac.Gaussian(20.0), 10)]), 1e-6, method="tight")
+    assert found.lower < beside.lower <= beside.epsilon
+    delta = ac.delta(ac.Composition(kinds), found.lower, method="tight")
+    assert delta.lower == pytest.approx(1e-6, rel=0.01)
+
+
+def test_votes_in_order_are_left_out_without_patience():
+    kinds = tuple((GN(40.0, (150.0 - i, 60.0 + i / 2, 20.0, 5.0)), 1) for i in range(70))
+    with allow_work(0.05):
+        assert solve_in_order(kinds, 1e-6, 0.008) is None
