@@ -43,6 +43,9 @@ MAX_POINTS_ABOVE = 2**24
 PORTIONS = np.linspace(0.0, 1.0, 513) ** 2
 """Portions of the steps at which it is asked how far losses matter."""
 
+FEW_PAIRS = 4096
+"""Pairs of a family that are taken as they are."""
+
 MOVE = 60.0
 """Operations (see `accountant.patience`) of a step at a grid point, by doubling of the number of pairs."""
 
@@ -177,6 +180,14 @@ def _family(event: Event, least: float = 0.0) -> Family:
     return Family(Pairs(up[keep], down[keep]), Pairs(played[0][keep], played[1][keep]))
 
 
+def _few_pairs(event: Event, least: float) -> Family:
+    """A family without what is far less than delta, if it has too many pairs and not all of them are that."""
+    family = _family(event)
+    if family.above.up.size <= FEW_PAIRS or not np.min(family.above, axis=0).max() > least:
+        return family
+    return _family(event, least)
+
+
 # --- setting up a game -----------------------------------------------------------------------------------
 
 
@@ -278,7 +289,7 @@ def _set_up(asked: _Asked) -> _Setup:
     kinds = sorted(run, key=lambda entry: entry[1], reverse=True)
     counts, steps = tuple(count for _, count in kinds), run.releases
     floor = math.log(delta) - math.log(steps) - 25.0
-    families = tuple(_family(event, math.exp(floor)) for event, _ in kinds)
+    families = tuple(_few_pairs(event, math.exp(floor)) for event, _ in kinds)
     end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
     square = sum(count * family.above.deviation() ** 2 for family, count in zip(families, counts, strict=True))
     deviation = math.sqrt(square / steps) or end / steps
