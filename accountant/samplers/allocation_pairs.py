@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from accountant.tight.fourier import integer_power
 from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ULP, Grid, Masses
 
-__all__ = ["convolve", "lower_pair", "pair_below", "require_finite", "subset_pair", "sum_above", "upper_pair"]
+__all__ = ["Drawn", "convolve", "lower_pair", "pair_below", "require_finite", "subset_pair", "sum_above", "upper_pair"]
 
 LARGEST_STEP = 0.125
 """Coarsest grid of one step's losses, in nats."""
@@ -339,24 +339,30 @@ def _first_step(step: float) -> float:
     return max(NEAR * step, LEAST_STEP)
 
 
+class Drawn(NamedTuple):
+    """So many of the steps, told by the losses that samples at a rate have."""
+
+    steps: int
+    selected: int
+    rate: float
+
+
 @lru_cache(maxsize=64)
-def subset_pair(
-    event: Event, steps: int, selected: int, direction: Direction, step: float, log_lost: float
-) -> DiscretePair:
+def subset_pair(event: Event, drawn: Drawn, direction: Direction, step: float, log_lost: float) -> DiscretePair:
     """A pair below that of `selected` of `steps` steps: what the sum of rounded losses tells of who took part.
 
-    With T_i = round(log(1 + selected/steps (X_i - 1)) / step), or any other function of the observed steps, the sum of
+    With T_i = round(log(1 + rate (X_i - 1)) / step), or any other function of the observed steps, the sum of
     all T_i has the distribution p^{*selected} * q^{*(steps - selected)} with the record and q^{*steps} without it,
     modulo the length of a Fourier transform too.
     """
+    steps, selected, rate = drawn
     one = bracket_step(event, direction, LARGEST_STEP / 4, log_lost)[1]
-    rate = selected / steps
     losses = np.append(np.log1p(rate * (one.places - 1)), math.log1p(-rate) if rate < 1.0 else 0.0)
     with_zero = np.append(one.masses, one.zero), np.append(one.masses * one.places, 0.0)
     spread = math.sqrt(max(steps * float(np.sum(with_zero[0] * losses**2)), step**2))
     reach = 14 * spread + 2 * float(np.max(np.abs(losses)))
-    # rounding adds up over the steps to a variance of steps * step^2/12
-    step = max(step / (4 * math.sqrt(steps)), reach / LONGEST)
+    # rounding adds up over the steps to a variance of steps * step^2/12; losses are about as the rate
+    step = max(step * min(rate * steps / selected, 1.0) / (4 * math.sqrt(steps)), reach / LONGEST)
     scores = np.round(losses / step).astype(np.int64)
     points = 2 ** math.ceil(math.log2(max(reach / step, 64.0)))
     q, p = (np.bincount(scores % points, weights, points).astype(float) for weights in with_zero)

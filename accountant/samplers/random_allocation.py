@@ -18,7 +18,8 @@ from accountant.events.parameters import Range
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 from accountant.samplers.allocation_curve import allocation_curve
-from accountant.samplers.allocation_pairs import lower_pair, require_finite, subset_pair, upper_pair
+from accountant.samplers.allocation_pairs import Drawn, lower_pair, require_finite, subset_pair, upper_pair
+from accountant.samplers.allocation_scores import best_rate
 
 __all__ = ["RandomAllocation"]
 
@@ -131,7 +132,7 @@ class RandomAllocation(Event):
         return found
 
     def _certain(self, times: int = 1) -> Event:
-        return self if self.selected in (1, self.steps) or self._tells_nothing else SumOfLosses(self)
+        return self if self.selected in (1, self.steps) or self._tells_nothing else SumOfLosses(self, times)
 
     def _sketch(self) -> Event:
         return LeadingMoments(self) if self.steps >= MANY * self.selected else self
@@ -169,6 +170,7 @@ class SumOfLosses(Event):
     between_bounds: ClassVar[bool] = True
 
     epoch: RandomAllocation
+    times: int = 1
     adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
@@ -178,9 +180,14 @@ class SumOfLosses(Event):
         raise ProfileUnavailable(f"{self!r} is a bound from below only")
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
-        epoch = self.epoch
-        return [(subset_pair(epoch.event, epoch.steps, epoch.selected, direction, step, log_lost), 1)]
+        event, drawn = self.epoch.event, Drawn(self.epoch.steps, self.epoch.selected, 0.0)
+        log_delta = min(log_lost + BEYOND + math.log(self.times), -1.0)
+        rate = best_rate(event, drawn, direction, log_delta, self.times)
+        return [(subset_pair(event, drawn._replace(rate=rate), direction, step, log_lost), 1)]
 
+
+BEYOND = 16.0
+"""Log of how much less than delta, for each release, is left out of a run."""
 
 USUAL_LOST = -60.0
 """Log of what the grid of the profile leaves out."""

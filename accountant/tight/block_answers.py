@@ -20,6 +20,7 @@ from accountant.tight.mixed_game import moves_of
 from accountant.tight.screening_blocks import Aim, Cut, cut_in_one, cut_in_several
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
+from accountant.tight.vote_blocks import votes_as_blocks
 
 __all__ = ["answers_of"]
 
@@ -41,6 +42,9 @@ SOME_MOVES = 5000
 GROUP_MOVES = (4000, 4000), (60_000, 4000), (60_000, 60_000)
 """Steps of a game of several kinds whose screenings become one block, of the costliest group and of any other; each
 next one is tried where the one before was not enough."""
+
+VOTE_SHARE = 0.3
+"""Share of the tolerance that the grid of a block of votes may add, where screenings come last."""
 
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
@@ -247,6 +251,8 @@ def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.
         guess = min((renyi_delta(run, e, "improved").delta / 10 for e in epsilons if e < end), default=0.5)
         return min(max(guess, 1e-250), 0.5)
 
+    if families:
+        singles = votes_as_blocks(singles, VOTE_SHARE * tolerance)
     setting = Setting(singles, run, end, smallest_delta, tolerance, least)
     if len(families) > 1 or (families and families[0][1] >= MANY):
         return Blocks(families, setting)

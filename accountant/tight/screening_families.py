@@ -43,6 +43,9 @@ MAX_POINTS_ABOVE = 2**24
 PORTIONS = np.linspace(0.0, 1.0, 513) ** 2
 """Portions of the steps at which it is asked how far losses matter."""
 
+FEW_PAIRS = 4096
+"""Pairs of a family that are taken as they are."""
+
 MOVE = 60.0
 """Operations (see `accountant.patience`) of a step at a grid point, by doubling of the number of pairs."""
 
@@ -126,8 +129,8 @@ def block_values(run: Composition, delta: float, tolerance: float) -> tuple[Game
     _spend_on_pairs(run)
     asked = _Asked(run, delta, tests=False)
     setup = _set_up(asked)
+    step = setup.first_step(tolerance)
     reach = float(setup.reaches(np.ones(1))[0])
-    step = min(setup.deviation * math.sqrt(4 * tolerance), reach / 64)
     if values_kept(setup.counts) * reach / step > MAX_POINTS_ABOVE:
         raise ToleranceUnreachable(f"a game of {run.releases} screenings takes too much memory")
     game = _play_within(asked, step, tolerance / 5, f"a game of {run.releases} screenings")
@@ -156,19 +159,33 @@ def is_played(event: Event) -> bool:
     return event._choices() is not None or event._largest_loss() == 0.0
 
 
-def _family(event: Event) -> Family:
+def _family(event: Event, least: float = 0.0) -> Family:
     """Pairs (with, without) of a family, less those that another one dominates, by rising `down`.
 
-    A step's value is a chord of a convex function over [u e^-up, u e^down], so the longer interval dominates.
+    A step's value is a chord of a convex function over [u e^-up, u e^down], so the longer interval dominates. Smaller
+    log-ratios than `least` are raised to it: no pair's total variation exceeds its smaller log-ratio, so that less
+    than `least` is lost (notebooks/mathematics.md, Screening game).
     """
     choices = event._choices()
     if choices is None:
         raise ParameterError(f"{shorten(event)}; accepted: families of pairs with two outcomes, as noisy screenings")
-    up, down, played = choices.up, choices.down, choices.played or (choices.up, choices.down)
+    up, down, played = (
+        np.maximum(choices.up, least),
+        np.maximum(choices.down, least),
+        choices.played or (choices.up, choices.down),
+    )
     order = np.lexsort((up, down))[::-1]
     longest = np.maximum.accumulate(up[order])
     keep = order[np.diff(longest, prepend=-1.0) > 0][::-1]
     return Family(Pairs(up[keep], down[keep]), Pairs(played[0][keep], played[1][keep]))
+
+
+def _few_pairs(event: Event, least: float) -> Family:
+    """A family without what is far less than delta, if it has too many pairs and not all of them are that."""
+    family = _family(event)
+    if family.above.up.size <= FEW_PAIRS or not np.min(family.above, axis=0).max() > least:
+        return family
+    return _family(event, least)
 
 
 # --- setting up a game -----------------------------------------------------------------------------------
@@ -238,6 +255,13 @@ class _Setup(NamedTuple):
             best = np.minimum(best, cost - self.floor / b)
         return best
 
+    def first_step(self, tolerance: float) -> float:
+        """Of a grid that adds about that share to every step's variance, or a start where losses are rare and large."""
+        reach = float(self.reaches(np.ones(1))[0])
+        # interpolation adds at most step^2/4
+        fine = max(self.deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(self.steps)))
+        return min(fine, reach / 64)
+
     def largest(self, left: Sequence[FloatArray]) -> FloatArray:
         """The largest loss where so many are left of each kind."""
         return sum((many * end for many, end in zip(left, self.ends.tolist(), strict=True)), np.zeros(()))
@@ -264,7 +288,8 @@ def _set_up(asked: _Asked) -> _Setup:
     # values are held for all counts but the first: let that be the largest
     kinds = sorted(run, key=lambda entry: entry[1], reverse=True)
     counts, steps = tuple(count for _, count in kinds), run.releases
-    families = tuple(_family(event) for event, _ in kinds)
+    floor = math.log(delta) - math.log(steps) - 25.0
+    families = tuple(_few_pairs(event, math.exp(floor)) for event, _ in kinds)
     end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
     square = sum(count * family.above.deviation() ** 2 for family, count in zip(families, counts, strict=True))
     deviation = math.sqrt(square / steps) or end / steps
@@ -273,7 +298,6 @@ def _set_up(asked: _Asked) -> _Setup:
     b = orders - 1
     curves = np.stack([event.renyi(orders) for event, _ in kinds]) * (1 + 1e-9)
     ends = np.array([float(event.renyi(math.inf)) for event, _ in kinds]) * (1 + INPUT_ERROR)
-    floor = math.log(delta) - math.log(steps) - 25.0
     return _Setup(families, counts, deviation, b, counts @ curves, curves, ends, floor, end, asked.order, asked.tests)
 
 
@@ -288,8 +312,7 @@ def _solve(asked: _Asked, tolerance: float, played: list[PlayedGame] | None = No
         return PlayedGame(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), 0.0)
     setup = _set_up(asked)
     steps, reach, scale = setup.steps, float(setup.reaches(np.ones(1))[0]), setup.deviation * math.sqrt(setup.steps)
-    # interpolation adds at most step^2/4 to the variance of every step; a start for where losses are rare and large
-    step = min(max(setup.deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(steps))), reach / 64)
+    step = setup.first_step(tolerance)
     widths: list[float] = []
     while setup.moves * reach / step <= MAX_WORK and setup.states * reach / step <= MAX_POINTS and not _stalls(widths):
         known = f", known within {widths[-1]:.2g} so far," if widths else ""

@@ -46,6 +46,9 @@ TINY = 1e-280
 MAX_LEAVES = 8192
 """Pairs that are told apart; more are gathered under pairs that dominate them."""
 
+RARE = 0.1, 1.6
+"""By how much pairs of little variance may differ under one leaf, and where there are too many of them."""
+
 
 class Pairs(NamedTuple):
     """Two-point pairs: log P/Q is `up` at one outcome and -`down` at the other."""
@@ -164,20 +167,21 @@ def gather(family: Family, loss: float) -> Tree:
     the largest `up` and `down`, its peak cut to the largest total variation, dominates all pairs below a node.
 
     Neighbours that hardly differ share a leaf: where the variance is largest that may cost a share `loss` of it,
-    elsewhere more.
+    elsewhere more, and if there are too many leaves still more, before it is more everywhere.
     """
     p, rest, _, _ = family.above.masses()
     variance = np.maximum(p * rest * (family.above.up + family.above.down) ** 2, 1e-300)
     logs = np.log(np.maximum(family.above, TINY))
     distance = np.abs(np.diff(logs, axis=1)).sum(axis=0)
+    rare, rarest = RARE
     while True:
         with np.errstate(over="ignore"):
-            allowed = np.clip(loss * variance.max() / variance[1:], loss, max(0.1, loss))
+            allowed = np.clip(loss * variance.max() / variance[1:], loss, max(rare, loss))
         group = np.floor(np.concatenate([[0.0], np.cumsum(distance / allowed)]))
         starts = np.flatnonzero(np.diff(group, prepend=-1.0))
         if starts.size <= MAX_LEAVES:
             break
-        loss *= 2
+        rare, loss = (2 * rare, loss) if rare < rarest else (rare, 2 * loss)
     leaves = 1 << (starts.size - 1).bit_length()
     nodes = np.full((3, 2 * leaves), TINY)
     members = Pairs(*np.maximum(np.asarray(family.above) * (1 + INPUT_ERROR), TINY))

@@ -1,7 +1,8 @@
 """How a run with several votes at the votes that were cast is priced: as many as there is time for are a game.
 
 After all other releases an adversary plays the game of these votes. Those for which it would take too long are
-composed: from above the pair that dominates all neighbours, from below one neighbour in each.
+composed: from above the pair that dominates all neighbours, or that of a block of votes, from below one neighbour in
+each.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
+from accountant.events.event import Event
 from accountant.events.votes_seen import OneNeighbour, SeenVotes
 from accountant.numerics.roots import Interval
 from accountant.patience import fits, foresee
@@ -32,7 +34,8 @@ from accountant.tight.loss_composition import (
     bound_epsilon,
 )
 from accountant.tight.trade_off import TradeOff
-from accountant.tight.vote_game import VoteKinds, solve_votes, work_of
+from accountant.tight.vote_blocks import blocks_of, cut_votes
+from accountant.tight.vote_game import VoteKinds, solve_in_order, solve_votes, work_of
 
 __all__ = ["VoteAnswers", "foresee_votes", "votes_in"]
 
@@ -62,11 +65,12 @@ Price = Callable[[Entries, Remainders | None, bool], Interval]
 
 
 class Split(NamedTuple):
-    """The votes whose game is played last, the others, and what stands for these from below."""
+    """The votes whose game is played last, the others, and what stands from below for these, and for those played."""
 
     played: VoteKinds
     others: Entries
     below: Entries
+    instead: Entries
 
 
 def votes_in(singles: Entries) -> VoteKinds:
@@ -103,8 +107,9 @@ class VoteAnswers:
         )
         if delta < LEAST_DELTA or (found := self._play(asked)) is None:
             self.source = self.plain.source
-            return self.plain.epsilon(delta)
-        return Interval(found.lower, min(found.upper, guess.epsilon * (1 + RENYI_ROUNDING)))
+            return self._at_least(asked, self.plain.epsilon(delta))
+        upper = min(found.upper, guess.epsilon * (1 + RENYI_ROUNDING))
+        return self._at_least(asked, Interval(found.lower, upper))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         """Bounds on delta at each epsilon."""
@@ -120,8 +125,25 @@ class VoteAnswers:
         )
         if (found := self._play(asked)) is None:
             self.source = self.plain.source
-            return self.plain.deltas([epsilon])[0]
-        return Interval(found.lower, min(found.upper, self.plain.renyi_end(epsilon)))
+            return self._at_least(asked, self.plain.deltas([epsilon])[0])
+        return self._at_least(asked, Interval(found.lower, min(found.upper, self.plain.renyi_end(epsilon))))
+
+    def _at_least(self, asked: _Asked, known: Interval) -> Interval:
+        """A better lower end, where there is patience: the votes in one order, their neighbours chosen as labels come.
+
+        Other releases come before them; what these cost by themselves would only be less.
+        """
+        if known.upper - known.lower <= self.plain.tolerance * known.upper or len(self.votes) < 2:
+            return known
+        try:
+            value = solve_in_order(self.votes, asked.delta, ALONE[0] * self.plain.tolerance)
+            if value is None:
+                return known
+            others = [(event._certain(k), k) for event, k in self.plain.singles if not isinstance(event, SeenVotes)]
+            found = asked.price(others, dict.fromkeys(DIRECTIONS, value), False) if others else asked.alone(value)
+        except ToleranceUnreachable as error:
+            return known if error.found is None else Interval(max(known.lower, error.found[0]), known.upper)
+        return Interval(min(max(known.lower, found.lower), known.upper), known.upper)
 
     def trade_off(self, direction: Direction) -> TradeOff:
         """Refused, as of all that is known between bounds."""
@@ -187,10 +209,14 @@ def _compose(others: Entries, split: Split, remainders: Remainders, price: Price
     if exact and not split.others:
         return price(others, remainders, False)
     upper = price([*others, *split.others], remainders, True).upper
-    try:
-        return Interval(price([*certain, *split.below], remainders, False).lower, upper)
-    except ToleranceUnreachable as error:
-        return Interval(0.0 if error.found is None else error.found[0], upper)
+    best = 0.0
+    # where most votes are composed, what a grid loses of the game may be more than what it gains
+    for below, after in ((split.below, remainders), ([*split.below, *split.instead], None)):
+        try:
+            best = max(best, price([*certain, *below], after, False).lower)
+        except ToleranceUnreachable as error:
+            best = max(best, 0.0 if error.found is None else error.found[0])
+    return Interval(best, upper)
 
 
 def _size(kind: tuple[SeenVotes, int]) -> int:
@@ -217,8 +243,22 @@ def _split(votes: VoteKinds, asked: _Asked, tolerance: float, most: float) -> Sp
     left = sorted(votes, key=_spread, reverse=True)
     while left and feasible((*played, left[0]), PLAYED if played else most):
         played, left = (*played, left[0]), left[1:]
-    if not played or sum(map(_spread, played)) < MOSTLY * sum(map(_spread, votes)):
+    known, rest = work_of(played, asked.delta, tolerance) if played else 0.0, 0.0
+    others: list[tuple[Event, int]] = []
+    below: list[tuple[SeenVotes, int]] = []
+    for event, count in left:
+        lengths, known = cut_votes(event, count, asked.delta, tolerance, known, most)
+        if lengths is None:
+            others.append((event, count))
+            rest += _spread((event, count))
+        elif not played:
+            played, lengths = ((event, lengths[0]),), lengths[1:]
+        others += blocks_of(event, lengths or [], tolerance, asked.delta)
+        below.append((event, count if lengths is None else sum(lengths)))
+    if not played or rest > (1 - MOSTLY) * sum(map(_spread, votes)):
         return None
     order = asked.order if asked.order is not None else math.inf
-    certain = [(OneNeighbour(event, event._pairs().costliest(order)), count) for event, count in left]
-    return Split(played, left, certain)
+    same = [
+        [(OneNeighbour(event, event._pairs().costliest(order)), k) for event, k in each] for each in (below, played)
+    ]
+    return Split(played, others, *same)

@@ -31,7 +31,7 @@ from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.vote_kernels import LINE, extend_lines, fill_ends, raise_values
 from accountant.tight.vote_tables import LEADERS, SLACK, Kind, Table, kind_of, tabulate
 
-__all__ = ["VoteKinds", "solve_votes", "work_of"]
+__all__ = ["VoteKinds", "solve_in_order", "solve_votes", "work_of"]
 
 VoteKinds = tuple[tuple[SeenVotes, int], ...]
 """Different votes that were cast, and how often each."""
@@ -59,6 +59,9 @@ HALVINGS = 10
 
 STALL = 0.7
 """The next grid is tried where the last was narrower than before by this factor."""
+
+SORTING = 800.0
+"""Operations, about, by neighbours and pairs of outcomes, that it takes to find those that dominate others."""
 
 ORDERS = np.geomspace(1e-4, 1e4, 49)
 """Rényi orders less 1, over the deviation, that size windows."""
@@ -151,6 +154,45 @@ def work_of(kinds: VoteKinds, delta: float, tolerance: float) -> float:
     return 1.5 * _work(setup, _first_step(setup, tolerance))
 
 
+def solve_in_order(kinds: VoteKinds, delta: float, tolerance: float) -> GameValue | None:
+    """The same where the order of the votes is fixed, the costliest first; None if there is no patience for it.
+
+    Who chooses neighbours as labels come, but no order, is one of those who may choose both: bounds from below are
+    bounds on the value of the whole game. Those from above are not.
+    """
+    rows = [event._pairs().losses.shape for event, _ in kinds]
+    if not fits(sum(SORTING * many * outcomes**2 for _, many, outcomes in rows)):
+        return None
+    setup = _prepare(kinds, delta)
+    step = _round_down(_first_step(setup, tolerance))
+    work = _work(setup, step, in_order=True)
+    if work == math.inf or not fits(work):
+        return None
+    spend(work, f"{setup.steps} votes that were cast, in order", once=(kinds, delta, step, "in order"))
+    game = _play_in_order(kinds, delta, step)
+    return GameValue(game, game, 0)
+
+
+@lru_cache(maxsize=8)
+def _play_in_order(kinds: VoteKinds, delta: float, step: float) -> PlayedGame:
+    """One vote after another, the cheapest last."""
+    setup = _set_up(kinds, delta)
+    last = int(_cells(setup, setup.counts, step)[0].max())
+    longest = max(float(kind.largest.max()) for kind in setup.kinds)
+    pad = min(math.ceil(longest / step) + 2, 2 * last + 3) + 4
+    left, value, wrong = [0] * len(kinds), Board(last, pad, step, 0.0).nothing(), 0.0
+    for index in np.argsort([kind.deviation for kind in setup.kinds], kind="stable").tolist():
+        table = tabulate(setup.kinds[index], step, last)
+        wrong = max(wrong, table.error)
+        board = Board(last, pad, step, setup.steps * wrong)
+        for _ in range(setup.counts[index]):
+            left[index] += 1
+            value = board.play(value, table, *_cells(setup, tuple(left), step, last))
+    upper, tests = board.both_ways(value)
+    end = float(setup.largest(setup.counts).max())
+    return PlayedGame(step, upper, tests, setup.steps * wrong + 1e-13, np.ones(1), np.full(1, math.inf), end)
+
+
 def _prepare(kinds: VoteKinds, delta: float) -> Setup:
     for event, _ in kinds:
         _, many, outcomes = event._pairs().losses.shape
@@ -190,20 +232,21 @@ def _cells(setup: Setup, left: tuple[int, ...], step: float, last: int | None = 
     return cells.astype(np.int64), ends.astype(np.int64)
 
 
-def _work(setup: Setup, step: float) -> float:
+def _work(setup: Setup, step: float, in_order: bool = False) -> float:
     """Operations that a game takes on a grid; infinite if it has too many points, or losses are not known as finely."""
     wrong = max(float(np.max(kind.pairs.loss_errors)) for kind in setup.kinds)
     if not step > FINE * wrong:
         return math.inf
     whole = _whole(setup) / step
-    if not whole * (setup.states if len(setup.counts) > 1 else 2) <= MAX_POINTS:
+    if not whole * (setup.states if len(setup.counts) > 1 and not in_order else 2) <= MAX_POINTS:
         return math.inf
     total = 0.0
     for index, kind in enumerate(setup.kinds):
         _, neighbours, outcomes = kind.pairs.losses.shape
         taps = neighbours * min(2.0 * outcomes, 2.0 * float(kind.largest.max()) / step + 4)
         each = VALUE * taps + neighbours + CELL + TEST_OUTCOME * outcomes
-        moves = setup.states * setup.counts[index] / (setup.counts[index] + 1)
+        count = setup.counts[index]
+        moves = count if in_order else setup.states * count / (count + 1)
         total += moves * (each * 1.5 * whole + 3e4)
         total += 80.0 * neighbours * outcomes * min(float(kind.largest.max()) / step + 2, whole)
     return total

@@ -278,3 +278,19 @@ def test_parts_that_are_left_out_are_in_no_float(order):
     logs = [float(part._log_mean(np.array([order]))[0]) + log_weight for part, log_weight in event._parts()]
     whole = divergence_from_log_mean(order - 1.0, float(np.logaddexp.reduce(logs)))
     assert mean_divergence(event, order) == pytest.approx(whole, rel=1e-14)
+
+
+@pytest.mark.parametrize(("sigma", "draws", "population"), [(2.0, 10, 10), (4.0, 40, 10), (0.7, 3, 5)])
+def test_opposite_contributions_reach_the_bound_at_no_epsilon_and_one_record_alone_does_not(sigma, draws, population):
+    """A record and its replacement at either end of the ball: their sums' signs tell most, however often they come."""
+    run = ac.SampledWithReplacement(ac.ClippedSum(sigma, 1.0, adjacency="replace"), draws, population)
+    share = mp.mpf(1) / population
+    weights = [mp.binomial(draws, k) * share**k * (1 - share) ** (draws - k) for k in range(draws + 1)]
+    opposite = mp.fsum(b * (1 - 2 * mp.ncdf(-k / mp.mpf(sigma))) for k, b in enumerate(weights))
+    bound = math.exp(run._log_profile(np.zeros(1))[0][0])
+    assert bound == pytest.approx(float(opposite), rel=1e-9)
+    alone = max(
+        float(mp.fsum(b * mp.ncdf(2 * k / mp.mpf(sigma) - t) for k, b in enumerate(weights)) - mp.ncdf(-t))
+        for t in np.linspace(0.0, 5.0, 51)
+    )
+    assert alone < 0.99 * bound

@@ -202,6 +202,37 @@ def test_extreme_parameters(event):
         assert (tail.log_lower(x) <= tail.log_upper(x)).all()
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("event", "near", "steps", "delta"),
+    [
+        (screening(sigma=1e3, threshold=5e4, k=10**5), (40_000, 60_000), 10, 1e-6),
+        (screening(0.27, sigma=545.5, threshold=348_100.0, k=2_199_261), (343_100, 353_100), 82, 2.3e-11),
+        (screening(0.02, sigma=75.0, threshold=8139.0, k=111_502), (7400, 8900), 200, 1e-250),
+    ],
+)
+def test_counts_far_from_the_threshold_do_not_widen_the_price(event, near, steps, delta, direction):
+    plain = event.unsampled
+    fewer = screening(event.sampling_rate, plain.sigma, plain.threshold, near[1], min_votes=near[0])
+    low, high = solve_game([(event, steps)], direction, delta=delta).epsilon(delta)
+    of_fewer = solve_game([(fewer, steps)], direction, delta=delta).epsilon(delta)
+    assert 0.99 * high <= low <= high
+    # an adversary may keep to counts near the threshold
+    assert of_fewer.lower <= high
+    one = solve_game([(event, 1)], direction, delta=delta)
+    x = np.array([0.0, 0.3, 0.6]) * one.epsilon(delta).upper
+    known = event._log_profile(x)[DIRECTIONS.index(direction)]
+    assert (one.log_lower(x) <= known + 1e-11 * (1 + np.abs(known))).all()
+    assert (one.log_upper(x) >= known - 1e-11 * (1 + np.abs(known))).all()
+
+
+def test_losses_that_are_rare_and_large_have_short_blocks():
+    """Next to no count fails: blocks on grids as fine as the variance says took a minute."""
+    run = 782 * screening(0.112, sigma=16.85, threshold=-96.34, k=4518)
+    price = ac.epsilon(run, 1.4e-9, method="tight")
+    assert 0.99 * price.epsilon <= price.lower <= price.epsilon
+
+
 @pytest.mark.parametrize(
     ("entries", "direction", "options", "message"),
     [
