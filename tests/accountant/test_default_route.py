@@ -295,3 +295,16 @@ def test_a_search_near_a_guess_ends_at_a_refusal_and_passes_on_what_has_no_price
     with pytest.raises(ac.ToleranceUnreachable):
         solve_near(lambda x: 0.5 if x == 1.0 else refused(x), (1e-9, 1e12), (1.0, 1))
     assert math.isclose(solve_near(lambda x: x, (1e-9, 1e12), (0.5, 1)), 1.0, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("integer", [False, True])
+def test_a_search_near_a_guess_goes_by_any_number_of_refusals(integer):
+    """The ratio was squared at each value, beside a refusal too, until it was no float."""
+
+    def share(x):
+        if x > 5e11:
+            raise ac.ParameterError("x")
+        return 0.5
+
+    assert 4.9e11 < solve_near(share, (1e-9, 1e12), (1.0, 1), integer=integer) <= 5e11
+    assert solve_near(lambda x: 0.5, (1e-9, 1e300), (1.0, 1), integer=integer) == 1e300
