@@ -154,6 +154,14 @@ def test_the_renyi_bound_is_taken_where_it_is_smaller():
     assert at.lower == ends[1].lower
 
 
+def test_the_renyi_bound_is_taken_where_the_pure_limit_stands_for_an_exact_price():
+    bits = ac.RandomizedResponse(2.1e-6, 467, adjacency=ac.Adjacency.REPLACE)
+    for tolerance in (0.1, 0.03, 1e-3):
+        found = ac.epsilon(bits, 1e-144, tolerance=tolerance)
+        assert found.epsilon <= renyi(bits, 1e-144).epsilon
+        assert found.lower <= ac.epsilon(bits, 1e-144, method="tight", tolerance=1e-3).lower <= found.epsilon
+
+
 def test_a_renyi_price_says_its_certified_lower_end():
     price = ac.Guarantee(2.0, 1e-5, ac.Adjacency.ADD_REMOVE, "renyi", "improved", 5.0, lower=1.99)
     assert str(price).endswith("(renyi, improved conversion, order 5, certified from below at 1.99)")
