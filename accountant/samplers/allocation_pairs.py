@@ -38,6 +38,9 @@ LARGEST_LOSS = 300.0
 LARGEST_EXCESS = 10.0
 """Log of how much more than asked for may lie beyond those."""
 
+FINEST = 2.0**-53
+"""Finest grid of one step's losses: ratios nearer to 1 are no floats."""
+
 MARGIN = 3.0
 """Nats by which what one addition cuts off is less than what all may."""
 
@@ -75,6 +78,11 @@ def bracket_step(event: Event, direction: Direction, step: float, log_lost: floa
     Measures of H(P||Q) have E(X - u)_+ on their side for every u >= 0, those of H(Q||P) E(1 - u X)_+. For sums of
     positive variables nothing else is needed, if below neither P nor Q has more than 1.
     """
+    if not step >= FINEST:
+        raise ToleranceUnreachable(
+            f"random allocation of {event!r} takes a grid of {step:.3g} nats; accepted: at least {FINEST:.3g}, "
+            'or method="renyi"'
+        )
     top = min(loss_range(event, direction, 0.0, log_lost, log_lost).upper, LARGEST_LOSS)
     bottom = min(loss_range(event, other(direction), 0.0, log_lost, log_lost).upper, LARGEST_LOSS)
     step = aligned_step([(event, 1)], direction, step, 0.0)
@@ -202,6 +210,8 @@ def lower_pair(event: Event, steps: int, direction: Direction, step: float, log_
     if total is None:
         step = _finer(steps, step)
         one = bracket_step(event, direction, _first_step(steps, step), log_lost)[1]
+        if not one.masses.any():
+            raise ToleranceUnreachable(f"losses of {event!r} are so small that nothing is known of them from below")
         found = add_copies(one, steps, lambda size: step * math.sqrt(steps / size), log_lost, add_contractions)
         total = Ratios(found.masses, found.places, found.zero, 0.0, found.error, found.moved)
     return pair_below(total._replace(places=total.places / steps, lost=total.lost / steps), direction)

@@ -24,18 +24,10 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.patience import round_up, spend
-from accountant.tight.directed_run import (
-    MAX_POINTS,
-    DirectedRun,
-    Entries,
-    Question,
-    Remainders,
-    RemainderTooWide,
-    unreachable,
-)
+from accountant.tight.directed_run import DirectedRun, Entries, Question, Remainders, RemainderTooWide
 from accountant.tight.fourier import HockeyStick, Remainder
 from accountant.tight.inversion import invert
-from accountant.tight.loss_grid import aligned_step
+from accountant.tight.loss_grid import MAX_POINTS, aligned_step, unreachable
 from accountant.tight.polygon import Grid
 
 __all__ = [
