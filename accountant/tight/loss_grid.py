@@ -42,6 +42,7 @@ from accountant.tight.polygon import (
 )
 
 __all__ = [
+    "COARSEST",
     "MAX_POINTS",
     "Bracket",
     "Grid",
@@ -54,6 +55,9 @@ __all__ = [
     "unreachable",
     "whole_reach",
 ]
+
+COARSEST = 12.0
+"""Largest step of a grid, times 1 + its tilt: exponentials of what is between two points are floats."""
 
 MAX_POINTS = 2**23
 """Points of a grid, at most."""
