@@ -14,6 +14,9 @@ __all__ = ["FINE", "solve", "solve_near"]
 NEARBY = 1.1
 """Ratio of the first two values that are looked at beside a good guess."""
 
+FARTHEST = 1e6
+"""Largest ratio of one value there to the next: it is squared at each."""
+
 FINE = 1e-7
 """Relative distance within which the returned parameter is of the best one, by default."""
 
@@ -128,7 +131,7 @@ def solve_near(
             continue
         if met != first:
             break
-        x, ratio = away, ratio**2
+        x, ratio = away, min(ratio**2, FARTHEST)
     _, meets = narrow(at, (away, x) if first else (x, away), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
     return meets

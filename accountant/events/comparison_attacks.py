@@ -123,13 +123,14 @@ def bound_chances(logs: FloatArray, step: float) -> tuple[FloatArray, FloatArray
     """
     rise = np.diff(logs, axis=1)
     start, end = logs[:, 1:], logs[:, :-1]
-    with np.errstate(under="ignore", divide="ignore", over="ignore"):
+    with np.errstate(under="ignore", divide="ignore", over="ignore", invalid="ignore"):
         lower = step * np.sum(np.exp(end + log_share(rise)), axis=1)
         onward, back = np.exp(start + log_share(rise / 2)), np.exp(end + log_share(-rise / 2))
         inner = step / 2 * (np.sum(onward[:, :-1], axis=1) + np.sum(back[:, 1:], axis=1))
         # of the outer cells the halves that are left, at most all of them, and what is beyond
         outer = np.exp(logs[:, 1] + log_share(-rise[:, 1])) + np.exp(logs[:, -2] + log_share(rise[:, -2]))
         outer += np.exp(logs[:, 0]) / np.maximum(rise[:, 0], 0.0) + np.exp(logs[:, -1]) / np.maximum(-rise[:, -1], 0.0)
+        # of what is no float and does not fall beyond nothing is known
         upper = np.nan_to_num(inner + step * outer, nan=1.0)
     return lower * (1 - ROUNDING), np.minimum(upper, 1.0) * (1 + ROUNDING) + 1e-300
 

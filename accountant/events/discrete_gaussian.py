@@ -18,6 +18,7 @@ from accountant.events.gaussian import gaussian_log_profile
 from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.registry import register
+from accountant.events.subsampling import SAMPLED_ORDER
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import log_mixture, log_mixture_ratio
@@ -110,6 +111,9 @@ class DiscreteGaussian(BatchedEvent):
         if sum_of_all < 8:  # high orders look far out, and losses are far apart
             reach = min(max(reach, 200 * self.sensitivity * self.coordinates), 2000)
         return [(n + half) * (self.sensitivity / self.sigma**2) for n in range(-reach, reach + 1) if n > -half]
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return SAMPLED_ORDER if 0.0 < rate < 1.0 else 0.0
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         """A sum over the integers that matter: Q(n) e^(a l(n)) is a bell about (a-1) s; 12 sigma hold all but e^-72.

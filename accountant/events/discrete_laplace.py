@@ -22,8 +22,10 @@ from accountant.events.randomized_response import (
     QUICK_BITS,
     bernoulli_log_profile,
     bernoulli_summand,
+    bernoulli_work,
     bit_lattice,
     sampled_bits_curve,
+    sampled_bits_work,
 )
 from accountant.events.registry import register
 from accountant.numerics.finite_curves import finite_curve
@@ -124,6 +126,12 @@ class DiscreteLaplace(BatchedEvent):
         curves = np.empty((len(gathered), orders.size))
         discrete_laplace_curves(gathered, orders, curves)
         return curves
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return sampled_bits_work(self.sensitivity * self.coordinates) if 0.0 < rate < 1.0 else 0.0
+
+    def _profile_work(self) -> float:
+        return super()._profile_work() if self.coordinates == 1 else bernoulli_work(self.coordinates)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.coordinates == 1:

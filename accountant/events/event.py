@@ -18,7 +18,7 @@ from accountant.errors import EventError, ParameterError, ProfileUnavailable, sh
 from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_curve, refusal_of_profile
 from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import check_parameters, importable_name, parameters_of, refuse_table_keys
-from accountant.events.subsampling import renyi_from_profile
+from accountant.events.subsampling import SAMPLED_ORDER, renyi_from_profile
 from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
@@ -126,8 +126,8 @@ class Event(ABC):
         """Operations that a value of the profile takes, both directions (see `accountant.patience`)."""
         return 250.0
 
-    def _curve_work(self, rate: float = 1.0) -> float:
-        return 0.0  # the same of an order of the curve, sampled at a rate, where it takes long
+    def _curve_work(self, rate: float = 1.0) -> float:  # of an order of the curve, sampled at a rate, if it takes long
+        return SAMPLED_ORDER * (0.0 < rate < 1.0 and type(self)._subsampled_curve is Event._subsampled_curve)
 
     # --- what may be answered better than by the general rule --------------------------------------
     @classmethod

@@ -19,8 +19,9 @@ from accountant.events.event import BatchedEvent, Event
 from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
+from accountant.events.subsampling import SAMPLED_ORDER
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.quadrature import INTEGRAL, gauss_legendre
+from accountant.numerics.quadrature import gauss_legendre
 
 __all__ = ["Laplace"]
 
@@ -124,7 +125,7 @@ class Laplace(BatchedEvent):
         return self.coordinates > PROFILE_COORDINATES
 
     def _curve_work(self, rate: float = 1.0) -> float:
-        return 2 * INTEGRAL if self.coordinates == 1 and 0.0 < rate < 1.0 else 0.0
+        return SAMPLED_ORDER if 0.0 < rate < 1.0 else 0.0
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         if self.coordinates > SAMPLED_COORDINATES:

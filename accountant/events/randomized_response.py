@@ -19,6 +19,7 @@ from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import EpsilonOfNoise, Range
 from accountant.events.registry import register
+from accountant.events.subsampling import SAMPLED_ORDER
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
@@ -82,8 +83,11 @@ class BernoulliLike(BatchedEvent):
         bernoulli_curves(gathered, orders, curves)
         return curves
 
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return sampled_bits_work(self._bits()) if 0.0 < rate < 1.0 else 0.0
+
     def _profile_work(self) -> float:
-        return 1000.0 + 30.0 * self._bits()
+        return bernoulli_work(self._bits())
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = bernoulli_log_profile(self.epsilon, self._bits(), epsilons)
@@ -215,7 +219,7 @@ def bernoulli_summand(epsilon: float, bits: int) -> Summand:
         if flipped > PROFILE_BITS:
             return None
         source = f"binomial of {flipped} bits"
-        work = 1000.0 + 30.0 * flipped
+        work = bernoulli_work(flipped)
         return ClosedForm(lambda points: bernoulli_log_profile(epsilon, flipped, points), source, work=work)
 
     return Summand(("bits", epsilon), bits, closed_form)
@@ -295,6 +299,11 @@ def sampled_bits_curve(epsilon: float, bits: int, rate: float, orders: FloatArra
     return curve
 
 
+def sampled_bits_work(bits: int) -> float:
+    """Operations that an order of a sampled curve takes, by that sum or by a generic bound."""
+    return 200.0 * bits if bits <= PROFILE_BITS else SAMPLED_ORDER
+
+
 def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> FloatArray:
     """Log of sum_k C(m,k) p^k q^(m-k) (1 - e^{e - (2k-m) eps})_+ at e >= 0, p = e^eps/(1+e^eps), q = 1-p."""
     if bits > PROFILE_BITS:
@@ -309,6 +318,11 @@ def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> Floa
         chunks = np.array_split(points, math.ceil(points.size * k.size / 1e6)) if points.size else [points]
         gains = (np.log(-np.expm1(np.minimum(part[:, None] - loss, 0.0))) for part in chunks)
         return np.concatenate([_log_sums(log_mass + gain) for gain in gains])
+
+
+def bernoulli_work(bits: int) -> float:
+    """Operations that a value of that profile takes."""
+    return 1000.0 + 15.0 * bits
 
 
 def _log_sums(logs: FloatArray) -> FloatArray:

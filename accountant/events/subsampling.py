@@ -14,19 +14,24 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.curve import check_orders
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.quadrature import log_integral
+from accountant.numerics.quadrature import INTEGRAL, log_integral
 from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio, log_mixture_share
 
 if TYPE_CHECKING:
     from accountant.events.event import Event
 
 __all__ = [
+    "SAMPLED_ORDER",
     "can_be_sampled",
     "integrate_profile",
     "refuse_subsampling",
     "renyi_from_profile",
 ]
 
+
+SAMPLED_ORDER = 2 * INTEGRAL
+"""Operations (see `accountant.patience`) of an order of a sampled curve: of an integral in both directions, or of its
+share of the sums of a generic bound."""
 
 COARSEST = 1e-3
 """Relative error that an integral may have where its integrand rounds by as much."""

@@ -13,7 +13,7 @@ import numpy as np
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.samplers.allocation_pairs import Drawn, subset_pair
+from accountant.samplers.allocation_subsets import Drawn, subset_pair
 
 __all__ = ["best_rate"]
 

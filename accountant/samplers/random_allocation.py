@@ -18,8 +18,9 @@ from accountant.events.parameters import Range
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 from accountant.samplers.allocation_curve import allocation_curve
-from accountant.samplers.allocation_pairs import Drawn, lower_pair, require_finite, subset_pair, upper_pair
+from accountant.samplers.allocation_pairs import lower_pair, require_finite, upper_pair
 from accountant.samplers.allocation_scores import best_rate
+from accountant.samplers.allocation_subsets import Drawn, subset_pair
 
 __all__ = ["RandomAllocation"]
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from accountant.adjacency import Adjacency, Direction
+from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise
 from accountant.events.clipped_sum import ClippedSum
@@ -30,6 +30,9 @@ CELLS = 4000
 
 REACH = 30.0
 """Standard deviations up to which there are cells."""
+
+LEAST = 1e-280
+"""Probability of a cell from which on it is told apart."""
 
 ROUNDING = 1e-11
 """Relative rounding of the probability of a cell, and of ratios."""
@@ -142,6 +145,8 @@ def largest_step_pair(with_record: float, without: float, steps: int, direction:
     """The pair of the largest of `steps` standard normals of which one is shifted: by `with_record`, and by `without`.
 
     Its distribution function is Phi(x - shift) Phi(x)^(steps - 1); what is known of it are the probabilities of cells.
+    Cells that are out of the other distribution's reach are one with the next that is not. P is above Q, so that the
+    upper of them are no less likely under P, and the lower under Q.
     """
     low = float(ndtri_exp(-45.0 / (steps - 1)))
     edges = np.linspace(low, with_record + REACH, CELLS)
@@ -150,6 +155,17 @@ def largest_step_pair(with_record: float, without: float, steps: int, direction:
         logs = log_ndtr(edges - shift) + (steps - 1) * log_ndtr(edges)
         logs = np.concatenate([[-math.inf], logs, [0.0]])
         masses.append(np.exp(logs[1:]) * -np.expm1(logs[:-1] - logs[1:]))
-    p, q = masses
-    good = (p > 1e-280) & (q > 1e-280)
-    return pair_below(Ratios(q[good], p[good] / q[good], 0.0, 0.0, ROUNDING, ROUNDING), direction)
+    if direction == DIRECTIONS[0]:
+        p, q = _join_last(*masses)
+    else:
+        q, p = (joined[::-1] for joined in _join_last(masses[1][::-1], masses[0][::-1]))
+    good = (p > LEAST) & (q > LEAST)
+    p, q = p[good], q[good]
+    zero = max(1 - float(q.sum()), 0.0) if direction == DIRECTIONS[0] else 0.0
+    return pair_below(Ratios(q, p / q, zero, 0.0, ROUNDING, ROUNDING), direction)
+
+
+def _join_last(likelier: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The same probabilities where the last cells are one, with more than the least under `other`."""
+    last = int(np.flatnonzero(np.cumsum(other[::-1])[::-1] > LEAST)[-1])
+    return np.append(likelier[:last], likelier[last:].sum()), np.append(other[:last], other[last:].sum())

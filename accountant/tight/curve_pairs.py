@@ -86,6 +86,9 @@ class KnownByCurve(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return Composition(self.releases).renyi(orders)
 
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return math.fsum(event._curve_work() for event, _ in self.releases)
+
     def _certain(self, times: int = 1) -> Event:
         return Nothing(self.adjacency)
 

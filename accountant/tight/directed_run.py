@@ -16,12 +16,18 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate, find_crossing
 from accountant.patience import spend
 from accountant.tight.fourier import WINDOW_NATS, ComposedLoss, HockeyStick, LossSum, Remainder
-from accountant.tight.loss_grid import bracket, largest_atom, loss_range
+from accountant.tight.loss_grid import (
+    MAX_POINTS,
+    bracket,
+    largest_atom,
+    loss_range,
+    require_cells,
+    unreachable,
+    whole_reach,
+)
 from accountant.tight.polygon import ULP, Grid
 
-__all__ = ["MAX_POINTS", "DirectedRun", "Entries", "Question", "RemainderTooWide", "Remainders", "unreachable"]
-
-MAX_POINTS = 2**23
+__all__ = ["DirectedRun", "Entries", "Question", "RemainderTooWide", "Remainders"]
 
 TRANSFORM, POWER, CELL, OUTCOME, ANSWER, GAME, LOOKS = 2.0, 4.0, 200.0, 60.0, 200.0, 3000.0, 600.0
 """Operations (see `accountant.patience`): of a transform, by point and doubling; of a power, by point and doubling of
@@ -185,9 +191,7 @@ class DirectedRun:
     def _reach(self, event: Event, ends: tuple[float, float]) -> Interval:
         """Losses that matter of one event, if they are not too many on the present grid."""
         reach = loss_range(event, self.direction, self.grid.tilt, *ends)
-        cells = (reach.upper - reach.lower) / self.grid.step
-        if cells > MAX_POINTS:
-            raise unreachable(repr(event), cells, self.grid.step)
+        require_cells(event, reach, self.grid.step)
         return reach
 
     def _work(self, points: int, parts: Sequence[tuple[Event, Interval, int, Sequence[int]]]) -> float:
@@ -195,7 +199,8 @@ class DirectedRun:
         transform = TRANSFORM * math.log2(points) * points
         total = (1 + self.both) * (transform + ANSWER * points)
         for event, reach, count, signs in parts:
-            cells = (reach.upper - reach.lower) / self.grid.step + 2
+            low, high = whole_reach(reach, self.grid.step)
+            cells = (high - low) / self.grid.step + 2
             total += cells * (2 * event._profile_work() + len(signs) * CELL)
             outcomes = event._outcomes() if -1 in signs else None
             total += 0.0 if outcomes is None else OUTCOME * outcomes.losses.size
@@ -228,8 +233,3 @@ class DirectedRun:
         while gap < upper and below(upper - gap) <= 0:
             gap *= 2
         return Interval(find_crossing(below, max(upper - gap, 0.0), upper, fine).lower, upper)
-
-
-def unreachable(what: str, points: float, step: float) -> ToleranceUnreachable:
-    size = f"{points:.3g} points at a step of {step:.3g}; accepted: at most {MAX_POINTS}"
-    return ToleranceUnreachable(f"{what} takes a grid of {size}, hence a larger tolerance or fewer releases")

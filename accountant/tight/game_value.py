@@ -96,7 +96,8 @@ class PlayedGame:
         """Upper bound on log V_n at x >= 0: interpolation linear in u, and Rényi beyond the grid."""
         values = self.upper[way]
         last = values.size - 1
-        cell = np.minimum(x / self.step, last - 1).astype(int)
+        with np.errstate(over="ignore"):
+            cell = np.minimum(x / self.step, last - 1).astype(int)
         cell -= (x < cell * self.step) & (cell > 0)  # the quotient was rounded up
         above, below = np.clip((x - cell * self.step, (cell + 1) * self.step - x), 0.0, self.step)
         low, high = shares(above, below, self.step)
@@ -112,7 +113,8 @@ class PlayedGame:
         """Lower bound on log V_n at x >= 0: the tests of the two grid points around it."""
         value, slope = self.tests[way]["value"], self.tests[way]["slope"]
         best = np.zeros(x.shape)
-        cell = np.minimum(x / self.step, value.size - 1).astype(int)
+        with np.errstate(over="ignore"):  # beyond the last
+            cell = np.minimum(x / self.step, value.size - 1).astype(int)
         for k in (cell, np.minimum(cell + 1, value.size - 1)):
             bend = np.expm1(np.minimum(x - k * self.step, 600.0))
             change = -slope[k] * bend

@@ -133,6 +133,8 @@ class OneSided:
         own, other = self._logs(direction)
         slack = self._slack()
         (lost, more), kept = bounds_on_lost(own), math.exp(own)
+        if kept == 0.0:
+            return Interval(lost * (1 - ROUNDING), 1.0)
         (low, *first), (high, *second) = (
             _find_known(partial(self._finite, direction, epsilon + other - own + sign * slack, lost / kept))
             for sign in (1, -1)
@@ -157,6 +159,8 @@ class OneSided:
             return self._bound(direction, epsilon, least)
         (other,) = (each for each in DIRECTIONS if each != direction)
         floor, scale = -math.expm1(epsilon), math.exp(epsilon)
+        if scale == 0.0:
+            return Interval(floor, 1.0)
         found, refusal = _find_known(partial(self._bound, other, -epsilon, (floor + least) / scale))
         return _unless_refused(Interval(floor + scale * found.lower, min(floor + scale * found.upper, 1.0)), refusal)
 

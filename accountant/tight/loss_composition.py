@@ -24,18 +24,10 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.patience import round_up, spend
-from accountant.tight.directed_run import (
-    MAX_POINTS,
-    DirectedRun,
-    Entries,
-    Question,
-    Remainders,
-    RemainderTooWide,
-    unreachable,
-)
+from accountant.tight.directed_run import DirectedRun, Entries, Question, Remainders, RemainderTooWide
 from accountant.tight.fourier import HockeyStick, Remainder
 from accountant.tight.inversion import invert
-from accountant.tight.loss_grid import aligned_step
+from accountant.tight.loss_grid import COARSEST, MAX_POINTS, aligned_step, unreachable
 from accountant.tight.polygon import Grid
 
 __all__ = [
@@ -253,7 +245,7 @@ def plan(
     points = 16 * spread / step
     if points > 4 * MAX_POINTS:
         raise unreachable(f"the {direction} direction", points, step)
-    step = aligned_step(kinds, direction, min(max(step, 16 * spread / MAX_POINTS), 12 / (1 + tilt)), tilt)
+    step = aligned_step(kinds, direction, min(max(step, 16 * spread / MAX_POINTS), COARSEST / (1 + tilt)), tilt)
     return DirectedRun(
         kinds, direction, remainder, Grid(step, tilt), max(spread, step), log_delta, tolerance=question.tolerance
     )

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import ToleranceUnreachable
 from accountant.events.answers import Outcomes
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
@@ -40,7 +41,26 @@ from accountant.tight.polygon import (
     second_differences,
 )
 
-__all__ = ["Bracket", "Grid", "Masses", "aligned_step", "bracket", "largest_atom", "loss_range"]
+__all__ = [
+    "COARSEST",
+    "MAX_POINTS",
+    "Bracket",
+    "Grid",
+    "Masses",
+    "aligned_step",
+    "bracket",
+    "largest_atom",
+    "loss_range",
+    "require_cells",
+    "unreachable",
+    "whole_reach",
+]
+
+COARSEST = 12.0
+"""Largest step of a grid, times 1 + its tilt: exponentials of what is between two points are floats."""
+
+MAX_POINTS = 2**23
+"""Points of a grid, at most."""
 
 HEADROOM = 600.0
 """Tilted values are scaled so that the largest is e^600: they then keep full precision 1300 nats below it."""
@@ -107,6 +127,23 @@ def loss_range(event: Event, direction: Direction, tilt: float, log_top: float, 
     return Interval(max(low, -end), min(high, end))
 
 
+def whole_reach(reach: Interval, step: float) -> Interval:
+    """From a negative loss, where the sharper measure from below starts, if those are not too many cells."""
+    return Interval(-step, reach.upper) if reach.lower > 0 and reach.upper < 2**18 * step else reach
+
+
+def require_cells(event: Event, reach: Interval, step: float) -> None:
+    """Raise ToleranceUnreachable if so many losses are more than a grid has points."""
+    cells = (reach.upper - reach.lower) / step if step > 0.0 else math.inf
+    if not cells <= MAX_POINTS:
+        raise unreachable(repr(event), cells, step)
+
+
+def unreachable(what: str, points: float, step: float) -> ToleranceUnreachable:
+    size = f"{points:.3g} points at a step of {step:.3g}; accepted: at most {MAX_POINTS}"
+    return ToleranceUnreachable(f"{what} takes a grid of {size}, hence a larger tolerance or fewer releases")
+
+
 def atoms(event: Event, direction: Direction, reach: float) -> tuple[FloatArray, FloatArray]:
     """Losses at which P has an atom of more than what lies within `reach`, and the masses."""
     ends = [*event._profile_knots(), float(event._curve(np.array([math.inf]))[0])]
@@ -169,9 +206,8 @@ def bracket(
     event: Event, direction: Direction, reach: Interval, offset: float, grid: Grid, both: bool = True
 ) -> Bracket:
     """Measures above and, if `both`, below the event, at losses offset + i * step within `reach`."""
-    (low, high), (step, tilt), half_step = reach, grid, grid.step / 2
-    if low > 0 and high < 2**18 * step:
-        low = -step  # the sharper measure from below starts at a negative loss
+    require_cells(event, reach, grid.step)
+    (low, high), (step, tilt), half_step = whole_reach(reach, grid.step), grid, grid.step / 2
     first, last = math.floor((low - offset) / step), max(math.ceil((high - offset) / step), 1)
     losses = offset + half_step * np.arange(2.0 * first, 2 * last + 1)
     logs = log_values(event, direction, losses)

@@ -18,7 +18,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.tight.fourier import ComposedLoss, HockeyStick, Remainder
 from accountant.tight.loss_composition import DirectedRun, Entries, Question, plan, refine, representative
-from accountant.tight.loss_grid import aligned_step, log_values
+from accountant.tight.loss_grid import COARSEST, aligned_step, log_values
 from accountant.tight.polygon import ULP, Grid, polygon_values
 from accountant.tight.trade_off import LINES, ROUNDING, LogBounds, ProfileTradeOff, Rates, TradeOff, cut_lines
 
@@ -210,6 +210,7 @@ class LossTradeOff(TradeOff):
         before = [run.grid.step for run in self.plans if 0.8 < run.grid.tilt / tilt < 1.25]
         if before:
             step = min(step, min(before) * min(max(0.8 / math.sqrt(share), 0.1), 0.9))
+        step = min(step, COARSEST / (1 + tilt))
         at.grid = Grid(aligned_step(at.entries, self.direction, step, tilt), tilt)
         at.compose()
         self.plans.append(at)

@@ -154,6 +154,14 @@ def test_the_renyi_bound_is_taken_where_it_is_smaller():
     assert at.lower == ends[1].lower
 
 
+def test_the_renyi_bound_is_taken_where_the_pure_limit_stands_for_an_exact_price():
+    bits = ac.RandomizedResponse(2.1e-6, 467, adjacency=ac.Adjacency.REPLACE)
+    for tolerance in (0.1, 0.03, 1e-3):
+        found = ac.epsilon(bits, 1e-144, tolerance=tolerance)
+        assert found.epsilon <= renyi(bits, 1e-144).epsilon
+        assert found.lower <= ac.epsilon(bits, 1e-144, method="tight", tolerance=1e-3).lower <= found.epsilon
+
+
 def test_a_renyi_price_says_its_certified_lower_end():
     price = ac.Guarantee(2.0, 1e-5, ac.Adjacency.ADD_REMOVE, "renyi", "improved", 5.0, lower=1.99)
     assert str(price).endswith("(renyi, improved conversion, order 5, certified from below at 1.99)")
@@ -295,3 +303,16 @@ def test_a_search_near_a_guess_ends_at_a_refusal_and_passes_on_what_has_no_price
     with pytest.raises(ac.ToleranceUnreachable):
         solve_near(lambda x: 0.5 if x == 1.0 else refused(x), (1e-9, 1e12), (1.0, 1))
     assert math.isclose(solve_near(lambda x: x, (1e-9, 1e12), (0.5, 1)), 1.0, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("integer", [False, True])
+def test_a_search_near_a_guess_goes_by_any_number_of_refusals(integer):
+    """The ratio was squared at each value, beside a refusal too, until it was no float."""
+
+    def share(x):
+        if x > 5e11:
+            raise ac.ParameterError("x")
+        return 0.5
+
+    assert 4.9e11 < solve_near(share, (1e-9, 1e12), (1.0, 1), integer=integer) <= 5e11
+    assert solve_near(lambda x: 0.5, (1e-9, 1e300), (1.0, 1), integer=integer) == 1e300

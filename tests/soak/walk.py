@@ -8,11 +8,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
 
 import accountant as ac
+from accountant.patience import allow_work
 from tests.soak.walk_events import draw_run, kinds
 
 R = TypeVar("R")
@@ -22,6 +24,9 @@ SAME = 1e-9
 
 LATE = 1.2
 """Times the patience that a price may take until it is noted."""
+
+RISKS = 0.1
+"""How often attack risks are asked for, too."""
 
 CALIBRATED = "sigma", "scale", "epsilon", "mu"
 """Parameters that are searched for."""
@@ -146,6 +151,38 @@ def check_sweep(run: ac.Composition, delta: float, dice: random.Random, ask: Ask
         yield f"{found!r} in a sweep, {alone!r} alone"
 
 
+def limited(ask: Callable[..., R]) -> Callable[..., R]:
+    """The same of what has no patience of its own."""
+
+    @wraps(ask)
+    def within(*args: Any, patience: float, **options: Any) -> R:
+        with allow_work(patience):
+            return ask(*args, **options)
+
+    return within
+
+
+def check_risk(run: ac.Composition, dice: random.Random, ask: Asked) -> Iterator[str]:
+    """The advantage of attackers is delta at epsilon 0, and bounds what they find among the records."""
+    share = 10 ** dice.uniform(-9, -0.1)
+    gain = ask(limited(ac.advantage), run)
+    at_zero = ask(ac.delta, run, 0.0)
+    if gain and not 0.0 <= gain.lower <= gain.upper <= 1.0:
+        yield f"{gain!r}"
+    if gain is None:
+        return
+    if at_zero and not max(gain.lower, at_zero.lower or 0.0) <= min(gain.upper, at_zero.delta) * (1 + SAME):
+        yield f"{gain!r} and {at_zero!r} do not overlap"
+    found = ask(limited(ac.true_positive_rate), run, share)
+    if found is not None and not 0.0 <= float(found.lower) <= float(found.upper) <= 1.0:
+        yield f"{found!r}"
+    if found is not None and not float(found.lower) <= (share + gain.upper) * (1 + SAME):
+        yield f"{found!r} at a false-positive rate of {share!r}, with {gain!r}"
+    risk = ask(limited(ac.bayes_risk), run)
+    if risk and not max(risk.lower, (1 - gain.upper) / 2) <= min(risk.upper, (1 - gain.lower) / 2) * (1 + SAME):
+        yield f"{risk!r} with {gain!r}"
+
+
 def check_walk(dice: random.Random, *, fine: bool, late: list[str]) -> Iterator[str]:
     """What does not hold of a random run; `late` gets what took too long."""
     run = draw_run(dice, dice.choice(kinds()))
@@ -161,4 +198,6 @@ def check_walk(dice: random.Random, *, fine: bool, late: list[str]) -> Iterator[
     else:
         found = check_sweep(run, delta, dice, ask)
     yield from (f"{run!r}: {what}" for what in found)
+    if dice.random() < RISKS:
+        yield from (f"{run!r}: {what}" for what in check_risk(run, dice, ask))
     late += [f"{run!r}: {what}" for what in ask.late]

@@ -1,6 +1,7 @@
 """Streams of noisy comparisons: what is above every stream, and what one reaches, against integrals and all answers."""
 
 import math
+import warnings
 from itertools import pairwise, product
 
 import numpy as np
@@ -221,3 +222,14 @@ def test_laplace_noise_has_a_concave_logarithm():
                 others = np.log(-np.expm1(logs))
             for each in (logs, others[logs < -1e-9]):
                 assert (np.diff(each, 2) <= 1e-6 * np.abs(each[1:-1]) + 1e-9).all()
+
+
+def test_chances_of_what_is_no_float_are_anything():
+    """A row that does not rise on the left may be large there, and one that does is nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lower, upper = bound_chances(np.array([np.linspace(-800.0, -900.0, 9), np.linspace(-1500.0, -1400.0, 9)]), 1.0)
+        _, falls_on_both_sides = bound_chances(np.array([-((np.arange(9.0) - 4) ** 2) - 800.0]), 1.0)
+    assert (lower == 0.0).all()
+    assert (upper >= 1.0).all()
+    assert falls_on_both_sides[0] < 1e-200

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.samplers.allocation_pairs import Drawn, subset_pair
 from accountant.samplers.allocation_scores import best_rate
+from accountant.samplers.allocation_subsets import Drawn, subset_pair
 from accountant.tight.loss_composition import bound_epsilon
 from tests.accountant.samplers.test_random_allocation import outcomes
 

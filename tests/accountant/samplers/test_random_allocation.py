@@ -13,7 +13,8 @@ from mpmath import mp, mpf
 import accountant as ac
 from accountant.samplers import likelihoods
 from accountant.samplers.allocation_curve import MOMENTS, NODES, whole_moments
-from accountant.samplers.allocation_pairs import convolve, upper_pair
+from accountant.samplers.allocation_pairs import upper_pair
+from accountant.samplers.allocation_subsets import convolve
 from accountant.samplers.likelihoods import Contraction, Spread, add_contractions, add_spreads
 
 

@@ -54,8 +54,20 @@ def test_the_attack_is_no_weaker_than_any_threshold(steps, cut):
 def test_cells_are_probabilities(direction, shifts, steps):
     pair = largest_step_pair(*shifts, steps, direction)
     assert math.fsum(pair._masses) == pytest.approx(1.0, abs=1e-9)
-    if shifts[0] < 30:  # beyond, P's share is cut off where Q underflows
-        assert math.fsum(pair._masses * pair._places) == pytest.approx(1.0, abs=1e-9)
+    assert math.fsum(pair._masses * pair._places) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize(("sigma", "steps"), [(0.02, 2), (1 / 75, 2051), (0.00620, 10**9), (1e-3, 2051)])
+def test_sums_that_nothing_hides_are_told_apart(adjacency, sigma, steps):
+    """No cell is in reach of both: one is certain with the record, and 1e-280 likely without it."""
+    epochs = ac.ShuffledEpoch(ac.Gaussian(sigma, adjacency=adjacency), steps)
+    for delta in (1e-200, 1e-6, 0.9):
+        found = ac.epsilon(epochs, delta, method="tight")
+        assert 630 < found.lower < 280 * math.log(10) < found.epsilon
+    assert ac.delta(epochs, 600.0, method="tight").lower > 0.999
+    several = ac.epsilon(42 * epochs, 1e-6, method="tight", tolerance=0.1)
+    assert 20_000 < several.lower < several.epsilon
 
 
 def test_both_ends_meet_where_nothing_hides_the_record():

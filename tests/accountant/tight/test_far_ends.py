@@ -4,6 +4,8 @@ import pytest
 from mpmath import mp, mpf
 
 import accountant as ac
+from accountant.numerics.roots import Interval
+from accountant.tight.loss_grid import Grid, bracket
 
 P, S = ac.PoissonSubsampled, ac.NoisyScreening
 
@@ -63,3 +65,31 @@ def test_releases_whose_curve_is_zero_in_floating_point(method):
     both = ac.epsilon(10 * votes + 10 * sampled, 1e-4, method=method)
     assert both.epsilon == pytest.approx(ac.epsilon(10 * sampled, 1e-4, method=method).epsilon, rel=0.02)
     assert ac.epsilon(10 * votes + 10 * sampled, 0.0734, method=method).epsilon == 0.0
+
+
+def test_a_grid_that_is_too_fine_is_refused_before_it_is_made():
+    """Losses of 2e-57 on a grid that reaches where a range is first looked for, at 1e-18."""
+    tiny = ac.Laplace(1e43, 2e-14)
+    with pytest.raises(
+        ac.ToleranceUnreachable, match=r"takes a grid of \S+ points at a step of 1e-58; accepted: at most"
+    ):
+        bracket(tiny, "remove", Interval(-1e-18, 1e-18), 0.0, Grid(1e-58, 0.0))
+
+
+@pytest.mark.parametrize("selected", [1, 2])
+@pytest.mark.parametrize("event", [ac.Laplace(1e43, 2e-14), ac.Laplace(1e20), ac.Gaussian(1e20), ac.PureDP(1e-17)])
+def test_allocation_of_losses_next_to_nothing(event, selected):
+    """Their ratios are all 1 in floats: there is no tight price, and the curve is that of a step."""
+    steps = 3 * ac.RandomAllocation(event, 18, selected)
+    with pytest.raises(ac.ToleranceUnreachable):
+        ac.epsilon(steps, 1e-10, method="tight")
+    assert ac.epsilon(steps, 1e-10) == ac.epsilon(steps, 1e-10, method="renyi")
+    assert 0.0 <= ac.delta(steps, 1e-9).delta < 1e-9
+
+
+def test_losses_that_are_infinite_for_all_that_floats_tell():
+    run = ac.PoissonSubsampled(ac.GaussianDP(2e-4), 3e-6) + 4_000_000 * ac.PoissonSubsampled(
+        ac.ApproximateDP(3.7, 0.75), 0.5
+    )
+    found = ac.delta(run, 1.0, method="tight")
+    assert 1 - 1e-9 < found.lower <= found.delta == 1.0
