@@ -17,7 +17,7 @@ from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.registry import register
-from accountant.events.shuffled_rounds import has_few_slots, log_round_delta, may_race, work_of_races
+from accountant.events.shuffled_rounds import count_slots, log_round_delta, may_race, work_of_races
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import remember, spend, tally_work
@@ -30,8 +30,12 @@ STEPS = 16
 EACH = 16
 """One of so many points of the grid tells what all take."""
 
-FEW_BITS, RACES = 8, 45.0
-"""With up to so many bits races are run wherever they may, with more where slots cost much; about how many."""
+RACES = 45.0
+"""About how many are run."""
+
+SLOTS, FEW_SLOTS, FEW_BITS = 300.0, 40.0, 8
+"""Users, in the mean, who come from what all have in common, and beyond whom slots cost little, so that no race is run;
+beyond whom they cost a hundredth of epsilon; what counts with more than so many bits, whose races are dear."""
 
 FALL, FAR_FALL, FAR = 0.7, 2.0, -23.0
 """By how much the log of the profile falls between two races, about; and the same from a log of it on."""
@@ -177,7 +181,7 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     races, last, is_raced = np.zeros(points.size, dtype=bool), points.size - 1, False
     if isinstance(local, RandomizedResponse) and may_race(local, users):
         once, each = work_of_races(local, users)
-        is_raced = local.bits <= FEW_BITS or has_few_slots(local, users)
+        is_raced = count_slots(local, users) < (SLOTS if local.bits <= FEW_BITS else FEW_SLOTS)
         spend((once + RACES * each) * is_raced, WHAT)
     for i in range(0, points.size - 1, EACH):
         with tally_work() as work:

@@ -66,7 +66,7 @@ SMALL = 6.0
 """Log of how much less than what is expected a time, or a spare report, may add for a rougher bound."""
 
 SMALLER, ROUNDS = 1.0, 5
-"""Log of how much less than expected a bound is before it is asked for again, by what it is; and how often at most."""
+"""Log of how far a bound is from what was expected before it is asked for again, by what it is; how often at most."""
 
 BESIDE = 2.0
 """The same for kinds beside the one for which thetas are good."""
@@ -142,7 +142,7 @@ def log_race_delta(epsilon: float, facts: Facts, users: int, point: float, expec
     found = math.inf
     for _ in range(ROUNDS):
         found = min(found, largest_of(epsilon, facts, users, point, expected))
-        if not LEAST_RACED < found < expected - SMALLER:
+        if found <= LEAST_RACED or abs(found - expected) < SMALLER:
             break
         expected = found
     return found + SLACK

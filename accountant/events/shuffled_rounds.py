@@ -18,7 +18,7 @@ from accountant.events.shuffled_bits import KNOWN, log_sums_of
 from accountant.events.shuffled_inputs import Facts, common_share, kinds
 from accountant.events.shuffled_race import LEAST_RACED, RACED_BITS, RACED_USERS, log_race_delta, work_of
 
-__all__ = ["MOST_BITS", "has_few_slots", "log_bits_delta", "log_round_delta", "may_race", "work_of_races"]
+__all__ = ["MOST_BITS", "count_slots", "log_bits_delta", "log_round_delta", "may_race", "work_of_races"]
 
 MOST_BITS = 64
 """Bits up to which the bound is computed."""
@@ -36,10 +36,7 @@ nor large: the other is not computed."""
 LEAST = -692.0
 """Log of a delta below which that is not so sure; or below a fourth of those users."""
 
-SLOTS = 40.0
-"""Users, in the mean, beyond whom slots cost no more than a hundredth of epsilon."""
-
-GIVEN_AWAY = 0.1
+GIVEN_AWAY = 0.05
 """Log of what slots may cost, who give some users away, before a race is tried."""
 
 
@@ -111,10 +108,10 @@ def may_race(local: RandomizedResponse, users: int) -> bool:
     return fits and LEAST_EPSILON < local.bits * local.epsilon <= MOST_EPSILON
 
 
-def has_few_slots(local: RandomizedResponse, users: int) -> bool:
-    """Whether so few users come from what all have in common that slots cost much."""
+def count_slots(local: RandomizedResponse, users: int) -> float:
+    """How many users come from what all have in common, in the mean."""
     log_share, most = common_share(local.epsilon, Facts(local.bits, local.ones, local.length), users)
-    return most * math.exp(log_share) < SLOTS
+    return most * math.exp(log_share)
 
 
 def races_of(facts: Facts) -> set[Facts]:
