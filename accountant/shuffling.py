@@ -14,7 +14,7 @@ from accountant.calibration import solve
 from accountant.errors import ParameterError, integer, real
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
-from accountant.events.shuffled_bits import log_round_delta
+from accountant.events.shuffled_rounds import log_round_delta
 from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
 from accountant.patience import PATIENCE, allow_work, check_patience, skip_counting, spend, tally_work
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
@@ -18,7 +17,7 @@ from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.registry import register
-from accountant.events.shuffled_bits import log_round_delta
+from accountant.events.shuffled_rounds import count_slots, log_round_delta, may_race, work_of_races
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import remember, spend, tally_work
@@ -31,11 +30,27 @@ STEPS = 16
 EACH = 16
 """One of so many points of the grid tells what all take."""
 
-RACED, FEW_BITS = 4, 4
-"""A race is run at one of so many points, with up to so many bits: polygons between are not far above."""
+RACES = 45.0
+"""About how many are run."""
+
+SLOTS, FEW_SLOTS, FEW_BITS = 300.0, 40.0, 8
+"""Users, in the mean, who come from what all have in common, and beyond whom slots cost little, so that no race is run;
+beyond whom they cost a hundredth of epsilon; what counts with more than so many bits, whose races are dear."""
+
+FALL, FAR_FALL, FAR = 0.7, 2.0, -23.0
+"""By how much the log of the profile falls between two races, about; and the same from a log of it on."""
+
+FEWEST = 4
+"""Parts between every `EACH`-th point, at least, within so many standard deviations, where rounds that compose need
+them."""
+
+WHAT = "the profile of a round of shuffled bits"
+
+AHEAD = 0.5
+"""Log of how much smaller the bound by a race is where no other is looked at."""
 
 SLOW = 3
-"""Standard deviations beyond which it is at twice as many."""
+"""Standard deviations to which there are `FEWEST` parts."""
 
 LEAST = -695.0
 """Log of the smallest value of the profile that is used."""
@@ -160,26 +175,34 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     """Logs of the profile; it falls, and from where it is at most `LEAST` its value there stands for the rest.
 
     What all take is counted before they are computed: as much for each as every `EACH`-th, on both sides, in the mean.
+    Where a race is far ahead at these, some more are run between them, and what remains is not computed (nan).
     """
-    values, counted = np.full(points.size, math.nan), list[tuple[float, float]]()
-    last, races = points.size - 1, find_races(local, points.size)
+    values, gains, counted = np.full(points.size, math.nan), np.zeros(points.size), list[float]()
+    races, last, is_raced = np.zeros(points.size, dtype=bool), points.size - 1, False
+    if isinstance(local, RandomizedResponse) and may_race(local, users):
+        once, each = work_of_races(local, users)
+        is_raced = count_slots(local, users) < (SLOTS if local.bits <= FEW_BITS else FEW_SLOTS)
+        spend((once + RACES * each) * is_raced, WHAT)
     for i in range(0, points.size - 1, EACH):
-        with tally_work() as whole:
-            values[i] = log_round_delta(local, users, float(points[i]), race=bool(races[i]))
-        plain = whole
-        if races[i]:
-            with tally_work() as plain:
-                log_round_delta(local, users, float(points[i]), race=False)
-        counted.append((plain[0], whole[0] - plain[0]))
+        with tally_work() as work:
+            values[i] = without = log_round_delta(local, users, float(points[i]), race=False)
+        counted.append(work[0])
+        if is_raced:
+            with tally_work():
+                values[i] = min(without, log_round_delta(local, users, float(points[i]), expected=without))
+            gains[i : i + EACH] = without - values[i]
+            races[places_between(values, i)] = True
         if values[i] <= LEAST:
             last = i + 1
             break
-    always, sometimes = np.mean([counted[:-1], counted[1:]], axis=(0, 1)).tolist() if counted[1:] else counted[0]
-    spend(always * last + sometimes * int(races[:last].sum()), "the profile of a round of shuffled bits")
+    ahead = np.minimum(gains, np.append(gains[EACH:], np.full(EACH, gains[last - 1]))[: gains.size]) > AHEAD
+    plains = ~ahead[:last]
+    always = 0.5 * float(np.mean(counted[:-1]) + np.mean(counted[1:])) if counted[1:] else counted[0]
+    spend(always * int(plains.sum()), WHAT)
     with tally_work():
-        for i in range(last):
-            if math.isnan(values[i]):
-                values[i] = log_round_delta(local, users, float(points[i]), race=bool(races[i]))
+        for i in np.flatnonzero(np.isnan(values[:last]) & (plains | races[:last])).tolist():
+            expected = values[i // EACH * EACH] if ahead[i] else None
+            values[i] = log_round_delta(local, users, float(points[i]), race=bool(races[i]), expected=expected)
             if values[i] <= LEAST:
                 last = i + 1
                 break
@@ -188,11 +211,14 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     return values
 
 
-def find_races(local: float | Event, size: int) -> NDArray[np.bool_]:
-    """The points at which a race is run: fewer where the profile falls slowly, none where many bits make it dear."""
-    points = np.arange(size)
-    found: NDArray[np.bool_] = points % np.where(points < SLOW * STEPS, RACED, RACED // 2) == 0
-    return found & (isinstance(local, RandomizedResponse) and local.bits <= FEW_BITS)
+def places_between(values: FloatArray, last: int) -> list[int]:
+    """Where races are run between this `EACH`-th point and the one before: at more where the profile falls fast."""
+    if last == 0:
+        return []
+    before = last - EACH
+    fall = float(values[before] - values[last]) / (FALL if values[before] > FAR else FAR_FALL)
+    number = min(max(math.ceil(fall), FEWEST if before < SLOW * STEPS else 1), EACH)
+    return [before + EACH * part // number for part in range(1, number)]
 
 
 def grid(local: float | Event, users: int) -> FloatArray:

@@ -44,12 +44,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.events.blanket import blanket, log_shuffled_delta
-from accountant.events.event import Event
-from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
-from accountant.events.shuffled_inputs import MANY, Facts, common_share, kinds
+from accountant.events.randomized_response import bernoulli_log_profile
+from accountant.events.shuffled_inputs import MANY, Facts, common_share
 from accountant.events.shuffled_lattice import fill_moments
-from accountant.events.shuffled_race import LEAST_RACED, RACED_BITS, RACED_USERS, log_race_delta
 from accountant.events.shuffled_sums import DAMPING, log_sums_between_nodes
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import LOGARITHM, narrow
@@ -57,16 +54,7 @@ from accountant.numerics.scipy_special import erfcx
 from accountant.numerics.special import log_binomial_pmf
 from accountant.patience import spend
 
-__all__ = ["MOST_BITS", "log_bits_delta", "log_round_delta"]
-
-MOST_BITS = 64
-"""Bits up to which the bound is computed."""
-
-MOST_EPSILON = 16.0
-"""Epsilon of all bits up to which the bound is computed; beyond it few users hide anything."""
-
-LEAST_EPSILON = 1e-16
-"""The same up to which a report costs what it does alone: what rounding is allowed for would be more."""
+__all__ = ["KNOWN", "log_sums_of"]
 
 NODES = np.concatenate([np.arange(0.0, 10.0, 0.02), np.geomspace(10.0, 1e7, 200)])
 """Frequencies, in units of one over the sum's deviation, between which the integral is bounded."""
@@ -87,13 +75,6 @@ NEARLY_NORMAL = 600.0
 
 FARTHEST = -760.0
 """Log of E e^(theta S) below which no better theta is sought: the probability that nobody hides is larger."""
-
-ALONE = 2000.0
-"""Bits times users times e^-epsilon0 from which this bound is known to be the smaller one, if epsilon0 is neither tiny
-nor large: the other is not computed."""
-
-LEAST = -692.0
-"""Log of a delta below which that is not so sure; or below a fourth of those users."""
 
 NEAR = 1e-3
 """How near theta comes to the best one, relative: the bound is the larger by about the square."""
@@ -117,9 +98,6 @@ KNOWN = 1e-12
 
 SLACK = 1e-8
 """Added to the logarithm for rounding."""
-
-GIVEN_AWAY = 0.1
-"""Log of what slots may cost, who give some users away, before a race is tried."""
 
 
 class Products(NamedTuple):
@@ -169,50 +147,6 @@ def slots(epsilon: float, facts: Facts, users: int) -> Slots:
     ends = np.append(0.0, np.unique(np.minimum(np.ceil(-MISSED / log_missed), most)))
     beyond = np.exp(ends * log_missed)
     return Slots(most - ends[1:] + 1, -np.diff(beyond), float(beyond[-1]))
-
-
-def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool = True) -> float:
-    """log of the smallest known upper bound on H(e^epsilon), epsilon >= 0, of one round.
-
-    The bound of this module alone where the general one is larger by far; without a race in small crowds, if told so.
-    """
-    found = math.inf
-    if isinstance(local, RandomizedResponse) and local.bits > 1:
-        found = log_bits_delta(local.epsilon, Facts(local.bits, local.ones, local.length), users, epsilon, race)
-        end = local.epsilon * local.bits
-        hiding = users * math.exp(-end)
-        if (
-            (0.25 if local.bits == 2 else 1e-3) <= end <= 4.0
-            and local.bits * hiding >= ALONE
-            and max(-hiding / 4, LEAST) < found < math.inf
-        ):
-            return found
-    known = log_shuffled_delta(blanket(local), users, epsilon)
-    return known if known <= found or found == math.inf else found
-
-
-def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race: bool = True) -> float:
-    """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others.
-
-    Infinite where the bound is not computed: beyond `MOST_BITS` bits, or a local epsilon of `MOST_EPSILON`.
-    """
-    bits, end = facts.bits, facts.bits * epsilon
-    if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
-        return math.inf
-    if end <= LEAST_EPSILON:
-        return float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + KNOWN
-    # the kinds of long reports are above those of short ones, but fewer and nearer to each other
-    long = kinds(bits)
-    short = kinds(bits, facts.length) if facts.length else long
-    several = (long,) if short is long else (long, short)
-    bounds = [log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several]
-    found, alone = min(each[0] for each in bounds), min(each[1] for each in bounds)
-    expected = max(alone, LEAST_RACED)
-    if race and bits <= RACED_BITS and 2 < users <= RACED_USERS and found > expected + GIVEN_AWAY:
-        # clocks for the kinds of long reports are sometimes the better ones
-        raced = {facts, Facts(bits)} if facts.length else {Facts(bits)}
-        return min(found, *(log_race_delta(epsilon, each, users, point, expected) for each in raced))
-    return found
 
 
 def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, point: float) -> tuple[float, float]:

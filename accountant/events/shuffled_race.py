@@ -21,37 +21,39 @@ Given s, the sum has independent terms: with theta > 0 that depends on what s ha
 and by Hoelder's inequality the mean of the product is at most the largest, over kinds of users, of the mean of the
 power |g_j|^(n-1).
 
-G is uniform in the d bits in which the two inputs of the changed user differ, and there is a report of both elsewhere.
-Where R_j differs from both inputs in m bits, from the first alone in k and from the second alone in i = d - k, rates
-and values depend on how many of each were flipped. A bit of m more may be shown for user j, and a bit in which the two
-inputs differ for everybody, so that only m = b - max(k, i) counts, and of odd d only d = b. Proofs:
-notebooks/mathematics.md, Shuffled bits.
+Which G, and the kinds of users that count: `accountant.events.race_crowds`. Proofs: notebooks/mathematics.md, Shuffled
+bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accountant.events.race_kernels import fill_powers_at_ends, find_theta, log_mean_power, spread_of
+from accountant.events.race_crowds import Crowd, crowd_of, families
+from accountant.events.race_kernels import (
+    COUNTS,
+    NEAREST,
+    POWERS,
+    Reports,
+    Spares,
+    fill_powers_at_ends,
+    fill_thetas,
+    find_deviation,
+)
 from accountant.events.randomized_response import bernoulli_log_profile
 from accountant.events.shuffled_inputs import Facts
-from accountant.events.shuffled_sums import log_chords, place_nodes
+from accountant.events.shuffled_sums import log_chords
 from accountant.numerics.exponential_sums import sum_exponentials
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.special import log_binomial_pmf
-from accountant.patience import spend
+from accountant.patience import remember, spend
 
 __all__ = ["LEAST_RACED", "RACED_BITS", "RACED_USERS", "log_race_delta"]
 
-BoolArray = NDArray[np.bool_]
 
-RACED_BITS, RACED_USERS = 8, 10**6
+RACED_BITS, RACED_USERS = 16, 10**6
 """Most bits and users for which a race is computed: its work grows with the sixth power of the bits."""
 
 LEAST_RACED = -50.0
@@ -63,26 +65,41 @@ SHARE = 3e-3
 SMALL = 6.0
 """Log of how much less than what is expected a time, or a spare report, may add for a rougher bound."""
 
-SMALLER = 1.0
-"""Log of how much less than expected a bound is before it is asked for again, by what it is."""
+SMALLER, ROUNDS = 1.0, 5
+"""Log of how far a bound is from what was expected before it is asked for again, by what it is; how often at most."""
 
 BESIDE = 2.0
 """The same for kinds beside the one for which thetas are good."""
 
-CLOSE = 3.0
-"""Log of how far below the worst kind, by the rougher bound, one is that may be the worst by the finer one."""
+GAIN = 2.0
+"""Log of more than what the finer bound gains where it counts."""
 
-CLOCKS = 1.0, 3.0
-"""Rates of the changed user's clock that are tried, over the mean rate at spare reports; any is valid."""
+LITTLE = 6.0
+"""Log of how much less than all cells those are that keep the rougher bound."""
 
-SEGMENTS = np.array([[0.0, 0.25, 14.0], [3.5, 0.7, 10.0], [10.5, 2.0, 15.0], [40.5, 4.0, 15.0]])
-"""Start, distance and number of the nodes w, in units of one over the sum's deviation."""
+STEPS = 2.0, 0.5, math.sqrt(2.0), math.sqrt(0.5)
+"""Ratios of rates of the changed user's clock that lead, from the mean rate at spare reports on, to better ones."""
 
-PLACE = 6e4
-"""Operations of a time and a number of bits that agree."""
+FALLEN = 4.0
+"""Log of how much less than expected a bound is before a clock is sought again."""
 
-PAIR, FINE = 60.0, 8.0
-"""Operations that a pair of a report and a spare one takes, roughly; how many times as many it takes else."""
+ANCHORS = 48
+"""In so many parts of epsilon0 one clock serves all points."""
+
+BETTER = 0.05
+"""Log of how much less a bound is, at least, for a step to be taken; any clock is valid."""
+
+NODES = NEAREST * np.cumsum(np.concatenate([[0.0], np.repeat(np.cumprod(np.array(POWERS, dtype=float)), COUNTS)]))
+"""Places w, in units of one over the sum's deviation."""
+
+PLACE, REPORT = 8e3, 200.0
+"""Operations of a time and a number of bits that agree, and of a time and a report."""
+
+CELL, PAIR = 8e4, 50.0
+"""The same of an integral over w: once, and for every pair of a report and a spare one."""
+
+TIMES = 12.0
+"""How many a bound takes, about."""
 
 WHAT = "bounds on shuffled bits"
 
@@ -90,45 +107,31 @@ SLACK = 1e-8
 """Added to the logarithm for rounding."""
 
 
-class Kind(NamedTuple):
-    """One other user: reports with their probabilities, rates and logs of P0 and P1 over theirs.
-
-    Then the same of spare reports by how many of the d bits agree with the first input: probabilities and rates.
-    """
-
-    masses: FloatArray
-    rates: FloatArray
-    log_first: FloatArray
-    log_second: FloatArray
-    spares: list[tuple[FloatArray, FloatArray]]
-
-
 class Race(NamedTuple):
     """One question: users of these kinds beside a changed one whose inputs differ in so many bits, at u = e^point."""
 
-    kinds: list[Kind]
-    values: list[FloatArray]
+    crowd: Crowd
+    values: FloatArray  # of all reports
     own: FloatArray  # Y_0, by bits that agree with the first input
     others: float
     log_known: float  # of the local profile
     expected: float
-    work: float  # at one time
+    work: float  # at one time, of the rougher bound
 
 
-class Bound(NamedTuple):
-    """Log of a bound, and what of it each kind would reach, if all others were of that kind."""
+class Cells(NamedTuple):
+    """Logs of what is added at times, for numbers of bits of a spare report that agree, if all others are of one kind.
 
-    total: float
-    kinds: FloatArray
+    Thetas are the same for all kinds. The clock, and what other times add at most, too.
+    """
 
-
-class Place(NamedTuple):
-    """A time, its weight, the rate of the changed user's clock, and how many bits of the spare report agree with P0."""
-
-    x: float
-    log_weight: float
     clock: float
-    agree: int
+    log_told: float
+    places: FloatArray
+    log_weights: FloatArray
+    log_alls: FloatArray  # of times, if everything is told at them
+    log_thetas: FloatArray  # by times and numbers
+    log_adds: FloatArray  # by times, numbers and kinds
 
 
 def log_race_delta(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
@@ -136,195 +139,212 @@ def log_race_delta(epsilon: float, facts: Facts, users: int, point: float, expec
 
     `expected` is about what it may be: bounds are fine enough for that, and for less if they turn out to be less.
     """
-    found = largest_of(epsilon, facts, users, point, expected)
-    for _ in range(4):
-        if not LEAST_RACED < found < expected - SMALLER:
-            break
-        expected = max(found, LEAST_RACED)
+    found = math.inf
+    for _ in range(ROUNDS):
         found = min(found, largest_of(epsilon, facts, users, point, expected))
+        if found <= LEAST_RACED or abs(found - expected) < SMALLER:
+            break
+        expected = found
     return found + SLACK
 
 
 def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
     """The largest bound of any number of bits in which the inputs of the changed user differ."""
-    largest, clock = -math.inf, 0.0
-    clocks: tuple[float, ...]
+    largest, anchor = -math.inf, min(round(ANCHORS * point / (facts.bits * epsilon)), ANCHORS - 1)
+    share, _ = clock_near(epsilon, facts, users, anchor)
     for bits, numbers in families(facts):
         if point >= bits * epsilon:
             continue
         race = prepare(epsilon, bits, numbers, users, point, expected)
-        clocks = (clock,)
-        if not clock:
-            middle = mean_rate(race.kinds)
-            clocks = tuple(share * middle for share in CLOCKS)
-        clock, rough = min(((each, bound(race, each)) for each in clocks), key=lambda each: each[1].total)
-        if rough.total > largest:
-            largest = max(largest, min(rough.total, bound(race, clock, rough.kinds).total))
+        # no report costs more than it does alone
+        if race.log_known > largest:
+            cells = find_cells(race, share * mean_rate(race))
+            if log_total(cells) > largest:
+                largest = max(largest, log_total(lower_cells(race, cells, largest)))
     return largest
 
 
-def families(facts: Facts) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
-    """Numbers d of bits in which the changed inputs differ, and the kinds (m, k, d - k) of others."""
-    bits, length = facts.bits, facts.length
-    for d in range(bits, 0, -1):
-        if length or d == bits or d % 2 == 0:
-            room = length - d if length else bits
-            yield d, [(min(bits - max(k, d - k), room), k, d - k) for k in range(d + 1)]
+@remember("clocks of users of a few bits", 1024)
+def clock_near(epsilon: float, facts: Facts, users: int, anchor: int) -> tuple[float, float]:
+    """A good rate of the changed user's clock, over the mean rate at spare reports; any is valid.
+
+    It is found for inputs that differ in most bits, at points of a grid, from the one at the point before on. With the
+    log of the bound there.
+    """
+    bits, numbers = next(families(facts))
+    if anchor == 0:
+        steps: tuple[float, ...] = STEPS
+        share, expected = 1.0, 0.0
+    else:
+        steps = STEPS[2:]
+        share, expected = clock_near(epsilon, facts, users, anchor - 1)
+    for _ in range(ROUNDS):
+        race = prepare(epsilon, bits, numbers, users, anchor / ANCHORS * bits * epsilon, expected)
+        best = find_cells(race, share * mean_rate(race))
+        for step in steps:
+            while log_total(cells := find_cells(race, best.clock * step)) < log_total(best) - BETTER:
+                best = cells
+        share, found = best.clock / mean_rate(race), log_total(best)
+        if not LEAST_RACED < found < race.expected - FALLEN:
+            break
+        expected = found
+    return share, log_total(best)
+
+
+def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
+    """About what the clocks of all points take, and the bound at one."""
+    races = [prepare(epsilon, *each, users, 0.0, 0.0) for each in families(facts)]
+    most, numbers = races[0], races[0].own.size
+    pairs = float(most.crowd.starts[-1]) * most.crowd.spare_masses.size / numbers**3
+    cells = TIMES * (sum(race.work for race in races) + most.work) + TIMES * numbers * (CELL + 2.0 * PAIR * pairs)
+    return 1.5 * ANCHORS * len(STEPS) * TIMES * most.work, 2.0 * cells
 
 
 def prepare(
     epsilon: float, bits: int, numbers: list[tuple[int, int, int]], users: int, point: float, expected: float
 ) -> Race:
     """Values at u = e^point."""
-    kinds = [kind_of(epsilon, *each) for each in numbers]
-    values = [np.exp(each.log_first) * -np.expm1(each.log_second + point - each.log_first) for each in kinds]
+    crowd = crowd_of(epsilon, tuple(numbers))
+    values = np.exp(crowd.log_first) * -np.expm1(crowd.log_second + point - crowd.log_first)
     agree, log_even = np.arange(bits + 1.0), bits * math.log(0.5 * (1.0 + math.exp(-epsilon)))
     # P0/G and P1/G: a bit that agrees has t/(1+t) against 1/2, and else 1/(1+t)
     logs = -log_even - (bits - agree) * epsilon, -log_even - agree * epsilon
     own = np.exp(logs[0]) * -np.expm1(logs[1] + point - logs[0])
     known = float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + 1e-12
-    pairs = sum(each.masses.size * sum(rates.size for _, rates in each.spares) for each in kinds)
-    return Race(kinds, values, own, users - 1.0, known, min(expected, known), PAIR * pairs)
+    work = PLACE * own.size + REPORT * values.size
+    return Race(crowd, values, own, users - 1.0, known, min(expected, known), work)
 
 
-@lru_cache(maxsize=256)
-def kind_of(epsilon: float, m: int, k: int, i: int) -> Kind:
-    """A user whose input differs from both in m bits, from the first alone in k, from the second alone in i."""
-    flipped, log_even = 1.0 / (1.0 + math.exp(epsilon)), (k + i) * math.log(0.5 * (1.0 + math.exp(-epsilon)))
-    shared, first, second = (each.ravel() for each in np.indices((m + 1, k + 1, i + 1)))
-    masses = probabilities(m, flipped)[shared] * probabilities(k, flipped)[first] * probabilities(i, flipped)[second]
-    log_shared = (2.0 * shared - m) * epsilon
-    return Kind(
-        masses,
-        np.exp(log_shared + log_even + (first + second) * epsilon),
-        log_shared + (2.0 * first - k) * epsilon,
-        log_shared + (2.0 * second - i) * epsilon,
-        [spare_reports(epsilon, (m, k, i), agree) for agree in range(k + i + 1)],
-    )
-
-
-def spare_reports(epsilon: float, numbers: tuple[int, int, int], agree: int) -> tuple[FloatArray, FloatArray]:
-    """Probabilities and rates of reports from G of which so many bits agree with the first input.
-
-    The bits of m agree with that input with probability t/(1+t); equal rates are added up.
-    """
-    m, k, i = numbers
-    shared, told = probabilities(m, 1.0 / (1.0 + math.exp(-epsilon))), dict[int, float]()
-    for first in range(max(0, agree - i), min(k, agree) + 1):
-        share = math.comb(k, first) * math.comb(i, agree - first) * 0.5 ** (k + i)
-        for same in range(m + 1):
-            power = 2 * same - m + i - agree + 2 * first
-            told[power] = told.get(power, 0.0) + share * float(shared[same])
-    log_even = (k + i) * math.log(0.5 * (1.0 + math.exp(-epsilon)))
-    return np.array(list(told.values())), np.exp(log_even + epsilon * np.array(list(told), dtype=float))
-
-
-def probabilities(number: int, chance: float) -> FloatArray:
-    """Binomial probabilities, which add up to 1."""
-    if number == 0:
-        return np.ones(1)
-    found = np.exp([log_binomial_pmf(float(number), float(count), chance) for count in range(number + 1)])
-    return np.asarray(found / found.sum())
-
-
-def mean_rate(kinds: list[Kind]) -> float:
+def mean_rate(race: Race) -> float:
     """The largest mean rate of the others' clocks at spare reports."""
-    return max(float(each.masses @ each.rates**2) for each in kinds)
+    crowd = race.crowd
+    return float(np.add.reduceat(crowd.masses * crowd.rates**2, crowd.starts[:-1]).max())
 
 
-def bound(race: Race, clock: float, rough: FloatArray | None = None) -> Bound:
-    """The bound, rougher or, by that, with thetas that are good for the worst kind and integrals where they count."""
+def find_cells(race: Race, clock: float, kind: int | None = None) -> Cells:
+    """Rougher bounds, with thetas that are good for this kind, the one in the middle if None, or for the worst."""
     share = SHARE * math.exp(max(race.expected - race.log_known, LEAST_RACED))
-    low = clock + race.others * min(float(each.rates.min()) for each in race.kinds)
+    low = clock + race.others * float(race.crowd.rates.min())
     times = sum_exponentials(low, most_rates(race, clock, math.log(share)), share)
-    told = math.log(times.short + share) + race.log_known
-    found, starts = np.full(len(race.kinds), -math.inf), dict[int, float]()
+    log_weights = np.log(times.weights) - times.places * clock
+    log_alls = log_weights + log_chances(race, clock, times.places) + race.log_known
+    is_small = log_alls < race.expected - SMALL
+    told = float(np.logaddexp.reduce(log_alls[is_small], initial=math.log(times.short + share) + race.log_known))
     nearest = np.argsort(np.abs(np.log(times.places * race.others)))
-    for x, weight in zip(times.places[nearest].tolist(), times.weights[nearest].tolist(), strict=True):
-        log_weight = math.log(weight) - x * clock
-        log_all = log_weight + log_chance(race, clock, x) + race.log_known
-        if log_all < race.expected - SMALL:
-            told = float(np.logaddexp(told, log_all))
-            continue
-        spend(race.own.size * PLACE + race.work * (1.0 if rough is None else FINE), WHAT)
-        parts = np.full(len(race.kinds), -math.inf)
-        for agree in range(race.own.size):
-            place = Place(x, log_weight, clock, agree)
-            theta, most = tilt(race, place, rough, starts.get(agree))
-            starts[agree] = theta
-            if rough is not None and race.expected - SMALL < float(most.max()) < math.inf:
-                close = (rough > rough.max() - CLOSE) & (most > race.expected - SMALL)
-                # what overflows, such as the spread of a value cut off, is not a number: the rougher bound stays
-                most = np.fmin(most, log_integrals(race, place, theta, most, close))
-            parts = np.logaddexp(parts, most)
-        if float(parts.max()) <= log_all:
-            found = np.logaddexp(found, parts)
-        else:
-            told = float(np.logaddexp(told, log_all))
-    return Bound(float(np.logaddexp(told, found.max())), found)
+    nearest = nearest[~is_small[nearest]]
+    log_thetas = np.empty((nearest.size, race.own.size))
+    log_adds = np.empty((*log_thetas.shape, race.crowd.starts.size - 1))
+    places, log_weights, log_alls = times.places[nearest], log_weights[nearest], log_alls[nearest]
+    cells = Cells(clock, told, places, log_weights, log_alls, log_thetas, log_adds)
+    fill_cells(race, cells, kind)
+    return cells
+
+
+def fill_cells(race: Race, cells: Cells, kind: int | None) -> None:
+    """Fill thetas, and what all kinds add: at most E_s e^(theta k Y_0) g^(n-1)/(2 theta) times the weight."""
+    crowd = race.crowd
+    enough = race.expected - BESIDE
+    first = (crowd.starts.size - 1) // 2 if kind is None else kind
+    reports = crowd.masses, crowd.rates, race.values, crowd.starts
+    spares = crowd.spare_masses, crowd.spare_rates, crowd.spare_starts
+    log_thetas = np.full(race.own.size, first_theta(race))
+    spend(race.work * cells.places.size, WHAT)
+    for t, (x, weight) in enumerate(zip(cells.places.tolist(), cells.log_weights.tolist(), strict=True)):
+        own, adds = cells.clock * race.own, cells.log_adds[t]
+        fill_thetas(x, race.others, own, first, enough - weight, reports, spares, log_thetas, adds)
+        adds += weight
+        cells.log_thetas[t] = log_thetas
+
+
+def log_total(cells: Cells) -> float:
+    """The bound: at every time all kinds add what they do, or everything is told, and all others are of one kind."""
+    by_times = np.logaddexp.reduce(cells.log_adds, axis=1)
+    are_told = ~(np.max(by_times, axis=1) <= cells.log_alls)
+    told = np.logaddexp.reduce(cells.log_alls[are_told], initial=cells.log_told)
+    kinds = np.logaddexp.reduce(by_times[~are_told], axis=0, initial=-math.inf)
+    return float(np.logaddexp(told, kinds.max()))
+
+
+def lower_cells(race: Race, cells: Cells, enough: float) -> Cells:
+    """The same with thetas for the worst kind, and integrals where they count, until the bound is low enough."""
+    by_kinds = np.logaddexp.reduce(cells.log_adds, axis=(0, 1))
+    worst = int(by_kinds.argmax())
+    if worst != by_kinds.size // 2 and math.isfinite(by_kinds[worst]):
+        again = find_cells(race, cells.clock, worst)
+        cells = min(cells, again, key=log_total)
+    by_times = np.max(np.logaddexp.reduce(cells.log_adds, axis=1), axis=1)
+    kept = by_times < cells.log_alls + GAIN
+    log_told = float(np.logaddexp.reduce(cells.log_alls[~kept], initial=cells.log_told))
+    cells = Cells(cells.clock, log_told, *(each[kept] for each in cells[2:]))
+    for kind in np.argsort(-np.logaddexp.reduce(cells.log_adds, axis=(0, 1))).tolist():
+        found = lower_kind(race, cells, kind, enough)
+        enough = max(enough, found)
+    return cells
+
+
+def lower_kind(race: Race, cells: Cells, kind: int, enough: float) -> float:
+    """Lower what one kind adds, the most first, until it is low enough or the rest little; the bound for it alone."""
+    adds = cells.log_adds[:, :, kind]
+    order = np.argsort(-adds, axis=None)
+    left = np.logaddexp.accumulate(adds.ravel()[order[::-1]])[::-1]
+    for at, rest in zip(order.tolist(), left.tolist(), strict=True):
+        found = float(np.logaddexp.reduce(adds, axis=None, initial=cells.log_told))
+        if found <= enough or rest < found - LITTLE:
+            break
+        lower_cell(race, cells, (*divmod(at, race.own.size), kind))
+    return float(np.logaddexp.reduce(adds, axis=None, initial=cells.log_told))
+
+
+def lower_cell(race: Race, cells: Cells, place: tuple[int, int, int]) -> None:
+    """Replace what is added, at a time, for a number that agree, of one kind, by what the integral over w says."""
+    time, agree, kind = place
+    theta, x, before = math.exp(cells.log_thetas[time, agree]), float(cells.places[time]), float(cells.log_adds[place])
+    one, spares = pick(race, kind, agree)
+    spend(CELL + PAIR * one[0].size * spares[0].size, WHAT)
+    deviation = find_deviation(theta, x, race.others, one, spares)
+    if not 0.0 < deviation < math.inf:
+        return
+    log_scale = before + math.log(2.0 * theta)
+    log_own = theta * cells.clock * float(race.own[agree]) + float(cells.log_weights[time])
+    ends = np.empty((2, NODES.size - 1))
+    fill_powers_at_ends(theta, x, race.others, log_scale - log_own, one, spares, NEAREST / deviation, ends)
+    # what overflows is not a number: the rougher bound stays
+    found = log_scale + float(log_chords(theta, NODES / deviation, ends[0], ends[1]))
+    cells.log_adds[place] = np.fmin(before, found)
 
 
 def most_rates(race: Race, clock: float, log_share: float) -> float:
     """A sum of all rates that is exceeded with no more than that probability, by Chernoff's bound on every kind."""
-    largest = max(float(each.rates.max()) for each in race.kinds)
-    powers = np.geomspace(0.01, 30.0, 25) / largest
-    logs = [np.log1p(np.expm1(power * each.rates) @ each.masses) for each in race.kinds for power in powers]
-    logs = np.max(np.reshape(logs, (len(race.kinds), powers.size)), axis=0)
-    return float(np.min((race.others * logs + powers * clock - log_share) / powers))
+    crowd = race.crowd
+    powers = np.geomspace(0.01, 30.0, 25) / float(crowd.rates.max())
+    means = np.add.reduceat(np.expm1(powers[:, None] * crowd.rates) * crowd.masses, crowd.starts[:-1], axis=1)
+    return float(np.min((race.others * np.log1p(np.max(means, axis=1)) + powers * clock - log_share) / powers))
 
 
-def log_chance(race: Race, clock: float, x: float) -> float:
-    """Log of a bound on E (k + S) e^(-x S), what the weight of a time is multiplied by for its probability."""
-    mean = max(1.0 + float(each.masses @ np.expm1(-x * each.rates)) for each in race.kinds)
-    rate = max(float(each.masses @ (each.rates * np.exp(-x * each.rates))) for each in race.kinds)
-    return (race.others - 1.0) * math.log(mean) + math.log(clock * mean + race.others * rate)
-
-
-def tilt(race: Race, place: Place, before: FloatArray | None, start: float | None) -> tuple[float, FloatArray]:
-    """A good theta for one kind, or, where that is bad for others, for the worst there, and logs of what all add.
-
-    That is at most E_s e^(theta k Y_0) g^(n-1)/(2 theta) times the weight. `start` is one that is good nearby.
-    """
-    kind = len(race.kinds) // 2 if before is None else int(before.argmax())
-    theta = start or 3.0 / math.sqrt(race.others * float(race.kinds[kind].masses @ race.values[kind] ** 2))
-    own, seen = place.clock * float(race.own[place.agree]), set[int]()
-    best = theta, np.full(len(race.kinds), math.inf)
-    while kind not in seen and len(seen) < 3:
-        seen.add(kind)
-        theta = find_theta(theta, own, place.x, race.others, *reports(race, kind, place.agree))
-        powers = [
-            log_mean_power(theta, place.x, race.others, *reports(race, each, place.agree))
-            for each in range(len(race.kinds))
-        ]
-        with np.errstate(invalid="ignore"):  # theta may be infinite: what is not a number is never the least
-            rough = place.log_weight + theta * own + np.array(powers) - math.log(2.0 * theta)
-        if rough.max() < best[1].max():
-            best = theta, rough
-        kind = int(rough.argmax())
-        if before is not None and rough[kind] < race.expected - BESIDE:
-            break
-    return best
-
-
-def reports(race: Race, kind: int, agree: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Of one kind, and the spare ones, as kernels take them."""
-    one = race.kinds[kind]
-    return one.masses, one.rates, race.values[kind], *one.spares[agree]
-
-
-def log_integrals(race: Race, place: Place, theta: float, rough: FloatArray, close: BoolArray) -> FloatArray:
-    """Logs of what kinds add, of some of them by the integral over w."""
-    x, log_weight, clock, agree = place
-    log_own = theta * clock * float(race.own[agree]) + log_weight
-    masses, rates, values, spare_masses, spare_rates = reports(race, int(rough.argmax()), agree)
-    spreads = [spread_of(theta, x, masses, rates, values, rate) for rate in spare_rates.tolist()]
-    deviation = math.sqrt(race.others * float(np.average(spreads, weights=spare_masses)))
-    if not 0.0 < deviation < math.inf:
-        return rough
-    nodes, segments = place_nodes(1.0 / deviation, SEGMENTS)
-    found = rough.copy()
-    for kind in np.flatnonzero(close).tolist():
-        ends, top = np.empty((2, nodes.size - 1)), float(rough[kind]) + math.log(2.0 * theta)
-        fill_powers_at_ends(theta, x, race.others, top - log_own, *reports(race, kind, agree), segments, ends)
-        found[kind] = float(log_chords(theta, nodes, ends[0], ends[1])) + top
+def log_chances(race: Race, clock: float, places: FloatArray) -> FloatArray:
+    """Logs of bounds on E (k + S) e^(-x S), what the weight of a time is multiplied by for its probability."""
+    crowd = race.crowd
+    exponents = -places[:, None] * crowd.rates
+    less = np.add.reduceat(np.expm1(exponents) * crowd.masses, crowd.starts[:-1], axis=1)
+    rates = np.add.reduceat(np.exp(exponents) * crowd.masses * crowd.rates, crowd.starts[:-1], axis=1)
+    mean = 1.0 + np.max(less, axis=1)
+    found: FloatArray = (race.others - 1.0) * np.log(mean) + np.log(clock * mean + race.others * np.max(rates, axis=1))
     return found
+
+
+def first_theta(race: Race) -> float:
+    """Log of a theta to begin with: three over the deviation of the sum, at time 0, of the kind in the middle."""
+    squares = np.add.reduceat(race.crowd.masses * race.values**2, race.crowd.starts[:-1])
+    return math.log(3.0) - 0.5 * math.log(race.others * float(squares[squares.size // 2]))
+
+
+def pick(race: Race, kind: int, agree: int) -> tuple[Reports, Spares]:
+    """Of one kind, and the spare ones, as kernels take them."""
+    crowd = race.crowd
+    some = slice(*crowd.starts[kind : kind + 2].tolist())
+    each = kind * race.own.size + agree
+    beside = slice(*crowd.spare_starts[each : each + 2].tolist())
+    return (
+        (crowd.masses[some], crowd.rates[some], race.values[some]),
+        (crowd.spare_masses[beside], crowd.spare_rates[beside]),
+    )

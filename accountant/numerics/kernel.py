@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.cache import compile_function
 
-__all__ = ["FirstCalls", "FloatArray", "Interface", "Kernel", "first_calls"]
+__all__ = ["FirstCalls", "FloatArray", "Interface", "Kernel", "SummingKernel", "first_calls"]
 
 FloatArray = NDArray[np.float64]
 P = ParamSpec("P")
@@ -51,6 +51,8 @@ class Kernel(Generic[P, R]):
     Kernels may call each other by name. No fastmath: it would turn infinities into nan.
     """
 
+    options: ClassVar[dict[str, Any]] = {"error_model": "numpy", "no_cfunc_wrapper": True}
+
     def __init__(self, function: Callable[P, R]) -> None:
         self.function = function
         self.__doc__ = function.__doc__
@@ -60,12 +62,12 @@ class Kernel(Generic[P, R]):
     @cached_property
     def compiled(self) -> Any:
         _teach_numba()
-        return compile_function(self.function, error_model="numpy", no_cfunc_wrapper=True)
+        return compile_function(self.function, **self.options)
 
     @cached_property
     def within(self) -> Any:
         """The same for other kernels, which need no wrapper for calls from Python: a tenth of the time to compile."""
-        return compile_function(self.function, error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)
+        return compile_function(self.function, **self.options, no_cpython_wrapper=True)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = (self.compiled if self._called else self._call_first)(*args, **kwargs)
@@ -81,6 +83,12 @@ class Kernel(Generic[P, R]):
         first_calls.seconds += time.perf_counter() - start
         first_calls.count += 1
         return result
+
+
+class SummingKernel(Kernel[P, R]):
+    """A kernel whose sums are added in whatever order is quickest, several terms at once. Infinities stay infinite."""
+
+    options: ClassVar[dict[str, Any]] = {**Kernel.options, "fastmath": {"reassoc"}}
 
 
 class Interface(Generic[R]):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import accountant as ac
 from accountant.events.blanket import blanket, clones, log_shortfall, log_shuffled_delta
 from accountant.events.shuffled import grid_pair
-from accountant.events.shuffled_bits import log_round_delta
+from accountant.events.shuffled_rounds import log_round_delta
 from accountant.patience import OPERATIONS_PER_SECOND, tally_work
 from accountant.testing import check_event
 

@@ -8,20 +8,22 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.events.race_kernels import fill_powers_at_ends, find_theta, log_mean_power, spread_of
+from accountant.events.race_crowds import families, kind_of
+from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_race import (
-    SEGMENTS,
-    bound,
-    families,
-    kind_of,
-    log_chance,
+    NODES,
+    find_cells,
+    log_chances,
     log_race_delta,
+    log_total,
+    lower_cells,
+    mean_rate,
     most_rates,
+    pick,
     prepare,
-    reports,
 )
-from accountant.events.shuffled_sums import log_chords, place_nodes
+from accountant.events.shuffled_sums import log_chords
 from accountant.numerics.exponential_sums import sum_exponentials
 from tests.accountant.events.test_shuffled_bits import EVEN, TRIANGLE, report, report_at, worst_of
 
@@ -72,7 +74,9 @@ def test_a_race_says_more_than_the_shuffled_reports(inputs, odds, share, clock):
     arrays = {word: np.array([float(x) for x in law.values()]) for word, law in laws.items()}
     first, second = inputs[0], inputs[-1]
     numbers = dict(families(Facts(2)))[2]
-    highest = bound(prepare(epsilon, 2, numbers, 3, math.log(u), -3.0), clock).total
+    race = prepare(epsilon, 2, numbers, 3, math.log(u), -3.0)
+    cells = find_cells(race, clock)
+    highest = min(log_total(cells), log_total(lower_cells(race, cells, -math.inf)))
     for others in itertools.combinations_with_replacement(inputs, 2):
         exact = data_of([arrays[word] for word in others], arrays[first], arrays[second], u)
         told, mass, other, short = shown(
@@ -169,56 +173,68 @@ def test_rates_and_values_are_what_they_stand_for(numbers, epsilon):
         same([(mass, rate, 1.0, 1.0) for mass, rate in zip(masses.tolist(), rates.tolist(), strict=True)], spares)
 
 
+def mean_at(place, s, reports, zeta):
+    """g(s, zeta) by its definition: E e^(-x r) exp(zeta e^(x (r - s)) y)."""
+    masses, rates, values = (each.tolist() for each in reports)
+    return mpmath.fsum(
+        mass * mpmath.exp(-place * r + zeta * mpmath.exp(place * (r - s)) * y)
+        for mass, r, y in zip(masses, rates, values, strict=True)
+    )
+
+
 @pytest.mark.parametrize(("epsilon", "point"), [(0.4, 0.1), (1.0, 1.2), (2.0, 2.5)])
-@pytest.mark.parametrize("agree", [0, 1, 3])
-def test_sums_in_high_precision(epsilon, point, agree):
-    """Means, deviations, and between nodes the chords above the power of the characteristic function."""
-    race = prepare(epsilon, 3, dict(families(Facts(3)))[3], 12, point, -6.0)
-    x, number = 0.2, 11.0
-    for kind in range(len(race.kinds)):
-        masses, rates, values, spare_masses, spare_rates = reports(race, kind, agree)
-        theta = find_theta(0.3, 0.1, x, number, masses, rates, values, spare_masses, spare_rates)
-        with mpmath.workdps(30):
+@pytest.mark.parametrize("bits", [2, 3])
+def test_sums_in_high_precision(epsilon, point, bits):
+    """What all kinds add is above its definition and near it, and so are chords of the characteristic function."""
+    race = prepare(epsilon, bits, dict(families(Facts(3)))[bits], 12, point, -6.0)
+    cells = find_cells(race, mean_rate(race))
+    time = 0
+    x, number = float(cells.places[time]), race.others
+    with mpmath.workdps(30):
+        for agree, kind in itertools.product(range(bits + 1), range(bits + 1)):
+            reports, (spare_masses, spare_rates) = pick(race, kind, agree)
+            theta = math.exp(cells.log_thetas[time, agree])
+            own = theta * cells.clock * float(race.own[agree]) + float(cells.log_weights[time])
 
-            def power(w, theta=theta, kind=kind):
-                total = mpmath.mpf(0)
-                for share, rate in zip(*(each.tolist() for each in reports(race, kind, agree)[3:]), strict=True):
-                    g = mpmath.fsum(
-                        mass * mpmath.exp(-x * r + mpmath.mpc(theta, w) * mpmath.exp(x * (r - rate)) * y)
-                        for mass, r, y in zip(*(each.tolist() for each in reports(race, kind, agree)[:3]), strict=True)
-                    )
-                    total += share * abs(g) ** number
-                return total
+            def power(w, theta=theta, reports=reports, masses=spare_masses, rates=spare_rates):
+                return mpmath.fsum(
+                    share * abs(mean_at(x, rate, reports, mpmath.mpc(theta, w))) ** number
+                    for share, rate in zip(masses.tolist(), rates.tolist(), strict=True)
+                )
 
-            top = log_mean_power(theta, x, number, masses, rates, values, spare_masses, spare_rates)
-            assert top == pytest.approx(float(mpmath.log(power(0))), rel=1e-12, abs=1e-12)
-            spreads = [spread_of(theta, x, masses, rates, values, rate) for rate in spare_rates.tolist()]
-            nodes, segments = place_nodes(1 / math.sqrt(number * max(spreads)), SEGMENTS)
-            ends = np.empty((2, nodes.size - 1))
-            fill_powers_at_ends(theta, x, number, top, masses, rates, values, spare_masses, spare_rates, segments, ends)
-            for part in (0, 3, 9, 14, 20, 30, 45):
-                for share in (0.0, 0.3, 0.5, 0.9):
-                    w = (1 - share) * nodes[part] + share * nodes[part + 1]
-                    chord = (1 - share) * ends[0, part] + share * ends[1, part]
-                    assert float(power(w) / mpmath.exp(top)) <= chord * (1 + 1e-10)
-        # the integral over all is near, at most, to what it is where no phase differs from another
-        assert float(log_chords(theta, nodes, ends[0], ends[1])) <= 0.1 - math.log(2 * theta)
+            exact = own + float(mpmath.log(power(0.0))) - math.log(2 * theta)
+            found = float(cells.log_adds[time, agree, kind])
+            assert exact <= found + 1e-12
+            # chords of the logarithm: off by no more than number times its curvature allows
+            assert found < exact + 0.3
+            deviation = find_deviation(theta, x, number, reports, (spare_masses, spare_rates))
+            ends, top = np.empty((2, NODES.size - 1)), float(mpmath.log(power(0.0)))
+            fill_powers_at_ends(theta, x, number, top, reports, (spare_masses, spare_rates), NEAREST / deviation, ends)
+            for part, share in itertools.product((0, 3, 13, 14, 22, 23, 36, 50), (0.0, 0.3, 0.5, 0.9)):
+                w = ((1 - share) * NODES[part] + share * NODES[part + 1]) / deviation
+                chord = (1 - share) * ends[0, part] + share * ends[1, part]
+                assert float(power(w) / mpmath.exp(top)) <= chord * (1 + 1e-10)
+            # the integral over all is near, at most, to what it is where no phase differs from another
+            assert float(log_chords(theta, NODES / deviation, ends[0], ends[1])) <= 0.1 - math.log(2 * theta)
 
 
-def test_thetas_are_the_best():
+def test_thetas_are_good():
+    """No theta of many makes the worst kind add much less."""
     race = prepare(1.0, 2, dict(families(Facts(2)))[2], 40, 1.2, -15.0)
-    for kind, agree in itertools.product(range(3), range(3)):
-        own = float(race.own[agree])
+    cells = find_cells(race, mean_rate(race))
+    for time, agree in itertools.product(range(min(cells.places.size, 3)), range(3)):
+        x, weight = float(cells.places[time]), float(cells.log_weights[time])
 
-        def cost(theta, kind=kind, agree=agree, own=own):
-            return theta * own + log_mean_power(theta, 0.02, 39.0, *reports(race, kind, agree)) - 2 * math.log(theta)
+        def worst(theta, x=x, weight=weight, agree=agree):
+            found = []
+            for kind in range(3):
+                reports, (masses, rates) = pick(race, kind, agree)
+                logs = [race.others * float(mpmath.log(mean_at(x, rate, reports, theta))) for rate in rates.tolist()]
+                found.append(float(np.logaddexp.reduce(np.array(logs) + np.log(masses))))
+            return theta * cells.clock * float(race.own[agree]) + weight + max(found) - math.log(2 * theta)
 
-        best = cost(find_theta(0.1, own, 0.02, 39.0, *reports(race, kind, agree)))
-        for start in (1e-4, 1.0, 50.0):
-            assert cost(find_theta(start, own, 0.02, 39.0, *reports(race, kind, agree))) == pytest.approx(
-                best, abs=0.02
-            )
-        assert best <= min(cost(theta) for theta in np.geomspace(1e-3, 10.0, 60)) + 0.02
+        best = min(worst(theta) for theta in np.geomspace(1e-3, 10.0, 60).tolist())
+        assert worst(math.exp(cells.log_thetas[time, agree])) < best + 0.15
 
 
 @pytest.mark.parametrize("clock", [1.0, 5.0])
@@ -226,17 +242,18 @@ def test_chances_of_times_hold_for_any_mixture(clock):
     """The sum of all rates, by enumeration: exceeded as seldom as it says, and as probable at a time."""
     race = prepare(1.0, 2, dict(families(Facts(2)))[2], 5, 0.5, -3.0)
     limit = most_rates(race, clock, math.log(1e-2))
-    for mixture in itertools.combinations_with_replacement(race.kinds, 4):
+    kinds = [pick(race, kind, 0)[0][:2] for kind in range(3)]
+    for mixture in itertools.combinations_with_replacement(kinds, 4):
         over, at = 0.0, dict.fromkeys((0.01, 0.2, 1.0), 0.0)
-        for seen in itertools.product(*(range(kind.masses.size) for kind in mixture)):
-            chance = math.prod(float(kind.masses[v]) for kind, v in zip(mixture, seen, strict=True))
-            sums = clock + sum(float(kind.rates[v]) for kind, v in zip(mixture, seen, strict=True))
+        for seen in itertools.product(*(range(masses.size) for masses, _ in mixture)):
+            chance = math.prod(float(masses[v]) for (masses, _), v in zip(mixture, seen, strict=True))
+            sums = clock + sum(float(rates[v]) for (_, rates), v in zip(mixture, seen, strict=True))
             over += chance * (sums > limit)
             for x in at:
                 at[x] += chance * sums * math.exp(-x * sums)
         assert over <= 1e-2
         for x, exact in at.items():
-            assert exact <= math.exp(log_chance(race, clock, x) - clock * x) * (1 + 1e-12)
+            assert exact <= math.exp(float(log_chances(race, clock, np.array([x]))[0]) - clock * x) * (1 + 1e-12)
 
 
 @pytest.mark.filterwarnings("error")
@@ -255,11 +272,11 @@ def test_times_without_a_bound_for_some_kinds(epsilon0, bits, length, users, poi
     for d, numbers in families(Facts(bits, 0, length)):
         if point < d * epsilon0 / bits:
             race = prepare(epsilon0 / bits, d, numbers, users, point, expected)
-            clock = max(float(each.masses @ each.rates**2) for each in race.kinds)
-            rough = bound(race, clock)
-            for each in (rough, bound(race, clock, rough.kinds)):
-                assert math.isfinite(each.total)
-                assert np.all(each.kinds <= each.total)
+            cells = find_cells(race, mean_rate(race))
+            lower = lower_cells(race, cells, -math.inf)
+            assert math.isfinite(log_total(cells))
+            assert math.isfinite(log_total(lower))
+            assert log_total(lower) <= log_total(cells) + 1e-9
 
 
 def alone(epsilon, numbers, users, u):

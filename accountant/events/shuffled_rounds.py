@@ -1,0 +1,119 @@
+"""What one round of the shuffle model costs: the smallest of the bounds that are known for its reports.
+
+The general bound (`accountant.events.blanket`), for several bits slots (`accountant.events.shuffled_bits`) and, in
+small crowds, where slots would give nearly all users away, a race (`accountant.events.shuffled_race`). Proofs:
+notebooks/mathematics.md, Shuffled reports and Shuffled bits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from accountant.events.blanket import blanket, log_shuffled_delta
+from accountant.events.event import Event
+from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
+from accountant.events.shuffled_bits import KNOWN, log_sums_of
+from accountant.events.shuffled_inputs import Facts, common_share, kinds
+from accountant.events.shuffled_race import LEAST_RACED, RACED_BITS, RACED_USERS, log_race_delta, work_of
+
+__all__ = ["MOST_BITS", "count_slots", "log_bits_delta", "log_round_delta", "may_race", "work_of_races"]
+
+MOST_BITS = 64
+"""Bits up to which the bound is computed."""
+
+MOST_EPSILON = 16.0
+"""Epsilon of all bits up to which the bound is computed; beyond it few users hide anything."""
+
+LEAST_EPSILON = 1e-16
+"""The same up to which a report costs what it does alone: what rounding is allowed for would be more."""
+
+ALONE = 2000.0
+"""Bits times users times e^-epsilon0 from which this bound is known to be the smaller one, if epsilon0 is neither tiny
+nor large: the other is not computed."""
+
+LEAST = -692.0
+"""Log of a delta below which that is not so sure; or below a fourth of those users."""
+
+GIVEN_AWAY = 0.05
+"""Log of what slots may cost, who give some users away, before a race is tried."""
+
+
+def log_round_delta(
+    local: float | Event, users: int, epsilon: float, race: bool = True, expected: float | None = None
+) -> float:
+    """log of the smallest known upper bound on H(e^epsilon), epsilon >= 0, of one round.
+
+    The bound of this module alone where the general one is larger by far; without a race in small crowds, if told so;
+    or by a race alone, which is known to be the smallest, if told that log H is at most about what is `expected`.
+    """
+    found = math.inf
+    if isinstance(local, RandomizedResponse) and local.bits > 1:
+        facts = Facts(local.bits, local.ones, local.length)
+        if expected is not None:
+            return log_races_delta(local.epsilon, facts, users, epsilon, expected)
+        found = log_bits_delta(local.epsilon, facts, users, epsilon, race)
+        end = local.epsilon * local.bits
+        hiding = users * math.exp(-end)
+        if (
+            (0.25 if local.bits == 2 else 1e-3) <= end <= 4.0
+            and local.bits * hiding >= ALONE
+            and max(-hiding / 4, LEAST) < found < math.inf
+        ):
+            return found
+    known = log_shuffled_delta(blanket(local), users, epsilon)
+    return known if known <= found or found == math.inf else found
+
+
+def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race: bool = True) -> float:
+    """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others.
+
+    Infinite where the bound is not computed: beyond `MOST_BITS` bits, or a local epsilon of `MOST_EPSILON`.
+    """
+    bits, end = facts.bits, facts.bits * epsilon
+    if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
+        return math.inf
+    if end <= LEAST_EPSILON:
+        return float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + KNOWN
+    # the kinds of long reports are above those of short ones, but fewer and nearer to each other
+    long = kinds(bits)
+    short = kinds(bits, facts.length) if facts.length else long
+    several = (long,) if short is long else (long, short)
+    bounds = [log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several]
+    found, alone = min(each[0] for each in bounds), min(each[1] for each in bounds)
+    if race and found > max(alone, LEAST_RACED) + GIVEN_AWAY:
+        return min(found, log_races_delta(epsilon, facts, users, point, alone))
+    return found
+
+
+def log_races_delta(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
+    """The same by races alone; infinite where none is run."""
+    if facts.bits > RACED_BITS or not 2 < users <= RACED_USERS or not point < facts.bits * epsilon <= MOST_EPSILON:
+        return math.inf
+    expected = max(expected, LEAST_RACED)
+    return min(log_race_delta(epsilon, each, users, point, expected) for each in races_of(facts))
+
+
+def work_of_races(local: RandomizedResponse, users: int) -> tuple[float, float]:
+    """About how many operations races take: once, and at every point."""
+    facts = Facts(local.bits, local.ones, local.length)
+    found = [work_of(local.epsilon, each, users) for each in races_of(facts)]
+    return sum(once for once, _ in found), sum(each for _, each in found)
+
+
+def may_race(local: RandomizedResponse, users: int) -> bool:
+    """Whether a race is ever run, if slots cost more."""
+    fits = 1 < local.bits <= RACED_BITS and 2 < users <= RACED_USERS
+    return fits and LEAST_EPSILON < local.bits * local.epsilon <= MOST_EPSILON
+
+
+def count_slots(local: RandomizedResponse, users: int) -> float:
+    """How many users come from what all have in common, in the mean."""
+    log_share, most = common_share(local.epsilon, Facts(local.bits, local.ones, local.length), users)
+    return most * math.exp(log_share)
+
+
+def races_of(facts: Facts) -> set[Facts]:
+    """For what is known of inputs, and for less: clocks for the kinds of long reports are sometimes the better ones."""
+    return {facts, Facts(facts.bits)} if facts.length else {Facts(facts.bits)}
