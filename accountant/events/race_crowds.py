@@ -77,16 +77,21 @@ def crowd_of(epsilon: float, numbers: tuple[tuple[int, int, int], ...]) -> Crowd
 
 
 def kind_of(epsilon: float, m: int, k: int, i: int) -> Kind:
-    """A user whose input differs from both in m bits, from the first alone in k, from the second alone in i."""
+    """A user whose input differs from both in m bits, from the first alone in k, from the second alone in i.
+
+    Of a, a' and a'' flipped bits the powers of t in P0/R_j and P1/R_j are 2a - m + 2a' - k and 2a - m + 2a'' - i, and
+    half their sum, plus d/2, is that in G/R_j: reports for which both are equal are one.
+    """
     flipped, log_even = 1.0 / (1.0 + math.exp(epsilon)), (k + i) * math.log(0.5 * (1.0 + math.exp(-epsilon)))
     shared, first, second = (each.ravel() for each in np.indices((m + 1, k + 1, i + 1)))
     masses = probabilities(m, flipped)[shared] * probabilities(k, flipped)[first] * probabilities(i, flipped)[second]
-    log_shared = (2.0 * shared - m) * epsilon
+    powers = np.stack([2 * shared - m + 2 * first - k, 2 * shared - m + 2 * second - i], axis=1)
+    told, places = np.unique(powers, axis=0, return_inverse=True)
     return Kind(
-        masses,
-        np.exp(log_shared + log_even + (first + second) * epsilon),
-        log_shared + (2.0 * first - k) * epsilon,
-        log_shared + (2.0 * second - i) * epsilon,
+        np.bincount(places.ravel(), masses).astype(float),
+        np.exp(log_even + 0.5 * epsilon * (told.sum(axis=1) + k + i)),
+        epsilon * told[:, 0],
+        epsilon * told[:, 1],
         [spare_reports(epsilon, (m, k, i), agree) for agree in range(k + i + 1)],
     )
 

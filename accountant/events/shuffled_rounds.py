@@ -83,7 +83,8 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     bounds = [log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several]
     found, alone = min(each[0] for each in bounds), min(each[1] for each in bounds)
     if race and found > max(alone, LEAST_RACED) + GIVEN_AWAY:
-        return min(found, log_races_delta(epsilon, facts, users, point, alone))
+        # what the race for long reports takes for granted does not depend on what else is known
+        return min(found, log_races_delta(epsilon, facts, users, point, bounds[0][1]))
     return found
 
 
