@@ -189,7 +189,7 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
         counted.append(work[0])
         if is_raced:
             with tally_work():
-                values[i] = min(without, log_round_delta(local, users, float(points[i]), expected=without))
+                values[i] = min(without, log_round_delta(local, users, float(points[i]), slots=False))
             gains[i : i + EACH] = without - values[i]
             races[places_between(values, i)] = True
         if values[i] <= LEAST:
@@ -201,8 +201,7 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     spend(always * int(plains.sum()), WHAT)
     with tally_work():
         for i in np.flatnonzero(np.isnan(values[:last]) & (plains | races[:last])).tolist():
-            expected = values[i // EACH * EACH] if ahead[i] else None
-            values[i] = log_round_delta(local, users, float(points[i]), race=bool(races[i]), expected=expected)
+            values[i] = log_round_delta(local, users, float(points[i]), race=bool(races[i]), slots=not ahead[i])
             if values[i] <= LEAST:
                 last = i + 1
                 break

@@ -134,24 +134,27 @@ class Cells(NamedTuple):
     log_adds: FloatArray  # by times, numbers and kinds
 
 
-def log_race_delta(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
-    """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others, at least two.
-
-    `expected` is about what it may be: bounds are fine enough for that, and for less if they turn out to be less.
-    """
+def log_race_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
+    """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others, at least two."""
+    anchor = min(round(ANCHORS * point / (facts.bits * epsilon)), ANCHORS - 1)
+    share, expected = clock_near(epsilon, facts, users, anchor)
     found = math.inf
     for _ in range(ROUNDS):
-        found = min(found, largest_of(epsilon, facts, users, point, expected))
+        expected = max(expected, LEAST_RACED)
+        found = min(found, largest_of(epsilon, facts, users, point, (share, expected)))
         if found <= LEAST_RACED or abs(found - expected) < SMALLER:
             break
         expected = found
     return found + SLACK
 
 
-def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
-    """The largest bound of any number of bits in which the inputs of the changed user differ."""
-    largest, anchor = -math.inf, min(round(ANCHORS * point / (facts.bits * epsilon)), ANCHORS - 1)
-    share, _ = clock_near(epsilon, facts, users, anchor)
+def largest_of(epsilon: float, facts: Facts, users: int, point: float, near: tuple[float, float]) -> float:
+    """The largest bound of any number of bits in which the inputs of the changed user differ.
+
+    `near` are a share of the mean rate that is good for the changed user's clock, and the log of about what H may be:
+    bounds are fine enough for that.
+    """
+    largest, (share, expected) = -math.inf, near
     for bits, numbers in families(facts):
         if point >= bits * epsilon:
             continue

@@ -40,19 +40,17 @@ GIVEN_AWAY = 0.05
 """Log of what slots may cost, who give some users away, before a race is tried."""
 
 
-def log_round_delta(
-    local: float | Event, users: int, epsilon: float, race: bool = True, expected: float | None = None
-) -> float:
+def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool = True, slots: bool = True) -> float:
     """log of the smallest known upper bound on H(e^epsilon), epsilon >= 0, of one round.
 
-    The bound of this module alone where the general one is larger by far; without a race in small crowds, if told so;
-    or by a race alone, which is known to be the smallest, if told that log H is at most about what is `expected`.
+    The bound for bits alone where the general one is larger by far; without a race in small crowds, if told so; by a
+    race alone, where that is known to be the smallest, if told so.
     """
     found = math.inf
     if isinstance(local, RandomizedResponse) and local.bits > 1:
         facts = Facts(local.bits, local.ones, local.length)
-        if expected is not None:
-            return log_races_delta(local.epsilon, facts, users, epsilon, expected)
+        if not slots:
+            return log_races_delta(local.epsilon, facts, users, epsilon)
         found = log_bits_delta(local.epsilon, facts, users, epsilon, race)
         end = local.epsilon * local.bits
         hiding = users * math.exp(-end)
@@ -83,17 +81,15 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     bounds = [log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several]
     found, alone = min(each[0] for each in bounds), min(each[1] for each in bounds)
     if race and found > max(alone, LEAST_RACED) + GIVEN_AWAY:
-        # what the race for long reports takes for granted does not depend on what else is known
-        return min(found, log_races_delta(epsilon, facts, users, point, bounds[0][1]))
+        return min(found, log_races_delta(epsilon, facts, users, point))
     return found
 
 
-def log_races_delta(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
+def log_races_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
     """The same by races alone; infinite where none is run."""
     if facts.bits > RACED_BITS or not 2 < users <= RACED_USERS or not point < facts.bits * epsilon <= MOST_EPSILON:
         return math.inf
-    expected = max(expected, LEAST_RACED)
-    return min(log_race_delta(epsilon, each, users, point, expected) for each in races_of(facts))
+    return min(log_race_delta(epsilon, each, users, point) for each in races_of(facts))
 
 
 def work_of_races(local: RandomizedResponse, users: int) -> tuple[float, float]:
