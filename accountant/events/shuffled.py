@@ -15,9 +15,8 @@ from accountant.events.blanket import NO_GAIN, USERS, local_epsilon
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
-from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.registry import register
-from accountant.events.shuffled_rounds import count_slots, log_round_delta, may_race, work_of_races
+from accountant.events.shuffled_rounds import log_round_delta, work_of_races
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import remember, spend, tally_work
@@ -32,10 +31,6 @@ EACH = 16
 
 RACES = 45.0
 """About how many are run."""
-
-SLOTS, FEW_SLOTS, FEW_BITS = 300.0, 40.0, 8
-"""Users, in the mean, who come from what all have in common, and beyond whom slots cost little, so that no race is run;
-beyond whom they cost a hundredth of epsilon; what counts with more than so many bits, whose races are dear."""
 
 FALL, FAR_FALL, FAR = 0.7, 2.0, -23.0
 """By how much the log of the profile falls between two races, about; and the same from a log of it on."""
@@ -178,16 +173,14 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     Where a race is far ahead at these, some more are run between them, and what remains is not computed (nan).
     """
     values, gains, counted = np.full(points.size, math.nan), np.zeros(points.size), list[float]()
-    races, last, is_raced = np.zeros(points.size, dtype=bool), points.size - 1, False
-    if isinstance(local, RandomizedResponse) and may_race(local, users):
-        once, each = work_of_races(local, users)
-        is_raced = count_slots(local, users) < (SLOTS if local.bits <= FEW_BITS else FEW_SLOTS)
-        spend((once + RACES * each) * is_raced, WHAT)
+    races, last = np.zeros(points.size, dtype=bool), points.size - 1
+    once, each = work_of_races(local, users)
+    spend(once + RACES * each, WHAT)
     for i in range(0, points.size - 1, EACH):
         with tally_work() as work:
             values[i] = without = log_round_delta(local, users, float(points[i]), race=False)
         counted.append(work[0])
-        if is_raced:
+        if each > 0.0:
             with tally_work():
                 values[i] = min(without, log_round_delta(local, users, float(points[i]), slots=False))
             gains[i : i + EACH] = without - values[i]

@@ -149,8 +149,8 @@ def slots(epsilon: float, facts: Facts, users: int) -> Slots:
     return Slots(most - ends[1:] + 1, -np.diff(beyond), float(beyond[-1]))
 
 
-def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, point: float) -> tuple[float, float]:
-    """The same with others of any of these kinds; and what it would be if nobody were given away."""
+def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, point: float) -> float:
+    """Log of an upper bound on H(e^point), point >= 0, beside others of any of these kinds (m, k, i), in rows."""
     bits, hidden, ratios = facts.bits, slots(epsilon, facts, users), products(epsilon, facts.bits)
     away = math.expm1(point)
     # the ratios' means are 1 but for rounding
@@ -188,8 +188,7 @@ def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, p
                 spend(BETWEEN + BETWEEN_KIND * bits * len(numbers), WHAT)
                 between = log_sums_between_nodes(theta, away, ratios, numbers, moments, fewest)
                 logs[some] = np.minimum(logs[some], between)
-    alone = float(logs[0] - np.log(hidden.fewest[0]))
-    return float(np.logaddexp.reduce(np.append(logs + weights, none))) + SLACK, alone
+    return float(np.logaddexp.reduce(np.append(logs + weights, none))) + SLACK
 
 
 def effective(moments: FloatArray, slots: float) -> float:

@@ -16,9 +16,9 @@ from accountant.events.event import Event
 from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
 from accountant.events.shuffled_bits import KNOWN, log_sums_of
 from accountant.events.shuffled_inputs import Facts, common_share, kinds
-from accountant.events.shuffled_race import LEAST_RACED, RACED_BITS, RACED_USERS, log_race_delta, work_of
+from accountant.events.shuffled_race import RACED_BITS, RACED_USERS, log_race_delta, work_of
 
-__all__ = ["MOST_BITS", "count_slots", "log_bits_delta", "log_round_delta", "may_race", "work_of_races"]
+__all__ = ["MOST_BITS", "log_bits_delta", "log_round_delta", "work_of_races"]
 
 MOST_BITS = 64
 """Bits up to which the bound is computed."""
@@ -36,8 +36,9 @@ nor large: the other is not computed."""
 LEAST = -692.0
 """Log of a delta below which that is not so sure; or below a fourth of those users."""
 
-GIVEN_AWAY = 0.05
-"""Log of what slots may cost, who give some users away, before a race is tried."""
+SLOTS, FEW_SLOTS, FEW_BITS = 300.0, 40.0, 8
+"""Users, in the mean, who come from what all have in common, and beyond whom slots cost little, so that no race is run;
+beyond whom they cost a hundredth of epsilon; what counts with more than so many bits, whose races are dear."""
 
 
 def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool = True, slots: bool = True) -> float:
@@ -78,37 +79,36 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     long = kinds(bits)
     short = kinds(bits, facts.length) if facts.length else long
     several = (long,) if short is long else (long, short)
-    bounds = [log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several]
-    found, alone = min(each[0] for each in bounds), min(each[1] for each in bounds)
-    if race and found > max(alone, LEAST_RACED) + GIVEN_AWAY:
+    found = min(log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several)
+    if race and may_race(epsilon, facts, users):
         return min(found, log_races_delta(epsilon, facts, users, point))
     return found
 
 
 def log_races_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
-    """The same by races alone; infinite where none is run."""
-    if facts.bits > RACED_BITS or not 2 < users <= RACED_USERS or not point < facts.bits * epsilon <= MOST_EPSILON:
-        return math.inf
+    """The same by races alone."""
     return min(log_race_delta(epsilon, each, users, point) for each in races_of(facts))
 
 
-def work_of_races(local: RandomizedResponse, users: int) -> tuple[float, float]:
-    """About how many operations races take: once, and at every point."""
+def may_race(epsilon: float, facts: Facts, users: int) -> bool:
+    """Whether a race is run: where few users, in the mean, come from what all have in common: slots then cost much."""
+    if facts.bits > RACED_BITS or not 2 < users <= RACED_USERS:
+        return False
+    if facts.bits < 2 or not LEAST_EPSILON < facts.bits * epsilon <= MOST_EPSILON:
+        return False
+    log_share, most = common_share(epsilon, facts, users)
+    return most * math.exp(log_share) < (SLOTS if facts.bits <= FEW_BITS else FEW_SLOTS)
+
+
+def work_of_races(local: float | Event, users: int) -> tuple[float, float]:
+    """About how many operations races take, once, and at every point; none where none are run."""
+    if not isinstance(local, RandomizedResponse):
+        return 0.0, 0.0
     facts = Facts(local.bits, local.ones, local.length)
+    if not may_race(local.epsilon, facts, users):
+        return 0.0, 0.0
     found = [work_of(local.epsilon, each, users) for each in races_of(facts)]
     return sum(once for once, _ in found), sum(each for _, each in found)
-
-
-def may_race(local: RandomizedResponse, users: int) -> bool:
-    """Whether a race is ever run, if slots cost more."""
-    fits = 1 < local.bits <= RACED_BITS and 2 < users <= RACED_USERS
-    return fits and LEAST_EPSILON < local.bits * local.epsilon <= MOST_EPSILON
-
-
-def count_slots(local: RandomizedResponse, users: int) -> float:
-    """How many users come from what all have in common, in the mean."""
-    log_share, most = common_share(local.epsilon, Facts(local.bits, local.ones, local.length), users)
-    return most * math.exp(log_share)
 
 
 def races_of(facts: Facts) -> set[Facts]:
