@@ -29,7 +29,7 @@ Fourier. With any theta > 0, v >= 0 (a normal variable Z of variance v only adds
         <= 1/pi int_0^inf e^(v (theta^2 - w^2)/2) max over kinds |phi(theta + i w)|^M/(theta^2 + w^2) dw.
 
 In small crowds, where slots would give nearly all users away, the smaller of this bound and of that of a race
-(`accountant.events.shuffled_race`) is taken, with up to eight bits.
+(`accountant.events.shuffled_race`) is taken (`accountant.events.shuffled_rounds`).
 
 |phi| is computed at nodes (`accountant.events.shuffled_sums`), or, which is quicker and near where the sum is nearly
 normal, |phi(theta + i w)|^2 <= phi(theta)^2 (1 - V w^2 + (mu4 + 3 V^2) w^4/12), V and mu4 being central moments of Y
