@@ -50,7 +50,7 @@ def shuffled_epsilon(
         "variation-ratio", the default and the smallest: the pair of distributions of Wang et al. 2023, from the local
         epsilon, the largest total variation between two inputs, and what the reports of all inputs have in common, as
         far as it is proved for these randomizers (see `accountant.events.blanket`); for randomized response of 2 to 64
-        bits the smaller of that and of a bound that knows how bits differ (see `accountant.events.shuffled_bits`).
+        bits the smaller of that and of a bound that knows how bits differ (see `accountant.events.shuffled_rounds`).
         "clones": Feldman, McMillan & Talwar 2021, Thm 3.1, evaluated numerically. "closed-form": their closed form.
         The last two know the local epsilon only.
     patience : float

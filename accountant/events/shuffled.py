@@ -57,11 +57,11 @@ class Shuffled(Event):
     """One round of the shuffle model: n users' reports of one local randomizer, in random order.
 
     Priced by the dominating pair of the variation-ratio reduction (Wang et al. 2023; proved for these randomizers in
-    `accountant.events.blanket`), and where several bits are flipped by the smaller of that and of
-    `accountant.events.shuffled_bits`, put on a grid of losses from above ("connect the dots", Doroshenko et al. 2022):
-    profile, Rényi curve and composition are exact for the pair on the grid. The pair does not depend on the other
-    users' inputs, so rounds compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one user's
-    input changes.
+    `accountant.events.blanket`), and where several bits are flipped by the smallest of the bounds of
+    `accountant.events.shuffled_rounds`, put on a grid of losses from above ("connect the dots", Doroshenko et al.
+    2022). Profile, Rényi curve and composition are exact for the pair on the grid. The pair does not depend on the
+    other users' inputs, so rounds compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one
+    user's input changes.
 
     In small crowds, of about 40 e^epsilon0 users and fewer, more than ten bits take longer than the five seconds that a
     price may take by default: they are priced with more `patience`.
