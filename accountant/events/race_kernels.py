@@ -50,6 +50,9 @@ LARGEST = 600.0
 FARTHEST = 690.0
 """Logarithm of the largest factor of a value: a positive one beyond is infinite, a negative one is cut off."""
 
+LEAST = 1e-300
+"""A mean that is less counts as so much: it may have lost digits."""
+
 FINE = 0.05
 """How near theta comes to the best one, in its logarithm."""
 
@@ -82,14 +85,22 @@ def fill_factors(x: float, rates: FloatArray, values: FloatArray, factors: Float
 
 @Kernel
 def log_mean(tau: float, x: float, masses: FloatArray, rates: FloatArray, factors: FloatArray) -> float:
-    """log E e^(-x r) e^(tau Z), infinite where an exponent is too large."""
+    """log E e^(-x r) e^(tau Z), infinite where an exponent is too large.
+
+    The mean is 1 and more or less: where it is near 0 rather, it is added up itself, and no digit of it is lost.
+    """
     total = 0.0
     for v in range(masses.size):
         exponent = (tau * factors[v] if tau > 0.0 else 0.0) - x * rates[v]
         if exponent > LARGEST:
             return math.inf
         total += masses[v] * math.expm1(exponent)
-    return math.log1p(total)
+    if total > -0.5:
+        return math.log1p(total)
+    mean = 0.0
+    for v in range(masses.size):
+        mean += masses[v] * math.exp((tau * factors[v] if tau > 0.0 else 0.0) - x * rates[v])
+    return math.log(max(mean, LEAST))
 
 
 @Kernel

@@ -212,7 +212,7 @@ def places_between(values: FloatArray, last: int) -> list[int]:
         return []
     before = last - EACH
     fall = float(values[before] - values[last]) / (FALL if values[before] > FAR else FAR_FALL)
-    number = min(max(math.ceil(fall), FEWEST if before < SLOW * STEPS else 1), EACH)
+    number = max(math.ceil(min(fall, EACH)), FEWEST if before < SLOW * STEPS else 1)
     return [before + EACH * part // number for part in range(1, number)]
 
 

@@ -103,6 +103,9 @@ TIMES = 12.0
 
 WHAT = "bounds on shuffled bits"
 
+ROUNDING = 2e-15
+"""Of the local epsilon: what differences of logarithms of likelihood ratios, each of three terms, may be off by."""
+
 SLACK = 1e-8
 """Added to the logarithm for rounding."""
 
@@ -160,10 +163,11 @@ def largest_of(epsilon: float, facts: Facts, users: int, point: float, near: tup
             continue
         race = prepare(epsilon, bits, numbers, users, point, expected)
         # no report costs more than it does alone
-        if race.log_known > largest:
+        if not race.log_known <= largest:
             cells = find_cells(race, share * mean_rate(race))
-            if log_total(cells) > largest:
-                largest = max(largest, log_total(lower_cells(race, cells, largest)))
+            if not log_total(cells) <= largest:
+                # a bound that is not a number is none
+                largest = max(largest, float(np.fmin(log_total(lower_cells(race, cells, largest)), race.log_known)))
     return largest
 
 
@@ -206,14 +210,15 @@ def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
 def prepare(
     epsilon: float, bits: int, numbers: list[tuple[int, int, int]], users: int, point: float, expected: float
 ) -> Race:
-    """Values at u = e^point."""
+    """Values at u = e^point, or at a u that is less by what rounding may make of it."""
     crowd = crowd_of(epsilon, tuple(numbers))
+    known = float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + 1e-12
+    point -= ROUNDING * bits * epsilon
     values = np.exp(crowd.log_first) * -np.expm1(crowd.log_second + point - crowd.log_first)
     agree, log_even = np.arange(bits + 1.0), bits * math.log(0.5 * (1.0 + math.exp(-epsilon)))
     # P0/G and P1/G: a bit that agrees has t/(1+t) against 1/2, and else 1/(1+t)
     logs = -log_even - (bits - agree) * epsilon, -log_even - agree * epsilon
     own = np.exp(logs[0]) * -np.expm1(logs[1] + point - logs[0])
-    known = float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + 1e-12
     work = PLACE * own.size + REPORT * values.size
     return Race(crowd, values, own, users - 1.0, known, min(expected, known), work)
 
@@ -328,10 +333,11 @@ def log_chances(race: Race, clock: float, places: FloatArray) -> FloatArray:
     """Logs of bounds on E (k + S) e^(-x S), what the weight of a time is multiplied by for its probability."""
     crowd = race.crowd
     exponents = -places[:, None] * crowd.rates
-    less = np.add.reduceat(np.expm1(exponents) * crowd.masses, crowd.starts[:-1], axis=1)
-    rates = np.add.reduceat(np.exp(exponents) * crowd.masses * crowd.rates, crowd.starts[:-1], axis=1)
-    mean = 1.0 + np.max(less, axis=1)
-    found: FloatArray = (race.others - 1.0) * np.log(mean) + np.log(clock * mean + race.others * np.max(rates, axis=1))
+    less = np.max(np.add.reduceat(np.expm1(exponents) * crowd.masses, crowd.starts[:-1], axis=1), axis=1)
+    means = np.max(np.add.reduceat(np.exp(exponents) * crowd.masses, crowd.starts[:-1], axis=1), axis=1)
+    rates = np.max(np.add.reduceat(np.exp(exponents) * crowd.masses * crowd.rates, crowd.starts[:-1], axis=1), axis=1)
+    log_means = np.where(less > -0.5, np.log1p(np.maximum(less, -0.5)), np.log(means))
+    found: FloatArray = (race.others - 1.0) * log_means + np.log(clock * means + race.others * rates)
     return found
 
 

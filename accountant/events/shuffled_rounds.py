@@ -62,7 +62,7 @@ def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool
         ):
             return found
     known = log_shuffled_delta(blanket(local), users, epsilon)
-    return known if known <= found or found == math.inf else found
+    return found if found < known else known
 
 
 def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race: bool = True) -> float:

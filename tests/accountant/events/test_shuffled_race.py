@@ -9,7 +9,9 @@ import pytest
 
 import accountant as ac
 from accountant.events.race_crowds import families, kind_of
-from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation
+from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation, log_mean
+from accountant.events.randomized_response import bernoulli_log_profile
+from accountant.events.shuffled import places_between
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_race import (
     NODES,
@@ -218,6 +220,51 @@ def test_sums_in_high_precision(epsilon, point, bits):
             assert float(log_chords(theta, NODES / deviation, ends[0], ends[1])) <= 0.1 - math.log(2 * theta)
 
 
+@pytest.mark.parametrize("place", [1e-9, 0.3, 20.0, 30.0, 60.0, 900.0])
+@pytest.mark.parametrize("tau", [0.0, 1e-12])
+def test_means_keep_their_digits(place, tau):
+    """Where they are near 1, near 0, and where nothing is left of them."""
+    kind = kind_of(1.0, 1, 1, 1)
+    values = np.exp(kind.log_first) - 2.0 * np.exp(kind.log_second)
+    found = log_mean(tau, place, kind.masses, kind.rates, values)
+    terms = zip(kind.masses.tolist(), kind.rates.tolist(), values.tolist(), strict=True)
+    with mpmath.workdps(40):
+        mean = mpmath.fsum(mass * mpmath.exp(mpmath.mpf(tau) * z - mpmath.mpf(place) * r) for mass, r, z in terms)
+        # masses add up to 1 but for rounding
+        exact = float(mpmath.log(mean / mpmath.fsum(kind.masses.tolist())))
+    assert found == pytest.approx(max(exact, math.log(1e-300)), rel=1e-13, abs=1e-15)
+
+
+@pytest.mark.parametrize("lost", [1, 100])
+def test_what_is_not_a_number_is_no_bound(monkeypatch, lost):
+    """Nothing is skipped for its sake, and where nothing else is known the report's own profile stands for it."""
+    calls = itertools.count()
+    exact = log_race_delta(1.0, Facts(2), 5, 0.5, -2.0)
+    monkeypatch.setattr("accountant.events.shuffled_race.clock_near", lambda *_: (1.0, -2.0))
+    monkeypatch.setattr(
+        "accountant.events.shuffled_race.log_total", lambda cells: math.nan if next(calls) < lost else log_total(cells)
+    )
+    found = log_race_delta(1.0, Facts(2), 5, 0.5, -2.0)
+    known = float(bernoulli_log_profile(1.0, 2, np.array([0.5]))[0])
+    assert found == pytest.approx(known if lost > 1 else exact, abs=1e-7 if lost > 1 else 0.1)
+
+
+@pytest.mark.parametrize("share", [0.5, 1 - 1e-6, 1 - 1e-11])
+def test_values_are_not_below_what_they_are(share):
+    """Near the local epsilon the positive ones are small differences: they are those of a slightly smaller u."""
+    epsilon, bits = 1.3, 3
+    point = share * bits * epsilon
+    race = prepare(epsilon, bits, dict(families(Facts(bits)))[bits], 5, point, -3.0)
+    with mpmath.workdps(40):
+        starts, t = race.crowd.starts.tolist(), mpmath.mpf(epsilon)
+        for kind, (m, k, i) in enumerate(dict(families(Facts(bits)))[bits]):
+            indices = np.indices((m + 1, k + 1, i + 1)).reshape(3, -1).T.tolist()
+            for at, (shared, first, second) in enumerate(indices):
+                one, other = (2 * first - k) * t, (2 * second - i) * t + mpmath.mpf(point)
+                exact = mpmath.exp((2 * shared - m) * t) * (mpmath.exp(one) - mpmath.exp(other))
+                assert exact <= mpmath.mpf(float(race.values[starts[kind] + at]))
+
+
 def test_thetas_are_good():
     """No theta of many makes the worst kind add much less."""
     race = prepare(1.0, 2, dict(families(Facts(2)))[2], 40, 1.2, -15.0)
@@ -244,7 +291,7 @@ def test_chances_of_times_hold_for_any_mixture(clock):
     limit = most_rates(race, clock, math.log(1e-2))
     kinds = [pick(race, kind, 0)[0][:2] for kind in range(3)]
     for mixture in itertools.combinations_with_replacement(kinds, 4):
-        over, at = 0.0, dict.fromkeys((0.01, 0.2, 1.0), 0.0)
+        over, at = 0.0, dict.fromkeys((0.01, 0.2, 1.0, 60.0), 0.0)
         for seen in itertools.product(*(range(masses.size) for masses, _ in mixture)):
             chance = math.prod(float(masses[v]) for (masses, _), v in zip(mixture, seen, strict=True))
             sums = clock + sum(float(rates[v]) for (_, rates), v in zip(mixture, seen, strict=True))
@@ -329,3 +376,15 @@ def test_rounds_of_a_small_crowd():
     assert once.method == "tight"
     five = ac.epsilon(5 * ac.Shuffled(local, 44), 1e-8)
     assert once.epsilon < five.epsilon < 4.3
+
+
+def test_races_between_points():
+    """More where the profile falls fast, as many as there are places where it ends, and one part at least."""
+    values = np.full(33, -math.inf)
+    values[:17] = -1.0
+    assert places_between(values, 0) == []
+    assert places_between(values, 32) == list(range(17, 32))
+    values[32] = -1.1
+    assert places_between(values, 32) == [20, 24, 28]
+    values = np.full(20 * 16 + 1, -1.0)
+    assert places_between(values, 20 * 16) == []
