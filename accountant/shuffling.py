@@ -14,7 +14,7 @@ from accountant.calibration import solve
 from accountant.errors import ParameterError, integer, real
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
-from accountant.events.shuffled_rounds import log_round_delta
+from accountant.events.shuffled_rounds import log_round_delta, work_of_races
 from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
 from accountant.patience import PATIENCE, allow_work, check_patience, skip_counting, spend, tally_work
 
@@ -78,10 +78,12 @@ def shuffled_epsilon(
     if profile is None or target == 0.0:
         return end
     log_delta = math.log(target)
+    once, each = work_of_races(local, users) if method != "clones" else (0.0, 0.0)
     with allow_work(seconds):
+        spend(once + SEARCHED * each, "an epsilon of shuffled reports")
         with tally_work() as tally:
             nothing = profile(users, 0.0) <= log_delta
-        spend((1 if nothing else SEARCHED) * tally[0], "an epsilon of shuffled reports")
+        spend((1 if nothing else SEARCHED) * max(tally[0] - once - each, 0.0), "an epsilon of shuffled reports")
         with skip_counting():
             return 0.0 if nothing else _smallest(profile, end, users, log_delta)
 

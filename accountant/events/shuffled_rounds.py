@@ -112,5 +112,11 @@ def work_of_races(local: float | Event, users: int) -> tuple[float, float]:
 
 
 def races_of(facts: Facts) -> set[Facts]:
-    """For what is known of inputs, and for less: clocks for the kinds of long reports are sometimes the better ones."""
-    return {facts, Facts(facts.bits)} if facts.length else {Facts(facts.bits)}
+    """For what is known of inputs, and for less: clocks for the kinds of long reports are sometimes the better ones.
+
+    With more than a few bits for either.
+    """
+    long = Facts(facts.bits)
+    if facts.bits > FEW_BITS:
+        return {facts if 0 < facts.length < facts.bits + facts.bits // 2 else long}
+    return {facts, long} if facts.length else {long}
