@@ -19,7 +19,7 @@ from accountant.patience import spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
-__all__ = ["ORDERS", "POOL", "Prices", "renyi_delta", "renyi_deltas", "renyi_epsilon", "renyi_epsilons"]
+__all__ = ["LONG", "ORDERS", "POOL", "Prices", "renyi_delta", "renyi_deltas", "renyi_epsilon", "renyi_epsilons"]
 
 ORDERS = (1 + 1e-9, 1e12)
 """Range of orders that is searched."""
@@ -129,7 +129,7 @@ def _best_of_rules(
     given: float,
 ) -> tuple[float, float]:
     """Best order and its value; "optimal" is at most "improved" at its own best order."""
-    work = sum(event._curve_work() for event in run.entries)
+    work = run._curve_work()
     if work > 0.0:
         spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
     found = [_best_order(partial(_convert, run, convert, conversion, given))]
