@@ -14,14 +14,21 @@ from accountant.errors import (
     ToleranceUnreachable,
 )
 from accountant.numerics.roots import LOGARITHM, narrow
+from accountant.patience import round_up
 
-__all__ = ["FINE", "solve", "solve_near"]
+__all__ = ["FINE", "refuse_search", "solve", "solve_near"]
 
 NEARBY = 1.1
 """Ratio of the first two values that are looked at beside a good guess."""
 
 FARTHEST = 1e6
 """Largest ratio of one value there to the next: it is squared at each."""
+
+USUAL = 48
+"""Prices that a search takes, about."""
+
+SHORT = 2.0
+"""By what factor a search that has taken more is longer than what it took, about."""
 
 FINE = 1e-7
 """Relative distance within which the returned parameter is of the best one, by default."""
@@ -143,6 +150,17 @@ def solve_near(
     _, meets = narrow(at, (away, x) if first else (x, away), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
     return meets
+
+
+def refuse_search(error: OutOfPatience, count: int, seconds: float) -> OutOfPatience:
+    """The refusal of a search that ends at its so many-th price, from that of the price."""
+    said, _, _ = str(error).partition(", patience = ")
+    about = error.seconds * max(USUAL / max(count, 1), SHORT)
+    return OutOfPatience(
+        f"price {count} of a calibration ends it: with those before, {said}, and the whole search about "
+        f"{round_up(about)} s, patience = {seconds:g}; accepted: patience = {round_up(about)} or more",
+        about,
+    )
 
 
 def _refuse_if_not_monotone(seen: dict[float, float], relative: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from accountant.calibration import FINE, solve, solve_near
+from accountant.calibration import FINE, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
     CalibrationError,
@@ -22,7 +22,7 @@ from accountant.errors import (
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.patience import PATIENCE, allow_work, check_patience, round_up
+from accountant.patience import PATIENCE, allow_work, check_patience
 from accountant.price import as_composition, choose_route, sharper_epsilon
 from accountant.price import epsilon as price
 from accountant.renyi.conversion import Conversion
@@ -36,12 +36,6 @@ Cost = Callable[[float], float]
 
 TARGETS = {"epsilon": ("epsilon", "delta"), "advantage": ("value",), "tpr": ("value", "fpr"), "mu": ("value",)}
 """What `calibrate` may be asked to meet, and what it then needs."""
-
-USUAL = 48
-"""Prices that a search takes, about, by both routes."""
-
-SHORT = 2.0
-"""By what factor a search that has taken more is longer than what it took, about."""
 
 ROUNDING = 1e-9
 """By how much a Rényi price may move in the wrong direction, relatively."""
@@ -130,19 +124,8 @@ def calibrate(
         try:
             found = meet()
         except OutOfPatience as error:
-            raise _refusal(error, tries.count, seconds) from None
+            raise refuse_search(error, tries.count, seconds) from None
     return int(found) if integer else found
-
-
-def _refusal(error: OutOfPatience, count: int, seconds: float) -> OutOfPatience:
-    """In a message about all prices of a search, of which this is the last."""
-    said, _, _ = str(error).partition(", patience = ")
-    about = error.seconds * max(USUAL / count, SHORT)
-    return OutOfPatience(
-        f"price {count} of a calibration ends it: with those before, {said}, and the whole search about "
-        f"{round_up(about)} s, patience = {seconds:g}; accepted: patience = {round_up(about)} or more",
-        about,
-    )
 
 
 class _Tries:
