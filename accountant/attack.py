@@ -23,6 +23,8 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.numerics.scipy_special import ndtri
+from accountant.patience import OPERATIONS_PER_SECOND, PATIENCE, allow_work, check_patience, spend
+from accountant.renyi.route import LONG
 from accountant.tight.route import TightRun
 from accountant.tight.trade_off import ProfileTradeOff, Rates, TradeOff, both_signs
 
@@ -54,7 +56,12 @@ class How(NamedTuple):
 
 
 def ask(
-    run: object, question: Callable[[Attack], Found], direction: str, method: str, tolerance: float
+    run: object,
+    question: Callable[[Attack], Found],
+    direction: str,
+    method: str,
+    tolerance: float,
+    patience: float = PATIENCE,
 ) -> tuple[Found, How]:
     """The answer of the tight route, or, where it is not to be had and `method` is "auto", of the Rényi route.
 
@@ -66,12 +73,14 @@ def ask(
         The cost of the run depends on private data.
     ProfileUnavailable, ToleranceUnreachable
         The tight route was asked for.
+    OutOfPatience
+        The route that is left would take longer than `patience`.
     """
     if method not in METHODS:
         raise ParameterError(f"method = {shorten(method)}; accepted: {', '.join(METHODS)}")
     if direction not in WAYS:
         raise ParameterError(f"direction = {shorten(direction)}; accepted: {', '.join(WAYS)}")
-    width = real("tolerance", tolerance, 1e-6, 1.0)
+    width, seconds = real("tolerance", tolerance, 1e-6, 1.0), check_patience(patience)
     whole = 1 * run if isinstance(run, Event) else run
     if not isinstance(whole, Composition):
         raise ParameterError(f"run = {shorten(run)}; accepted: an event, or a composition such as 100 * Gaussian(20.0)")
@@ -82,16 +91,21 @@ def ask(
         )
     if float(whole.renyi(math.inf)) == 0.0:
         return question(Attack((NoTradeOff(),) * 2, direction)), How("tight", "nothing is released")
+    rest = ORDERS.size * whole._curve_work()
     if method != "renyi":
+        left = seconds if method == "tight" else max(seconds - rest / OPERATIONS_PER_SECOND, 0.0)
         try:
-            tight = TightRun(whole, width)
-            sides = tuple(tight.trade_off(each) for each in DIRECTIONS)
-            return question(Attack(sides, direction, tight.mu)), How("tight", tight.source)
+            with allow_work(left):
+                tight = TightRun(whole, width)
+                sides = tuple(tight.trade_off(each) for each in DIRECTIONS)
+                return question(Attack(sides, direction, tight.mu)), How("tight", tight.source)
         except (ProfileUnavailable, ToleranceUnreachable):
             if method == "tight":
                 raise
-    bound = ProfileTradeOff(renyi_bounds(whole), fine=RENYI_FINE, lines=2001)
-    return question(Attack((bound,) * 2, direction)), How("renyi", "Rényi bound, from above only")
+    with allow_work(seconds):
+        spend(rest, f"a Rényi curve at {ORDERS.size} orders", free=LONG)
+        bound = ProfileTradeOff(renyi_bounds(whole), fine=RENYI_FINE, lines=2001)
+        return question(Attack((bound,) * 2, direction)), How("renyi", "Rényi bound, from above only")
 
 
 @dataclass(frozen=True)
@@ -228,6 +242,9 @@ def invert(other: TradeOff, floor: float, known: Interval) -> Interval:
 RENYI_FINE = 1e-6
 """Relative distance of epsilons at which the search for the best one ends."""
 
+BOUND = 5.0
+"""Operations (see `accountant.patience`) of a bound on a value of a profile at one order."""
+
 ORDERS = np.geomspace(1e-4, 1e6, 701)
 """Rényi orders, less 1, at which delta is bounded: a best order in between is missed by less than 2 %."""
 
@@ -240,6 +257,7 @@ def renyi_bounds(run: Composition) -> Callable[[FloatArray], Rates]:
     b, curve = b[np.isfinite(curve)], curve[np.isfinite(curve)]
 
     def log_bounds(x: FloatArray) -> Rates:
+        spend(BOUND * x.size * b.size, f"a Rényi bound on {x.size} values of a profile", free=LONG)
         size = np.abs(x)
         known = np.zeros_like(x)
         for order, divergence in zip(b.tolist(), curve.tolist(), strict=True):

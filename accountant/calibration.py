@@ -6,16 +6,29 @@ import math
 from collections.abc import Callable
 from itertools import pairwise
 
-from accountant.errors import AccountantError, CalibrationError, ProfileUnavailable, ToleranceUnreachable
+from accountant.errors import (
+    AccountantError,
+    CalibrationError,
+    OutOfPatience,
+    ProfileUnavailable,
+    ToleranceUnreachable,
+)
 from accountant.numerics.roots import LOGARITHM, narrow
+from accountant.patience import round_up
 
-__all__ = ["FINE", "solve", "solve_near"]
+__all__ = ["FINE", "refuse_search", "solve", "solve_near"]
 
 NEARBY = 1.1
 """Ratio of the first two values that are looked at beside a good guess."""
 
 FARTHEST = 1e6
 """Largest ratio of one value there to the next: it is squared at each."""
+
+USUAL = 48
+"""Prices that a search takes, about."""
+
+SHORT = 2.0
+"""By what factor a search that has taken more is longer than what it took, about."""
 
 FINE = 1e-7
 """Relative distance within which the returned parameter is of the best one, by default."""
@@ -55,6 +68,8 @@ def solve(
     ------
     CalibrationError
         No x in the range meets the target, or excess does not look monotone.
+    OutOfPatience
+        As the excess raises it: values beyond one that takes too long are not tried.
     """
     low, high = bounds
     if integer:
@@ -71,7 +86,7 @@ def solve(
             seen[x] = value
         return seen[x]
 
-    fails, meets = _find_bracket(at, seen, low, high, _find_start(at, low, high, start, integer), integer)
+    fails, meets = _find_bracket(at, seen, (low, high), _find_start(at, low, high, start, integer), integer, slack)
     if fails is not None:
         _, meets = narrow(at, (fails, meets), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
@@ -137,6 +152,17 @@ def solve_near(
     return meets
 
 
+def refuse_search(error: OutOfPatience, count: int, seconds: float) -> OutOfPatience:
+    """The refusal of a search that ends at its so many-th price, from that of the price."""
+    said, _, _ = str(error).partition(", patience = ")
+    about = error.seconds * max(USUAL / max(count, 1), SHORT)
+    return OutOfPatience(
+        f"price {count} of a calibration ends it: with those before, {said}, and the whole search about "
+        f"{round_up(about)} s, patience = {seconds:g}; accepted: patience = {round_up(about)} or more",
+        about,
+    )
+
+
 def _refuse_if_not_monotone(seen: dict[float, float], relative: float) -> None:
     """Raise CalibrationError if the values seen both rise and fall, by more than rounding."""
     points = sorted(seen)
@@ -159,7 +185,7 @@ def _find_start(at: Callable[[float], float], low: float, high: float, start: fl
             try:
                 at(x)
                 return x
-            except CalibrationError:
+            except (CalibrationError, OutOfPatience):
                 raise
             except AccountantError as error:
                 first = first or error
@@ -168,16 +194,23 @@ def _find_start(at: Callable[[float], float], low: float, high: float, start: fl
 
 
 def _find_bracket(
-    at: Callable[[float], float], seen: dict[float, float], low: float, high: float, start: float, integer: bool
+    at: Callable[[float], float],
+    seen: dict[float, float],
+    bounds: tuple[float, float],
+    start: float,
+    integer: bool,
+    slack: float,
 ) -> tuple[float | None, float]:
     """(fails, meets) on either side of the target; or (None, the end of the range that meets it best).
 
     One step to either side tells where the target lies; the other side is looked at only if it is not there.
     """
-    first = at(start)
+    (low, high), first = bounds, at(start)
     sides = [_Side(start, edge, integer) for edge in (high, low)]
     for begin in (True, False):
         for side in sides:
+            if not begin and first > 0 and at(side.inside) * (1 - slack) > first:
+                continue  # what rises rises on
             while (x := side.advance(at)) is not None:
                 if (at(x) <= 0) != (first <= 0):
                     return (side.before, x) if at(x) <= 0 else (x, side.before)
@@ -187,7 +220,7 @@ def _find_bracket(
         sides.sort(key=lambda side: at(side.inside) * (1 if first > 0 else -1))
     ends = {edge: next(side for side in sides if side.edge == edge) for edge in (low, high)}
     up, down = at(ends[high].inside), at(ends[low].inside)
-    least, largest = ends[low].inside, ends[high].inside
+    least, largest = (end.inside if end.walked else end.edge for end in (ends[low], ends[high]))
     if first > 0:
         reason = ends[high if up < down else low].reason
         detail = f"; beyond {largest if up < down else least:g}: {reason}" if reason else ""
@@ -204,7 +237,8 @@ def _find_bracket(
 class _Side:
     """The values from a start towards one end of the range; `inside` is the last that was evaluated.
 
-    `before` is the one before it, `reason` says why values beyond are refused, if they are.
+    `before` is the one before it, `reason` says why values beyond are refused, if they are; `walked` whether there is
+    no next one.
     """
 
     def __init__(self, start: float, edge: float, integer: bool) -> None:
@@ -212,6 +246,7 @@ class _Side:
         self.edge, self.integer = edge, integer
         self.outside, self.factor = math.nan, 2.0
         self.reason: str | None = None
+        self.walked = False
 
     def advance(self, at: Callable[[float], float]) -> float | None:
         """Evaluate the next value, and return it; None at the end."""
@@ -219,13 +254,14 @@ class _Side:
             x = self._following()
             try:
                 at(x)
-            except CalibrationError:
+            except (CalibrationError, OutOfPatience):
                 raise
             except AccountantError as error:
                 self.outside, self.reason = x, str(error)
                 continue
             self.before, self.inside = self.inside, x
             return x
+        self.walked = True
         return None
 
     def _following(self) -> float:

@@ -53,8 +53,8 @@ Piece = tuple[Hashable, float]
 class Allowance:
     """What is left of one price's work, in operations."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.spent = seconds, 0.0
+    def __init__(self, seconds: float, pool: float | None = None) -> None:
+        self.seconds, self.spent, self.pool = seconds, 0.0, pool
         self.known: set[Hashable] = set()
 
 
@@ -65,12 +65,20 @@ _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
-def allow_work(seconds: float) -> Iterator[None]:
-    """While the block runs, all work together may take so many seconds; within another allowance that one counts."""
+def allow_work(seconds: float, pool: float | None = None) -> Iterator[None]:
+    """While the block runs, all work together may take so many seconds; within another allowance that one counts.
+
+    Parameters
+    ----------
+    seconds : float
+    pool : float, optional
+        For the work of many prices: what is free by itself counts like other work, but so many operations of it are
+        done whatever the patience.
+    """
     if _current.get() is not None:
         yield
         return
-    token = _current.set(Allowance(seconds))
+    token = _current.set(Allowance(seconds, pool))
     try:
         yield
     finally:
@@ -123,6 +131,7 @@ def spend(
     *,
     halves: float = 2.0,
     once: Hashable = None,
+    free: float = 0.0,
 ) -> None:
     """Count work before it is done.
 
@@ -137,6 +146,8 @@ def spend(
         Work falls as the tolerance to the power 1/halves.
     once : hashable, optional
         What the work makes, where a price that needs it again finds it in a cache; it is counted once.
+    free : float
+        Work of at most so many operations is not counted, but where many prices share an allowance.
 
     Raises
     ------
@@ -144,6 +155,8 @@ def spend(
         It is more than what is left of the allowance; nothing was counted.
     """
     allowance, progress, tally = _current.get(), _watcher.get(), _tally.get()
+    if operations <= free and (allowance is None or allowance.pool is None):
+        return
     if tally is not None:
         tally[0] += operations
     if (record := _record.get()) is not None:
@@ -153,8 +166,11 @@ def spend(
         if once is not None and once in allowance.known:
             return
         needed = (before + operations) / OPERATIONS_PER_SECOND
-        if needed > allowance.seconds:
+        pooled = operations <= free and allowance.pool is not None and operations <= allowance.pool
+        if needed > allowance.seconds and not pooled:
             raise OutOfPatience(_refusal(what, needed, allowance, tolerance, halves), needed)
+        if pooled:
+            allowance.pool = (allowance.pool or 0.0) - operations
         allowance.spent += operations
         if once is not None:
             allowance.known.add(once)

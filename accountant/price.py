@@ -27,7 +27,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.patience import PATIENCE, allow_work, check_patience
 from accountant.renyi.conversion import Conversion, check_conversion
-from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.renyi.route import POOL, renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import closed_form
 from accountant.tight.route import TightRun, certify, single_release_epsilon
 
@@ -299,13 +299,13 @@ def curve(
     seconds = check_patience(patience)
     if route != "renyi":
         try:
-            with allow_work(seconds):
+            with allow_work(seconds, POOL):
                 bounds = np.array(TightRun(composition, width).deltas(points)).reshape(-1, 2)
             return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
         except (ProfileUnavailable, ToleranceUnreachable):
             if route == "tight":
                 raise
-    with allow_work(seconds):
+    with allow_work(seconds, POOL):
         upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
     return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
 

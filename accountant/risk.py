@@ -20,6 +20,7 @@ from accountant.events.curve import as_reals
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
+from accountant.patience import PATIENCE
 from accountant.tight.trade_off import Rates
 
 __all__ = [
@@ -69,6 +70,7 @@ def true_positive_rate(
     direction: str = "worst",
     method: str = "auto",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> RiskInterval[FloatArray]:
     """Largest true-positive rate of any attack, by its false-positive rate.
 
@@ -90,7 +92,11 @@ def true_positive_rate(
         guessing reaches. "auto": tight where it is to be had.
     tolerance : float
         Width of the interval that is aimed at, relative to its upper end, [1e-6, 1]; closed forms are within 1e-6
-        anyway. Where grids of a few million points do not reach it, or families of pairs come in, it is wider.
+        anyway. Where grids of a few million points, or the patience that is left, do not reach it, or families of pairs
+        come in, it is wider.
+    patience : float
+        Seconds that the work may take, counted before it is done as for `accountant.epsilon`; (0, inf]. By "auto" the
+        Rényi bound is given where the tight route would take longer.
 
     Returns
     -------
@@ -105,21 +111,25 @@ def true_positive_rate(
         The run's cost is itself a function of private data.
     ProfileUnavailable, ToleranceUnreachable
         ``method="tight"`` and it cannot be had.
+    OutOfPatience
+        The same, where it would take longer than `patience`; by any method, where the Rényi bound does.
     """
     points = _as_rates(fpr)
     places, at = np.unique(points, return_inverse=True)
-    (lower, upper), how = ask(run, lambda attack: attack.rates(places), direction, method, tolerance)
+    (lower, upper), how = ask(run, lambda attack: attack.rates(places), direction, method, tolerance, patience)
     at = at.reshape(points.shape)
     return RiskInterval(np.asarray(lower[at]), np.asarray(upper[at]), *how)
 
 
-def advantage(run: Event | Composition, *, method: str = "auto", tolerance: float = 0.01) -> RiskInterval[float]:
+def advantage(
+    run: Event | Composition, *, method: str = "auto", tolerance: float = 0.01, patience: float = PATIENCE
+) -> RiskInterval[float]:
     """Largest difference of true- and false-positive rate of any attack: the total variation, delta at epsilon 0.
 
     Both directions have the same, and no attacker has more.
     Parameters, errors and result as for `true_positive_rate`, of floats.
     """
-    ends, how = ask(run, lambda attack: attack.advantage(), "worst", method, tolerance)
+    ends, how = ask(run, lambda attack: attack.advantage(), "worst", method, tolerance, patience)
     return RiskInterval(*ends, *how)
 
 
@@ -130,6 +140,7 @@ def bayes_risk(
     direction: str = "worst",
     method: str = "auto",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> RiskInterval[float]:
     """Smallest probability of error of any attacker who believed with probability `prior` that the record took part.
 
@@ -142,11 +153,11 @@ def bayes_risk(
     run : Event or Composition
     prior : float
         In (0, 1).
-    direction, method, tolerance
+    direction, method, tolerance, patience
         As for `true_positive_rate`; the width is relative to the success probability.
     """
     belief = real("prior", prior, 0.0, 1.0, open_low=True, open_high=True)
-    ends, how = ask(run, lambda attack: attack.error(belief), direction, method, tolerance)
+    ends, how = ask(run, lambda attack: attack.error(belief), direction, method, tolerance, patience)
     return RiskInterval(*ends, *how)
 
 
@@ -158,6 +169,7 @@ def precision(
     direction: str = "worst",
     method: str = "auto",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> RiskInterval[FloatArray]:
     """Largest share of members among those that an attack takes for members, where members have a base rate.
 
@@ -170,11 +182,11 @@ def precision(
         False-positive rates in [0, 1].
     base_rate : float
         Share of members among those who are asked about, (0, 1).
-    direction, method, tolerance
+    direction, method, tolerance, patience
         As for `true_positive_rate`.
     """
     share = real("base_rate", base_rate, 0.0, 1.0, open_low=True, open_high=True)
-    rates = true_positive_rate(run, fpr, direction=direction, method=method, tolerance=tolerance)
+    rates = true_positive_rate(run, fpr, direction=direction, method=method, tolerance=tolerance, patience=patience)
     return _precision(rates, as_reals("fpr", fpr), share)
 
 
@@ -198,17 +210,23 @@ def posterior(
     direction: str = "worst",
     method: str = "auto",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> RiskInterval[FloatArray]:
     """What an attacker who believed `prior` may believe of a record that the best attack at `fpr` takes for a member.
 
     By Bayes' rule ``prior TPR / (prior TPR + (1 - prior) fpr)``: the `precision` at a base rate that is the prior.
     """
     belief = real("prior", prior, 0.0, 1.0, open_low=True, open_high=True)
-    return precision(run, fpr, belief, direction=direction, method=method, tolerance=tolerance)
+    return precision(run, fpr, belief, direction=direction, method=method, tolerance=tolerance, patience=patience)
 
 
 def gaussian_dp(
-    run: Event | Composition, fpr_floor: float = 1e-9, *, method: str = "auto", tolerance: float = 0.01
+    run: Event | Composition,
+    fpr_floor: float = 1e-9,
+    *,
+    method: str = "auto",
+    tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> RiskInterval[float]:
     """Smallest mu of which the run is mu-Gaussian-DP wherever both error rates are at least a floor.
 
@@ -222,8 +240,8 @@ def gaussian_dp(
     run : Event or Composition
     fpr_floor : float
         In [1e-30, 0.5).
-    method, tolerance
-        As for `true_positive_rate`: the width of the true-positive rates that mu is read from.
+    method, tolerance, patience
+        As for `true_positive_rate`; the tolerance is the width of the true-positive rates that mu is read from.
 
     Returns
     -------
@@ -231,7 +249,7 @@ def gaussian_dp(
         Of floats; its source names the floor.
     """
     floor = real("fpr_floor", fpr_floor, 1e-30, 0.5, open_high=True)
-    ends, (route, source) = ask(run, lambda attack: attack.gaussian(floor), "worst", method, tolerance)
+    ends, (route, source) = ask(run, lambda attack: attack.gaussian(floor), "worst", method, tolerance, patience)
     return RiskInterval(*ends, route, f"{source}; wherever both error rates are at least {floor:g}")
 
 
@@ -270,6 +288,7 @@ def assess(
     direction: str = "worst",
     method: str = "auto",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
 ) -> Risk:
     """All figures of a run at once; parameters, errors and meaning as of the functions of their names.
 
@@ -286,7 +305,7 @@ def assess(
     def question(attack: Attack) -> tuple[Rates, Interval, Interval, Interval]:
         return attack.rates(points), attack.advantage(), attack.error(belief), attack.gaussian(floor)
 
-    (found, variation, error, mu), how = ask(run, question, direction, method, tolerance)
+    (found, variation, error, mu), how = ask(run, question, direction, method, tolerance, patience)
     rates = RiskInterval(*found, *how)
     return Risk(
         fprs=points,

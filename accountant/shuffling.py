@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from accountant.calibration import solve
-from accountant.errors import ParameterError, integer, real
+from accountant.calibration import refuse_search, solve
+from accountant.errors import OutOfPatience, ParameterError, integer, real
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
 from accountant.events.shuffled_rounds import log_round_delta, work_of_races
@@ -29,6 +29,10 @@ SEARCHED = 20
 
 FINE = 2e-10
 """Relative width to which an epsilon is searched."""
+
+ASIDE = 1e-9
+"""By what share below a central epsilon the delta of a local one is looked at: the epsilon that is found at that delta
+is then at most the central one."""
 
 
 def shuffled_epsilon(
@@ -110,7 +114,9 @@ def shuffled_delta(
     return min(math.exp(log_delta) + LEAST, 1.0)
 
 
-def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "variation-ratio") -> float:
+def local_epsilon_for(
+    epsilon: float, n: int, delta: float, method: str = "variation-ratio", *, patience: float = PATIENCE
+) -> float:
     """Largest local epsilon with which n shuffled reports meet a central (epsilon, delta).
 
     Parameters
@@ -119,6 +125,8 @@ def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "varia
         Central epsilon in nats; (0, 500].
     n, delta, method
         As for `shuffled_epsilon`, which gives at most `epsilon` for the result; delta in (0, 1).
+    patience : float
+        As for `shuffled_epsilon`, for the whole search.
 
     Returns
     -------
@@ -129,7 +137,10 @@ def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "varia
     ------
     ParameterError
         A value is out of range, a name is unknown, or the closed form holds for no local epsilon at all.
+    OutOfPatience
+        It would take longer than `patience`.
     """
+    seconds = check_patience(patience)
     target = real("epsilon", epsilon, 0.0, NO_GAIN, open_low=True)
     users, point = integer("n", n, 1, USERS), real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
     if method == "closed-form":
@@ -137,15 +148,22 @@ def local_epsilon_for(epsilon: float, n: int, delta: float, method: str = "varia
         if closed_form(high, users, point) <= target:
             return high
         return bisect(lambda local: closed_form(local, users, point) > target, low, high)[0]
-    _profile(target, target, method)
-    if shuffled_epsilon(NO_GAIN, users, point, method) <= target:
-        return NO_GAIN
+    count, log_delta, asked = 0, math.log(point), target * (1 - ASIDE)
 
     def excess(local: float) -> float:
-        return shuffled_epsilon(local, users, point, method) - target
+        nonlocal count
+        count += 1
+        profile = _profile(local, local, method)
+        return math.inf if profile is None else profile(users, asked) - log_delta if target < local else -math.inf
 
-    # a local epsilon is never amplified to more than itself
-    return max(target, solve(excess, (target, NO_GAIN), min(target * 1.5, NO_GAIN)))
+    with allow_work(seconds):
+        try:
+            if excess(NO_GAIN) <= 0.0:
+                return NO_GAIN
+            # a local epsilon is never amplified to more than itself
+            return max(target, solve(excess, (target, NO_GAIN), min(target * 1.5, NO_GAIN)))
+        except OutOfPatience as error:
+            raise refuse_search(error, count, seconds) from None
 
 
 def closed_form(end: float, users: int, delta: float) -> float:

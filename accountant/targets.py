@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from accountant.calibration import FINE, solve, solve_near
+from accountant.calibration import FINE, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
     CalibrationError,
@@ -26,6 +26,7 @@ from accountant.patience import PATIENCE, allow_work, check_patience
 from accountant.price import as_composition, choose_route, sharper_epsilon
 from accountant.price import epsilon as price
 from accountant.renyi.conversion import Conversion
+from accountant.renyi.route import POOL
 from accountant.risk import advantage, gaussian_dp, true_positive_rate
 
 __all__ = ["calibrate"]
@@ -97,6 +98,8 @@ def calibrate(
         No value in the range meets the target, or the cost is not monotone.
     ParameterError
         A parameter is out of range.
+    OutOfPatience
+        The search would take longer than `patience`: it ends at the price that would, with about how long it takes.
     """
     given = {"epsilon": epsilon, "delta": delta, "value": value, "fpr": fpr, "fpr_floor": fpr_floor}
     _check_target(target, given)
@@ -107,17 +110,33 @@ def calibrate(
     except (TypeError, ValueError):
         raise ParameterError(f"bounds = {shorten(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
+    tries = _Tries(make)
     search = _Search((low, high), real("start", start, 0.0, math.inf, open_low=True, open_high=True), integer)
     if target == "epsilon":
         goal = real("epsilon", epsilon, 0.0, 1e300)
-        costs = _Costs(make, real("delta", delta, 0.0, 1.0, open_high=True), rule, width)
+        costs = _Costs(tries, real("delta", delta, 0.0, 1.0, open_high=True), rule, width)
         meet = partial({"renyi": _by_renyi, "tight": _by_tight, "auto": _by_both}[route], search, costs, goal)
     else:
         risk, goal = _risk(target, given, {"method": route, "tolerance": width})
-        meet = partial(search.anywhere, lambda x: risk(make(x)), goal, slack=width, fine=width / 1000)
-    with allow_work(check_patience(patience)):
-        found = meet()
+        meet = partial(search.anywhere, lambda x: risk(tries(x)), goal, slack=width, fine=width / 1000)
+    seconds = check_patience(patience)
+    with allow_work(seconds, POOL):
+        try:
+            found = meet()
+        except OutOfPatience as error:
+            raise refuse_search(error, tries.count, seconds) from None
     return int(found) if integer else found
+
+
+class _Tries:
+    """What makes a run of a value; counts the values."""
+
+    def __init__(self, make: Callable[[float], Event | Composition]) -> None:
+        self.make, self.count = make, 0
+
+    def __call__(self, x: float) -> Event | Composition:
+        self.count += 1
+        return self.make(x)
 
 
 @dataclass(frozen=True)
@@ -175,9 +194,20 @@ def _by_renyi(search: _Search, costs: _Costs, goal: float) -> float:
 
 def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
     """From near where the Rényi route meets the target, if it does."""
-    guess = None
-    with suppress(AccountantError):
-        guess = _guess(search, costs.renyi, goal)
+    guess, seen = None, dict[float, float]()
+
+    def renyi(x: float) -> float:
+        seen[x] = costs.renyi(x)
+        return seen[x]
+
+    try:
+        guess = _guess(search, renyi, goal)
+    except OutOfPatience:
+        raise
+    except AccountantError as error:
+        # what costs least by one route does so by the other
+        if seen and costs.tight(min(seen, key=seen.__getitem__)) > goal:
+            raise error
     if guess is None:
         return search.anywhere(costs.tight, goal, slack=costs.width, fine=costs.width / 1000)
     return search.near(costs.tight, goal, guess, width=costs.width)
@@ -198,11 +228,14 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
     seen: dict[float, float] = {}
 
     def renyi(x: float) -> float:
-        seen[x] = costs.renyi(x)
+        if x not in seen:
+            seen[x] = costs.renyi(x)
         return seen[x]
 
     try:
         guess = _guess(search, renyi, goal)
+    except OutOfPatience:
+        raise
     except AccountantError as error:
         return _beyond_renyi(search, costs, goal, seen, error)
     met: list[float] = []
@@ -219,7 +252,7 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
         with suppress(CalibrationError):  # the same at all values, or no longer monotone where it is zero
             return search.anywhere(sharper, goal, slack=costs.width, fine=costs.width / 1000)
     try:
-        safe = search.anywhere(costs.renyi, goal)
+        safe = search.anywhere(renyi, goal)
     except OutOfPatience:
         if guess is None:
             raise
@@ -236,6 +269,8 @@ def _beyond_renyi(
         if seen and costs.sharper(min(seen, key=seen.__getitem__)) > goal:
             raise error
         return search.anywhere(costs.sharper, goal, slack=costs.width, fine=costs.width / 1000)
+    except OutOfPatience:
+        raise
     except (ProfileUnavailable, ToleranceUnreachable):
         raise error from None
 

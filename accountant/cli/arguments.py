@@ -15,7 +15,17 @@ from accountant.price import ROUTES
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.terminal import number
 
-__all__ = ["TOLERANCE", "add_plan", "add_route", "change_plan", "read_plan", "read_source", "refuse_private", "route"]
+__all__ = [
+    "TOLERANCE",
+    "add_patience",
+    "add_plan",
+    "add_route",
+    "change_plan",
+    "read_plan",
+    "read_source",
+    "refuse_private",
+    "route",
+]
 
 TOLERANCE = 0.01
 """Relative width of certified intervals, in every command that is not told another."""
@@ -43,9 +53,14 @@ def add_route(parser: argparse.ArgumentParser, usual: str | None = None) -> None
     text = usual or "auto: tight where it is to be had, else renyi; renyi with --conversion"
     add("--method", default=usual, choices=ROUTES, help=f"route to the price (default {text})")
     add("--tolerance", type=number, default=TOLERANCE, help=f"width of tight intervals (default {TOLERANCE})")
-    text = f"seconds of work that tight prices may take, counted before it is done (default {PATIENCE:g})"
-    add("--patience", type=number, default=PATIENCE, metavar="SECONDS", help=text)
+    add_patience(parser, "tight prices")
     add("--conversion", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
+
+
+def add_patience(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add how long something may take."""
+    text = f"seconds of work that {what} may take, counted before it is done (default {PATIENCE:g})"
+    parser.add_argument("--patience", type=number, default=PATIENCE, metavar="SECONDS", help=text)
 
 
 def route(options: argparse.Namespace) -> dict[str, Any]:

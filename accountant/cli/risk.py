@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from accountant.attack import METHODS, WAYS
-from accountant.cli.arguments import TOLERANCE, add_plan, read_plan
+from accountant.cli.arguments import TOLERANCE, add_patience, add_plan, read_plan
 from accountant.errors import PlanError
 from accountant.files import check_output
 from accountant.guarantee import format_down, format_up
@@ -36,6 +36,7 @@ def add_risk(commands: Any) -> None:
     add("--direction", default="worst", choices=WAYS, help="what the attack claims: remove, that a record took part")
     add("--method", default="auto", choices=METHODS, help="route (default auto: tight where it is to be had)")
     add("--tolerance", type=number, default=TOLERANCE, help=f"width of tight intervals (default {TOLERANCE})")
+    add_patience(parser, "an answer")
     add("-o", "--out", metavar="FILE", help="draw it too: a file ending in .svg, .png or .pdf")
     add_forms(parser)
 
@@ -58,23 +59,24 @@ def _run(options: argparse.Namespace) -> int:
             direction=options.direction,
             method=options.method,
             tolerance=options.tolerance,
+            patience=options.patience,
         )
     if target is not None:
         from accountant.plots import attack_risk, save
 
         with show_work("drawing what an attacker can do" + _why_slow(plan)):
-            way = {"direction": options.direction, "method": options.method, "tolerance": options.tolerance}
+            way = {name: getattr(options, name) for name in ("direction", "method", "tolerance", "patience")}
             save(attack_risk(plan.composition, **way), target)
     write_table(_table_of(plan, risk), options.form, _record_of(plan, risk))
     return 0
 
 
 def _why_slow(plan: Plan) -> str:
-    """What a waiting person should know: a game of screenings is solved in minutes, not in seconds."""
+    """What a waiting person should know: a game of screenings may need more than the usual patience."""
     screened = plan.composition.total(lambda event: float(event.family))
     if not screened:
         return ""
-    return f": a game of {screened:,.0f} screenings, which can take minutes (--method renyi is fast, and looser)"
+    return f": a game of {screened:,.0f} screenings (where it takes longer than --patience: the Rényi bound)"
 
 
 def _read_rates(text: str) -> list[float]:

@@ -115,6 +115,10 @@ class Composition:
         """Whether any event's cost depends on private data."""
         return any(event.data_dependent for event in self._grouped())
 
+    def _curve_work(self) -> float:
+        """Operations of an order of the curve, where it takes long."""
+        return math.fsum(event._curve_work() for event in self._grouped())
+
     @property
     def releases(self) -> int:
         """Number of releases, each counted as often as it happened."""

@@ -111,7 +111,7 @@ class Laplace(BatchedEvent):
         return both, both
 
     def _profile_work(self) -> float:
-        return 1000.0 * (1 + self.coordinates)
+        return 1000.0 * (1 + self.coordinates) + 1.2 * min(self.coordinates, PROFILE_COORDINATES) ** 3
 
     @property
     def _block(self) -> int:

@@ -33,6 +33,9 @@ SAMPLED_ORDER = 2 * INTEGRAL
 """Operations (see `accountant.patience`) of an order of a sampled curve: of an integral in both directions, or of its
 share of the sums of a generic bound."""
 
+GRADES = 50
+"""Panels of which each is half of the one before, towards an end; more where the first is wider than 1."""
+
 COARSEST = 1e-3
 """Relative error that an integral may have where its integrand rounds by as much."""
 
@@ -112,11 +115,14 @@ def _log_profile_mean(event: Event, order: float, rate: float, end: float, forwa
 
 @lru_cache(maxsize=16)
 def _graded_edges(event: Event, end: float) -> FloatArray:
-    """Panels between the knots, graded towards both ends: the mass may sit within 1/order of either."""
+    """Panels between the knots, graded towards both ends: the mass may sit within 1/order of either.
+
+    Towards 0 that may be far below the spacing of numbers at the first knot, and halving would take as many rounds.
+    """
     knots = np.unique([0.0, *(k for k in event._profile_knots() if 0 < k < end), end])
-    shares = 0.5 ** np.arange(1, 50)
     first, last = (knots[1] - knots[0]), (knots[-1] - knots[-2])
-    return np.unique(np.concatenate([knots, knots[0] + first * shares, knots[-1] - last * shares]))
+    shares = 0.5 ** np.arange(1, GRADES + max(math.frexp(first)[1], 0))
+    return np.unique(np.concatenate([knots, knots[0] + first * shares, knots[-1] - last * shares[: GRADES - 1]]))
 
 
 @lru_cache(maxsize=16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import format_up
 from accountant.numerics.kernel import FloatArray
+from accountant.patience import PATIENCE
 from accountant.plots.style import GREY, adjacency_of, canvas, count_lines, headline, plain, style
 from accountant.risk import true_positive_rate
 
@@ -30,6 +31,7 @@ def attack_risk(
     direction: str = "worst",
     method: str = "auto",
     tolerance: float = 0.01,
+    patience: float = PATIENCE,
     ax: Axes | None = None,
 ) -> Axes:
     """True-positive rate of the best attack by its false-positive rate, both on logarithmic axes.
@@ -41,16 +43,14 @@ def attack_risk(
     run : Event or Composition, or mapping from names to them
     fpr_floor : float
         Where the axis begins, (0, 0.1].
-    direction, method, tolerance
+    direction, method, tolerance, patience
         As for `accountant.true_positive_rate`.
     ax : Axes, optional
     """
     runs = dict(run) if isinstance(run, Mapping) else {"": run}
     rates = np.geomspace(fpr_floor, 1.0, POINTS)
-    found = {
-        name: true_positive_rate(each, rates, direction=direction, method=method, tolerance=tolerance)
-        for name, each in runs.items()
-    }
+    way: Any = {"direction": direction, "method": method, "tolerance": tolerance, "patience": patience}
+    found = {name: true_positive_rate(each, rates, **way) for name, each in runs.items()}
     with canvas(ax, (6.4, 4.6)) as axes:
         says = adjacency_of([each.adjacency for each in runs.values()])
         routes = " and ".join(sorted({each.method for each in found.values()}))

@@ -19,7 +19,7 @@ from accountant.patience import spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
-__all__ = ["ORDERS", "Prices", "renyi_delta", "renyi_deltas", "renyi_epsilon", "renyi_epsilons"]
+__all__ = ["LONG", "ORDERS", "POOL", "Prices", "renyi_delta", "renyi_deltas", "renyi_epsilon", "renyi_epsilons"]
 
 ORDERS = (1 + 1e-9, 1e12)
 """Range of orders that is searched."""
@@ -29,6 +29,9 @@ SEARCHED = 60
 
 LONG = 2.5e8
 """Operations of a search up to which they are not counted: whatever the patience, there is a price to fall back on."""
+
+POOL = 12 * LONG
+"""Operations that all such searches of a calibration or of a curve may take whatever the patience."""
 
 _LOW, _HIGH = math.log(1e-9), math.log(1e12)
 _AT_EDGE = 1 + math.exp(_LOW + 1e-6), 1 + math.exp(_HIGH - 1e-6)
@@ -126,9 +129,9 @@ def _best_of_rules(
     given: float,
 ) -> tuple[float, float]:
     """Best order and its value; "optimal" is at most "improved" at its own best order."""
-    work = sum(event._curve_work() for event in run.entries)
-    if SEARCHED * work > LONG:
-        spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order")
+    work = run._curve_work()
+    if work > 0.0:
+        spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
     found = [_best_order(partial(_convert, run, convert, conversion, given))]
     if conversion == "optimal":
         task = CLASSIC_EPSILON if convert is epsilon_from_renyi else CLASSIC_DELTA

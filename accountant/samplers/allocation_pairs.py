@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from accountant.samplers.likelihoods import (
     add_spreads,
     too_many_products,
 )
+from accountant.tight.directed_run import CELL, LOOKS
 from accountant.tight.loss_grid import aligned_step, bracket, largest_atom, loss_range
 from accountant.tight.polygon import ULP, Grid, Masses
 
@@ -90,7 +90,7 @@ def other(direction: Direction) -> Direction:
     return DIRECTIONS[1 - DIRECTIONS.index(direction)]
 
 
-@lru_cache(maxsize=16)
+@remember("the losses of one step", 16)
 def bracket_step(event: Event, direction: Direction, step: float, log_lost: float) -> tuple[Spread, Contraction]:
     """The likelihood ratio of one step under Q, from above and from below for that direction.
 
@@ -102,9 +102,13 @@ def bracket_step(event: Event, direction: Direction, step: float, log_lost: floa
             f"random allocation of {event!r} takes a grid of {step:.3g} nats; accepted: at least {FINEST:.3g}, "
             'or method="renyi"'
         )
+    value = event._profile_work()
+    spend(2 * LOOKS * value, "how far the losses of one step reach")
     top = min(loss_range(event, direction, 0.0, log_lost, log_lost).upper, LARGEST_LOSS)
     bottom = min(loss_range(event, other(direction), 0.0, log_lost, log_lost).upper, LARGEST_LOSS)
     step = aligned_step([(event, 1)], direction, step, 0.0)
+    cells = (top + bottom) / step + 2
+    spend(2 * cells * (value + CELL), f"the losses of one step in {cells:.0f} cells")
     offset = largest_atom(event, direction, step)
     # of two measures below the one with the larger second moment is taken
     found = bracket(event, direction, Interval(-bottom, top), offset, Grid(step, 1.0))

@@ -102,6 +102,7 @@ class KnownProfile:
         forward = DIRECTIONS.index(direction)
 
         def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            spend(2 * x.size * self.known.work, f"{2 * x.size} values of a profile")
             size, ends = np.abs(x), []
             for sign in (1.0, -1.0):
                 points = size * (1 + sign * PLACES)

@@ -173,7 +173,7 @@ def settle_on_grids(
     kinds = list(whole)
     spend(sum(KIND + event._curve_work() for event, _ in kinds), f"{len(kinds)} different releases")
     sketch = representative(kinds)
-    work = PLANNED * len(directions) * sum(event._curve_work() for event in sketch.entries)
+    work = PLANNED * len(directions) * sketch._curve_work()
     spend(work, f"a grid chosen by a Rényi curve of {len(sketch.entries)} releases")
     runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
     for run in runs:

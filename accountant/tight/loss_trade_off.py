@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.adjacency import Direction
-from accountant.errors import ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
+from accountant.patience import fits, spend
 from accountant.tight.fourier import ComposedLoss, HockeyStick, Remainder
 from accountant.tight.loss_composition import DirectedRun, Entries, Question, plan, refine, representative
 from accountant.tight.loss_grid import COARSEST, aligned_step, log_values
@@ -44,6 +45,11 @@ SOME_ORDERS = np.array([1.001, 1.1, 2.0])
 
 HALVINGS, DEEPEST_LOG = 4, -32.0
 """How often epsilons are put between those at which a profile is known, and the least log of it for which they are."""
+
+
+TABLE, PLACE, BEFORE_GAME = 150.0, 8.0, 110.0
+"""Operations (see `accountant.patience`) by point of a composed measure: of a table, of a rate that is read from two
+tables, and of a value of a profile where a game comes last, from above or below."""
 
 
 class Table:
@@ -128,6 +134,7 @@ class LossTradeOff(TradeOff):
         self.tables: list[tuple[Table, Table]] = []
         self.plans: list[DirectedRun] = []
         tilts = 2.0 ** np.arange(-20.0, 20.0, 0.25)
+        spend(tilts.size * self.run._curve_work(), f"tilts chosen by a Rényi curve of {len(self.entries)} releases")
         cumulants = tilts * self.run.renyi(1 + tilts)
         kept = np.isfinite(cumulants)
         tilts, cumulants = tilts[kept], cumulants[kept]
@@ -149,6 +156,7 @@ class LossTradeOff(TradeOff):
         before, flatter = (-1, math.inf), 1.0
         for attempt in range(ATTEMPTS + 1):
             lower, upper = fprs.copy(), np.ones_like(fprs)
+            self._spend(PLACE * fprs.size)
             for above, below in self.tables:
                 upper = np.minimum(upper, above.upper(fprs))
                 lower = np.maximum(lower, below.lower(fprs, upper))
@@ -165,6 +173,10 @@ class LossTradeOff(TradeOff):
                 break
             try:
                 self._look_near(float(fprs[chosen]), float(fprs[wide].min()), before[1], flatter)
+            except OutOfPatience:
+                if not self.tables:
+                    raise
+                break
             except ToleranceUnreachable:
                 if not self.tables and flatter > FLATTEST:
                     raise
@@ -176,6 +188,7 @@ class LossTradeOff(TradeOff):
         cuts = np.geomspace(floor, ceiling, 33)
         self.rates(cuts)
         places, rates = [], []
+        self._spend(PLACE * cuts.size)
         uppers = np.array([above.upper(cuts) for above, _ in self.tables])
         excess = uppers / uppers.min(axis=0)
         for i, (low, high) in enumerate(pairwise(cuts.tolist())):
@@ -192,6 +205,11 @@ class LossTradeOff(TradeOff):
 
     def at_zero(self) -> Interval:
         return Interval(0.0, min(Composition(self.entries).total(self._infinite), 1.0))
+
+    def _spend(self, each: float) -> None:
+        """Count what takes so many operations for each point of the tables."""
+        points = sum(above.x.size for above, _ in self.tables)
+        spend(each * points, f"rates read from {points} values of a profile", self.tolerance)
 
     def _infinite(self, event: Event) -> float:
         """At least the probability of a loss above 1e300; none has a finite divergence at an order above 1."""
@@ -213,6 +231,7 @@ class LossTradeOff(TradeOff):
         step = min(step, COARSEST / (1 + tilt))
         at.grid = Grid(aligned_step(at.entries, self.direction, step, tilt), tilt)
         at.compose()
+        spend(TABLE * sum(each.losses.size for each in at.measures), f"profiles on {at.measures[0].losses.size} losses")
         self.plans.append(at)
         above, below = at.measures
         self.tables.append((Table(above, 1, at.log_infinite), Table(below, -1)))
@@ -250,7 +269,7 @@ class MixedTradeOff(TradeOff):
             least, most = bounds_between(x, low, high)(between)
             with np.errstate(invalid="ignore"):
                 wide = (most - least > self.tolerance / 2) & (most > DEEPEST_LOG)
-            if not wide.any():
+            if not wide.any() or not fits(work_of(int(wide.sum()), runs)):
                 break
             more = bounds_at(between[wide], runs)
             order = np.argsort(x := np.append(x, between[wide]))
@@ -278,6 +297,7 @@ class MixedTradeOff(TradeOff):
 
 def bounds_at(places: FloatArray, runs: Sequence[DirectedRun]) -> tuple[FloatArray, FloatArray]:
     """Bounds on the log of a profile at some epsilons: the best of those by measures of different tilts."""
+    spend(work_of(places.size, runs), f"{places.size} values of a profile before a game")
     low, high = np.full(places.size, -math.inf), np.zeros(places.size)
     for run in runs:
         for i, place in enumerate(places.tolist()):
@@ -286,13 +306,19 @@ def bounds_at(places: FloatArray, runs: Sequence[DirectedRun]) -> tuple[FloatArr
     return low - ROUNDING, np.minimum(high + ROUNDING, 0.0)
 
 
+def work_of(places: int, runs: Sequence[DirectedRun]) -> float:
+    """Operations of `bounds_at` at so many places."""
+    return BEFORE_GAME * places * sum(measure.losses.size for run in runs for measure in run.measures)
+
+
 def bounds_between(x: FloatArray, low: FloatArray, high: FloatArray) -> LogBounds:
     """Bounds on the log of a profile at any log u from those at rising x, by its convexity and fall, and H >= 1 - u.
 
     Above: chords, the first one from H(0) = 1. Below: the chords of the two points before or after, continued, and
     what H is at the next point.
     """
-    u, lows, highs = np.append(0.0, np.exp(x)), np.append(1.0, np.exp(low)), np.append(1.0, np.exp(high))
+    with np.errstate(over="ignore", under="ignore"):  # up to a point at infinity H is what it is at the one before
+        u, lows, highs = np.append(0.0, np.exp(x)), np.append(1.0, np.exp(low)), np.append(1.0, np.exp(high))
 
     def continued(near: NDArray[np.intp], far: NDArray[np.intp], at: FloatArray) -> FloatArray:
         inside = (far >= 0) & (far < u.size)

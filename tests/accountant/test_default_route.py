@@ -250,7 +250,7 @@ def test_calibration_with_little_patience_ends_between_both_routes():
 
     bound = ac.calibrate(draws, 1.0, 1e-5, method="renyi")
     whole = ac.calibrate(draws, 1.0, 1e-5)
-    found = [*(ac.calibrate(draws, 1.0, 1e-5, patience=seconds) for seconds in (1e-9, 1.0)), whole]
+    found = [*(ac.calibrate(draws, 1.0, 1e-5, patience=seconds) for seconds in (1e-9, 1.5)), whole]
     assert found[0] == bound
     assert found == sorted(found, reverse=True), "more patience never costs noise"
     assert whole < found[1] < bound, "the search ended on its way"

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
+from accountant import shuffling
 from accountant.events.blanket import blanket, clones, log_shortfall, log_shuffled_delta
 from accountant.events.shuffled import grid_pair
 from accountant.events.shuffled_rounds import log_round_delta
@@ -435,6 +436,26 @@ def test_patience_holds_both_ways(ask):
     for method in METHODS:
         with pytest.raises(ac.ParameterError, match=r"patience = 0.* accepted: \(0, inf\]"):
             ask(1.0, 60_000, 0.2, method, patience=0.0)
+
+
+def test_a_local_epsilon_is_searched_within_its_patience(monkeypatch):
+    """Each value was priced by a search of its own: 5 s for 10^12 users, whatever the patience."""
+    with tally_work() as work:
+        found = ac.local_epsilon_for(0.01, 10**12, 1e-6)
+    assert ac.shuffled_epsilon(found, 10**12, 1e-6) <= 0.01 < ac.shuffled_epsilon(found * (1 + 1e-7), 10**12, 1e-6)
+    with tally_work() as one:
+        ac.shuffled_epsilon(found, 10**12, 1e-6)
+    assert 0.0 < work[0] < 2 * one[0]
+    with pytest.raises(
+        ac.OutOfPatience, match=r"price \d+ of a calibration .* patience = 1e-05; accepted: patience ="
+    ) as e:
+        ac.local_epsilon_for(0.01, 10**12, 1e-6, patience=1e-5)
+    assert ac.local_epsilon_for(0.01, 10**12, 1e-6, patience=e.value.seconds + work[0] / OPERATIONS_PER_SECOND) == found
+    with pytest.raises(ac.ParameterError, match=r"patience = -1.* accepted: \(0, inf\]"):
+        ac.local_epsilon_for(0.01, 10**12, 1e-6, patience=-1.0)
+    monkeypatch.setattr(shuffling, "solve", lambda *_: pytest.fail("work that is refused was begun"))
+    with pytest.raises(ac.OutOfPatience):
+        ac.local_epsilon_for(0.01, 10**12, 1e-6, patience=1e-9)
 
 
 def test_a_delta_is_at_most_one():

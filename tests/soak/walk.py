@@ -8,13 +8,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
 
 import accountant as ac
-from accountant.patience import allow_work
 from tests.soak.walk_events import draw_run, kinds
 
 R = TypeVar("R")
@@ -151,21 +149,10 @@ def check_sweep(run: ac.Composition, delta: float, dice: random.Random, ask: Ask
         yield f"{found!r} in a sweep, {alone!r} alone"
 
 
-def limited(ask: Callable[..., R]) -> Callable[..., R]:
-    """The same of what has no patience of its own."""
-
-    @wraps(ask)
-    def within(*args: Any, patience: float, **options: Any) -> R:
-        with allow_work(patience):
-            return ask(*args, **options)
-
-    return within
-
-
 def check_risk(run: ac.Composition, dice: random.Random, ask: Asked) -> Iterator[str]:
     """The advantage of attackers is delta at epsilon 0, and bounds what they find among the records."""
     share = 10 ** dice.uniform(-9, -0.1)
-    gain = ask(limited(ac.advantage), run)
+    gain = ask(ac.advantage, run)
     at_zero = ask(ac.delta, run, 0.0)
     if gain and not 0.0 <= gain.lower <= gain.upper <= 1.0:
         yield f"{gain!r}"
@@ -173,12 +160,12 @@ def check_risk(run: ac.Composition, dice: random.Random, ask: Asked) -> Iterator
         return
     if at_zero and not max(gain.lower, at_zero.lower or 0.0) <= min(gain.upper, at_zero.delta) * (1 + SAME):
         yield f"{gain!r} and {at_zero!r} do not overlap"
-    found = ask(limited(ac.true_positive_rate), run, share)
+    found = ask(ac.true_positive_rate, run, share)
     if found is not None and not 0.0 <= float(found.lower) <= float(found.upper) <= 1.0:
         yield f"{found!r}"
     if found is not None and not float(found.lower) <= (share + gain.upper) * (1 + SAME):
         yield f"{found!r} at a false-positive rate of {share!r}, with {gain!r}"
-    risk = ask(limited(ac.bayes_risk), run)
+    risk = ask(ac.bayes_risk, run)
     if risk and not max(risk.lower, (1 - gain.upper) / 2) <= min(risk.upper, (1 - gain.lower) / 2) * (1 + SAME):
         yield f"{risk!r} with {gain!r}"
 

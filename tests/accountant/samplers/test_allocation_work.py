@@ -47,3 +47,26 @@ def test_a_rehearsal_tells_of_sums_that_are_too_long():
         with pytest.raises(ac.ToleranceUnreachable, match=r"takes .* products; accepted: at most 2e\+09"):
             add_copies(one, 10**6, lambda size: 1e-5 * math.sqrt(10**6 / size), -39.0, add_spreads)
         assert fits(0.999e9)
+
+
+def test_the_losses_of_one_step_are_counted():
+    """Many cells of a profile that takes long were not: the allocation of noisy trees took twice the patience."""
+    tree = ac.TreeAggregation(377.57, 165244256200994, noise="laplace")
+    asked = tree, "remove", 1e-5, -40.0
+    with allow_work(0.01), pytest.raises(ac.OutOfPatience, match="the losses of one step reach would take about"):
+        bracket_step(*asked)
+    with allow_work(1.0), pytest.raises(ac.OutOfPatience, match=r"the losses of one step in \d+ cells would take"):
+        bracket_step(*asked)
+    found = []
+    for _ in range(2):  # the second time it is kept
+        with tally_work() as tally:
+            bracket_step(tree, "remove", 1e-3, -40.0)
+        found.append(tally[0])
+    assert found[0] == found[1] > 1000 * tree._profile_work()
+
+
+def test_values_of_laplace_profiles_grow_with_the_cube_of_coordinates():
+    work = [ac.Laplace(1.0, coordinates=m)._profile_work() for m in (1, 32, 64)]
+    assert work[0] < 3000.0
+    assert 4 * work[1] < work[2] < 8 * work[1]
+    assert ac.Laplace(1.0, coordinates=500)._profile_work() >= work[2]

@@ -1,0 +1,109 @@
+"""All prices of a calibration share one patience: what is counted for them, and where the search ends."""
+
+from functools import partial
+
+import pytest
+
+import accountant as ac
+from accountant import patience, targets
+from accountant.calibration import solve
+from accountant.renyi.route import POOL
+
+SECONDS = POOL / patience.OPERATIONS_PER_SECOND
+
+
+def draws(scale):
+    return 1000 * ac.PoissonSubsampled(ac.Laplace(scale), 0.01)
+
+
+def beside(scale):
+    """Epsilon does not fall to 0.3, whatever the scale."""
+    return 100 * ac.PoissonSubsampled(ac.Laplace(scale), 0.1) + 10 * ac.Gaussian(20.0)
+
+
+def counted(ask):
+    """The error that is raised, and the seconds of work that were counted before."""
+    seen = [0.0]
+    with patience.watch_work(lambda done, until: seen.append(until)), pytest.raises(ac.AccountantError) as error:
+        ask()
+    return error.value, seen[-1]
+
+
+@pytest.fixture
+def prices(monkeypatch):
+    """The routes by which prices are asked for."""
+    asked = []
+    for name in ("price", "sharper_epsilon"):
+
+        def ask(*args, plain, name, **options):
+            asked.append(options.get("method", name))
+            return plain(*args, **options)
+
+        monkeypatch.setattr(targets, name, partial(ask, plain=getattr(targets, name), name=name))
+    return asked
+
+
+@pytest.mark.parametrize("dear", [1, 2, 3])
+def test_a_search_ends_at_the_value_that_takes_too_long(dear):
+    asked = []
+
+    def excess(x):
+        asked.append(x)
+        if len(asked) == dear:
+            raise ac.OutOfPatience("too long", 7.0)
+        return 1 / x - 1e-3
+
+    with pytest.raises(ac.OutOfPatience, match="too long"):
+        solve(excess, (1e-9, 1e12), 1.0)
+    assert len(asked) == dear
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.3, 1.0])
+def test_a_calibration_ends_within_its_patience_and_says_how_long_it_would_take(seconds, prices):
+    error, taken = counted(lambda: ac.calibrate(draws, 1.0, 1e-5, method="tight", patience=seconds))
+    assert isinstance(error, ac.OutOfPatience)
+    assert str(error).startswith(f"price {len(prices)} of a calibration ends it: ")
+    assert f"patience = {seconds:g}; accepted: patience = " in str(error)
+    assert "\n" not in str(error)
+    assert taken <= max(seconds, SECONDS)
+    assert prices[-1] == "tight"
+    priced = ac.calibrate(draws, 1.0, 1e-5, method="tight", patience=error.seconds)
+    assert ac.epsilon(draws(priced), 1e-5).epsilon <= 1.0
+
+
+def test_searches_of_renyi_orders_are_counted_together():
+    """Each is free by itself; sixty were not counted."""
+    event = ac.HeterogeneousPoisson(ac.Laplace(0.3, 340.0, 5), (0.02, 0.65))
+
+    def search():
+        for _ in range(60):
+            ac.epsilon(event, 1e-5, method="renyi")
+
+    with patience.allow_work(1e-9):
+        search()
+    with patience.allow_work(1e-9, POOL), pytest.raises(ac.OutOfPatience, match="a Rényi curve of"):
+        search()
+    with pytest.raises(ac.OutOfPatience, match="a Rényi curve of"):
+        ac.curve(event, [1.0 + i for i in range(60)], method="renyi", patience=1e-9)
+
+
+@pytest.mark.parametrize(("method", "fine"), [("auto", "sharper_epsilon"), ("tight", "tight")])
+def test_a_target_that_is_out_of_reach_takes_one_fine_price(method, fine, prices):
+    with pytest.raises(ac.CalibrationError, match=r"no value in \[1e-09, 1e\+12\] meets the target"):
+        ac.calibrate(beside, 0.3, 1e-5, method=method)
+    assert prices.count(fine) == 1
+    assert len(prices) < 11, "where the cost rises it is not followed"
+    assert ac.epsilon(beside(1e12), 1e-5, method="tight").lower > 0.3
+
+
+def test_values_that_are_refused_are_not_tried_until_patience_ends(prices):
+    """The tight route was asked at some fifty values for which it takes too large a grid."""
+    rest = 46 * ac.PoissonSubsampled(ac.TreeAggregation(0.65, 65, sensitivity=2.8e27), 0.22)
+
+    def make(scale):
+        return rest + 2 * ac.PoissonSubsampled(ac.Selection(ac.Laplace(scale), ac.Geometric(7.0)), 0.016)
+
+    error, taken = counted(lambda: ac.calibrate(make, 2.6, 6e-10, method="tight", tolerance=0.03))
+    assert taken <= 5.0
+    assert prices.count("tight") <= 1
+    assert isinstance(error, ac.CalibrationError | ac.ToleranceUnreachable)
