@@ -172,6 +172,12 @@ def log_sinh_ratio(y: float) -> float:
 
 
 @Kernel
+def langevin(y: float) -> float:
+    """The slope of log(sinh(y)/y), coth(y) - 1/y, y >= 0."""
+    return y / 3.0 - y**3 / 45.0 + y**5 / 472.5 if y < 0.05 else 1.0 / math.tanh(y) - 1.0 / y
+
+
+@Kernel
 def bounded_range_divergence(a: float, epsilon: float) -> float:
     """sup over t of D_a of losses t and t - epsilon, 1 <= a <= inf.
 
@@ -183,7 +189,10 @@ def bounded_range_divergence(a: float, epsilon: float) -> float:
     b = a - 1.0
     if b * epsilon > 80.0:  # e^t = b/a e^epsilon, which may be rounded to e^epsilon; of the other loss nothing is left
         return max(epsilon - math.log1p(1.0 / b) - math.log(-a * math.expm1(-epsilon)) / b, 0.0)
-    t = 0.5 * epsilon + (log_sinh_ratio(0.5 * a * epsilon) - log_sinh_ratio(0.5 * b * epsilon))
+    if epsilon < 1e-4:  # the difference is half of epsilon times the slope between, but for a share of epsilon^2
+        t = 0.5 * epsilon * (1.0 + langevin(0.5 * (b + 0.5) * epsilon))
+    else:
+        t = 0.5 * epsilon + (log_sinh_ratio(0.5 * a * epsilon) - log_sinh_ratio(0.5 * b * epsilon))
     t = min(max(t, 0.0), epsilon)
     whole = math.log(-math.expm1(-epsilon))
     log_mean = -math.inf

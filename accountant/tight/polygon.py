@@ -244,6 +244,8 @@ def lower_points(polygon: Polygon, grid: Grid, log_unit: float) -> Masses:
     p[0] -= (d[1] / grow - d[0]) / ahead - d[0]
     p[-1] = (goal[-2] * grow - goal[-1]) / behind + goal[-1]
     cut_corners(p, step, tilt)
+    if not np.isfinite(p).all():  # differences over a tiny step may be too large
+        return polygon.nothing()
     p = np.maximum(p, 0.0)
     own, rounding = np.empty_like(p), 8 * ULP * (1000 + size)
     polygon_values(p, 0.0, step, tilt, own)

@@ -151,13 +151,16 @@ def test_the_curve_rises_to_its_limit(epsilon):
         assert epsilon < 1e3 or found == pytest.approx(epsilon, rel=1e-4)
 
 
-@pytest.mark.parametrize("epsilon", [1e-40, 1e-6, 1.0, 477.0, 1e6])
+@pytest.mark.parametrize("epsilon", [1e-40, 2 / 3e13, 1e-13, 1e-6, 9.9e-5, 1.1e-4, 1.0, 477.0, 1e6])
 def test_far_orders_come_up_to_the_range(epsilon):
-    """By the closed form; at orders of which 1/a is no digit of the range the best t is the range itself."""
+    """By the closed form; at orders of which 1/a is no digit of the range the best t is the range itself.
+
+    Of tiny ranges the best t is no difference of logarithms, which lost it: the curve was 0 at an order of 1e15.
+    """
     event = ac.ExponentialMechanism(epsilon)
     with mp.workdps(400):
         e = mpf(epsilon)
-        for share in (79.0, 81.0, 1e3, 1e9, 1e20):
+        for share in (1e-6, 0.09, 0.11, 1.0, 30.0, 66.0, 79.0, 81.0, 1e3, 1e9, 1e20):
             order = 1 + share / epsilon
             a = mpf(order)
             t = mp.log((a - 1) * -mp.expm1(-a * e) / (a * (mp.exp(-e) - mp.exp(-a * e))))
