@@ -319,5 +319,6 @@ def log_shuffled_delta(pair: Blanket, users: int, epsilon: float) -> float:
             result = float(np.logaddexp(log_scale + log_sum(terms) + SLACK, log_cut))
         if result > log_tail + 25:
             break
-    # alone it is epsilon0-DP: (1 - u/p)/(1 + 1/p), Kairouz, Oh & Viswanath 2015
-    return min(result, math.log(-math.expm1(epsilon - end)) - math.log1p(math.exp(-end)) + 1e-14)
+    # alone it is epsilon0-DP: (1 - u/p)/(1 + 1/p), Kairouz, Oh & Viswanath 2015; what cancelled is no number, no bound
+    alone = math.log(-math.expm1(epsilon - end)) - math.log1p(math.exp(-end)) + 1e-14
+    return result if result < alone else alone
