@@ -63,8 +63,8 @@ class Shuffled(Event):
     other users' inputs, so rounds compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one
     user's input changes.
 
-    In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds that a
-    price may take by default: they are priced with more `patience`.
+    In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds
+    that a price may take by default: they are priced with more `patience`.
 
     In a round all users run the same randomizer once, and nothing but the reports' content reaches the observer: a hash
     function is either common to all or drawn afresh by each user and part of the report, not known by its user.
