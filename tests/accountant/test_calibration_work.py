@@ -71,6 +71,7 @@ def test_a_calibration_ends_within_its_patience_and_says_how_long_it_would_take(
     assert ac.epsilon(draws(priced), 1e-5).epsilon <= 1.0
 
 
+@pytest.mark.audit
 def test_searches_of_renyi_orders_are_counted_together():
     """Each is free by itself; sixty were not counted."""
     event = ac.HeterogeneousPoisson(ac.Laplace(0.3, 340.0, 5), (0.02, 0.65))

@@ -587,7 +587,7 @@ def test_facts_that_cannot_be(name, facts):
 
 
 @pytest.mark.parametrize(
-    ("bits", "epsilon0", "users"), [(9, 2.0, 60), (16, 6.0, 10**5), (64, 8.0, 100), (5, 1.0, 5000), (3, 1.0, 16)]
+    ("bits", "epsilon0", "users"), [(6, 2.0, 60), (16, 6.0, 10**5), (64, 8.0, 100), (5, 1.0, 5000), (3, 1.0, 16)]
 )
 def test_work_is_told_before_it_starts(bits, epsilon0, users, monkeypatch):
     """What every 16th point takes, or a race about, tells what all do, within a factor; known results count alike."""

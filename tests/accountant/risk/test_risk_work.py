@@ -49,6 +49,7 @@ def test_every_figure_has_a_patience(ask):
     assert (bound.upper >= whole.lower).all() if np.ndim(bound.upper) else bound.upper >= whole.lower * (1 - 1e-12)
 
 
+@pytest.mark.audit
 def test_what_is_left_of_patience_makes_intervals_narrower():
     """Values before a game were not counted: they took four times the patience."""
     found, taken = [], []
