@@ -185,7 +185,7 @@ def mean_at(place, s, reports, zeta):
 
 
 @pytest.mark.parametrize(("epsilon", "point"), [(0.4, 0.1), (1.0, 1.2), (2.0, 2.5)])
-@pytest.mark.parametrize("bits", [2, 3])
+@pytest.mark.parametrize("bits", [2, pytest.param(3, marks=pytest.mark.audit)])
 def test_sums_in_high_precision(epsilon, point, bits):
     """What all kinds add is above its definition and near it, and so are chords of the characteristic function."""
     race = prepare(epsilon, bits, dict(families(Facts(3)))[bits], 12, point, -6.0)

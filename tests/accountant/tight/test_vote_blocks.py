@@ -38,6 +38,7 @@ def test_the_longer_blocks_are_the_nearer_they_come(blocks, most):
     assert least.upper >= 1e-6 * (1 - 1e-9)
 
 
+@pytest.mark.audit
 def test_more_votes_than_a_game_may_have_are_known_nearly():
     found = ac.epsilon(7000 * VOTES, 1e-6, method="tight", patience=5.0)
     assert 0.975 * found.epsilon <= found.lower <= found.epsilon
@@ -117,6 +118,7 @@ def test_votes_in_one_order_are_below_those_in_any(epsilon):
     assert 0.98 * truth <= value.delta(epsilon).lower <= truth * (1 + 1e-7)
 
 
+@pytest.mark.audit
 def test_different_votes_cost_at_least_what_they_do_in_order():
     kinds = tuple((GN(40.0, (150.0 - i, 60.0 + i / 2, 20.0, 5.0)), 1) for i in range(70))
     found = ac.epsilon(ac.Composition(kinds), 1e-6, method="tight")
