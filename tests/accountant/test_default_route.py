@@ -244,6 +244,7 @@ def test_calibration_profits_and_meets_the_target(make, rises, options):
     assert ac.epsilon(make(beyond), 1e-5).epsilon > 1.0 - 0.01, "nothing is left but the width of an interval"
 
 
+@pytest.mark.audit
 def test_calibration_with_little_patience_ends_between_both_routes():
     def draws(scale):
         return 1000 * ac.PoissonSubsampled(ac.Laplace(scale), 0.01)

@@ -130,6 +130,7 @@ def test_local_noise_is_each_records_own():
     assert set(best.values()) <= {"collision", "randomized-response", "separation"}
 
 
+@pytest.mark.audit
 def test_shuffling_needs_less_noise_than_the_local_model():
     local = knn(model="local", epsilon=1.0).planned(10_000, 5)
     shuffled = knn(model="shuffle", epsilon=1.0, delta=1e-6).planned(10_000, 5)

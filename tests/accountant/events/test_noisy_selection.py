@@ -145,6 +145,7 @@ def test_gaussian_sparse_vector_prices():
 KINDS = [("laplace", "gaussian"), ("gaussian", "laplace"), ("gaussian", "gaussian")]
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(("kind", "query_kind"), KINDS)
 @pytest.mark.parametrize("monotone", [False, True])
 def test_no_sparse_vector_has_a_larger_profile(kind, query_kind, monotone):
