@@ -20,12 +20,15 @@ from accountant.patience import PATIENCE, allow_work, check_patience, skip_count
 
 __all__ = ["local_epsilon_for", "shuffled_delta", "shuffled_epsilon"]
 
-LogProfile = Callable[[int, float], float]
+LogProfile = Callable[..., float]
+"""The log of delta by users and epsilon."""
 
 BOUNDS = ("closed-form", "clones", "variation-ratio")
 
 SEARCHED = 20
 """Values of a profile of which a search asks, about."""
+
+WHAT = "an epsilon of shuffled reports"
 
 FINE = 2e-10
 """Relative width to which an epsilon is searched."""
@@ -84,12 +87,15 @@ def shuffled_epsilon(
     log_delta = math.log(target)
     once, each = work_of_races(local, users) if method != "clones" else (0.0, 0.0)
     with allow_work(seconds):
-        spend(once + SEARCHED * each, "an epsilon of shuffled reports")
+        spend(once + SEARCHED * each, WHAT)
         with tally_work() as tally:
-            nothing = profile(users, 0.0) <= log_delta
-        spend((1 if nothing else SEARCHED) * max(tally[0] - once - each, 0.0), "an epsilon of shuffled reports")
+            highest = profile(users, 0.0, race=False) if each > 0.0 else profile(users, 0.0)
+        nothing = highest <= log_delta
+        spend((1 if nothing else SEARCHED) * tally[0], WHAT)
         with skip_counting():
-            return 0.0 if nothing else _smallest(profile, end, users, log_delta)
+            if nothing or (each > 0.0 and profile(users, 0.0) <= log_delta):
+                return 0.0
+            return _smallest(profile, end, users, log_delta)
 
 
 def shuffled_delta(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -147,9 +147,12 @@ class _Costs:
     point: float
     rule: Conversion
     width: float
+    known: dict[float, float] = field(default_factory=dict, init=False)  # by the Rényi route
 
     def renyi(self, x: float) -> float:
-        return price(self.make(x), self.point, method="renyi", conversion=self.rule).epsilon
+        if x not in self.known:
+            self.known[x] = price(self.make(x), self.point, method="renyi", conversion=self.rule).epsilon
+        return self.known[x]
 
     def tight(self, x: float) -> float:
         return price(self.make(x), self.point, method="tight", tolerance=self.width).epsilon
@@ -157,6 +160,10 @@ class _Costs:
     def sharper(self, x: float) -> float:
         """The smaller of both; refused where there is no tight price."""
         return sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, self.width).epsilon
+
+    def are_above(self, goal: float, cost: Cost) -> bool:
+        """Whether all costs are above a goal: what costs least by the Rényi route, of what is known, does so by any."""
+        return bool(self.known) and cost(min(self.known, key=self.known.__getitem__)) > goal
 
 
 @dataclass(frozen=True)
@@ -194,19 +201,13 @@ def _by_renyi(search: _Search, costs: _Costs, goal: float) -> float:
 
 def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
     """From near where the Rényi route meets the target, if it does."""
-    guess, seen = None, dict[float, float]()
-
-    def renyi(x: float) -> float:
-        seen[x] = costs.renyi(x)
-        return seen[x]
-
+    guess = None
     try:
-        guess = _guess(search, renyi, goal)
+        guess = _guess(search, costs.renyi, goal)
     except OutOfPatience:
         raise
     except AccountantError as error:
-        # what costs least by one route does so by the other
-        if seen and costs.tight(min(seen, key=seen.__getitem__)) > goal:
+        if costs.are_above(goal, costs.tight):
             raise error
     if guess is None:
         return search.anywhere(costs.tight, goal, slack=costs.width, fine=costs.width / 1000)
@@ -225,19 +226,12 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
 
     Prices that mix both routes from value to value would leap where the tight one begins to refuse.
     """
-    seen: dict[float, float] = {}
-
-    def renyi(x: float) -> float:
-        if x not in seen:
-            seen[x] = costs.renyi(x)
-        return seen[x]
-
     try:
-        guess = _guess(search, renyi, goal)
+        guess = _guess(search, costs.renyi, goal)
     except OutOfPatience:
         raise
     except AccountantError as error:
-        return _beyond_renyi(search, costs, goal, seen, error)
+        return _beyond_renyi(search, costs, goal, error)
     met: list[float] = []
 
     def sharper(x: float) -> float:
@@ -252,7 +246,7 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
         with suppress(CalibrationError):  # the same at all values, or no longer monotone where it is zero
             return search.anywhere(sharper, goal, slack=costs.width, fine=costs.width / 1000)
     try:
-        safe = search.anywhere(renyi, goal)
+        safe = search.anywhere(costs.renyi, goal)
     except OutOfPatience:
         if guess is None:
             raise
@@ -260,13 +254,10 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
     return safe if guess is None else (max if guess[1] > 0 else min)([safe, *met])
 
 
-def _beyond_renyi(
-    search: _Search, costs: _Costs, goal: float, seen: Mapping[float, float], error: AccountantError
-) -> float:
+def _beyond_renyi(search: _Search, costs: _Costs, goal: float, error: AccountantError) -> float:
     """By the tight route alone, where the Rényi route does not meet the target: that may be infinite, or just above."""
     try:
-        # what costs least by one route does so by the other
-        if seen and costs.sharper(min(seen, key=seen.__getitem__)) > goal:
+        if costs.are_above(goal, costs.sharper):
             raise error
         return search.anywhere(costs.sharper, goal, slack=costs.width, fine=costs.width / 1000)
     except OutOfPatience:

@@ -14,7 +14,7 @@ import accountant as ac
 from accountant import shuffling
 from accountant.events.blanket import blanket, clones, log_shortfall, log_shuffled_delta
 from accountant.events.shuffled import grid_pair
-from accountant.events.shuffled_rounds import log_round_delta
+from accountant.events.shuffled_rounds import log_round_delta, work_of_races
 from accountant.patience import OPERATIONS_PER_SECOND, tally_work
 from accountant.testing import check_event
 
@@ -532,3 +532,15 @@ def test_weights_that_cancel_far_in_the_tail_are_passed_over():
         for buckets in (99, 100, 101)
     )
     assert many < price < few
+
+
+def test_an_epsilon_counts_slots_beside_races():
+    """A search by races computes slots at every value, too: both are counted before it starts."""
+    local, users = ac.RandomizedResponse(0.5, 8), 328
+    once, each = work_of_races(local, users)
+    with tally_work() as slots:
+        log_round_delta(local, users, 0.0, race=False)
+    with tally_work() as told:
+        ac.shuffled_epsilon(local, users, 1e-6)
+    assert min(once, each, slots[0]) > 0.0
+    assert told[0] >= once + 20 * (each + slots[0])
