@@ -3,8 +3,9 @@
 G is uniform in the d bits in which the two inputs of the changed user differ, and there is a report of both elsewhere.
 Where R_j differs from both inputs in m bits, from the first alone in k and from the second alone in i = d - k, rates
 G/R_j and values depend on how many of each were flipped. A bit of m more may be shown for user j, and a bit in which
-the two inputs differ for everybody, so that only m = b - max(k, i) counts, and of odd d only d = b. Proofs:
-notebooks/mathematics.md, Shuffled bits.
+the two inputs differ for everybody, so that only m = b - max(k, i) counts, and of odd d only d = b. The speed of a
+clock may depend on k: one theta is then good for those whose inputs are near the first and for those near the second.
+Proofs: notebooks/mathematics.md, Shuffled bits.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.events.race_kernels import IntArray
+from accountant.events.race_thetas import IntArray
 from accountant.events.shuffled_inputs import Facts
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_binomial_pmf
@@ -38,10 +39,14 @@ class Kind(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """Users of several kinds: what `Kind` has, one after the other, where each begins, and spare reports."""
+    """Users of several kinds: what `Kind` has, one after the other, where each begins, and spare reports.
+
+    Rates are multiplied by speeds, of which every kind has one.
+    """
 
     masses: FloatArray
     rates: FloatArray
+    speeds: FloatArray
     log_first: FloatArray
     log_second: FloatArray
     starts: IntArray
@@ -59,14 +64,18 @@ def families(facts: Facts) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
             yield d, [(min(bits - max(k, d - k), room), k, d - k) for k in range(d + 1)]
 
 
-@lru_cache(maxsize=64)
-def crowd_of(epsilon: float, numbers: tuple[tuple[int, int, int], ...]) -> Crowd:
-    """Others of all these kinds (m, k, i)."""
+@lru_cache(maxsize=256)
+def crowd_of(epsilon: float, numbers: tuple[tuple[int, int, int], ...], slower: float) -> Crowd:
+    """Others of all these kinds (m, k, i), with clocks of speeds e^(-k slower)."""
     kinds = [kind_of(epsilon, *each) for each in numbers]
-    spares = [spare for each in kinds for spare in each.spares]
+    speeds = [math.exp(-k * slower) for _, k, _ in numbers]
+    spares = [
+        (masses, speed * rates) for each, speed in zip(kinds, speeds, strict=True) for masses, rates in each.spares
+    ]
     return Crowd(
         np.concatenate([each.masses for each in kinds]),
-        np.concatenate([each.rates for each in kinds]),
+        np.concatenate([speed * each.rates for each, speed in zip(kinds, speeds, strict=True)]),
+        np.repeat(speeds, [each.masses.size for each in kinds]),
         np.concatenate([each.log_first for each in kinds]),
         np.concatenate([each.log_second for each in kinds]),
         np.cumsum([0, *(each.masses.size for each in kinds)]),

@@ -1,11 +1,12 @@
 """How much shuffling hides one report of a few randomized bits in a small crowd: a race for the place of the report.
 
 Notation as in `accountant.events.shuffled_bits`: P0 and P1 are the report of the user whose input changes, R_1, ...,
-R_(n-1) those of the others. G is any distribution, r_j = G/R_j at user j's report the rate of j's clock, and k > 0
-that of the changed user's. Whoever's clock rings first changes places with the changed user: the observer is shown all
-reports by name, after this exchange, and the time x of the ring. The shuffled reports are a function of this. With
-independent v_j from R_j and a spare report s from G, Y_j = (P0 - u P1)/R_j at v_j, Y_0 = (P0 - u P1)/G at s and S the
-sum of all r_j(v_j), the hockey-stick divergence of what is shown is the integral over x of
+R_(n-1) those of the others. G is any distribution, c_j > 0 user j's speed, r_j = c_j G/R_j at the report the rate of
+j's clock, and k > 0 that of the changed user's. Whoever's clock rings first changes places with the changed user: the
+observer is shown all reports by name, after this exchange, and the time x of the ring. The shuffled reports are a
+function of this. With independent v_j from R_j and a spare report s from G, Y_j = c_j (P0 - u P1)/R_j at v_j,
+Y_0 = (P0 - u P1)/G at s and S the sum of all r_j(v_j), the hockey-stick divergence of what is shown is the integral
+over x of
 
     e^(-k x) E e^(-x S) (k Y_0 + sum_j e^(x (r_j(v_j) - r_j(s))) Y_j)_+.
 
@@ -21,8 +22,8 @@ Given s, the sum has independent terms: with theta > 0 that depends on what s ha
 and by Hoelder's inequality the mean of the product is at most the largest, over kinds of users, of the mean of the
 power |g_j|^(n-1).
 
-Which G, and the kinds of users that count: `accountant.events.race_crowds`. Proofs: notebooks/mathematics.md, Shuffled
-bits.
+Which G, which speeds, and the kinds of users that count: `accountant.events.race_crowds`. Proofs:
+notebooks/mathematics.md, Shuffled bits.
 """
 
 from __future__ import annotations
@@ -33,16 +34,8 @@ from typing import NamedTuple
 import numpy as np
 
 from accountant.events.race_crowds import Crowd, crowd_of, families
-from accountant.events.race_kernels import (
-    COUNTS,
-    NEAREST,
-    POWERS,
-    Reports,
-    Spares,
-    fill_powers_at_ends,
-    fill_thetas,
-    find_deviation,
-)
+from accountant.events.race_kernels import COUNTS, NEAREST, POWERS, fill_powers_at_ends, find_deviation
+from accountant.events.race_thetas import Reports, Spares, fill_thetas
 from accountant.events.randomized_response import bernoulli_log_profile
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_sums import log_chords
@@ -69,10 +62,10 @@ SMALLER, ROUNDS = 1.0, 5
 """Log of how far a bound is from what was expected before it is asked for again, by what it is; how often at most."""
 
 BESIDE = 2.0
-"""The same for kinds beside the one for which thetas are good."""
+"""Log of how much less than expected the kinds add together, at a time, for no better theta to be sought."""
 
-GAIN = 2.0
-"""Log of more than what the finer bound gains where it counts."""
+USUAL, GAIN = 1.5, 2.0
+"""Logs of what the finer bound gains, about, and of more than that where it counts."""
 
 LITTLE = 6.0
 """Log of how much less than all cells those are that keep the rougher bound."""
@@ -80,13 +73,16 @@ LITTLE = 6.0
 STEPS = 2.0, 0.5, math.sqrt(2.0), math.sqrt(0.5)
 """Ratios of rates of the changed user's clock that lead, from the mean rate at spare reports on, to better ones."""
 
+SLOWER = 0.1, -0.1
+"""Steps, over epsilon, of how much slower others' clocks are by every bit that differs from the first input."""
+
 FALLEN = 4.0
 """Log of how much less than expected a bound is before a clock is sought again."""
 
 ANCHORS = 48
 """In so many parts of epsilon0 one clock serves all points."""
 
-BETTER = 0.05
+BETTER = 0.02
 """Log of how much less a bound is, at least, for a step to be taken; any clock is valid."""
 
 NODES = NEAREST * np.cumsum(np.concatenate([[0.0], np.repeat(np.cumprod(np.array(POWERS, dtype=float)), COUNTS)]))
@@ -101,6 +97,9 @@ CELL, PAIR = 8e4, 50.0
 TIMES = 12.0
 """How many a bound takes, about."""
 
+MOST_SEEN, SEEN = 250.0, 100.0
+"""Clocks that are tried in a search, about: for inputs that differ in most bits, and in each number of fewer."""
+
 WHAT = "bounds on shuffled bits"
 
 ROUNDING = 2e-15
@@ -108,6 +107,17 @@ ROUNDING = 2e-15
 
 SLACK = 1e-8
 """Added to the logarithm for rounding."""
+
+
+class Clocks(NamedTuple):
+    """A rate of the changed user's clock over the mean rate at spare reports, and how much slower others' clocks are.
+
+    With the log of about what H may be where these are good: bounds are fine enough for that.
+    """
+
+    share: float = 1.0
+    slower: float = 0.0
+    log_delta: float = 0.0
 
 
 class Race(NamedTuple):
@@ -131,7 +141,7 @@ class Cells(NamedTuple):
     clock: float
     log_told: float
     places: FloatArray
-    log_weights: FloatArray
+    log_times: FloatArray
     log_alls: FloatArray  # of times, if everything is told at them
     log_thetas: FloatArray  # by times and numbers
     log_adds: FloatArray  # by times, numbers and kinds
@@ -139,88 +149,100 @@ class Cells(NamedTuple):
 
 def log_race_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
     """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others, at least two."""
-    anchor = min(round(ANCHORS * point / (facts.bits * epsilon)), ANCHORS - 1)
-    share, expected = clock_near(epsilon, facts, users, anchor)
-    found = math.inf
+    place = ANCHORS * point / (facts.bits * epsilon)
+    near = [clocks_near(epsilon, facts, users, min(int(place) + k, ANCHORS - 1), 0).log_delta for k in range(2)]
+    log_delta, found = near[0] + (place - int(place)) * (near[1] - near[0]) - USUAL, math.inf
     for _ in range(ROUNDS):
-        expected = max(expected, LEAST_RACED)
-        found = min(found, largest_of(epsilon, facts, users, point, (share, expected)))
-        if found <= LEAST_RACED or abs(found - expected) < SMALLER:
+        expected = max(log_delta, LEAST_RACED)
+        log_delta = largest_of(epsilon, facts, users, point, expected)
+        found = min(found, log_delta)
+        if found <= LEAST_RACED or abs(log_delta - expected) < SMALLER:
             break
-        expected = found
     return found + SLACK
 
 
-def largest_of(epsilon: float, facts: Facts, users: int, point: float, near: tuple[float, float]) -> float:
+def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
     """The largest bound of any number of bits in which the inputs of the changed user differ.
 
-    `near` are a share of the mean rate that is good for the changed user's clock, and the log of about what H may be:
-    bounds are fine enough for that.
+    `expected` is the log of about what H may be: bounds are fine enough for that.
     """
-    largest, (share, expected) = -math.inf, near
-    for bits, numbers in families(facts):
+    anchor, largest = min(round(ANCHORS * point / (facts.bits * epsilon)), ANCHORS - 1), -math.inf
+    for family, (bits, numbers) in enumerate(families(facts)):
         if point >= bits * epsilon:
             continue
-        race = prepare(epsilon, bits, numbers, users, point, expected)
-        # no report costs more than it does alone
-        if not race.log_known <= largest:
-            cells = find_cells(race, share * mean_rate(race))
-            if not log_total(cells) <= largest:
-                # a bound that is not a number is none
-                largest = max(largest, float(np.fmin(log_total(lower_cells(race, cells, largest)), race.log_known)))
+        # those of the family before often do
+        for own in range(max(family - 1, 0), family + 1):
+            near = clocks_near(epsilon, facts, users, anchor, own)._replace(log_delta=expected)
+            race = prepare(epsilon, numbers, users, point, near)
+            cells = find_cells(race, near.share * mean_rate(race))
+            # no report costs more than it does alone
+            if min(race.log_known, log_total(cells)) <= largest:
+                break
+        else:
+            # a bound that is not a number is none
+            largest = max(largest, float(np.fmin(log_total(lower_cells(race, cells, largest)), race.log_known)))
     return largest
 
 
 @remember("clocks of users of a few bits", 1024)
-def clock_near(epsilon: float, facts: Facts, users: int, anchor: int) -> tuple[float, float]:
-    """A good rate of the changed user's clock, over the mean rate at spare reports; any is valid.
+def clocks_near(epsilon: float, facts: Facts, users: int, anchor: int, family: int) -> Clocks:
+    """Good clocks; any are valid.
 
-    It is found for inputs that differ in most bits, at points of a grid, from the one at the point before on. With the
-    log of the bound there.
+    They are found at points of a grid, for inputs that differ in most bits from those at the point before on, and for
+    others from those of one bit more on.
     """
-    bits, numbers = next(families(facts))
-    if anchor == 0:
-        steps: tuple[float, ...] = STEPS
-        share, expected = 1.0, 0.0
+    bits, numbers = list(families(facts))[family]
+    point = anchor / ANCHORS * facts.bits * epsilon
+    if family:
+        near = clocks_near(epsilon, facts, users, anchor, family - 1)
     else:
-        steps = STEPS[2:]
-        share, expected = clock_near(epsilon, facts, users, anchor - 1)
+        near = clocks_near(epsilon, facts, users, anchor - 1, family) if anchor else Clocks()
+    if point >= bits * epsilon:
+        return near
+    steps = [(step, 0.0) for step in (STEPS if anchor == 0 else STEPS[2:])] + [(1.0, step) for step in SLOWER]
     for _ in range(ROUNDS):
-        race = prepare(epsilon, bits, numbers, users, anchor / ANCHORS * bits * epsilon, expected)
-        best = find_cells(race, share * mean_rate(race))
-        for step in steps:
-            while log_total(cells := find_cells(race, best.clock * step)) < log_total(best) - BETTER:
-                best = cells
-        share, found = best.clock / mean_rate(race), log_total(best)
-        if not LEAST_RACED < found < race.expected - FALLEN:
+        expected = near.log_delta
+        near = near._replace(log_delta=rough_bound(epsilon, numbers, users, point, near))
+        for ratio, slower in steps:
+            while True:
+                tried = Clocks(near.share * ratio, near.slower + slower, expected)
+                found = rough_bound(epsilon, numbers, users, point, tried)
+                if not found < near.log_delta - BETTER:
+                    break
+                near = tried._replace(log_delta=found)
+        if not LEAST_RACED < near.log_delta < expected - FALLEN:
             break
-        expected = found
-    return share, log_total(best)
+    return near
+
+
+def rough_bound(epsilon: float, numbers: list[tuple[int, int, int]], users: int, point: float, near: Clocks) -> float:
+    """Log of the rougher bound with these clocks."""
+    race = prepare(epsilon, numbers, users, point, near)
+    return log_total(find_cells(race, near.share * mean_rate(race)))
 
 
 def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
     """About what the clocks of all points take, and the bound at one."""
-    races = [prepare(epsilon, *each, users, 0.0, 0.0) for each in families(facts)]
-    most, numbers = races[0], races[0].own.size
+    races = [prepare(epsilon, numbers, users, 0.0, Clocks()) for _, numbers in families(facts)]
+    most, numbers, works = races[0], races[0].own.size, sum(race.work for race in races)
     pairs = float(most.crowd.starts[-1]) * most.crowd.spare_masses.size / numbers**3
-    cells = TIMES * (sum(race.work for race in races) + most.work) + TIMES * numbers * (CELL + 2.0 * PAIR * pairs)
-    return 1.5 * ANCHORS * len(STEPS) * TIMES * most.work, 2.0 * cells
+    cells = TIMES * (works + most.work) + TIMES * numbers * (CELL + 2.0 * PAIR * pairs)
+    return TIMES * (MOST_SEEN * most.work + SEEN * (works - most.work)), 2.0 * cells
 
 
-def prepare(
-    epsilon: float, bits: int, numbers: list[tuple[int, int, int]], users: int, point: float, expected: float
-) -> Race:
-    """Values at u = e^point, or at a u that is less by what rounding may make of it."""
-    crowd = crowd_of(epsilon, tuple(numbers))
+def prepare(epsilon: float, numbers: list[tuple[int, int, int]], users: int, point: float, near: Clocks) -> Race:
+    """Values at u = e^point, or at a u that is less by what rounding may make of it; `near` has no rate here."""
+    bits = numbers[0][1] + numbers[0][2]
+    crowd = crowd_of(epsilon, tuple(numbers), near.slower * epsilon)
     known = float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + 1e-12
     point -= ROUNDING * bits * epsilon
-    values = np.exp(crowd.log_first) * -np.expm1(crowd.log_second + point - crowd.log_first)
+    values = crowd.speeds * np.exp(crowd.log_first) * -np.expm1(crowd.log_second + point - crowd.log_first)
     agree, log_even = np.arange(bits + 1.0), bits * math.log(0.5 * (1.0 + math.exp(-epsilon)))
     # P0/G and P1/G: a bit that agrees has t/(1+t) against 1/2, and else 1/(1+t)
     logs = -log_even - (bits - agree) * epsilon, -log_even - agree * epsilon
     own = np.exp(logs[0]) * -np.expm1(logs[1] + point - logs[0])
     work = PLACE * own.size + REPORT * values.size
-    return Race(crowd, values, own, users - 1.0, known, min(expected, known), work)
+    return Race(crowd, values, own, users - 1.0, known, min(near.log_delta, known), work)
 
 
 def mean_rate(race: Race) -> float:
@@ -229,37 +251,36 @@ def mean_rate(race: Race) -> float:
     return float(np.add.reduceat(crowd.masses * crowd.rates**2, crowd.starts[:-1]).max())
 
 
-def find_cells(race: Race, clock: float, kind: int | None = None) -> Cells:
-    """Rougher bounds, with thetas that are good for this kind, the one in the middle if None, or for the worst."""
+def find_cells(race: Race, clock: float, log_weights: FloatArray | None = None) -> Cells:
+    """Rougher bounds, with thetas that are good for the weighted sum of what all kinds add."""
     share = SHARE * math.exp(max(race.expected - race.log_known, LEAST_RACED))
     low = clock + race.others * float(race.crowd.rates.min())
     times = sum_exponentials(low, most_rates(race, clock, math.log(share)), share)
-    log_weights = np.log(times.weights) - times.places * clock
-    log_alls = log_weights + log_chances(race, clock, times.places) + race.log_known
+    log_times = np.log(times.weights) - times.places * clock
+    log_alls = log_times + log_chances(race, clock, times.places) + race.log_known
     is_small = log_alls < race.expected - SMALL
     told = float(np.logaddexp.reduce(log_alls[is_small], initial=math.log(times.short + share) + race.log_known))
     nearest = np.argsort(np.abs(np.log(times.places * race.others)))
     nearest = nearest[~is_small[nearest]]
     log_thetas = np.empty((nearest.size, race.own.size))
     log_adds = np.empty((*log_thetas.shape, race.crowd.starts.size - 1))
-    places, log_weights, log_alls = times.places[nearest], log_weights[nearest], log_alls[nearest]
-    cells = Cells(clock, told, places, log_weights, log_alls, log_thetas, log_adds)
-    fill_cells(race, cells, kind)
+    places, log_times, log_alls = times.places[nearest], log_times[nearest], log_alls[nearest]
+    cells = Cells(clock, told, places, log_times, log_alls, log_thetas, log_adds)
+    fill_cells(race, cells, np.zeros(log_adds.shape[2]) if log_weights is None else log_weights)
     return cells
 
 
-def fill_cells(race: Race, cells: Cells, kind: int | None) -> None:
+def fill_cells(race: Race, cells: Cells, log_weights: FloatArray) -> None:
     """Fill thetas, and what all kinds add: at most E_s e^(theta k Y_0) g^(n-1)/(2 theta) times the weight."""
     crowd = race.crowd
     enough = race.expected - BESIDE
-    first = (crowd.starts.size - 1) // 2 if kind is None else kind
     reports = crowd.masses, crowd.rates, race.values, crowd.starts
     spares = crowd.spare_masses, crowd.spare_rates, crowd.spare_starts
     log_thetas = np.full(race.own.size, first_theta(race))
     spend(race.work * cells.places.size, WHAT)
-    for t, (x, weight) in enumerate(zip(cells.places.tolist(), cells.log_weights.tolist(), strict=True)):
+    for t, (x, weight) in enumerate(zip(cells.places.tolist(), cells.log_times.tolist(), strict=True)):
         own, adds = cells.clock * race.own, cells.log_adds[t]
-        fill_thetas(x, race.others, own, first, enough - weight, reports, spares, log_thetas, adds)
+        fill_thetas(x, race.others, own, log_weights, enough - weight, reports, spares, log_thetas, adds)
         adds += weight
         cells.log_thetas[t] = log_thetas
 
@@ -274,11 +295,10 @@ def log_total(cells: Cells) -> float:
 
 
 def lower_cells(race: Race, cells: Cells, enough: float) -> Cells:
-    """The same with thetas for the worst kind, and integrals where they count, until the bound is low enough."""
+    """The same with thetas for the worst kinds, and integrals where they count, until the bound is low enough."""
     by_kinds = np.logaddexp.reduce(cells.log_adds, axis=(0, 1))
-    worst = int(by_kinds.argmax())
-    if worst != by_kinds.size // 2 and math.isfinite(by_kinds[worst]):
-        again = find_cells(race, cells.clock, worst)
+    if math.isfinite(by_kinds.max()):
+        again = find_cells(race, cells.clock, by_kinds - by_kinds.max())
         cells = min(cells, again, key=log_total)
     by_times = np.max(np.logaddexp.reduce(cells.log_adds, axis=1), axis=1)
     kept = by_times < cells.log_alls + GAIN
@@ -313,7 +333,7 @@ def lower_cell(race: Race, cells: Cells, place: tuple[int, int, int]) -> None:
     if not 0.0 < deviation < math.inf:
         return
     log_scale = before + math.log(2.0 * theta)
-    log_own = theta * cells.clock * float(race.own[agree]) + float(cells.log_weights[time])
+    log_own = theta * cells.clock * float(race.own[agree]) + float(cells.log_times[time])
     ends = np.empty((2, NODES.size - 1))
     fill_powers_at_ends(theta, x, race.others, log_scale - log_own, one, spares, NEAREST / deviation, ends)
     # what overflows is not a number: the rougher bound stays

@@ -87,7 +87,7 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
 
 def log_races_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
     """The same by races alone."""
-    return min(log_race_delta(epsilon, each, users, point) for each in races_of(facts))
+    return log_race_delta(epsilon, facts_for_race(facts), users, point)
 
 
 def may_race(epsilon: float, facts: Facts, users: int) -> bool:
@@ -107,16 +107,9 @@ def work_of_races(local: float | Event, users: int) -> tuple[float, float]:
     facts = Facts(local.bits, local.ones, local.length)
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0
-    found = [work_of(local.epsilon, each, users) for each in races_of(facts)]
-    return sum(once for once, _ in found), sum(each for _, each in found)
+    return work_of(local.epsilon, facts_for_race(facts), users)
 
 
-def races_of(facts: Facts) -> set[Facts]:
-    """For what is known of inputs, and for less: clocks for the kinds of long reports are sometimes the better ones.
-
-    With more than a few bits for either.
-    """
-    long = Facts(facts.bits)
-    if facts.bits > FEW_BITS:
-        return {facts if 0 < facts.length < facts.bits + facts.bits // 2 else long}
-    return {facts, long} if facts.length else {long}
+def facts_for_race(facts: Facts) -> Facts:
+    """What is known of inputs, or less where that is no less of others: long reports are of fewer kinds."""
+    return facts if 0 < facts.length < facts.bits + facts.bits // 2 else Facts(facts.bits)

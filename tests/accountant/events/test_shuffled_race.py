@@ -9,12 +9,14 @@ import pytest
 
 import accountant as ac
 from accountant.events.race_crowds import families, kind_of
-from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation, log_mean
+from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation
+from accountant.events.race_thetas import log_mean
 from accountant.events.randomized_response import bernoulli_log_profile
 from accountant.events.shuffled import places_between
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_race import (
     NODES,
+    Clocks,
     find_cells,
     log_chances,
     log_race_delta,
@@ -43,9 +45,13 @@ def even_where_they_differ(first, second, odds):
     }
 
 
-def shown(first, second, others, even, clock, u):
-    """The hockey-stick divergence of the reports after the exchange and the time, by enumeration; and at u = 0."""
-    rates = [{z: even[z] / one[z] for z in one} for one in others]
+def shown(first, second, others, even, clocks, u):
+    """The hockey-stick divergence of the reports after the exchange and the time, by enumeration; and at u = 0.
+
+    Clocks are the rate of the changed user's, and speeds of the others'.
+    """
+    clock, *speeds = clocks
+    rates = [{z: speed * even[z] / one[z] for z in one} for speed, one in zip(speeds, others, strict=True)]
     low, high = (clock + sum(end(each.values()) for each in rates) for end in (min, max))
     times = sum_exponentials(low, high, 1e-6)
     total, mass, rung = 0.0, 0.0, 0.0
@@ -56,8 +62,8 @@ def shown(first, second, others, even, clock, u):
             for x, weight in zip(times.places.tolist(), times.weights.tolist(), strict=True):
                 p = q = 0.0
                 ends = [(clock, even[spare], clock + sums, spare)]
-                for rate, one, z in zip(rates, others, seen, strict=True):
-                    ends.append((1.0, float(one[z]), clock + sums - rate[z] + rate[spare], z))
+                for speed, rate, one, z in zip(speeds, rates, others, seen, strict=True):
+                    ends.append((speed, float(one[z]), clock + sums - rate[z] + rate[spare], z))
                 for factor, own, at, z in ends:
                     share = weight * chance * factor * math.exp(-x * at) / own
                     p, q = p + share * float(first[z]), q + share * float(second[z])
@@ -68,21 +74,23 @@ def shown(first, second, others, even, clock, u):
 @pytest.mark.parametrize("inputs", [TRIANGLE, EVEN[:3], WORDS], ids=["triangle", "even", "words"])
 @pytest.mark.parametrize("odds", [2, 6])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
-@pytest.mark.parametrize("clock", [0.5, 4.0])
-def test_a_race_says_more_than_the_shuffled_reports(inputs, odds, share, clock):
-    """All data of two others: shuffled <= what a race shows <= the bound, at any clock of the changed user's."""
+@pytest.mark.parametrize(("clock", "slower"), [(0.5, 0.0), (4.0, 0.0), (1.0, 0.3), (1.0, -0.5)])
+def test_a_race_says_more_than_the_shuffled_reports(inputs, odds, share, clock, slower):
+    """All data of two others: shuffled <= what a race shows <= the bound, at any clocks."""
     epsilon, u = math.log(odds), odds ** (2 * share)
     laws = {word: report(word, odds) for word in inputs}
     arrays = {word: np.array([float(x) for x in law.values()]) for word, law in laws.items()}
     first, second = inputs[0], inputs[-1]
     numbers = dict(families(Facts(2)))[2]
-    race = prepare(epsilon, 2, numbers, 3, math.log(u), -3.0)
+    race = prepare(epsilon, numbers, 3, math.log(u), Clocks(1.0, slower, -3.0))
     cells = find_cells(race, clock)
     highest = min(log_total(cells), log_total(lower_cells(race, cells, -math.inf)))
     for others in itertools.combinations_with_replacement(inputs, 2):
         exact = data_of([arrays[word] for word in others], arrays[first], arrays[second], u)
+        changed = [sum(x != a and x == b for x, a, b in zip(word, first, second, strict=True)) for word in others]
+        clocks = [clock, *(math.exp(-k * slower * epsilon) for k in changed)]
         told, mass, other, short = shown(
-            laws[first], laws[second], [laws[w] for w in others], even_where_they_differ(first, second, odds), clock, u
+            laws[first], laws[second], [laws[w] for w in others], even_where_they_differ(first, second, odds), clocks, u
         )
         local = float(np.maximum(arrays[first] - u * arrays[second], 0.0).sum())
         # all that is shown has a probability, but for times that are left out
@@ -188,7 +196,7 @@ def mean_at(place, s, reports, zeta):
 @pytest.mark.parametrize("bits", [2, pytest.param(3, marks=pytest.mark.audit)])
 def test_sums_in_high_precision(epsilon, point, bits):
     """What all kinds add is above its definition and near it, and so are chords of the characteristic function."""
-    race = prepare(epsilon, bits, dict(families(Facts(3)))[bits], 12, point, -6.0)
+    race = prepare(epsilon, dict(families(Facts(3)))[bits], 12, point, Clocks(1.0, 0.2, -6.0))
     cells = find_cells(race, mean_rate(race))
     time = 0
     x, number = float(cells.places[time]), race.others
@@ -196,7 +204,7 @@ def test_sums_in_high_precision(epsilon, point, bits):
         for agree, kind in itertools.product(range(bits + 1), range(bits + 1)):
             reports, (spare_masses, spare_rates) = pick(race, kind, agree)
             theta = math.exp(cells.log_thetas[time, agree])
-            own = theta * cells.clock * float(race.own[agree]) + float(cells.log_weights[time])
+            own = theta * cells.clock * float(race.own[agree]) + float(cells.log_times[time])
 
             def power(w, theta=theta, reports=reports, masses=spare_masses, rates=spare_rates):
                 return mpmath.fsum(
@@ -240,7 +248,7 @@ def test_what_is_not_a_number_is_no_bound(monkeypatch, lost):
     """Nothing is skipped for its sake, and where nothing else is known the report's own profile stands for it."""
     calls = itertools.count()
     exact = log_race_delta(1.0, Facts(2), 5, 0.5)
-    monkeypatch.setattr("accountant.events.shuffled_race.clock_near", lambda *_: (1.0, -2.0))
+    monkeypatch.setattr("accountant.events.shuffled_race.clocks_near", lambda *_: Clocks(log_delta=-2.0))
     monkeypatch.setattr(
         "accountant.events.shuffled_race.log_total", lambda cells: math.nan if next(calls) < lost else log_total(cells)
     )
@@ -254,7 +262,7 @@ def test_values_are_not_below_what_they_are(share):
     """Near the local epsilon the positive ones are small differences: they are those of a slightly smaller u."""
     epsilon, bits = 1.3, 3
     point = share * bits * epsilon
-    race = prepare(epsilon, bits, dict(families(Facts(bits)))[bits], 5, point, -3.0)
+    race = prepare(epsilon, dict(families(Facts(bits)))[bits], 5, point, Clocks())
     with mpmath.workdps(40):
         # powers of t in both ratios are whole
         both = np.rint(np.stack([race.crowd.log_first, race.crowd.log_second], axis=1) / epsilon).astype(int).tolist()
@@ -266,28 +274,29 @@ def test_values_are_not_below_what_they_are(share):
 
 
 def test_thetas_are_good():
-    """No theta of many makes the worst kind add much less."""
-    race = prepare(1.0, 2, dict(families(Facts(2)))[2], 40, 1.2, -15.0)
+    """No theta of many makes what all kinds add much less."""
+    race = prepare(1.0, dict(families(Facts(2)))[2], 40, 1.2, Clocks(log_delta=-15.0))
     cells = find_cells(race, mean_rate(race))
     for time, agree in itertools.product(range(min(cells.places.size, 3)), range(3)):
-        x, weight = float(cells.places[time]), float(cells.log_weights[time])
+        x, weight = float(cells.places[time]), float(cells.log_times[time])
 
-        def worst(theta, x=x, weight=weight, agree=agree):
+        def together(theta, x=x, weight=weight, agree=agree):
             found = []
             for kind in range(3):
                 reports, (masses, rates) = pick(race, kind, agree)
                 logs = [race.others * float(mpmath.log(mean_at(x, rate, reports, theta))) for rate in rates.tolist()]
                 found.append(float(np.logaddexp.reduce(np.array(logs) + np.log(masses))))
-            return theta * cells.clock * float(race.own[agree]) + weight + max(found) - math.log(2 * theta)
+            whole = float(np.logaddexp.reduce(found))
+            return theta * cells.clock * float(race.own[agree]) + weight + whole - math.log(2 * theta)
 
-        best = min(worst(theta) for theta in np.geomspace(1e-3, 10.0, 60).tolist())
-        assert worst(math.exp(cells.log_thetas[time, agree])) < best + 0.15
+        best = min(together(theta) for theta in np.geomspace(1e-3, 10.0, 60).tolist())
+        assert together(math.exp(cells.log_thetas[time, agree])) < best + 0.2
 
 
-@pytest.mark.parametrize("clock", [1.0, 5.0])
-def test_chances_of_times_hold_for_any_mixture(clock):
+@pytest.mark.parametrize(("clock", "slower"), [(1.0, 0.0), (5.0, 0.0), (1.0, 0.4)])
+def test_chances_of_times_hold_for_any_mixture(clock, slower):
     """The sum of all rates, by enumeration: exceeded as seldom as it says, and as probable at a time."""
-    race = prepare(1.0, 2, dict(families(Facts(2)))[2], 5, 0.5, -3.0)
+    race = prepare(1.0, dict(families(Facts(2)))[2], 5, 0.5, Clocks(1.0, slower, -3.0))
     limit = most_rates(race, clock, math.log(1e-2))
     kinds = [pick(race, kind, 0)[0][:2] for kind in range(3)]
     for mixture in itertools.combinations_with_replacement(kinds, 4):
@@ -318,7 +327,7 @@ def test_times_without_a_bound_for_some_kinds(epsilon0, bits, length, users, poi
     """Where no theta is good for all kinds everything is told: both bounds are numbers."""
     for d, numbers in families(Facts(bits, 0, length)):
         if point < d * epsilon0 / bits:
-            race = prepare(epsilon0 / bits, d, numbers, users, point, expected)
+            race = prepare(epsilon0 / bits, numbers, users, point, Clocks(log_delta=expected))
             cells = find_cells(race, mean_rate(race))
             lower = lower_cells(race, cells, -math.inf)
             assert math.isfinite(log_total(cells))
@@ -368,11 +377,56 @@ def test_within_five_percent_of_an_attack(epsilon0, bits, users, delta, facts, a
     assert attack < ac.shuffled_epsilon(local, users, delta) < 1.05 * attack
 
 
+def log_reached(epsilon, numbers, users, point):
+    """Log of E (mean of Y)_+ of users of one kind, tilted by a good theta; values are split between two of a grid."""
+    kind = kind_of(epsilon, *numbers)
+    y = np.exp(kind.log_first) - np.exp(point + kind.log_second)
+    thetas = np.geomspace(1e-9, 1e3, 500)
+    log_moments = np.logaddexp.reduce(np.log(kind.masses) + thetas[:, None] * y, axis=1)
+    best = int(np.argmin(users * log_moments - np.log(thetas)))
+    theta, log_moment = float(thetas[best]), float(log_moments[best])
+    tilted = np.exp(np.log(kind.masses) + theta * y - log_moment)
+    counts = tilted * users > 1e-17
+    y, tilted = y[counts], tilted[counts]
+    mean = float(tilted @ y)
+    half = max(18 * math.sqrt(users * float(tilted @ (y - mean) ** 2)), 12 * float(np.abs(y).max()))
+    size, step = 2**18, half / 2**17
+    atoms, share = np.floor(y / step).astype(np.int64), y / step - np.floor(y / step)
+    law = np.bincount(atoms % size, tilted * (1 - share), minlength=size)
+    law = np.fft.irfft(
+        np.fft.rfft(law + np.bincount((atoms + 1) % size, tilted * share, minlength=size)) ** users, size
+    )
+    first = math.floor(users * mean / step) - size // 2
+    sums = np.maximum((first + (np.arange(size) - first) % size) * step, 0.0)
+    return users * log_moment + math.log(float(np.maximum(law, 0.0) @ (sums * np.exp(-theta * sums))) / users)
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "bits", "users", "length", "kind"),
+    [
+        (4.0, 2, 164, 2, (0, 0, 2)),
+        (8.0, 2, 17886, 2, (0, 0, 2)),
+        (4.0, 3, 328, 3, (0, 0, 3)),
+        (8.0, 3, 8943, 3, (0, 0, 3)),
+        (4.0, 4, 164, 4, (0, 0, 4)),
+        (8.0, 4, 17886, 4, (0, 0, 4)),
+        (8.0, 2, 17886, 0, (1, 1, 1)),
+        (8.0, 3, 59619, 0, (2, 1, 1)),
+    ],
+)
+def test_nearly_the_worst_data_of_small_crowds(epsilon0, bits, users, length, kind):
+    """All others with the input of P0, or one that is as far from both: no more than 5 % of epsilon is lost."""
+    price = ac.shuffled_epsilon(ac.RandomizedResponse(epsilon0 / bits, bits, length=length), users, 1e-6)
+    assert log_reached(epsilon0 / bits, kind, users, price) < math.log(1e-6)
+    assert log_reached(epsilon0 / bits, kind, users, price / 1.05) > math.log(1e-6) + 0.01
+
+
 def test_rounds_of_a_small_crowd():
     """The polygon through fewer points is not far above, and several rounds compose."""
     local = ac.RandomizedResponse(1.0, 2)
     once, alone_ = ac.epsilon(ac.Shuffled(local, 44), 1e-8), ac.shuffled_epsilon(local, 44, 1e-8)
-    assert alone_ * (1 - 1e-9) <= once.epsilon < 1.005 * alone_
+    # bounds vary by some tenths of a percent with the times, and the polygon takes the least
+    assert 0.995 * alone_ < once.epsilon < 1.005 * alone_
     assert once.method == "tight"
     five = ac.epsilon(5 * ac.Shuffled(local, 44), 1e-8)
     assert once.epsilon < five.epsilon < 4.3
