@@ -47,8 +47,8 @@ LEAST = 1e-300
 FINE = 0.05
 """How near theta comes to the best one, in its logarithm."""
 
-TURNS, MINOR = 3, 0.3
-"""How many kinds are sought at most, one after the other, and log of how much all may add over those that are."""
+MINOR, LITTLE = 0.3, 6.0
+"""Logs of how much all kinds may add over those that are sought, and of how much less than enough needs no search."""
 
 RATIO, SIZE = 0.2, 360
 """Distance of the logs of the tau with computed means, and how many there are about the first theta."""
@@ -265,9 +265,9 @@ def fill_thetas(
 ) -> None:
     """For every number of bits that agree, a theta at which the weighted sum of what all kinds add is about the least.
 
-    It is found for the kind that adds most, then, `TURNS` times at most, for those that turn out to matter, too. `own`
-    is what the changed user's report adds, `log_thetas` holds the logs of thetas to begin with. Fills these, and what
-    `fill_adds` says of all kinds. Sums below `enough` are good enough.
+    It is found for the kind that adds most, then for those that turn out to matter, too. `own` is what the changed
+    user's report adds, `log_thetas` holds the logs of thetas to begin with. Fills these, and what `fill_adds` says of
+    all kinds. Sums below `enough` are good enough.
     """
     masses, rates, values, starts = reports
     kinds, first = starts.size - 1, log_thetas[0] - 0.5 * SIZE * RATIO
@@ -275,11 +275,14 @@ def fill_thetas(
     fill_factors(x, rates, values, factors)
     tilted = masses, rates, factors, starts
     are_all, are_sought = np.ones(kinds, dtype=np.bool_), np.empty(kinds, dtype=np.bool_)
-    most[:] = math.inf
     for agree in range(own.size):
-        log_theta, best, are_sought[:] = log_thetas[agree], math.inf, False
+        log_theta, are_sought[:] = log_thetas[agree], False
         fill_adds(log_theta, own[agree], x, number, first, tilted, spares, agree, are_all, rows, tried)
-        for _ in range(TURNS):
+        best = log_sum(tried, log_weights, are_all)
+        most[agree] = tried
+        if best < enough - LITTLE:
+            continue
+        for _ in range(kinds):
             are_sought[(tried + log_weights).argmax()] = True
             log_theta = find_theta(
                 log_theta, own[agree], x, number, first, tilted, spares, agree, log_weights, are_sought, rows, tried

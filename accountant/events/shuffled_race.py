@@ -88,6 +88,9 @@ BETTER = 0.02
 NODES = NEAREST * np.cumsum(np.concatenate([[0.0], np.repeat(np.cumprod(np.array(POWERS, dtype=float)), COUNTS)]))
 """Places w, in units of one over the sum's deviation."""
 
+LEAST_SPREAD = 1e-100
+"""Theta times a deviation below which no phase differs from another: an integral says nothing more."""
+
 PLACE, REPORT = 8e3, 200.0
 """Operations of a time and a number of bits that agree, and of a time and a report."""
 
@@ -205,7 +208,9 @@ def clocks_near(epsilon: float, facts: Facts, users: int, anchor: int, family: i
         near = near._replace(log_delta=rough_bound(epsilon, numbers, users, point, near))
         for ratio, slower in steps:
             while True:
-                tried = Clocks(near.share * ratio, near.slower + slower, expected)
+                tried = Clocks(near.share * ratio, max(near.slower + slower, 0.0), expected)
+                if tried == near._replace(log_delta=expected):
+                    break
                 found = rough_bound(epsilon, numbers, users, point, tried)
                 if not found < near.log_delta - BETTER:
                     break
@@ -330,7 +335,7 @@ def lower_cell(race: Race, cells: Cells, place: tuple[int, int, int]) -> None:
     one, spares = pick(race, kind, agree)
     spend(CELL + PAIR * one[0].size * spares[0].size, WHAT)
     deviation = find_deviation(theta, x, race.others, one, spares)
-    if not 0.0 < deviation < math.inf:
+    if not LEAST_SPREAD < theta * deviation < math.inf:
         return
     log_scale = before + math.log(2.0 * theta)
     log_own = theta * cells.clock * float(race.own[agree]) + float(cells.log_times[time])

