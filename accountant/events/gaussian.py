@@ -225,10 +225,12 @@ def _mills_slope(z: FloatArray) -> FloatArray:
     slope: FloatArray = 1 + z * mills_ratio(np.maximum(z, -20.0))
     left = z < -20.0
     if left.any():
-        far = z[left] ** -2.0
+        far = 1.0 / (z[left] * z[left])  # a power takes a hundred times as long
         series = np.ones_like(far)
-        for odd in range(17, 1, -2):  # the term left out is 3e-15 of the sum at 20
-            series = 1 - odd * far * series
+        for odd in range(17, 1, -2):  # 1 - odd far series; the term left out is 3e-15 of the sum at 20
+            series *= far
+            series *= -odd
+            series += 1.0
         slope[left] = far * series
     return slope
 

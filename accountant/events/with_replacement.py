@@ -158,12 +158,11 @@ class SampledWithReplacement(Event):
         return 2000.0 * self._profile_work() if not isinstance(self.event, GaussianLike) else 3e4 * len(self._parts())
 
     def _profile_work(self) -> float:
-        each = 500.0 if isinstance(self.event, GaussianLike) else 100.0
-        return (
-            each * len(self._parts())
-            if self.event._coordinates == 1
-            else self.event._profile_work() * len(self._parts())
-        )
+        if isinstance(self.event, GaussianLike):
+            # differences of Mills' ratio are integrated where lengths are small
+            lengths = [part.event._mu() for part, _ in self._parts()]  # type: ignore[attr-defined]  # of the same kind
+            return math.fsum(2000.0 if length <= 0.5 else 500.0 for length in lengths)
+        return (100.0 if self.event._coordinates == 1 else self.event._profile_work()) * len(self._parts())
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         logs = np.full_like(epsilons, -math.inf)

@@ -34,14 +34,16 @@ IntArray = NDArray[np.int64]
 FEW = 64
 """How much longer a product takes where masses are few."""
 
-SPREADING, CONTRACTING, PAIR = 1.3, 3.5, 30.0
-"""Operations of a product from above and from below, where all are taken, and of a pair of masses above 0."""
+SPREADING, CONTRACTING, LAG, PAIR = 0.5, 1.1, 100.0, 30.0
+"""Operations of a product from above and from below, where all are taken, and beside those of each distance between
+points; and of a pair of masses above 0."""
 
 MOST_PRODUCTS = 2e9
 """Products of one addition: some seconds."""
 
 LIFT = 2.0**498
-"""Masses are multiplied by it while they are added up: products that underflow take fifty times as long as others."""
+"""Both masses are multiplied by it while products are added up: those that underflow take fifty times as long as others.
+The mean of a million ratios, as often, is still a float."""
 
 TINY = 1e-300
 """More than any product that underflows."""
@@ -71,11 +73,14 @@ def convolve_spreads(
         weight = 2.0 if twice and lag > 0 else 1.0
         up, down = share * weight, (1.0 - share) * weight
         first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
-        shift = cells - least + max(0, -lag)
-        for i in range(first, last):
-            mass = a[i] * b[i - lag - apart]
-            low[i + shift] += mass * down
-            high[i + shift] += mass * up
+        # slices of one length, so that the compiler takes several products at once
+        shift, back = cells - least + max(0, -lag), lag + apart
+        of_a, of_b = a[first:last], b[first - back : last - back]
+        below, beyond = low[first + shift : last + shift], high[first + shift : last + shift]
+        for i in range(last - first):
+            mass = of_a[i] * of_b[i]
+            below[i] += mass * down
+            beyond[i] += mass * up
 
 
 @Kernel
@@ -125,15 +130,21 @@ def convolve_contractions(
         cells = math.floor(reach_of_sum(lag * step) / step)
         weight = 2.0 if twice and lag > 0 else 1.0
         first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
-        shift = cells - least + max(0, -lag)
-        for i in range(first, last):
-            mass = weight * a[i] * b[i - lag - apart]
-            total = places_a[i] + places_b[i - lag - apart]
-            later = mass if total >= edges[i + shift + 1] else 0.0
-            masses[i + shift] += mass - later
-            moments[i + shift] += (mass - later) * total
-            later_masses[i + shift] += later
-            later_moments[i + shift] += later * total
+        shift, back = cells - least + max(0, -lag), lag + apart
+        start, end = first + shift, last + shift
+        of_a, of_b = a[first:last], b[first - back : last - back]
+        at_a, at_b = places_a[first:last], places_b[first - back : last - back]
+        ends = edges[start + 1 : end + 1]
+        here, mean_here = masses[start:end], moments[start:end]
+        after, mean_after = later_masses[start:end], later_moments[start:end]
+        for i in range(last - first):
+            mass = weight * of_a[i] * of_b[i]
+            total = at_a[i] + at_b[i]
+            later = mass if total >= ends[i] else 0.0
+            here[i] += mass - later
+            mean_here[i] += (mass - later) * total
+            after[i] += later
+            mean_after[i] += later * total
 
 
 @Kernel
@@ -196,7 +207,7 @@ def few(a: FloatArray, b: FloatArray, operations: float) -> tuple[IntArray, IntA
     if min(FEW * pairs, products) > MOST_PRODUCTS:
         raise too_many_products(products)
     sparse = FEW * pairs < products
-    spend(PAIR * pairs if sparse else operations * products, "a sum of likelihood ratios")
+    spend(PAIR * pairs if sparse else operations * products + LAG * (a.size + b.size), "a sum of likelihood ratios")
     return (some_a, some_b) if sparse else None
 
 
@@ -345,8 +356,8 @@ def add_spreads(one: Spread, other: Spread) -> Spread:
     some, step = few(a.masses, b.masses, SPREADING / (1 + twice)), a.step
     low, high = np.zeros(size), np.zeros(size)
     if some is None:
-        convolve_spreads(a.masses * LIFT, b.masses, apart, least, step, twice, low, high)
-        low, high = low / LIFT, high / LIFT
+        convolve_spreads(a.masses * LIFT, b.masses * LIFT, apart, least, step, twice, low, high)
+        low, high = low / LIFT**2, high / LIFT**2
     else:
         convolve_few_spreads(a.masses, b.masses, apart, least, step, *some, low, high)
     masses, zero = low, a.zero * b.zero + size * TINY
@@ -372,11 +383,11 @@ def add_contractions(one: Contraction, other: Contraction) -> Contraction:
     masses, moments, later_masses, later_moments = (np.zeros(size) for _ in range(4))
     if some is None:
         convolve_contractions(
-            a.masses * LIFT, a.places, b.masses, b.places, apart, least, step, twice, edges,
+            a.masses * LIFT, a.places, b.masses * LIFT, b.places, apart, least, step, twice, edges,
             masses, moments, later_masses, later_moments,
         )  # fmt: skip
         masses, moments, later_masses, later_moments = (
-            each / LIFT for each in (masses, moments, later_masses, later_moments)
+            each / LIFT**2 for each in (masses, moments, later_masses, later_moments)
         )
     else:
         convolve_few_contractions(
