@@ -24,7 +24,7 @@ LOG_LOST: dict[Direction, float] = {"remove": -80.0, "add": -200.0}
 FINENESS = 0.04
 """Steps of the grid, in standard deviations of the ratio."""
 
-ATTEMPTS = (1, 0.8), (4, 0.4)
+ATTEMPTS = (1, 1.0), (4, 0.5)
 """Times that step, and the seconds that a direction's sums may take; else moments alone are a bound."""
 
 MOMENTS = 256

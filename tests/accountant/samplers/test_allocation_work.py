@@ -17,7 +17,7 @@ def test_where_one_large_ratio_decides_its_grid_is_fine_enough():
         found = ac.epsilon(epoch, 1e-10, method="tight", patience=1.0)
     assert found.epsilon - found.lower <= 0.01 * found.epsilon
     assert found.epsilon < 0.9518  # the smallest upper end on that grid
-    assert tally[0] < 0.2e9
+    assert tally[0] < 0.3e9  # of which most is counted for each addition, beside its products
 
 
 @pytest.mark.parametrize(
