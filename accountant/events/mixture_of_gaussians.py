@@ -10,10 +10,10 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, shorten
 from accountant.events.event import Event
-from accountant.events.gaussian import log_mills_gap
 from accountant.events.parameters import NoiseScale, numbers_of
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.mills import log_mills_gap
 from accountant.numerics.quadrature import INTEGRAL, log_integral_where_large
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess
 

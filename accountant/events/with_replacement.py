@@ -24,6 +24,7 @@ from accountant.events.registry import register
 from accountant.events.subsampling import FIRST_VALUES, SAMPLED_ORDER, integral_work, renyi_from_profile
 from accountant.events.truncated_poisson import log_binomial_tail
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.mills import INTEGRATED
 from accountant.numerics.scipy_special import logsumexp
 from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_mixture_ratio
 
@@ -168,7 +169,7 @@ class SampledWithReplacement(Event):
         if isinstance(self.event, GaussianLike):
             # differences of Mills' ratio are integrated where lengths are small
             lengths = [part.event._mu() for part, _ in self._parts()]  # type: ignore[attr-defined]  # of the same kind
-            return math.fsum(2000.0 if length <= 0.5 else 500.0 for length in lengths)
+            return math.fsum(2000.0 if length <= INTEGRATED else 500.0 for length in lengths)
         return (100.0 if self.event._coordinates == 1 else self.event._profile_work()) * len(self._parts())
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:

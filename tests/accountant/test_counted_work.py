@@ -9,7 +9,7 @@ from accountant.events import mixture_of_gaussians, randomized_response, subsamp
 from accountant.events.shuffled_counts import SPREAD, MovedCount, spread
 from accountant.events.sticks import connect
 from accountant.numerics.quadrature import INTEGRAL
-from accountant.patience import tally_work
+from accountant.patience import allow_work, fits, spend, tally_work
 from accountant.samplers.allocation_pairs import lower_pair, upper_pair
 from accountant.samplers.allocation_scores import best_rate
 from accountant.samplers.allocation_subsets import Drawn
@@ -115,3 +115,36 @@ def test_equal_losses_are_one():
     event = MovedCount(*sizes, rises=True)
     assert event.renyi([1.0, 2.0, np.inf]) == pytest.approx([0.0, 0.0, 0.0], abs=1e-15)
     assert event._curve_work() > 100.0 * SPREAD
+
+
+def test_curves_of_random_allocation_count_when_they_are_done():
+    """They do not depend on the patience of a price, but a calibration asks for many: it took 12 s."""
+    epochs = [ac.RandomAllocation(ac.Gaussian(sigma), 100) for sigma in (2.0, 2.1)]
+    work = [tallied(lambda epoch=epoch: epoch.renyi(2.0)) for epoch in epochs]
+    assert tallied(lambda: epochs[0].renyi([3.0, 4.0])) == work[0] > 5e7  # found again, counted again
+    with allow_work(1e-9 * 0.9 * work[0]):
+        epochs[0].renyi(2.0)  # what is there to fall back on is not refused
+        epochs[0].renyi(3.0)
+        with pytest.raises(ac.OutOfPatience, match="a Rényi curve of random allocation would take about"):
+            epochs[1].renyi(2.0)
+    with allow_work(1e-9 * 1.1 * work[0]):
+        for order in (2.0, 3.0):
+            epochs[0].renyi(order)  # counted once
+        assert fits(0.09 * work[0])
+        assert not fits(0.11 * work[0])
+
+
+def test_what_is_refused_is_not_tallied():
+    with tally_work() as tally, allow_work(1.0):
+        spend(4e8, "something")
+        with pytest.raises(ac.OutOfPatience):
+            spend(7e8, "much")
+    assert tally[0] == 4e8
+
+
+def test_profiles_that_take_longer_are_counted_as_more():
+    """A sample asks twice; sums of integers of much noise are expanded; short differences of Mills' ratio integrated."""
+    for event in (ac.Gaussian(1.0), ac.Gaussian(100.0), ac.Laplace(3.0, coordinates=4)):
+        assert ac.PoissonSubsampled(event, 0.1)._profile_work() == 2 * event._profile_work() + 100.0
+    assert ac.Gaussian(100.0)._profile_work() == 2 * ac.Gaussian(1.0)._profile_work()
+    assert ac.DiscreteGaussian(400.0)._profile_work() == 4 * ac.DiscreteGaussian(30.0)._profile_work()
