@@ -143,7 +143,7 @@ def test_what_is_refused_is_not_tallied():
 
 
 def test_profiles_that_take_longer_are_counted_as_more():
-    """A sample asks twice; sums of integers of much noise are expanded; short differences of Mills' ratio integrated."""
+    """A sample asks twice; much discrete noise is expanded, and short differences are integrated."""
     for event in (ac.Gaussian(1.0), ac.Gaussian(100.0), ac.Laplace(3.0, coordinates=4)):
         assert ac.PoissonSubsampled(event, 0.1)._profile_work() == 2 * event._profile_work() + 100.0
     assert ac.Gaussian(100.0)._profile_work() == 2 * ac.Gaussian(1.0)._profile_work()
