@@ -217,7 +217,7 @@ class Rehearsal:
             found: Sum = self.of_two(a, b)
         step = min(a.step, b.step)
         finer, beside = step / self.finest, LAG * sum(each.masses.size * each.step / step for each in (a, b))
-        products = tally[0] - beside - ADDITION
+        products = max(tally[0] - beside - ADDITION, 0.0)  # sizes are known but for a few points
         self.taken += products
         self.work += finer**2 * products + finer * beside + ADDITION
         self.products = max(self.products, finer**2 * a.masses.size * b.masses.size)
