@@ -21,6 +21,7 @@ __all__ = [
     "Progress",
     "allow_work",
     "check_patience",
+    "count_done",
     "fits",
     "foresee",
     "remember",
@@ -157,14 +158,11 @@ def spend(
     allowance, progress, tally = _current.get(), _watcher.get(), _tally.get()
     if operations <= free and (allowance is None or allowance.pool is None):
         return
-    if tally is not None:
-        tally[0] += operations
     if (record := _record.get()) is not None:
         record.append((once, operations))
     before = 0.0 if allowance is None else allowance.spent
-    if allowance is not None:
-        if once is not None and once in allowance.known:
-            return
+    known = allowance is not None and once is not None and once in allowance.known
+    if allowance is not None and not known:
         needed = (before + operations) / OPERATIONS_PER_SECOND
         pooled = operations <= free and allowance.pool is not None and operations <= allowance.pool
         if needed > allowance.seconds and not pooled:
@@ -174,7 +172,9 @@ def spend(
         allowance.spent += operations
         if once is not None:
             allowance.known.add(once)
-    if progress is not None:
+    if tally is not None:  # what is refused is not done
+        tally[0] += operations
+    if progress is not None and not known:
         progress(before / OPERATIONS_PER_SECOND, (before + operations) / OPERATIONS_PER_SECOND)
 
 
@@ -248,6 +248,18 @@ def foresee(pieces: Iterable[Piece], what: str) -> None:
     total = sum(operations for made, operations in pieces if made not in allowance.known)
     if not fits(total):
         spend(total, what)
+
+
+def count_done(operations: float, once: Hashable = None) -> None:
+    """Count work that is done already: little by itself, it is not refused, but may leave nothing for what follows."""
+    if (tally := _tally.get()) is not None:
+        tally[0] += operations
+    if (record := _record.get()) is not None:
+        record.append((once, operations))
+    allowance = _current.get()
+    if allowance is not None and (once is None or once not in allowance.known):
+        allowance.spent += operations
+        allowance.known.add(once)
 
 
 def fits(operations: float) -> bool:

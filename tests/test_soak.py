@@ -139,3 +139,16 @@ WALKS = 17, 40, 394, 606, 1243, 200134, 218670, 300200, 300242, 300550, 301337, 
 def test_what_a_walk_found_holds(number):
     """Errors and warnings at the ends of ranges, and a price where an infinite loss leaves none."""
     assert check_numbers([number], Counts(), 60.0, "walk").violations == []
+
+
+LATE = 60, 18670, 28134, 300712, 301531
+"""What takes their time is counted in tests of its own."""
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("number", LATE)
+def test_a_walk_that_was_late_or_never_ended_is_soon_done(number):
+    """Sums of ratios, short Gaussians, integrals over many knots, equal losses, rounding that splits panels."""
+    counts = check_numbers([number], Counts(), 60.0, "walk")
+    assert counts.violations == []
+    assert counts.outcomes == {"walk: held": 1}

@@ -9,10 +9,11 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.events.answers import AdditiveNoise, Row
-from accountant.events.gaussian import GaussianLike, log_mills_gap, subsampled_gaussian_curve
+from accountant.events.gaussian import GaussianLike, subsampled_gaussian_curve
 from accountant.events.parameters import NoiseScale, Scale
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.mills import log_mills_gap
 from accountant.numerics.quadrature import INTEGRAL, log_integral
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess, log_mixture_ratio_at
 

@@ -99,6 +99,9 @@ class DiscreteGaussian(BatchedEvent):
         curves: FloatArray = m * (orders * (s / sigma) ** 2 / 2 - short)
         return curves
 
+    def _profile_work(self) -> float:
+        return super()._profile_work() if self.sigma * math.sqrt(self.coordinates) <= TABLE else 1000.0
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = discrete_gaussian_log_profile(self.sigma, self.sensitivity, self.coordinates, epsilons)
         return both, both
@@ -312,7 +315,10 @@ def _from_gaussian(variance: float, h: float, shift: int, epsilons: FloatArray) 
     lacking = np.zeros_like(v)
     for k in range(1, 12):
         # here d is d_k, and c is c_(k-1) at the steeper slope
-        polynomial = sum(math.comb(k + 1, j) * BERNOULLI[j] * away ** (k + 1 - j) for j in range(k + 2))
+        polynomial = np.zeros_like(v)  # B_(k+1) at `away`, by Horner's rule
+        for j in range(k + 2):
+            polynomial *= away
+            polynomial += math.comb(k + 1, j) * BERNOULLI[j]
         lacking += polynomial / (k + 1) * d
         c, before = (-(slope + h) * c - before / variance) / k, c
         d, d_before = (-slope * d + c - d_before / variance) / (k + 1), d

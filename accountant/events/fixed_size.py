@@ -16,7 +16,7 @@ from accountant.events.event import Event
 from accountant.events.gaussian import GaussianLike
 from accountant.events.parameters import Range
 from accountant.events.registry import register
-from accountant.events.subsampling import renyi_from_profile
+from accountant.events.subsampling import integral_work, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
@@ -107,7 +107,10 @@ class FixedSizeSampled(Event):
         return self.event
 
     def _curve_work(self, rate: float = 1.0) -> float:
-        return 0.0 if isinstance(self.event, GaussianLike) else 2000.0 * self.event._profile_work()
+        return 0.0 if isinstance(self.event, GaussianLike) else integral_work(self)
+
+    def _profile_work(self) -> float:
+        return self.event._profile_work() + 100.0
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = self._log_height(epsilons)

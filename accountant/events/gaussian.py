@@ -26,15 +26,14 @@ from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
 from accountant.events.subsampled_moments import curves_by_moments, log_at_branch, moments
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.quadrature import WIDEST_STRIP, gauss_legendre, trapezoid_step
-from accountant.numerics.scipy_special import log_ndtr
+from accountant.numerics.mills import INTEGRATED, log_mills_gap
+from accountant.numerics.quadrature import WIDEST_STRIP, trapezoid_step
 from accountant.numerics.special import (
     divergence_from_log_mean,
     log_mean_excess,
     log_mixture_ratio_at,
     log_relative_excess,
     logaddexp,
-    mills_ratio,
 )
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
     "GaussianDP",
     "GaussianLike",
     "gaussian_log_profile",
-    "log_mills_gap",
     "subsampled_gaussian_curve",
 ]
 
@@ -53,6 +51,9 @@ class GaussianLike(BatchedEvent):
     @abstractmethod
     def _mu(self) -> float:
         """Gaussian-DP parameter: distance of the two distributions in standard deviations."""
+
+    def _profile_work(self) -> float:
+        return 500.0 if self._mu() <= INTEGRATED else super()._profile_work()
 
     def _row(self, rate: float = 1.0) -> Row:
         mu = self._mu()
@@ -195,42 +196,6 @@ def _distance_left(mu: float, epsilons: FloatArray) -> FloatArray:
     rounding = low * lower - (((product - high * upper) - low * upper) - high * lower)
     remainder = ((epsilons - product) - rounding) / mu
     return np.where(np.isfinite(remainder), distance - remainder, distance)
-
-
-def log_mills_gap(mu: float, x: FloatArray, losses: FloatArray) -> FloatArray:
-    """log of phi(x) (R(x) - R(x - mu)), with R = Phi/phi the Mills ratio and `losses` = mu (mu/2 - x).
-
-    The difference is integrated from R'(z) = 1 + z R(z) where it would cancel. phi(x) R(x - mu) is e^losses times
-    Phi(x - mu), which far out in the tail is taken from R: both logarithms may be huge.
-    """
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        log_density = -x * x / 2 - 0.5 * math.log(2 * math.pi)
-        # beyond 1e150 standard deviations the square overflows to -inf, and so does the logarithm sought
-        if mu > 0.5:
-            inside = np.clip(x, -1e8, 30.0)
-            gap: FloatArray = log_density + np.log(mills_ratio(inside) - mills_ratio(inside - mu))
-            right = x > 5.0
-            if right.any():
-                z, density, loss = x[right], log_density[right], losses[right]
-                tail = np.where(z < mu - 5.0, density + np.log(mills_ratio(z - mu)), loss + log_ndtr(z - mu))
-                gap[right] = log_ndtr(z) + np.log1p(-np.exp(np.minimum(tail - log_ndtr(z), 0.0)))
-            return gap
-        nodes, weights = gauss_legendre(16)
-        z = np.maximum(x[:, None], -1e150) - mu * nodes
-        return log_density + np.log(_mills_slope(z) @ weights * mu)
-
-
-def _mills_slope(z: FloatArray) -> FloatArray:
-    """1 + z R(z), the derivative of the Mills ratio; far to the left by its asymptotic series."""
-    slope: FloatArray = 1 + z * mills_ratio(np.maximum(z, -20.0))
-    left = z < -20.0
-    if left.any():
-        far = z[left] ** -2.0
-        series = np.ones_like(far)
-        for odd in range(17, 1, -2):  # the term left out is 3e-15 of the sum at 20
-            series = 1 - odd * far * series
-        slope[left] = far * series
-    return slope
 
 
 # --- Poisson subsampling -------------------------------------------------------------------------------

@@ -111,7 +111,9 @@ class Laplace(BatchedEvent):
         return both, both
 
     def _profile_work(self) -> float:
-        return 1000.0 * (1 + self.coordinates) + 1.2 * min(self.coordinates, PROFILE_COORDINATES) ** 3
+        if self.coordinates == 1:
+            return super()._profile_work()
+        return 600.0 * self.coordinates + 1.7 * min(self.coordinates, PROFILE_COORDINATES) ** 3
 
     @property
     def _block(self) -> int:

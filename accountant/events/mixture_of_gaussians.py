@@ -10,10 +10,10 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, shorten
 from accountant.events.event import Event
-from accountant.events.gaussian import log_mills_gap
 from accountant.events.parameters import NoiseScale, numbers_of
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.mills import log_mills_gap
 from accountant.numerics.quadrature import INTEGRAL, log_integral_where_large
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess
 
@@ -27,6 +27,9 @@ FARTHEST = 1e4
 
 WIDEST_SEARCH = 2.0**13
 """Largest half-width, in panels, of the range that a curve is integrated over."""
+
+ROUNDED = 1e-6
+"""Relative error that an integral may have where its integrand rounds by as much."""
 
 
 @register("mixture-of-gaussians")
@@ -294,7 +297,8 @@ def _log_of_mean(shares: FloatArray, log_p: FloatArray, exponents: FloatArray) -
 
 def _one_direction(b: float, log_p: FloatArray, s: FloatArray, forward: bool, most: float) -> float:
     """D_a of one direction, or `most` where the integral goes too far."""
-    half = (b + 3.0) * float(np.max(s)) + 23.0
+    longest = float(np.max(s))
+    half = (b + 3.0) * longest + 23.0
     # towards P peaks are about as wide as the normal density; the other way they fall by at most `half` per unit
     width = 8.0 if forward else min(8.0, 60.0 / half)
     if half > WIDEST_SEARCH * width:
@@ -306,5 +310,7 @@ def _one_direction(b: float, log_p: FloatArray, s: FloatArray, forward: bool, mo
         return logs
 
     panels = math.ceil(2 * half / width)
-    log_mean = log_integral_where_large(log_terms, np.linspace(-half, half, panels + 1))
+    # log P/Q rounds by some 2^-53 s^2 where the integrand is large, by which panels and their halves differ in any case
+    rounding = min(2.0**-52 * (1.0 + b) * longest**2, ROUNDED)
+    log_mean = log_integral_where_large(log_terms, np.linspace(-half, half, panels + 1), max(rounding, 1e-14))
     return min(divergence_from_log_mean(b, log_mean), most)

@@ -54,8 +54,8 @@ SPREAD = 256
 REMOTE = 40.0
 """Values of W beyond which its probability is below e^-REMOTE times that of 0 count as infinite losses."""
 
-WORK = 400.0
-"""Operations for each value of W in what is computed of a count."""
+WORK, TERM = 400.0, 150.0
+"""Operations for each value of W in what is computed of a count, and for each of those losses at an order."""
 
 LEAST = -740.0
 """Log of the smallest probability that is told from 0."""
@@ -171,6 +171,9 @@ class MovedCount(Event):
 
     def _pair(self) -> OneCount:
         return given_finite(self.scale, self.shape, self.ratio)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return TERM * 2 * SPREAD
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         losses, log_p = spread(self.scale, self.shape, self.ratio)

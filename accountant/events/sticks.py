@@ -44,8 +44,8 @@ def connect(losses: FloatArray, log_p: FloatArray, many: int) -> tuple[FloatArra
     by_size = np.searchsorted(losses, np.linspace(losses[0], losses[-1], many)).clip(0, losses.size - 1)
     keep = np.unique(np.concatenate([evenly, by_size]))
     ends, first = np.unique(losses[keep], return_index=True)
-    if ends.size < 2:
-        return losses, log_p
+    if ends.size < 2:  # all are equal
+        return losses[:1], np.logaddexp.reduce(log_p, keepdims=True)
     keep = np.append(keep[first[:-1]], losses.size - 1)  # of equal losses the first, but all up to the last
     group = np.repeat(np.arange(keep.size - 1), np.diff(keep))
     inside, left, right = losses[:-1], ends[group], ends[group + 1]

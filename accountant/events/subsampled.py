@@ -179,7 +179,8 @@ class PoissonSubsampled(Event):
         return self.event._curve_work(rate * self.rate)
 
     def _profile_work(self) -> float:
-        return (0.0 if self._by_sum else self.event._profile_work()) + 500.0
+        # two values of the event's own, unless it knows its sampled profile
+        return (0.0 if self._by_sum else 2 * self.event._profile_work()) + 100.0
 
     def _profile_knots(self) -> tuple[float, ...]:
         knots = np.asarray(self.event._profile_knots(), dtype=float)

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from accountant.events.event import Event
 
 __all__ = [
+    "FIRST_VALUES",
     "SAMPLED_ORDER",
     "can_be_sampled",
+    "integral_work",
     "integrate_profile",
     "refuse_subsampling",
     "renyi_from_profile",
@@ -35,6 +37,12 @@ share of the sums of a generic bound."""
 
 GRADES = 50
 """Panels of which each is half of the one before, towards an end; more where the first is wider than 1."""
+
+PANEL, FIRST_VALUES = 48.0, 48.0 * 2 * GRADES
+"""Values of a profile for each panel of the first integral over it, and for those of a profile without knots."""
+
+KNOT, ORDERS = 3500.0, 100.0
+"""Operations for each knot at an order; orders, about, at which values that are remembered serve a price."""
 
 COARSEST = 1e-3
 """Relative error that an integral may have where its integrand rounds by as much."""
@@ -64,6 +72,12 @@ def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, toler
             "profiles; accepted: its own curve, renyi(orders)"
         )
     return integrate_profile(event, orders, rate, tolerance)
+
+
+def integral_work(event: Event) -> float:
+    """Operations (see `accountant.patience`) that an order takes on average of those that a price asks for."""
+    knots = len(tuple(event._profile_knots()))
+    return SAMPLED_ORDER + KNOT * knots + (FIRST_VALUES + PANEL * knots) * event._profile_work() / ORDERS
 
 
 def integrate_profile(event: Event, orders: ArrayLike, rate: float = 1.0, tolerance: float = 1e-14) -> FloatArray:

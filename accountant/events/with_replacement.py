@@ -21,9 +21,10 @@ from accountant.events.mixture_of_gaussians import MixtureOfGaussians, mixture_l
 from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
 from accountant.events.registry import register
-from accountant.events.subsampling import renyi_from_profile
+from accountant.events.subsampling import FIRST_VALUES, SAMPLED_ORDER, integral_work, renyi_from_profile
 from accountant.events.truncated_poisson import log_binomial_tail
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.mills import INTEGRATED
 from accountant.numerics.scipy_special import logsumexp
 from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_mixture_ratio
 
@@ -155,15 +156,21 @@ class SampledWithReplacement(Event):
         return group_of(self.event, self.draws)
 
     def _curve_work(self, rate: float = 1.0) -> float:
-        return 2000.0 * self._profile_work() if not isinstance(self.event, GaussianLike) else 3e4 * len(self._parts())
+        parts = self._parts()
+        if isinstance(self.event, GaussianLike):
+            return 3e4 * len(parts)
+        often = [part for part, _ in parts if not part.rare]
+        if len(often) == len(parts):
+            return integral_work(self)
+        # of each part by itself, more than are remembered
+        return len(often) * SAMPLED_ORDER + FIRST_VALUES * math.fsum(part._profile_work() for part in often)
 
     def _profile_work(self) -> float:
-        each = 500.0 if isinstance(self.event, GaussianLike) else 100.0
-        return (
-            each * len(self._parts())
-            if self.event._coordinates == 1
-            else self.event._profile_work() * len(self._parts())
-        )
+        if isinstance(self.event, GaussianLike):
+            # differences of Mills' ratio are integrated where lengths are small
+            lengths = [part.event._mu() for part, _ in self._parts()]  # type: ignore[attr-defined]  # of the same kind
+            return math.fsum(2000.0 if length <= INTEGRATED else 500.0 for length in lengths)
+        return (100.0 if self.event._coordinates == 1 else self.event._profile_work()) * len(self._parts())
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         logs = np.full_like(epsilons, -math.inf)

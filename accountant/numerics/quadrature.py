@@ -81,7 +81,9 @@ def log_integral(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray, t
     return total
 
 
-def log_integral_where_large(log_f: Callable[[FloatArray], FloatArray], edges: FloatArray) -> float:
+def log_integral_where_large(
+    log_f: Callable[[FloatArray], FloatArray], edges: FloatArray, tolerance: float = 1e-14
+) -> float:
     """The same over the panels that are not negligible at their edges and middles, to within 80 nats of the largest."""
     seen = log_f(np.concatenate([edges, (edges[:-1] + edges[1:]) / 2]))
     ends, middles = seen[: edges.size], seen[edges.size :]
@@ -89,4 +91,4 @@ def log_integral_where_large(log_f: Callable[[FloatArray], FloatArray], edges: F
     if kept.size == 0:
         return -math.inf
     parts = np.split(kept, np.flatnonzero(np.diff(kept) > 1) + 1)
-    return float(np.logaddexp.reduce([log_integral(log_f, edges[part[0] : part[-1] + 2]) for part in parts]))
+    return float(np.logaddexp.reduce([log_integral(log_f, edges[part[0] : part[-1] + 2], tolerance) for part in parts]))

@@ -12,7 +12,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import allow_work, skip_counting
+from accountant.patience import allow_work, count_done, spend, tally_work
 from accountant.samplers.allocation_pairs import sum_above
 from accountant.tight.polygon import ULP
 
@@ -24,8 +24,11 @@ LOG_LOST: dict[Direction, float] = {"remove": -80.0, "add": -200.0}
 FINENESS = 0.04
 """Steps of the grid, in standard deviations of the ratio."""
 
-ATTEMPTS = (1, 2.0), (4, 1.0)
+ATTEMPTS = (1, 1.0), (4, 0.5)
 """Times that step, and the seconds that a direction's sums may take; else moments alone are a bound."""
+
+WHAT, LEAST, NODE = "a Rényi curve of random allocation", 1e5, 1e5
+"""What is counted; operations that are left at least where it begins, and of each order at which it is computed."""
 
 MOMENTS = 256
 """Whole orders up to which moments are exact."""
@@ -45,7 +48,9 @@ def allocation_curve(event: Event, steps: int, orders: FloatArray) -> FloatArray
     """An upper bound on D_a of one of `steps` steps in both directions, at orders in [1, inf]."""
     if (orders > NODES[-1]).all():
         return event._curve(orders)
-    nodes, values = _curve_at_nodes(event, steps)
+    spend(LEAST, WHAT, once=(WHAT, event, steps))  # where nothing is left, that is said at once
+    nodes, values, operations = _curve_at_nodes(event, steps)
+    count_done(operations, (WHAT, event, steps, "all"))
     found = np.empty_like(orders)
     near = orders <= nodes[0]
     far = orders > nodes[-1]
@@ -57,13 +62,15 @@ def allocation_curve(event: Event, steps: int, orders: FloatArray) -> FloatArray
 
 
 @lru_cache(maxsize=64)
-def _curve_at_nodes(event: Event, steps: int) -> tuple[FloatArray, FloatArray]:
-    """Orders, and the largest convex function below bounds on (a - 1) D_a at them."""
+def _curve_at_nodes(event: Event, steps: int) -> tuple[FloatArray, FloatArray, float]:
+    """Orders, and the largest convex function below bounds on (a - 1) D_a at them; and operations that took."""
     own = event._curve(NODES) * (NODES - 1)
-    mean = None
+    mean, operations = None, NODE * NODES.size
     for coarser, seconds in ATTEMPTS:
-        with skip_counting(), allow_work(seconds):  # bounded by itself: curves do not depend on the patience of a price
+        # bounded by itself: curves do not depend on the patience of a price
+        with tally_work() as tally, allow_work(seconds):
             mean = mean or mean_of_steps(event, steps, coarser * FINENESS)
+        operations += tally[0]
     worst = np.maximum(_log_moments_removed(event, steps, mean), _log_moments_added(event, steps, mean))
     worst = np.minimum(worst, own)
     corners = [0]
@@ -73,7 +80,7 @@ def _curve_at_nodes(event: Event, steps: int) -> tuple[FloatArray, FloatArray]:
         while len(corners) > 1 and _bends_down(worst, corners[-2], corners[-1], i):
             corners.pop()
         corners.append(i)
-    return NODES[corners], worst[corners]
+    return NODES[corners], worst[corners], operations
 
 
 def _bends_down(values: FloatArray, a: int, b: int, c: int) -> bool:

@@ -23,7 +23,9 @@ from accountant.numerics.roots import Interval
 from accountant.patience import fits, remember, spend, tally_work
 from accountant.samplers.lattice_sums import sum_on_lattice
 from accountant.samplers.likelihoods import (
+    ADDITION,
     CONTRACTING,
+    LAG,
     MOST_PRODUCTS,
     Contraction,
     Ratios,
@@ -73,8 +75,8 @@ LATTICE, LOSSES = 0.3, 0.2
 COARSEST = 0.5
 """Largest step of a lattice: the mean is 1."""
 
-REHEARSED = 1e7
-"""Operations, about, of sums on coarser grids that tell how many finer ones take."""
+REHEARSED = 4e6
+"""Operations, about, of the products on coarser grids that tell how many finer ones take."""
 
 BLOCKS = 100
 """Masses of one step that are enough for that."""
@@ -213,10 +215,12 @@ class Rehearsal:
     def add(self, a: Sum, b: Sum) -> Sum:
         with tally_work() as tally:
             found: Sum = self.of_two(a, b)
-        finer = (min(a.step, b.step) / self.finest) ** 2
-        self.taken += tally[0]
-        self.work += finer * tally[0]
-        self.products = max(self.products, finer * a.masses.size * b.masses.size)
+        step = min(a.step, b.step)
+        finer, beside = step / self.finest, LAG * sum(each.masses.size * each.step / step for each in (a, b))
+        products = max(tally[0] - beside - ADDITION, 0.0)  # sizes are known but for a few points
+        self.taken += products
+        self.work += finer**2 * products + finer * beside + ADDITION
+        self.products = max(self.products, finer**2 * a.masses.size * b.masses.size)
         return found
 
     def require_patience(self) -> None:

@@ -6,14 +6,13 @@ tell most if their rate is below the share of steps that are drawn, at small del
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.samplers.allocation_subsets import Drawn, subset_pair
+from accountant.patience import remember, spend
+from accountant.samplers.allocation_subsets import WHAT, Drawn, subset_pair
 
 __all__ = ["best_rate"]
 
@@ -32,6 +31,9 @@ ORDERS = 1 + np.geomspace(0.05, 1000.0, 60)
 GRID = 0.5
 """Coarsest grid on which they are; else about the deviation of the scores."""
 
+OUTCOME = 1200.0
+"""Operations for each outcome of the scores where rates are compared."""
+
 LOST = -60.0
 """Log of what may be left out of a step then."""
 
@@ -41,7 +43,7 @@ def best_rate(event: Event, drawn: Drawn, direction: Direction, log_delta: float
     return _search(event, drawn._replace(rate=0.0), direction, float(round(log_delta)), times)
 
 
-@lru_cache(maxsize=256)
+@remember(WHAT, 256)
 def _search(event: Event, drawn: Drawn, direction: Direction, log_delta: float, times: int) -> float:
     variance = np.expm1(min(float(event._curve(np.array([2.0]))[0]), 50.0))
     step = min(float(drawn.selected * np.sqrt(variance / drawn.steps)), GRID)
@@ -61,6 +63,7 @@ def _search(event: Event, drawn: Drawn, direction: Direction, log_delta: float, 
 def _divergences(event: Event, drawn: Drawn, direction: Direction, step: float) -> FloatArray:
     """About the Rényi divergences of the scores' distributions."""
     pair = subset_pair(event, drawn, direction, step, LOST)
+    spend(OUTCOME * pair._masses.size, WHAT)
     exponents = ORDERS if direction == DIRECTIONS[0] else 1 - ORDERS
     logs = np.log(pair._masses) + exponents[:, None] * np.log(pair._places)
     return np.asarray(np.logaddexp.reduce(logs, axis=1) / (ORDERS - 1))

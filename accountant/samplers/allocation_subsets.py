@@ -7,7 +7,6 @@ exactly (notebooks/mathematics.md, Random allocation).
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from accountant.events.discrete_pair import DiscretePair
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.lattice_powers import norm, transform_error
+from accountant.patience import remember, spend
 from accountant.samplers.allocation_pairs import LARGEST_STEP, bracket_step, pair_below
 from accountant.samplers.likelihoods import Ratios
 from accountant.tight.fourier import integer_power
@@ -27,6 +27,9 @@ __all__ = ["Drawn", "convolve", "subset_pair"]
 LONGEST = 2.0**20
 """Points of the transform that convolves rounded losses, at most."""
 
+WHAT, POINT = "scores of the steps of an epoch", 500.0
+"""What is counted, and operations for each point of the transforms."""
+
 
 class Drawn(NamedTuple):
     """So many of the steps, told by the losses that samples at a rate have."""
@@ -36,7 +39,7 @@ class Drawn(NamedTuple):
     rate: float
 
 
-@lru_cache(maxsize=64)
+@remember(WHAT, 64)
 def subset_pair(event: Event, drawn: Drawn, direction: Direction, step: float, log_lost: float) -> DiscretePair:
     """A pair below that of `selected` of `steps` steps: what the sum of rounded losses tells of who took part.
 
@@ -54,6 +57,7 @@ def subset_pair(event: Event, drawn: Drawn, direction: Direction, step: float, l
     step = max(step * min(rate * steps / selected, 1.0) / (4 * math.sqrt(steps)), reach / LONGEST)
     scores = np.round(losses / step).astype(np.int64)
     points = 2 ** math.ceil(math.log2(max(reach / step, 64.0)))
+    spend(POINT * points, WHAT)
     q, p = (np.bincount(scores % points, weights, points).astype(float) for weights in with_zero)
     with_q, error_q = convolve(q, steps, q, 0)
     with_p, error_p = convolve(q, steps - selected, p, selected)

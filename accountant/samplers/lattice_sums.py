@@ -22,16 +22,23 @@ from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.lattice_powers import norm, transform_error
+from accountant.patience import spend
 from accountant.samplers.likelihoods import Contraction, Ratios, Spread, Sum, add_contractions, add_spreads
 from accountant.tight.polygon import ULP
 
 __all__ = ["sum_on_lattice"]
+
+WHAT = "sums of likelihood ratios"
+"""What is counted."""
 
 MOST_POINTS = 2**20
 """Longest transform: tens of milliseconds."""
 
 MOST_WAVES = 2**19
 """Most products of frequencies and masses: some hundredths of a second."""
+
+BEGUN, POINT, OUTCOME = 7e5, 20.0, 50.0
+"""Operations (see `accountant.patience`) of a sum, of each point of one of its transforms, and of each outcome."""
 
 BLOCK = 64
 """Terms that are summed before their sums are."""
@@ -85,6 +92,7 @@ def sum_on_lattice(one: Spread | Contraction, count: int, step: float, log_lost:
     found, places, excess, shortage = _join(powers, jumps, count, centre, step)
     if not math.log(max(excess, shortage)) <= log_lost:
         return None
+    spend(OUTCOME * places.size, WHAT)
     inside = places > 0
     zero, lost = float(found[~inside].sum()), count * (excess * step * centre + risen)
     if isinstance(one, Spread):
@@ -246,6 +254,7 @@ def _sum_small(masses: FloatArray, lags: FloatArray, count: int, jumps: int, log
     if window is None or window.size > MOST_POINTS:
         return None
     size = window.size
+    spend(BEGUN + POINT * size * (jumps + 2), WHAT)
     folded = np.bincount(np.mod(lags, size).astype(int), masses, size).astype(float)
     rough = np.abs(rfft(folded)) + transform_error(size) * math.sqrt(size) * norm(folded)
     with np.errstate(under="ignore"):

@@ -20,147 +20,48 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accountant.errors import ToleranceUnreachable
-from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.kernel import FloatArray
 from accountant.patience import spend
+from accountant.samplers.likelihood_kernels import (
+    IntArray,
+    convolve_contractions,
+    convolve_few_contractions,
+    convolve_few_spreads,
+    convolve_spreads,
+    reach_of_sum,
+)
 from accountant.tight.polygon import ULP
 
-__all__ = ["Contraction", "Ratios", "Spread", "Sum", "add_contractions", "add_spreads", "too_many_products"]
-
-IntArray = NDArray[np.int64]
+__all__ = [
+    "ADDITION",
+    "LAG",
+    "Contraction",
+    "Ratios",
+    "Spread",
+    "Sum",
+    "add_contractions",
+    "add_spreads",
+    "too_many_products",
+]
 
 FEW = 64
 """How much longer a product takes where masses are few."""
 
-SPREADING, CONTRACTING, PAIR = 1.3, 3.5, 30.0
-"""Operations of a product from above and from below, where all are taken, and of a pair of masses above 0."""
+SPREADING, CONTRACTING, LAG, PAIR, ADDITION = 0.5, 1.1, 100.0, 30.0, 2e5
+"""Operations of a product from above and from below, where all are taken, and beside those of each distance between
+points; of a pair of masses above 0; and of what else is done for each addition."""
 
 MOST_PRODUCTS = 2e9
 """Products of one addition: some seconds."""
 
 LIFT = 2.0**498
-"""Masses are multiplied by it while they are added up: products that underflow take fifty times as long as others."""
+"""Both masses are multiplied by it while products are added up: those that underflow take fifty times as long as
+others. The mean of the sum of a million ratios, times its square, is still a float."""
 
 TINY = 1e-300
 """More than any product that underflows."""
-
-
-@Kernel
-def reach_of_sum(apart: float) -> float:
-    """How far log(e^x + e^(x + apart)) is from the larger of x and x + apart."""
-    return math.log1p(math.exp(-abs(apart)))
-
-
-@Kernel
-def convolve_spreads(
-    a: FloatArray, b: FloatArray, apart: int, least: int, step: float, twice: bool, low: FloatArray, high: FloatArray
-) -> None:
-    """Masses of sums at the grid point below (`low`) and the one above (`high`), `least` points after `a`'s first one.
-
-    b_j stands `apart` points after a_j. With `twice`, a and b are the same: pairs with i < j are counted for those
-    with i > j.
-    """
-    rise = math.expm1(step)
-    for lag in range(0 if twice else 1 - b.size - apart, a.size - apart):
-        # i - (j + apart) = lag
-        reach = reach_of_sum(lag * step) / step
-        cells = math.floor(reach)
-        share = math.expm1((reach - cells) * step) / rise
-        weight = 2.0 if twice and lag > 0 else 1.0
-        up, down = share * weight, (1.0 - share) * weight
-        first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
-        shift = cells - least + max(0, -lag)
-        for i in range(first, last):
-            mass = a[i] * b[i - lag - apart]
-            low[i + shift] += mass * down
-            high[i + shift] += mass * up
-
-
-@Kernel
-def convolve_few_spreads(
-    a: FloatArray,
-    b: FloatArray,
-    apart: int,
-    least: int,
-    step: float,
-    some_a: IntArray,
-    some_b: IntArray,
-    low: FloatArray,
-    high: FloatArray,
-) -> None:
-    """The same for few masses: `some_a` and `some_b` are the indices of those above 0."""
-    rise = math.expm1(step)
-    for i in some_a:
-        for j in some_b:
-            lag = i - j - apart
-            reach = reach_of_sum(lag * step) / step
-            cells = math.floor(reach)
-            share = math.expm1((reach - cells) * step) / rise
-            place = cells - least + max(i, j + apart)
-            mass = a[i] * b[j]
-            low[place] += mass * (1.0 - share)
-            high[place] += mass * share
-
-
-@Kernel
-def convolve_contractions(
-    a: FloatArray,
-    places_a: FloatArray,
-    b: FloatArray,
-    places_b: FloatArray,
-    apart: int,
-    least: int,
-    step: float,
-    twice: bool,
-    edges: FloatArray,
-    masses: FloatArray,
-    moments: FloatArray,
-    later_masses: FloatArray,
-    later_moments: FloatArray,
-) -> None:
-    """Masses and first moments of sums by cell, and of those that fall into the cell after; see `convolve_spreads`."""
-    for lag in range(0 if twice else 1 - b.size - apart, a.size - apart):
-        cells = math.floor(reach_of_sum(lag * step) / step)
-        weight = 2.0 if twice and lag > 0 else 1.0
-        first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
-        shift = cells - least + max(0, -lag)
-        for i in range(first, last):
-            mass = weight * a[i] * b[i - lag - apart]
-            total = places_a[i] + places_b[i - lag - apart]
-            later = mass if total >= edges[i + shift + 1] else 0.0
-            masses[i + shift] += mass - later
-            moments[i + shift] += (mass - later) * total
-            later_masses[i + shift] += later
-            later_moments[i + shift] += later * total
-
-
-@Kernel
-def convolve_few_contractions(
-    a: FloatArray,
-    places_a: FloatArray,
-    b: FloatArray,
-    places_b: FloatArray,
-    apart: int,
-    least: int,
-    step: float,
-    some_a: IntArray,
-    some_b: IntArray,
-    edges: FloatArray,
-    masses: FloatArray,
-    moments: FloatArray,
-) -> None:
-    """The same for few masses, each at once in its cell."""
-    for i in some_a:
-        for j in some_b:
-            cells = math.floor(reach_of_sum((i - j - apart) * step) / step)
-            total = places_a[i] + places_b[j]
-            place = cells - least + max(i, j + apart)
-            if total >= edges[place + 1]:
-                place += 1
-            masses[place] += a[i] * b[j]
-            moments[place] += a[i] * b[j] * total
 
 
 Sum = TypeVar("Sum", "Spread", "Contraction")
@@ -196,7 +97,8 @@ def few(a: FloatArray, b: FloatArray, operations: float) -> tuple[IntArray, IntA
     if min(FEW * pairs, products) > MOST_PRODUCTS:
         raise too_many_products(products)
     sparse = FEW * pairs < products
-    spend(PAIR * pairs if sparse else operations * products, "a sum of likelihood ratios")
+    each = PAIR * pairs if sparse else operations * products
+    spend(each + ADDITION + LAG * (a.size + b.size), "a sum of likelihood ratios")
     return (some_a, some_b) if sparse else None
 
 
@@ -345,8 +247,8 @@ def add_spreads(one: Spread, other: Spread) -> Spread:
     some, step = few(a.masses, b.masses, SPREADING / (1 + twice)), a.step
     low, high = np.zeros(size), np.zeros(size)
     if some is None:
-        convolve_spreads(a.masses * LIFT, b.masses, apart, least, step, twice, low, high)
-        low, high = low / LIFT, high / LIFT
+        convolve_spreads(a.masses * LIFT, b.masses * LIFT, apart, least, step, twice, low, high)
+        low, high = low / LIFT**2, high / LIFT**2
     else:
         convolve_few_spreads(a.masses, b.masses, apart, least, step, *some, low, high)
     masses, zero = low, a.zero * b.zero + size * TINY
@@ -372,11 +274,11 @@ def add_contractions(one: Contraction, other: Contraction) -> Contraction:
     masses, moments, later_masses, later_moments = (np.zeros(size) for _ in range(4))
     if some is None:
         convolve_contractions(
-            a.masses * LIFT, a.places, b.masses, b.places, apart, least, step, twice, edges,
+            a.masses * LIFT, a.places, b.masses * LIFT, b.places, apart, least, step, twice, edges,
             masses, moments, later_masses, later_moments,
         )  # fmt: skip
         masses, moments, later_masses, later_moments = (
-            each / LIFT for each in (masses, moments, later_masses, later_moments)
+            each / LIFT**2 for each in (masses, moments, later_masses, later_moments)
         )
     else:
         convolve_few_contractions(

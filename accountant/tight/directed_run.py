@@ -29,7 +29,7 @@ from accountant.tight.polygon import ULP, Grid
 
 __all__ = ["DirectedRun", "Entries", "Question", "RemainderTooWide", "Remainders"]
 
-TRANSFORM, POWER, CELL, OUTCOME, ANSWER, GAME, LOOKS = 2.0, 4.0, 200.0, 60.0, 200.0, 3000.0, 600.0
+TRANSFORM, POWER, CELL, OUTCOME, ANSWER, GAME, LOOKS = 2.0, 4.0, 200.0, 60.0, 200.0, 1500.0, 600.0
 """Operations (see `accountant.patience`): of a transform, by point and doubling; of a power, by point and doubling of
 the count; of a cell of an event's measure beside its profile; of an outcome, where they are finitely many; of what is
 asked of a composed measure, by point; of the search for an epsilon where a game comes last, beside that. LOOKS are the

@@ -23,7 +23,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import round_up, spend
+from accountant.patience import foresee, round_up, spend
 from accountant.tight.directed_run import DirectedRun, Entries, Question, Remainders, RemainderTooWide
 from accountant.tight.fourier import HockeyStick, Remainder
 from accountant.tight.inversion import invert
@@ -50,6 +50,9 @@ KIND = 1e5
 
 PLANNED = 120
 """Orders of a Rényi curve that `plan` asks for."""
+
+SKETCHED = 128
+"""Kinds of events that stand for all."""
 
 STALL = 10.0
 """A grid so many times finer than that of the last narrower interval is the last that is tried."""
@@ -171,9 +174,14 @@ def settle_on_grids(
         if all(remove is add for remove, add in profiles.values()):
             directions = directions[:1]  # the same pairs, with P and Q exchanged
     kinds = list(whole)
-    spend(sum(KIND + event._curve_work() for event, _ in kinds), f"{len(kinds)} different releases")
+    planned = PLANNED * len(directions)
+    once = sum(KIND + event._curve_work() for event, _ in kinds)
+    if len(kinds) <= SKETCHED:  # all of them are asked for orders below
+        sketched = sum(event._sketch()._curve_work() for event, _ in kinds)
+        foresee([(None, once + planned * sketched)], f"a grid chosen by a Rényi curve of {len(kinds)} releases")
+    spend(once, f"{len(kinds)} different releases")
     sketch = representative(kinds)
-    work = PLANNED * len(directions) * sketch._curve_work()
+    work = planned * sketch._curve_work()
     spend(work, f"a grid chosen by a Rényi curve of {len(sketch.entries)} releases")
     runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
     for run in runs:
@@ -315,10 +323,10 @@ def lower_upper_end(runs: list[DirectedRun], question: Question) -> Interval:
 
 
 def representative(kinds: Entries) -> Composition:
-    """The 128 costliest kinds of events, counted so often that they stand for all: enough to guess a tilt from."""
+    """The costliest kinds of events, counted so often that they stand for all: enough to guess a tilt from."""
     kinds = [(event._sketch(), count) for event, count in kinds]
     costs = [count * float(event._curve(np.array([2.0]))[0]) for event, count in kinds]
-    most = np.argsort(costs)[::-1][:128].tolist()
+    most = np.argsort(costs)[::-1][:SKETCHED].tolist()
     if kinds and costs[most[0]] == math.inf:
         raise NoGuarantee(
             f"{shorten(kinds[most[0]][0])} may have an infinite loss, and does not say how often; accepted in a run: "

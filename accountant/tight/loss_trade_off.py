@@ -47,9 +47,12 @@ HALVINGS, DEEPEST_LOG = 4, -32.0
 """How often epsilons are put between those at which a profile is known, and the least log of it for which they are."""
 
 
-TABLE, PLACE, BEFORE_GAME = 150.0, 8.0, 110.0
+TABLE, PLACE, BEFORE_GAME, ASKED = 150.0, 8.0, 70.0, 1.7e5
 """Operations (see `accountant.patience`) by point of a composed measure: of a table, of a rate that is read from two
-tables, and of a value of a profile where a game comes last, from above or below."""
+tables, and of a value of a profile where a game comes last, from above or below; and of that beside its points."""
+
+SPARE = 1.5
+"""How much more work values in the other direction may be: so much is left for them."""
 
 
 class Table:
@@ -264,12 +267,13 @@ class MixedTradeOff(TradeOff):
         runs = [self._solve(centre * self.reach) for centre in (0.0, 0.15, 0.35, 0.7)]
         places = self.reach * np.concatenate([np.linspace(-0.7, 0.0, 24, endpoint=False), np.linspace(0.0, 1.0, 73)])
         x, low, high = places, *bounds_at(places, runs)
+        other = SPARE * work_of(places.size, runs)  # the other direction may come after
         for _ in range(HALVINGS):
             between = (x[1:] + x[:-1]) / 2
             least, most = bounds_between(x, low, high)(between)
             with np.errstate(invalid="ignore"):
                 wide = (most - least > self.tolerance / 2) & (most > DEEPEST_LOG)
-            if not wide.any() or not fits(work_of(int(wide.sum()), runs)):
+            if not wide.any() or not fits(work_of(int(wide.sum()), runs) + other):
                 break
             more = bounds_at(between[wide], runs)
             order = np.argsort(x := np.append(x, between[wide]))
@@ -308,7 +312,7 @@ def bounds_at(places: FloatArray, runs: Sequence[DirectedRun]) -> tuple[FloatArr
 
 def work_of(places: int, runs: Sequence[DirectedRun]) -> float:
     """Operations of `bounds_at` at so many places."""
-    return BEFORE_GAME * places * sum(measure.losses.size for run in runs for measure in run.measures)
+    return places * sum(BEFORE_GAME * measure.losses.size + ASKED for run in runs for measure in run.measures)
 
 
 def bounds_between(x: FloatArray, low: FloatArray, high: FloatArray) -> LogBounds:

@@ -116,7 +116,7 @@ def _outer(x):
 
 def test_mills_slope_far_to_the_left():
     """The derivative of the Mills ratio, from which small Gaussian profiles come, on both sides of its seam."""
-    from accountant.events.gaussian import _mills_slope
+    from accountant.numerics.mills import _mills_slope
 
     with mp.workdps(60):
         for z in (-19.99, -20.0, -20.0001, -21.0, -60.0, -1e4):

@@ -1,0 +1,150 @@
+"""Work that was not counted, or counted as far less than it takes, so that prices came after their patience."""
+
+import numpy as np
+import pytest
+
+import accountant as ac
+from accountant.adjacency import DIRECTIONS
+from accountant.events import mixture_of_gaussians, randomized_response, subsampling
+from accountant.events.shuffled_counts import SPREAD, MovedCount, spread
+from accountant.events.sticks import connect
+from accountant.numerics.quadrature import INTEGRAL
+from accountant.patience import allow_work, fits, spend, tally_work
+from accountant.samplers.allocation_pairs import lower_pair, upper_pair
+from accountant.samplers.allocation_scores import best_rate
+from accountant.samplers.allocation_subsets import Drawn
+
+REPLACE = ac.Adjacency.REPLACE
+
+
+def tallied(ask):
+    with tally_work() as tally:
+        ask()
+    return tally[0]
+
+
+@pytest.mark.parametrize("make", [upper_pair, lower_pair])
+def test_transforms_of_sums_on_a_lattice_are_counted(make):
+    asked = [(ac.Gaussian(2.0), 10**5, DIRECTIONS[0], step, -40.0) for step in (2e-4, 1e-4)]
+    wide, narrow = (tallied(lambda each=each: make(*each)) for each in asked)
+    assert 1e6 < wide < narrow < 1e8
+    assert tallied(lambda: make(*asked[0])) == wide  # what is found again counts again
+
+
+def test_scores_of_an_epoch_are_counted():
+    """The search for their rate and the transforms of the best one took as long as all else of a price."""
+    event, drawn = ac.Gaussian(12.0), Drawn(5000, 100, 0.0)
+    found = [tallied(lambda: best_rate(event, drawn, DIRECTIONS[0], -20.0, 1)) for _ in range(2)]
+    assert found[0] == found[1] > 1e6
+    run = ac.Composition([(ac.RandomAllocation(event, 5000, 100), 1)])
+    fine, coarse = (tallied(lambda t=t: ac.epsilon(run, 1e-6, method="tight", tolerance=t)) for t in (0.01, 0.1))
+    assert fine > coarse > found[0]
+
+
+def count_values(monkeypatch, module, name):
+    values, compute = [], getattr(module, name)
+
+    def look(*args):
+        values.append(args[-1].size)
+        return compute(*args)
+
+    monkeypatch.setattr(module, name, look)
+    return values
+
+
+@pytest.mark.parametrize("bits", [40, 400])
+def test_the_first_integral_over_a_profile_is_most_of_the_work(bits, monkeypatch):
+    """Between any two knots lies a panel, whose values serve other orders."""
+    event = ac.FixedSizeSampled(ac.RandomizedResponse(0.613, bits, adjacency=REPLACE), 10, 1000)
+    values = count_values(monkeypatch, randomized_response, "bernoulli_log_profile")
+    event.renyi(np.geomspace(1.01, 50.0, int(subsampling.ORDERS)))
+    knots = len(event._profile_knots())
+    expected = subsampling.FIRST_VALUES + subsampling.PANEL * knots
+    assert expected / 2 < sum(values) < 2 * expected
+    profiles = expected * event._profile_work() / subsampling.ORDERS
+    assert event._curve_work() == 2 * INTEGRAL + subsampling.KNOT * knots + profiles
+
+
+def test_an_integral_over_many_knots_is_refused_before_it_begins(monkeypatch):
+    """Samples with replacement of 50 000 bits took an hour instead of seconds, for a single order of the curve."""
+    run = ac.SampledWithReplacement(ac.RandomizedResponse(0.613, 49_963, adjacency=REPLACE), 2, 78)
+    values = count_values(monkeypatch, randomized_response, "bernoulli_log_profile")
+    with pytest.raises(ac.OutOfPatience, match="would take about"):
+        ac.epsilon(run, 1e-5)
+    assert sum(values) < 100
+
+
+def test_parts_of_a_sample_that_are_rare_are_integrated_by_themselves():
+    often, rarely = (ac.SampledWithReplacement(ac.PureDP(0.3, REPLACE), draws, 3) for draws in (3, 30))
+    assert not any(part.rare for part, _ in often._parts())
+    assert sum(not part.rare for part, _ in rarely._parts()) == 27
+    assert rarely._curve_work() > 27 * 2 * INTEGRAL > 5 * often._curve_work()
+
+
+def test_values_of_short_gaussian_mixtures_take_four_times_as_long():
+    """Their differences of Mills' ratio are integrated: 4.7 microseconds for each number of draws, counted as 0.5."""
+    short, long = (ac.SampledWithReplacement(ac.Gaussian(s, adjacency=REPLACE), 30, 3) for s in (4369.0, 1.0))
+    assert short._profile_work() == 4 * long._profile_work()
+
+
+def test_rounding_does_not_split_panels_of_mixtures(monkeypatch):
+    """Where lengths are a thousand deviations an integral took a hundred times as many points as it needs."""
+    points, fill = [], mixture_of_gaussians.fill_log_terms
+
+    def look(*args):
+        points.append(args[-1].size)
+        fill(*args)
+
+    monkeypatch.setattr(mixture_of_gaussians, "fill_log_terms", look)
+    lengths = tuple(np.linspace(1 / 6, 1.0, 6) * 1000)
+    curve = ac.MixtureOfGaussians(1.0, lengths, (1 / 6,) * 6).renyi(1 + 1e-6)
+    # of parts that are far apart the moment is the sum of theirs
+    moments = (1 + 1e-6) * (1e-6 * np.square(lengths) / 2 - np.log(6))
+    assert curve == pytest.approx(np.logaddexp.reduce(moments) / 1e-6, rel=1e-9)
+    assert sum(points) < 10_000
+
+
+def test_equal_losses_are_one():
+    """Counts without a flood have millions of equal losses, and every order of their curve summed up all of them."""
+    losses, log_p = np.full(5000, 0.25), np.log(np.arange(1.0, 5001.0) / 12_502_500)
+    found = connect(losses, log_p, 100)
+    assert found[0].tolist() == [0.25]
+    assert found[1] == pytest.approx([0.0], abs=1e-12)
+    sizes = 1000.0, 0.0, 1e-9
+    assert spread(*sizes)[0].size == 1
+    event = MovedCount(*sizes, rises=True)
+    assert event.renyi([1.0, 2.0, np.inf]) == pytest.approx([0.0, 0.0, 0.0], abs=1e-15)
+    assert event._curve_work() > 100.0 * SPREAD
+
+
+def test_curves_of_random_allocation_count_when_they_are_done():
+    """They do not depend on the patience of a price, but a calibration asks for many: it took 12 s."""
+    epochs = [ac.RandomAllocation(ac.Gaussian(sigma), 100) for sigma in (2.0, 2.1)]
+    work = [tallied(lambda epoch=epoch: epoch.renyi(2.0)) for epoch in epochs]
+    assert tallied(lambda: epochs[0].renyi([3.0, 4.0])) == work[0] > 5e7  # found again, counted again
+    with allow_work(1e-9 * 0.9 * work[0]):
+        epochs[0].renyi(2.0)  # what is there to fall back on is not refused
+        epochs[0].renyi(3.0)
+        with pytest.raises(ac.OutOfPatience, match="a Rényi curve of random allocation would take about"):
+            epochs[1].renyi(2.0)
+    with allow_work(1e-9 * 1.1 * work[0]):
+        for order in (2.0, 3.0):
+            epochs[0].renyi(order)  # counted once
+        assert fits(0.09 * work[0])
+        assert not fits(0.11 * work[0])
+
+
+def test_what_is_refused_is_not_tallied():
+    with tally_work() as tally, allow_work(1.0):
+        spend(4e8, "something")
+        with pytest.raises(ac.OutOfPatience):
+            spend(7e8, "much")
+    assert tally[0] == 4e8
+
+
+def test_profiles_that_take_longer_are_counted_as_more():
+    """A sample asks twice; much discrete noise is expanded, and short differences are integrated."""
+    for event in (ac.Gaussian(1.0), ac.Gaussian(100.0), ac.Laplace(3.0, coordinates=4)):
+        assert ac.PoissonSubsampled(event, 0.1)._profile_work() == 2 * event._profile_work() + 100.0
+    assert ac.Gaussian(100.0)._profile_work() == 2 * ac.Gaussian(1.0)._profile_work()
+    assert ac.DiscreteGaussian(400.0)._profile_work() == 4 * ac.DiscreteGaussian(30.0)._profile_work()
