@@ -77,7 +77,7 @@ def kind_of(event: SeenVotes) -> Kind:
 
 @remember(WHAT, 4096)
 def attack_of(event: SeenVotes) -> Kind:
-    """A few neighbours that cost much, for bounds from below: who chooses among them is one who may choose among all."""
+    """A few neighbours that cost much, for bounds from below: who chooses among them may choose among all."""
     pairs = event._pairs()
     spend(CHOSEN + ATTACK * 2 * len(ATTACKS) * pairs.losses[0].size, WHAT)
     rows = {pairs.costliest(order) for order in ATTACKS}
