@@ -7,6 +7,7 @@ tell most if their rate is below the share of steps that are drawn, at small del
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +18,7 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.samplers.allocation_subsets import Drawn, subset_pair
 
-__all__ = ["best_rate"]
+__all__ = ["about_price", "best_rate"]
 
 FACTOR = 0.7
 """Of the next lower rate that is tried."""
@@ -52,7 +53,7 @@ def _search(event: Event, drawn: Drawn, direction: Direction, log_delta: float, 
         pair = subset_pair(event, drawn._replace(rate=rate), direction, step, LOST)
         if times == 1:
             return _epsilon(pair, direction, math.exp(log_delta))
-        return float(np.min(times * _divergences(pair, direction) - log_delta / (ORDERS - 1)))
+        return float(np.min(times * divergences(pair, direction) - log_delta / (ORDERS - 1)))
 
     best = min(drawn.selected / drawn.steps, MOST)
     highest = price(best)
@@ -78,7 +79,16 @@ def _epsilon(pair: DiscretePair, direction: Direction, delta: float) -> float:
     return max(math.log(above / float(np.sum(seconds[:k]))), 0.0) if k and above > 0.0 else 0.0
 
 
-def _divergences(pair: DiscretePair, direction: Direction) -> FloatArray:
+def about_price(pieces: Sequence[tuple[Event, int]], direction: Direction, log_delta: float) -> float:
+    """About what one epoch costs that is composed of so many discrete pairs, and of other events."""
+    total = np.zeros_like(ORDERS)
+    for event, count in pieces:
+        pair = divergences(event, direction) if isinstance(event, DiscretePair) else event._curve(ORDERS)
+        total += count * pair
+    return float(np.min(total - log_delta / (ORDERS - 1)))
+
+
+def divergences(pair: DiscretePair, direction: Direction) -> FloatArray:
     """About the Rényi divergences of the scores' distributions."""
     exponents = ORDERS if direction == DIRECTIONS[0] else 1 - ORDERS
     logs = np.log(pair._masses) + exponents[:, None] * np.log(pair._places)

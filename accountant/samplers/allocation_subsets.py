@@ -30,7 +30,7 @@ LONGEST = 2.0**20
 LEAST = -45.0
 """Log of what may be beyond the window, at most."""
 
-POINT = 150.0
+POINT = 60.0
 """Operations (see `accountant.patience`) at a point of a law beside its transforms."""
 
 
@@ -61,7 +61,7 @@ def subset_pair(event: Event, drawn: Drawn, direction: Direction, step: float, l
     (without, given), core = _laws(losses, with_zero, drawn, step, log_lost)
     points = 2 ** math.ceil(math.log2(max(core[1] - core[0] + 1, 64)))
     transforms = sum(len(law.tilts(*core)) for law in (without, given))
-    spend(transforms * points * (6 * TRANSFORM * math.log2(points) + POINT), f"{transforms} laws of sums of scores")
+    spend(transforms * points * (3 * TRANSFORM * math.log2(points) + POINT), f"{transforms} laws of sums of scores")
     mirrored = direction == DIRECTIONS[1]
     # below are what is certain of the direction's first law, and all that may be of the other
     with_q = bounds_on_sums(without, core[0], points, core)[0 if mirrored else 1]

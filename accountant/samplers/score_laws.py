@@ -33,6 +33,9 @@ MOST_TILTS = 12
 CHERNOFF = np.geomspace(0.1, 40.0, 40)
 """Powers of Chernoff's bound, in units of 1/deviation."""
 
+SPARE = 1e-12
+"""Taken off masses, so that they come to no more than 1: above what their sums err by."""
+
 LARGEST = 600.0
 """Logs of factors beyond which a tilt says nothing of a sum."""
 
@@ -76,7 +79,7 @@ class Scores:
         powers, whole = (CHERNOFF / self.spread(tilt)[1]).tolist(), self.log_moment(tilt)
         below = min(self.log_moment(tilt - each) - whole + each * low for each in powers)
         above = min(self.log_moment(tilt + each) - whole - each * high for each in powers)
-        return float(np.logaddexp(below, above))
+        return float(np.logaddexp(below, above)) + 1e-6
 
     def tilts(self, low: float, high: float) -> list[float]:
         """Tilts whose sums have their means not far apart between two places."""
@@ -107,7 +110,8 @@ def bounds_on_sums(law: Scores, first: int, points: int, core: tuple[int, int]) 
     low, high = np.zeros(points), np.full(points, math.inf)
     for tilt in law.tilts(*core):
         below, above = _bounds_by_tilt(law, first, points, tilt)
-        low, high = np.maximum(low, below), np.minimum(high, above)
+        np.maximum(low, below, out=low)
+        np.minimum(high, above, out=high)
     return low, high
 
 
@@ -117,21 +121,21 @@ def _bounds_by_tilt(law: Scores, first: int, points: int, tilt: float) -> tuple[
     with np.errstate(under="ignore"):
         for logs in law.log_masses:
             tilted = logs + tilt * law.places
-            masses = np.exp(tilted - np.logaddexp.reduce(tilted)) * (1 - 1e-14)
+            masses = np.exp(tilted - np.logaddexp.reduce(tilted)) * (1 - SPARE)
             laws.append(np.bincount(law.places % points, masses, points).astype(float))
             some = np.isfinite(logs)
             size = max(size, float(np.max(np.abs(tilted[some])) + np.max(np.abs(logs[some]))))
     found, error = convolve(laws[1], law.counts[1], laws[0], law.counts[0])
-    found = np.roll(found, -(first % points))
+    rolled: FloatArray = np.roll(found, -(first % points))
     whole, total = law.log_moment(tilt), sum(law.counts)
     logs = whole - tilt * sums
-    # of the masses and of the factor, by their logs; 1e-14 was left out of each mass
-    share = total * (2e-14 + 8 * ULP * size) + 8 * ULP * (abs(whole) + abs(tilt) * float(np.max(np.abs(sums))))
+    # of the masses and of the factor, by their logs
+    share = total * (4 * SPARE + 8 * ULP * size) + 8 * ULP * (abs(whole) + abs(tilt) * float(np.max(np.abs(sums))))
     outside = math.exp(min(law.log_outside(tilt, float(first), float(first + points - 1)), 0.0))
     with np.errstate(under="ignore", over="ignore"):
         factor = np.exp(np.minimum(logs, LARGEST))
-        below = np.maximum(found - error - outside, 0.0) * factor * (1 - share)
-        above = np.where(logs <= LARGEST, (found + error) * factor * (1 + share) + 1e-300, math.inf)
+        below = np.maximum(rolled - error - outside, 0.0) * factor * (1 - share)
+        above = np.where(logs <= LARGEST, (rolled + error) * factor * (1 + share) + 1e-300, math.inf)
     return below, above
 
 
