@@ -128,14 +128,14 @@ def _bounds_by_tilt(law: Scores, first: int, points: int, tilt: float) -> tuple[
     found, error = convolve(laws[1], law.counts[1], laws[0], law.counts[0])
     rolled: FloatArray = np.roll(found, -(first % points))
     whole, total = law.log_moment(tilt), sum(law.counts)
-    logs = whole - tilt * sums
+    exponents = whole - tilt * sums
     # of the masses and of the factor, by their logs
     share = total * (4 * SPARE + 8 * ULP * size) + 8 * ULP * (abs(whole) + abs(tilt) * float(np.max(np.abs(sums))))
     outside = math.exp(min(law.log_outside(tilt, float(first), float(first + points - 1)), 0.0))
     with np.errstate(under="ignore", over="ignore"):
-        factor = np.exp(np.minimum(logs, LARGEST))
+        factor = np.exp(np.minimum(exponents, LARGEST))
         below = np.maximum(rolled - error - outside, 0.0) * factor * (1 - share)
-        above = np.where(logs <= LARGEST, (rolled + error) * factor * (1 + share) + 1e-300, math.inf)
+        above = np.where(exponents <= LARGEST, (rolled + error) * factor * (1 + share) + 1e-300, math.inf)
     return below, above
 
 
