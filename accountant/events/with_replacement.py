@@ -251,6 +251,8 @@ class SampledWithReplacement(Event):
 @lru_cache(maxsize=256)
 def how_many_apart(draws: int, population: int) -> tuple[int, ...]:
     """Numbers of draws up to which Q's are told apart, where those are often enough."""
+    if population == 1:
+        return ()
     logs = [log_probability for _, log_probability in draws_by_size(draws, population)]
     whole = float(logsumexp(logs))
     shares = [0.0, *(math.exp(float(logsumexp(logs[:many])) - whole) for many in APART)]
