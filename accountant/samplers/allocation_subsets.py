@@ -27,8 +27,20 @@ __all__ = ["Drawn", "subset_pair"]
 LONGEST = 2.0**20
 """Points of the transform that convolves rounded losses, at most."""
 
+MOST_POINTS = 2.0**20
+"""Of all transforms of both laws together."""
+
 LEAST = -45.0
 """Log of what may be beyond the window, at most."""
+
+VAGUE, NOTHING = 4.0, 1e-8
+"""How far apart bounds on a probability may be that are made use of, unless it is next to nothing beside the other."""
+
+SMALLEST = 1e-250
+"""The least probability that is told from 0."""
+
+MOMENT = 4000.0
+"""Operations of a score beside that, by law and tilt: for its moments."""
 
 POINT = 60.0
 """Operations (see `accountant.patience`) at a point of a law beside its transforms."""
@@ -61,16 +73,23 @@ def subset_pair(event: Event, drawn: Drawn, direction: Direction, step: float, l
     (without, given), core = _laws(losses, with_zero, drawn, step, log_lost)
     points = 2 ** math.ceil(math.log2(max(core[1] - core[0] + 1, 64)))
     transforms = sum(len(law.tilts(*core)) for law in (without, given))
-    spend(transforms * points * (3 * TRANSFORM * math.log2(points) + POINT), f"{transforms} laws of sums of scores")
+    work = points * (3 * TRANSFORM * math.log2(points) + POINT) + MOMENT * losses.size
+    spend(transforms * work, f"{transforms} laws of sums of scores")
     mirrored = direction == DIRECTIONS[1]
     # below are what is certain of the direction's first law, and all that may be of the other
-    with_q = bounds_on_sums(without, core[0], points, core)[0 if mirrored else 1]
-    with_p = bounds_on_sums(given, core[0], points, core)[1 if mirrored else 0]
+    first = bounds_on_sums(without if mirrored else given, core[0], points, core)[0]
+    least, second = bounds_on_sums(given if mirrored else without, core[0], points, core)
+    second = np.maximum(second, SMALLEST)
+    # sums are left out where hardly anything is known of the other
+    known = second <= np.minimum(np.maximum(VAGUE * least, NOTHING * first), 2.0)
+    good = (first > SMALLEST) & known
+    if not good.any():  # two equal distributions are below all
+        return pair_below(Ratios(np.ones(1), np.ones(1), 0.0, 0.0, 0.0, 16 * ULP), direction)
+    with_q, with_p = (first[good], second[good]) if mirrored else (second[good], first[good])
     surplus = max(float((with_p if mirrored else with_q).sum()), 1.0)
-    good = (with_q > 1e-280) & (with_p > 1e-280)
-    zero = 0.0 if mirrored else max(1 - float(with_q[good].sum()), 0.0)
+    zero = 0.0 if mirrored else max(1 - float(with_q.sum()), 0.0)
     error = surplus - 1 + steps * (one.error + one.moved)
-    return pair_below(Ratios(with_q[good], with_p[good] / with_q[good], zero, 0.0, error, 16 * ULP), direction)
+    return pair_below(Ratios(with_q, with_p / with_q, zero, 0.0, error, 16 * ULP), direction)
 
 
 def _laws(
@@ -84,9 +103,11 @@ def _laws(
             q, p = (np.log(np.bincount(group, each, places.size)) for each in masses)
         laws = tuple(Scores(places, (q, p), counts) for counts in ((drawn.steps, 0), _counts(drawn)))
         core = window_of(laws, min(log_lost, LEAST))
-        if core[1] - core[0] < LONGEST:
+        transforms = sum(len(law.tilts(*core)) for law in laws)
+        too_many = (core[1] - core[0]) / min(LONGEST, MOST_POINTS / transforms)
+        if too_many < 1.0:
             return (laws[0], laws[1]), core
-        step *= 1.1 * (core[1] - core[0]) / LONGEST
+        step *= 1.1 * too_many
 
 
 def _counts(drawn: Drawn) -> tuple[int, int]:

@@ -94,6 +94,8 @@ class Scores:
                 while sign * (after[0] - mean) > SPACING / 2 * (deviation + after[1]) and change * deviation > NEAREST:
                     change /= 2
                     after = self.spread(tilt + sign * change)
+                if not sign * (after[0] - mean) > NEAREST * deviation:
+                    break  # no sum is farther
                 tilt, (mean, deviation) = tilt + sign * change, after
                 found.append(tilt)
         return found
