@@ -10,6 +10,7 @@ Gauss-Legendre rules on panels that grow with t and shrink towards the largest l
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from accountant.numerics.scipy_special import logsumexp
 from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio
 from accountant.patience import spend
 
-__all__ = ["UNSEEN", "DrawnGaussians", "log_expm1_ratio", "mean_curve"]
+__all__ = ["UNSEEN", "DrawnGaussians", "log_expm1_ratio", "log_height_of_few", "mean_curve"]
 
 NODES = 16
 """Nodes of a panel."""
@@ -32,6 +33,9 @@ NEAREST, FARTHEST = 1e-19, 60.0
 
 UNSEEN = -45.0
 """Log of the share of a sum that no float holds."""
+
+PLACE = 1e-15
+"""Above what the place of a profile errs by, relative to 1 and to it."""
 
 VALUE = 300.0
 """Operations (see `accountant.patience`) of a value of a profile."""
@@ -110,3 +114,22 @@ def excess_table(drawn: DrawnGaussians) -> tuple[FloatArray, FloatArray, FloatAr
             real[reached] += weight * rate * kept * np.exp(gaussian_log_profile(distance, reverse))
         whole += weight * rate
     return places, assumed * shares, real * shares, whole
+
+
+def log_height_of_few(
+    inner: FloatArray,
+    log_shares: list[FloatArray],
+    shifts: FloatArray,
+    hidden: Callable[[FloatArray, float], FloatArray],
+) -> FloatArray:
+    """Log of g H_e(P || (1 - B) R + B Q) at e = `inner`, from the shares of R and of Q_1, Q_2, ... alone.
+
+    Where C is a share v of a distribution, H_e(P || C + the rest) <= H_{e + log v}(P || C/v).
+    """
+    log_kept = np.logaddexp.reduce(log_shares)
+    at = inner + log_kept - PLACE * (1.0 + inner)
+    logs = np.full_like(inner, -math.inf)
+    for drawn, log_share in enumerate(log_shares[1:], 1):
+        both = np.logaddexp(log_share, log_shares[0]) if drawn == 1 else log_share  # R is no nearer than Q_1 may be
+        logs = np.logaddexp(logs, both - log_kept + hidden(np.maximum(at, 0.0), float(shifts[drawn - 1])))
+    return np.where(at >= 0.0, logs, math.inf)

@@ -12,7 +12,13 @@ import numpy as np
 from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise
-from accountant.events.drawn_gaussians import UNSEEN, DrawnGaussians, log_expm1_ratio, mean_curve
+from accountant.events.drawn_gaussians import (
+    UNSEEN,
+    DrawnGaussians,
+    log_expm1_ratio,
+    log_height_of_few,
+    mean_curve,
+)
 from accountant.events.event import Event
 from accountant.events.fixed_size import FixedSizeSampled
 from accountant.events.gaussian import GaussianLike
@@ -47,6 +53,10 @@ SEEN = -70.0
 
 FAR = 1e3
 """Standard deviations beyond which shifts are not told apart from below."""
+
+APART, OFTEN, ALMOST = (1, 2, 4), 0.3, 0.99
+"""Numbers of draws up to which the replaced record's are told apart; how much of the probability they must have, and
+with how much no more are asked for."""
 
 ROUNDING = 1e-11
 """More than the relative rounding of a probability."""
@@ -169,7 +179,9 @@ class SampledWithReplacement(Event):
         if isinstance(self.event, GaussianLike):
             # differences of Mills' ratio are integrated where lengths are small
             lengths = [part.event._mu() for part, _ in self._parts()]  # type: ignore[attr-defined]  # of the same kind
-            return math.fsum(2000.0 if length <= INTEGRATED else 500.0 for length in lengths)
+            seen = sum(log_weight > SEEN for _, log_weight in self._parts())
+            apart = 500.0 * seen * sum(how_many_apart(self.draws, self.population))
+            return apart + math.fsum(2000.0 if length <= INTEGRATED else 500.0 for length in lengths)
         return (100.0 if self.event._coordinates == 1 else self.event._profile_work()) * len(self._parts())
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -186,25 +198,36 @@ class SampledWithReplacement(Event):
         """The profile where the number of draws is hidden from whoever compares with samples without the record.
 
         Of g ((1 - B) H_e(P || R) + B H_e(P || Q)) with B = e^{e' - e}, the first H is that of a mixture of Gaussians.
+        So is that of P against (1 - B) R + B Q where Q comes from few draws; that it may come from more is left out.
         """
         inner = log_mixture_ratio(1 / self.rate, epsilons)
         near: list[tuple[float, float]] = []
-        apart = np.full_like(epsilons, -math.inf)
+        apart, left_out = np.full_like(epsilons, -math.inf), -math.inf
         for (part, log_weight), height in zip(self._parts(), heights, strict=True):
             length = part.event._mu()  # type: ignore[attr-defined]  # of the same kind
             if log_weight > SEEN and length < FAR:
                 near.append((log_weight, length))
             else:
-                apart = np.logaddexp(apart, height)
+                apart, left_out = np.logaddexp(apart, height), float(np.logaddexp(left_out, log_weight))
         if not near:
             return known
         weights, shifts = np.array(near).T
         whole = float(logsumexp(weights))
-        mixed = math.log(self.rate) + whole + mixture_log_profile(weights - whole, shifts, inner)[0]
+
+        def hidden(at: FloatArray, least: float) -> FloatArray:
+            """Log of g H(P || Q_j), where nothing of P is nearer to Q_j than `least`."""
+            logs: FloatArray = mixture_log_profile(weights - whole, np.maximum(shifts, least), at)[0]
+            return np.asarray(logs + (math.log(self.rate) + whole))
+
         with np.errstate(divide="ignore"):
             share = np.log1p(-self.rate) + np.log(-np.expm1(-inner))
-        hidden: FloatArray = np.logaddexp(share + np.logaddexp(mixed, apart), epsilons - inner + known)
-        return np.minimum(hidden, known)
+        mixed = hidden(inner, 0.0)
+        found = np.minimum(np.logaddexp(share + np.logaddexp(mixed, apart), epsilons - inner + known), known)
+        log_shares = [share, *(epsilons - inner + weight for weight in weights.tolist())]
+        for last in how_many_apart(self.draws, self.population):
+            few = log_height_of_few(inner, log_shares[: last + 1], shifts, hidden)
+            found = np.minimum(found, np.logaddexp(few, math.log(self.rate) + left_out))
+        return np.asarray(found)
 
     def _profile_knots(self) -> tuple[float, ...]:
         return tuple(sorted({knot for part, _ in self._parts() for knot in part._profile_knots()}))
@@ -232,6 +255,18 @@ class SampledWithReplacement(Event):
         if self.draws == 1 or self.population == 1:
             return BoundOnDraws(self)
         return SumOfDraws(self) if isinstance(self.event, GaussianLike) else DrawnGroup(self.event, 1, 1, self.rate)
+
+
+@lru_cache(maxsize=256)
+def how_many_apart(draws: int, population: int) -> tuple[int, ...]:
+    """Numbers of draws up to which Q's are told apart, where those are often enough."""
+    if population == 1:
+        return ()
+    logs = [log_probability for _, log_probability in draws_by_size(draws, population)]
+    whole = float(logsumexp(logs))
+    shares = [0.0, *(math.exp(float(logsumexp(logs[:many])) - whole) for many in APART)]
+    pairs = zip(APART, shares, shares[1:], strict=False)
+    return tuple(many for many, before, share in pairs if many < len(logs) and share > OFTEN and before < ALMOST)
 
 
 @dataclass(frozen=True)

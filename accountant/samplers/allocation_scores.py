@@ -6,15 +6,19 @@ tell most if their rate is below the share of steps that are drawn, at small del
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
+from accountant.events.discrete_pair import DiscretePair
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import remember, spend
 from accountant.samplers.allocation_subsets import WHAT, Drawn, subset_pair
 
-__all__ = ["best_rate"]
+__all__ = ["about_price", "best_rate"]
 
 FACTOR = 0.7
 """Of the next lower rate that is tried."""
@@ -23,10 +27,10 @@ LEAST, MOST = 0.03, 0.9
 """Of the share of steps that are drawn, and of all: no rate below or above is tried."""
 
 BETTER = 1.002
-"""A lower rate is taken where what it costs is more by this factor."""
+"""A lower rate is taken where what it costs by Rényi divergences, as several epochs do, is more by this factor."""
 
 ORDERS = 1 + np.geomspace(0.05, 1000.0, 60)
-"""Rényi orders by which rates are compared."""
+"""Rényi orders by which rates are compared for several epochs."""
 
 GRID = 0.5
 """Coarsest grid on which they are; else about the deviation of the scores."""
@@ -49,20 +53,46 @@ def _search(event: Event, drawn: Drawn, direction: Direction, log_delta: float, 
     step = min(float(drawn.selected * np.sqrt(variance / drawn.steps)), GRID)
 
     def price(rate: float) -> float:
-        curve = _divergences(event, drawn._replace(rate=rate), direction, step)
-        return float(np.min(times * curve - log_delta / (ORDERS - 1)))
+        pair = subset_pair(event, drawn._replace(rate=rate), direction, step, LOST)
+        if times == 1:
+            return _epsilon(pair, direction, math.exp(log_delta))
+        return float(np.min(times * divergences(pair, direction) - log_delta / (ORDERS - 1)))
 
     best = min(drawn.selected / drawn.steps, MOST)
     highest = price(best)
-    least = LEAST * drawn.selected / drawn.steps
-    while (rate := FACTOR * best) > least and (found := price(rate)) > BETTER * highest:
+    least, better = LEAST * drawn.selected / drawn.steps, 1.0 if times == 1 else BETTER
+    while (rate := FACTOR * best) > least and (found := price(rate)) > better * highest:
         best, highest = rate, found
     return best
 
 
-def _divergences(event: Event, drawn: Drawn, direction: Direction, step: float) -> FloatArray:
+def _epsilon(pair: DiscretePair, direction: Direction, delta: float) -> float:
+    """About what one release costs."""
+    logs, firsts = np.log(pair._places), pair._masses * pair._places
+    order = np.argsort(logs)
+    logs, firsts, seconds = logs[order], firsts[order], pair._masses[order]
+    if direction == DIRECTIONS[0]:
+        logs, firsts, seconds = logs[::-1], firsts[::-1], seconds[::-1]
+    else:
+        logs, firsts, seconds = -logs, seconds, firsts
+    # by falling losses: delta at each is what is above it
+    deltas = np.cumsum(firsts) - np.exp(logs) * np.cumsum(seconds)
+    k = int(np.searchsorted(deltas, delta))
+    above = float(np.sum(firsts[:k])) - delta
+    return max(math.log(above / float(np.sum(seconds[:k]))), 0.0) if k and above > 0.0 else 0.0
+
+
+def about_price(pieces: Sequence[tuple[Event, int]], direction: Direction, log_delta: float) -> float:
+    """About what one epoch costs that is composed of so many discrete pairs, and of other events."""
+    total = np.zeros_like(ORDERS)
+    for event, count in pieces:
+        pair = divergences(event, direction) if isinstance(event, DiscretePair) else event._curve(ORDERS)
+        total += count * pair
+    return float(np.min(total - log_delta / (ORDERS - 1)))
+
+
+def divergences(pair: DiscretePair, direction: Direction) -> FloatArray:
     """About the Rényi divergences of the scores' distributions."""
-    pair = subset_pair(event, drawn, direction, step, LOST)
     spend(OUTCOME * pair._masses.size, WHAT)
     exponents = ORDERS if direction == DIRECTIONS[0] else 1 - ORDERS
     logs = np.log(pair._masses) + exponents[:, None] * np.log(pair._places)

@@ -15,20 +15,37 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.events.discrete_pair import DiscretePair
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.patience import remember, spend
 from accountant.samplers.allocation_pairs import LARGEST_STEP, bracket_step, pair_below
 from accountant.samplers.likelihoods import Ratios
-from accountant.tight.fourier import integer_power
+from accountant.samplers.score_laws import Scores, bounds_on_sums, window_of
+from accountant.tight.directed_run import TRANSFORM
 from accountant.tight.polygon import ULP
 
-__all__ = ["Drawn", "convolve", "subset_pair"]
+__all__ = ["Drawn", "subset_pair"]
 
 LONGEST = 2.0**20
 """Points of the transform that convolves rounded losses, at most."""
 
-WHAT, POINT = "scores of the steps of an epoch", 500.0
-"""What is counted, and operations for each point of the transforms."""
+MOST_POINTS = 2.0**20
+"""Of all transforms of both laws together."""
+
+LEAST = -45.0
+"""Log of what may be beyond the window, at most."""
+
+VAGUE, NOTHING = 4.0, 1e-8
+"""How far apart bounds on a probability may be that are made use of, unless it is next to nothing beside the other."""
+
+SMALLEST = 1e-250
+"""The least probability that is told from 0."""
+
+MOMENT = 4000.0
+"""Operations of a score beside that, by law and tilt: for its moments."""
+
+WHAT = "scores of the steps of an epoch"
+
+POINT = 60.0
+"""Operations (see `accountant.patience`) at a point of a law beside its transforms."""
 
 
 class Drawn(NamedTuple):
@@ -44,54 +61,56 @@ def subset_pair(event: Event, drawn: Drawn, direction: Direction, step: float, l
     """A pair below that of `selected` of `steps` steps: what the sum of rounded losses tells of who took part.
 
     With T_i = round(log(1 + rate (X_i - 1)) / step), or any other function of the observed steps, the sum of
-    all T_i has the distribution p^{*selected} * q^{*(steps - selected)} with the record and q^{*steps} without it,
-    modulo the length of a Fourier transform too.
+    all T_i has the distribution p^{*selected} * q^{*(steps - selected)} with the record and q^{*steps} without it.
+    Sums beyond a window are left out on both sides.
     """
     steps, selected, rate = drawn
     one = bracket_step(event, direction, LARGEST_STEP / 4, log_lost)[1]
     losses = np.append(np.log1p(rate * (one.places - 1)), math.log1p(-rate) if rate < 1.0 else 0.0)
     with_zero = np.append(one.masses, one.zero), np.append(one.masses * one.places, 0.0)
     spread = math.sqrt(max(steps * float(np.sum(with_zero[0] * losses**2)), step**2))
-    reach = 14 * spread + 2 * float(np.max(np.abs(losses)))
     # rounding adds up over the steps to a variance of steps * step^2/12; losses are about as the rate
-    step = max(step * min(rate * steps / selected, 1.0) / (4 * math.sqrt(steps)), reach / LONGEST)
-    scores = np.round(losses / step).astype(np.int64)
-    points = 2 ** math.ceil(math.log2(max(reach / step, 64.0)))
-    spend(POINT * points, WHAT)
-    q, p = (np.bincount(scores % points, weights, points).astype(float) for weights in with_zero)
-    with_q, error_q = convolve(q, steps, q, 0)
-    with_p, error_p = convolve(q, steps - selected, p, selected)
+    step = step * min(rate * steps / selected, 1.0) / (4 * math.sqrt(steps))
+    step = max(step, (14 * spread + 2 * float(np.max(np.abs(losses)))) / LONGEST)
+    (without, given), core = _laws(losses, with_zero, drawn, step, log_lost)
+    points = 2 ** math.ceil(math.log2(max(core[1] - core[0] + 1, 64)))
+    transforms = sum(len(law.tilts(*core)) for law in (without, given))
+    work = points * (3 * TRANSFORM * math.log2(points) + POINT) + MOMENT * losses.size
+    spend(transforms * work, f"{transforms} laws of sums of scores")
     mirrored = direction == DIRECTIONS[1]
-    if mirrored:  # below are what is certain of Q, and all that may be of P
-        with_q, with_p = np.maximum(with_q - error_q, 0.0), with_p + error_p
-    else:
-        with_q, with_p = with_q + error_q, np.maximum(with_p - error_p, 0.0)
-    whole = float((with_p if mirrored else with_q).sum())
-    surplus = max(whole, 1.0)
-    good = (with_q > 1e-280) & (with_p > 1e-280)
-    zero = 0.0 if mirrored else max(1 - float(with_q[good].sum()), 0.0)
+    # below are what is certain of the direction's first law, and all that may be of the other
+    first = bounds_on_sums(without if mirrored else given, core[0], points, core)[0]
+    least, second = bounds_on_sums(given if mirrored else without, core[0], points, core)
+    second = np.maximum(second, SMALLEST)
+    # sums are left out where hardly anything is known of the other
+    known = second <= np.minimum(np.maximum(VAGUE * least, NOTHING * first), 2.0)
+    good = (first > SMALLEST) & known
+    if not good.any():  # two equal distributions are below all
+        return pair_below(Ratios(np.ones(1), np.ones(1), 0.0, 0.0, 0.0, 16 * ULP), direction)
+    with_q, with_p = (first[good], second[good]) if mirrored else (second[good], first[good])
+    surplus = max(float((with_p if mirrored else with_q).sum()), 1.0)
+    zero = 0.0 if mirrored else max(1 - float(with_q.sum()), 0.0)
     error = surplus - 1 + steps * (one.error + one.moved)
-    return pair_below(Ratios(with_q[good], with_p[good] / with_q[good], zero, 0.0, error, 16 * ULP), direction)
+    return pair_below(Ratios(with_q, with_p / with_q, zero, 0.0, error, 16 * ULP), direction)
 
 
-def convolve(q: FloatArray, many: int, p: FloatArray, few: int) -> tuple[FloatArray, float]:
-    """q^{*many} * p^{*few} modulo their length n, and a bound on the error of every mass (sums of q and p at most 1).
+def _laws(
+    losses: FloatArray, masses: tuple[FloatArray, FloatArray], drawn: Drawn, step: float, log_lost: float
+) -> tuple[tuple[Scores, Scores], tuple[int, int]]:
+    """The laws of the sum of rounded losses, without the record and with it, and from where to where they matter."""
+    while True:
+        scores = np.round(losses / step).astype(np.int64)
+        places, group = np.unique(scores, return_inverse=True)
+        with np.errstate(divide="ignore"):
+            q, p = (np.log(np.bincount(group, each, places.size)) for each in masses)
+        laws = tuple(Scores(places, (q, p), counts) for counts in ((drawn.steps, 0), _counts(drawn)))
+        core = window_of(laws, min(log_lost, LEAST))
+        transforms = sum(len(law.tilts(*core)) for law in laws)
+        too_many = (core[1] - core[0]) / min(LONGEST, MOST_POINTS / transforms)
+        if too_many < 1.0:
+            return (laws[0], laws[1]), core
+        step *= 1.1 * too_many
 
-    A transform errs by eta = `transform_error(n)` of its 2-norm, hence by at most eta sqrt(n) |q| in one place. A
-    product of factors of at most m_k in place k then errs by (factors) m_k^(factors - 1) times that, and what comes
-    back, a mean over all places, by the mean of it: at most eta |q| |m^(factors - 1)| / sqrt(n) for each factor
-    (Cauchy-Schwarz inequality).
-    """
-    from scipy.fft import irfft, rfft
 
-    size, total = q.size, many + few
-    eta, length = transform_error(size), max(norm(q), norm(p))
-    spectra = rfft(q), rfft(p)
-    product = integer_power(spectra[0], many) * integer_power(spectra[1], few)
-    off = eta * math.sqrt(size) * length
-    largest = np.minimum(np.maximum(np.abs(spectra[0]), np.abs(spectra[1])) * (1 + 4 * ULP) + off, 1 + off)
-    with np.errstate(under="ignore"):
-        powers = math.sqrt(2) * largest ** (total - 1)
-    found = irfft(product, size)
-    share = eta * length * norm(powers) / math.sqrt(size) + 4 * ULP * float(np.sum(powers)) * math.sqrt(2) / size
-    return np.maximum(found, 0.0), 1.01 * total * share + 2 * eta * norm(found) + 1e-300
+def _counts(drawn: Drawn) -> tuple[int, int]:
+    return drawn.steps - drawn.selected, drawn.selected

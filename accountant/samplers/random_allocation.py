@@ -19,8 +19,9 @@ from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 from accountant.samplers.allocation_curve import allocation_curve
 from accountant.samplers.allocation_pairs import lower_pair, require_finite, upper_pair
-from accountant.samplers.allocation_scores import best_rate
+from accountant.samplers.allocation_scores import about_price, best_rate
 from accountant.samplers.allocation_subsets import Drawn, subset_pair
+from accountant.samplers.pairs_of_steps import pair_of_two
 
 __all__ = ["RandomAllocation"]
 
@@ -33,9 +34,9 @@ class RandomAllocation(Event):
     One step is `event`, with the record in it or without it. The pair of one of t steps has the likelihood ratio
     ``(X_1 + ... + X_t) / t``, X_i independent ratios of one step (Feldman & Shenfeld 2025; proof for adaptive steps:
     notebooks/mathematics.md, Random allocation). It is bracketed in convex order, so that prices on the tight route are
-    certified from both sides. For k > 1, from above: k blocks of steps, as equal as can be, with one step each; from
-    below: what the sum of the steps' losses tells. A release is a whole epoch: ``10 * RandomAllocation(...)`` are ten,
-    with fresh draws.
+    certified from both sides. For k > 1, from above: blocks of steps, as equal as can be, with one or two steps each;
+    from below: what the sum of the steps' losses tells. A release is a whole epoch: ``10 * RandomAllocation(...)`` are
+    ten, with fresh draws.
 
     The Rényi curve is an upper bound: moments of the distribution above, with proven bounds on what its grid leaves
     out. The profile is that of the dominating pair on a grid, a few thousandths above the exact one.
@@ -130,6 +131,30 @@ class RandomAllocation(Event):
             if sign > 0:
                 require_finite(pair, direction, log_lost)
             found.append((pair, count))
+        if sign < 0 or (pairs := self._pairs_of_steps(direction, step, log_lost)) is None:
+            return found
+        log_delta = min(log_lost + BEYOND, -1.0)
+        return min(found, pairs, key=lambda pieces: about_price(pieces, direction, log_delta))
+
+    def _pairs_of_steps(self, direction: Direction, step: float, log_lost: float) -> list[tuple[Event, int]] | None:
+        """From above, often nearer, where there is patience: blocks of which two steps are drawn, or one."""
+        if self._tells_nothing or not 1 < self.selected < self.steps:
+            return None
+        single = self.steps // self.selected if self.selected % 2 else 0
+        twos = self.selected // 2
+        short, longer = divmod(self.steps - single, twos)
+        found: list[tuple[Event, int]] = []
+        sizes = [(size, count) for size, count in ((short, twos - longer), (short + 1, longer)) if count]
+        for size, count in sizes:
+            if size == 2:
+                found.append((self.event, 2 * count))
+                continue
+            pair = pair_of_two(self.event, size, direction, log_lost, MOST / len(sizes))
+            if pair is None:
+                return None
+            found.append((pair, count))
+        if single:
+            found += RandomAllocation(self.event, single)._surrogates(direction, step, log_lost, 1)
         return found
 
     def _certain(self, times: int = 1) -> Event:
@@ -192,6 +217,9 @@ BEYOND = 16.0
 
 USUAL_LOST = -60.0
 """Log of what the grid of the profile leaves out."""
+
+MOST = 1.2e9
+"""Operations that blocks of which two steps are drawn may take in one direction."""
 
 MANY = 50
 """Steps of a block from which on its leading moments are near enough, and its curve takes much longer."""

@@ -8,6 +8,7 @@ each.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -105,11 +106,10 @@ class VoteAnswers:
             partial(_price_epsilon, delta, self.plain.tolerance),
             lambda value: value.epsilon(max(delta, LEAST_DELTA)),
         )
+        most = guess.epsilon * (1 + RENYI_ROUNDING)
         if delta < LEAST_DELTA or (found := self._play(asked)) is None:
-            self.source = self.plain.source
-            return self._at_least(asked, self.plain.epsilon(delta))
-        upper = min(found.upper, guess.epsilon * (1 + RENYI_ROUNDING))
-        return self._at_least(asked, Interval(found.lower, upper))
+            return self._compose_all(asked, most, lambda: self.plain.epsilon(delta))
+        return self._at_least(asked, Interval(found.lower, min(found.upper, most)))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         """Bounds on delta at each epsilon."""
@@ -123,27 +123,49 @@ class VoteAnswers:
             partial(_price_delta, epsilon, self.plain.tolerance, self.plain.least),
             lambda value: value.delta(epsilon),
         )
+        most = self.plain.renyi_end(epsilon)
         if (found := self._play(asked)) is None:
-            self.source = self.plain.source
-            return self._at_least(asked, self.plain.deltas([epsilon])[0])
-        return self._at_least(asked, Interval(found.lower, min(found.upper, self.plain.renyi_end(epsilon))))
+            return self._compose_all(asked, most, lambda: self.plain.deltas([epsilon])[0])
+        return self._at_least(asked, Interval(found.lower, min(found.upper, most)))
+
+    def _compose_all(self, asked: _Asked, most: float, compose: Callable[[], Interval]) -> Interval:
+        """Bounds where no game is: the pairs that dominate each vote, and the votes in one order.
+
+        One neighbour in each vote is looked at only where that order is not known nearly enough: it costs no more.
+        """
+        self.source = self.plain.source
+        attack = self._in_order(asked)
+        if not attack.upper - attack.lower <= min(self.plain.tolerance * attack.upper, sys.float_info.max):
+            found = compose()
+            return Interval(min(max(found.lower, attack.lower), found.upper), found.upper)
+        try:
+            most = min(asked.price(self.plain.singles, None, True).upper, most)
+        except ToleranceUnreachable:
+            self.source = "Rényi curve"
+        return Interval(min(attack.lower, most), most)
 
     def _at_least(self, asked: _Asked, known: Interval) -> Interval:
-        """A better lower end, where there is patience: the votes in one order, their neighbours chosen as labels come.
+        """A better lower end, where there is patience."""
+        if known.upper - known.lower <= self.plain.tolerance * known.upper:
+            return known
+        return Interval(min(max(known.lower, self._in_order(asked).lower), known.upper), known.upper)
+
+    def _in_order(self, asked: _Asked) -> Interval:
+        """What the votes in one order cost, their neighbours chosen as labels come, where there is patience for that.
 
         Other releases come before them; what these cost by themselves would only be less.
         """
-        if known.upper - known.lower <= self.plain.tolerance * known.upper or len(self.votes) < 2:
-            return known
+        nothing = Interval(0.0, math.inf)
+        if len(self.votes) < 2:
+            return nothing
         try:
             value = solve_in_order(self.votes, asked.delta, ALONE[0] * self.plain.tolerance)
             if value is None:
-                return known
+                return nothing
             others = [(event._certain(k), k) for event, k in self.plain.singles if not isinstance(event, SeenVotes)]
-            found = asked.price(others, dict.fromkeys(DIRECTIONS, value), False) if others else asked.alone(value)
+            return asked.price(others, dict.fromkeys(DIRECTIONS, value), False) if others else asked.alone(value)
         except ToleranceUnreachable as error:
-            return known if error.found is None else Interval(max(known.lower, error.found[0]), known.upper)
-        return Interval(min(max(known.lower, found.lower), known.upper), known.upper)
+            return nothing if error.found is None else Interval(*error.found)
 
     def trade_off(self, direction: Direction) -> TradeOff:
         """Refused, as of all that is known between bounds."""

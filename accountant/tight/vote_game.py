@@ -22,14 +22,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accountant.errors import ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.votes_seen import SeenVotes
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, spend
 from accountant.tight.game_kernels import TEST, IntArray
 from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.vote_kernels import LINE, extend_lines, fill_ends, raise_values
-from accountant.tight.vote_tables import LEADERS, SLACK, Kind, Table, kind_of, tabulate
+from accountant.tight.vote_tables import LEADERS, SLACK, Kind, Table, attack_of, kind_of, tabulate
 
 __all__ = ["VoteKinds", "solve_in_order", "solve_votes", "work_of"]
 
@@ -60,9 +60,6 @@ HALVINGS = 10
 STALL = 0.7
 """The next grid is tried where the last was narrower than before by this factor."""
 
-SORTING = 800.0
-"""Operations, about, by neighbours and pairs of outcomes, that it takes to find those that dominate others."""
-
 ORDERS = np.geomspace(1e-4, 1e4, 49)
 """Rényi orders less 1, over the deviation, that size windows."""
 
@@ -75,6 +72,7 @@ class Setup(NamedTuple):
     deviation: float
     b: FloatArray
     curves: FloatArray
+    ends: FloatArray
     floor: float
 
     @property
@@ -87,14 +85,13 @@ class Setup(NamedTuple):
 
     def largest(self, left: tuple[int, ...]) -> FloatArray:
         """The largest losses to the left of x = 0 and to the right, where so many are left of each kind."""
-        each = np.stack([kind.largest for kind in self.kinds])
-        forward, backward = (np.asarray(left, dtype=float) @ each).tolist()
+        forward, backward = (np.asarray(left, dtype=float) @ self.ends).tolist()
         return np.array([backward, forward]) * (1 + 1e-12)
 
     def reach(self, left: tuple[int, ...]) -> float:
         """The x beyond which delta is negligible."""
         costs = np.asarray(left) @ self.curves
-        least = max(float(kind.largest.max()) for kind in self.kinds) / LEAST_POINTS
+        least = float(self.ends.max()) / LEAST_POINTS
         return max(float(np.min(costs - self.floor / self.b, initial=math.inf)), least)
 
     def states_in_order(self) -> Iterator[tuple[int, ...]]:
@@ -104,15 +101,16 @@ class Setup(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _set_up(kinds: VoteKinds, delta: float) -> Setup:
-    found = tuple(kind_of(event) for event, _ in kinds)
+def _set_up(kinds: VoteKinds, delta: float, attack: bool = False) -> Setup:
+    found = tuple(attack_of(event) if attack else kind_of(event) for event, _ in kinds)
     counts = tuple(count for _, count in kinds)
     steps = sum(counts)
     deviation = math.sqrt(sum(count * kind.deviation**2 for kind, count in zip(found, counts, strict=True)) / steps)
     b = ORDERS / max(deviation, 1e-200)
     b = b[(1 + b > 1) & (b < 1e15)]
     curves = np.stack([kind.divergences(1 + b) for kind in found])
-    return Setup(found, counts, deviation, b, curves, math.log(delta) - math.log(steps) - BEYOND)
+    ends = np.stack([kind.largest for kind in found])
+    return Setup(found, counts, deviation, b, curves, ends, math.log(delta) - math.log(steps) - BEYOND)
 
 
 def solve_votes(kinds: VoteKinds, delta: float, tolerance: float, most: float = math.inf) -> GameValue:
@@ -157,13 +155,13 @@ def work_of(kinds: VoteKinds, delta: float, tolerance: float) -> float:
 def solve_in_order(kinds: VoteKinds, delta: float, tolerance: float) -> GameValue | None:
     """The same where the order of the votes is fixed, the costliest first; None if there is no patience for it.
 
-    Who chooses neighbours as labels come, but no order, is one of those who may choose both: bounds from below are
-    bounds on the value of the whole game. Those from above are not.
+    Who chooses among a few neighbours as labels come, but no order, is one of those who may choose both: bounds from
+    below are bounds on the value of the whole game. Those from above are not.
     """
-    rows = [event._pairs().losses.shape for event, _ in kinds]
-    if not fits(sum(SORTING * many * outcomes**2 for _, many, outcomes in rows)):
+    try:
+        setup = _prepare(kinds, delta, attack=True)
+    except OutOfPatience:
         return None
-    setup = _prepare(kinds, delta)
     step = _round_down(_first_step(setup, tolerance))
     work = _work(setup, step, in_order=True)
     if work == math.inf or not fits(work):
@@ -176,9 +174,9 @@ def solve_in_order(kinds: VoteKinds, delta: float, tolerance: float) -> GameValu
 @lru_cache(maxsize=8)
 def _play_in_order(kinds: VoteKinds, delta: float, step: float) -> PlayedGame:
     """One vote after another, the cheapest last."""
-    setup = _set_up(kinds, delta)
+    setup = _set_up(kinds, delta, attack=True)
     last = int(_cells(setup, setup.counts, step)[0].max())
-    longest = max(float(kind.largest.max()) for kind in setup.kinds)
+    longest = float(setup.ends.max())
     pad = min(math.ceil(longest / step) + 2, 2 * last + 3) + 4
     left, value, wrong = [0] * len(kinds), Board(last, pad, step, 0.0).nothing(), 0.0
     for index in np.argsort([kind.deviation for kind in setup.kinds], kind="stable").tolist():
@@ -193,13 +191,14 @@ def _play_in_order(kinds: VoteKinds, delta: float, step: float) -> PlayedGame:
     return PlayedGame(step, upper, tests, setup.steps * wrong + 1e-13, np.ones(1), np.full(1, math.inf), end)
 
 
-def _prepare(kinds: VoteKinds, delta: float) -> Setup:
+def _prepare(kinds: VoteKinds, delta: float, attack: bool = False) -> Setup:
     for event, _ in kinds:
-        _, many, outcomes = event._pairs().losses.shape
+        _, many, outcomes = (attack_of(event).pairs if attack else event._pairs()).losses.shape
         work = 200.0 * ORDERS.size * min(many, LEADERS) * outcomes
-        spend(work, "divergences of neighbours", once=(event, "divergences"))
-        kind_of(event)
-    return _set_up(kinds, delta)
+        spend(work, "divergences of neighbours", once=(event, "divergences", attack))
+        if not attack:
+            kind_of(event)
+    return _set_up(kinds, delta, attack)
 
 
 def _whole(setup: Setup) -> float:

@@ -18,7 +18,7 @@ from accountant.patience import remember, spend
 from accountant.tight.game_kernels import IntArray
 from accountant.tight.vote_kernels import OUTCOME
 
-__all__ = ["LEADERS", "SLACK", "Kind", "Table", "kind_of", "tabulate"]
+__all__ = ["LEADERS", "SLACK", "Kind", "Table", "attack_of", "kind_of", "tabulate"]
 
 LEADERS = 32
 """Neighbours by which windows are sized, those of the largest total variation."""
@@ -28,6 +28,12 @@ IDLE = 4
 
 SLACK = 1e-9
 """Share by which a neighbour that is left out may gain more than the one that stands for it."""
+
+ATTACKS = 2.0, 8.0, 32.0
+"""Orders of the divergences by which an attack chooses neighbours, P first and P last."""
+
+ATTACK, CHOSEN = 30.0, 3e5
+"""Operations of a term of such a divergence, and beside them."""
 
 WHAT = "neighbours that others dominate"
 
@@ -66,8 +72,21 @@ class Kind(NamedTuple):
 def kind_of(event: SeenVotes) -> Kind:
     """What does not depend on the grid."""
     pairs = event._pairs()
-    kept = drop_dominated(pairs)
-    pairs = Pairs(*(part[:, kept] for part in pairs))
+    return _kind(pairs, drop_dominated(pairs))
+
+
+@remember(WHAT, 4096)
+def attack_of(event: SeenVotes) -> Kind:
+    """A few neighbours that cost much, for bounds from below: who chooses among them may choose among all."""
+    pairs = event._pairs()
+    spend(CHOSEN + ATTACK * 2 * len(ATTACKS) * pairs.losses[0].size, WHAT)
+    rows = {pairs.costliest(order) for order in ATTACKS}
+    mirrored = Pairs(*(part[::-1] for part in pairs))
+    return _kind(pairs, sorted(rows | {mirrored.costliest(order) for order in ATTACKS}))
+
+
+def _kind(pairs: Pairs, rows: list[int]) -> Kind:
+    pairs = Pairs(*(part[:, rows] for part in pairs))
     with np.errstate(under="ignore"):
         square = float(np.max(np.sum(np.exp(pairs.log_masses[0]) * pairs.losses[0] ** 2, axis=1)))
     return Kind(pairs, math.sqrt(square), pairs.largest_losses())

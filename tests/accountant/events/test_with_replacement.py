@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import accountant as ac
-from accountant.events.with_replacement import MOST_SIZES, draws_by_size, mean_divergence
+from accountant.events.with_replacement import MOST_SIZES, draws_by_size, how_many_apart, mean_divergence
 from accountant.numerics.special import divergence_from_log_mean
 
 REPLACE = ac.Adjacency.REPLACE
@@ -99,7 +99,7 @@ def chances_of(batch, records):
 @pytest.mark.parametrize(
     ("sigma", "batch", "records"), [(1.0, 3, 100), (4.0, 256, 60000), (0.7, 20, 10), (30.0, 10**6, 10**5)]
 )
-@pytest.mark.parametrize("epsilon", [0.0, 0.03, 0.4, 2.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.03, 0.4, 2.0, 6.0])
 def test_the_profile_of_gaussian_noise_at_60_digits(sigma, batch, records, epsilon):
     event = ac.SampledWithReplacement(ac.ClippedSum(sigma, adjacency=REPLACE), batch, records)
     with mp.workdps(60):
@@ -109,14 +109,26 @@ def test_the_profile_of_gaussian_noise_at_60_digits(sigma, batch, records, epsil
         pairs = [(b, k * mu) for k, b in enumerate(chances, 1)]
         apart = mp.fsum(b * (mp.ncdf(s / 2 - e / s) - mp.exp(e) * mp.ncdf(-s / 2 - e / s)) for b, s in pairs)
 
-        def loss(y):
-            return mp.log(mp.fsum(b * mp.exp(s * y - s * s / 2) for b, s in pairs) / rate) - e
+        def mixed(e, least=0):
+            """Rate times H_e of all numbers of draws together, none of them nearer than `least` draws are."""
+            moved = [(b, max(s, least * mu)) for b, s in pairs]
 
-        y = mp.findroot(loss, (-50 / mu - 50, e / mu + mu), solver="ridder", verify=False)
-        mixed = mp.fsum(b * mp.ncdf(s - y) for b, s in pairs) - rate * mp.exp(e) * mp.ncdf(-y)
+            def loss(y):
+                return mp.log(mp.fsum(b * mp.exp(s * y - s * s / 2) for b, s in moved) / rate) - e
+
+            y = mp.findroot(loss, (-50 / mu - 50, e / mu + mu), solver="ridder", maxsteps=200, verify=False)
+            return mp.fsum(b * mp.ncdf(s - y) for b, s in moved) - rate * mp.exp(e) * mp.ncdf(-y)
+
         share = mp.exp(epsilon - e)
-        total = (1 - share) * mixed + share * apart
-    assert float(event.profile(epsilon).add) == pytest.approx(float(total), rel=2e-12)
+        total = (1 - share) * mixed(e) + share * apart
+        for few in how_many_apart(batch, records):  # what is drawn more often from Q is left out
+            parts = [1 - share, *(share * b / rate for b, _ in pairs[:few])]
+            inner = e + mp.log(mp.fsum(parts))
+            if inner >= 1e-9:
+                heights = mp.fsum(part * mixed(inner, j) for j, part in enumerate(parts)) / mp.fsum(parts)
+                total = min(total, heights)
+    found = float(event.profile(epsilon).add)
+    assert float(total) * (1 - 2e-12) <= found <= float(total) * (1 + 1e-11) + 1e-33
 
 
 @pytest.mark.parametrize(("batch", "records"), [(2, 9), (100, 5000), (40, 8)])
@@ -170,7 +182,7 @@ def test_no_sum_with_gaussian_noise_costs_more(data):
     x = np.linspace(-batch - 9 * sigma, batch + 9 * sigma, 40_001)
     p, q = (sums([*others, own], batch, sigma, x) for own in (data.draw(numbers), data.draw(numbers)))
     event = ac.SampledWithReplacement(ac.ClippedSum(sigma, adjacency=REPLACE), batch, records)
-    for epsilon in (0.0, 0.2, 1.0, 3.0):
+    for epsilon in (0.0, 0.2, 1.0, 3.0, 6.0):
         real = np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0])
         assert real <= float(event.profile(epsilon).worst) * (1 + 1e-6) + 1e-12
 
@@ -294,3 +306,10 @@ def test_opposite_contributions_reach_the_bound_at_no_epsilon_and_one_record_alo
         for t in np.linspace(0.0, 5.0, 51)
     )
     assert alone < 0.99 * bound
+
+
+@pytest.mark.parametrize(("sigma", "draws", "population"), [(1.0, 10, 10), (1.0, 5, 20), (2.0, 30, 10)])
+def test_how_often_a_record_is_drawn_is_hidden_on_both_sides(sigma, draws, population):
+    run = ac.SampledWithReplacement(ac.Gaussian(sigma, adjacency=REPLACE), draws, population)
+    found = ac.epsilon(run, 1e-5, method="tight")
+    assert 0 < found.epsilon - found.lower <= 0.02 * found.epsilon

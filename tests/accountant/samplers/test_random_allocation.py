@@ -14,8 +14,8 @@ import accountant as ac
 from accountant.samplers import likelihoods
 from accountant.samplers.allocation_curve import MOMENTS, NODES, whole_moments
 from accountant.samplers.allocation_pairs import upper_pair
-from accountant.samplers.allocation_subsets import convolve
 from accountant.samplers.likelihoods import Contraction, Spread, add_contractions, add_spreads
+from accountant.samplers.score_laws import convolve
 
 
 def outcomes(epsilon, steps, selected):

@@ -137,5 +137,11 @@ def test_different_votes_cost_at_least_what_they_do_in_order():
 
 def test_votes_in_order_are_left_out_without_patience():
     kinds = tuple((GN(40.0, (150.0 - i, 60.0 + i / 2, 20.0, 5.0)), 1) for i in range(70))
-    with allow_work(0.05):
+    with allow_work(0.01):
         assert solve_in_order(kinds, 1e-6, 0.008) is None
+
+
+def test_what_many_different_votes_cost_at_least_takes_little_patience():
+    kinds = tuple((GN(40.0, (150.0 - i, 60.0 + i / 2, 20.0, 5.0)), 1) for i in range(70))
+    found = ac.epsilon(ac.Composition(kinds), 1e-6, method="tight", patience=0.3)
+    assert 0.92 * found.epsilon < found.lower <= found.epsilon
