@@ -28,7 +28,7 @@ from accountant.tight.loss_composition import (
     bound_epsilon,
 )
 from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
-from accountant.tight.screening_families import GameValue, solve_game
+from accountant.tight.screening_families import GameValue, solve_game, solve_near
 from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff, both_signs
 
@@ -129,7 +129,8 @@ class Game:
     source: str = "dynamic programme"
 
     def epsilon(self, delta: float) -> Interval:
-        found = _worse([value.epsilon(max(delta, LEAST_DELTA)) for value in self._values(delta)])
+        values, refusal = self._values(delta)
+        found = self._checked(_worse([value.epsilon(max(delta, LEAST_DELTA)) for value in values]), refusal)
         if delta >= LEAST_DELTA:
             return found
         known = renyi_epsilon(Composition(self.families), delta, "improved").epsilon * (1 + RENYI_ROUNDING)
@@ -140,15 +141,22 @@ class Game:
         return Interval(found.lower, known)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        values = self._values(self.smallest_delta(epsilons))
-        return [_worse([value.delta(epsilon) for value in values]) for epsilon in epsilons]
+        values, refusal = self._values(self.smallest_delta(epsilons))
+        return [self._checked(_worse([value.delta(epsilon) for value in values]), refusal) for epsilon in epsilons]
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of((), self.families, direction, self.tolerance)
 
-    def _values(self, delta: float) -> list[GameValue]:
-        delta = max(delta, LEAST_DELTA)
-        return [solve_game(self.families, direction, delta=delta, tolerance=self.tolerance) for direction in DIRECTIONS]
+    def _values(self, delta: float) -> tuple[list[GameValue], ToleranceUnreachable | None]:
+        values, refusal = solve_near(Composition(self.families), max(delta, LEAST_DELTA), self.tolerance)
+        return list(values.values()), refusal
+
+    def _checked(self, found: Interval, refusal: ToleranceUnreachable | None) -> Interval:
+        """The interval, refused with the game unless it is narrow: the direction that decides may be known well."""
+        if refusal is not None and found.upper - found.lower > self.tolerance * found.upper:
+            refusal.found, refusal.wide = found, ""
+            raise refusal
+        return found
 
 
 @dataclass(frozen=True)
@@ -257,8 +265,8 @@ def with_games(
     delta = max(delta, LEAST_DELTA)
 
     def games(share: float) -> Remainders:
-        width = max(share * tolerance, 1e-6)
-        return {direction: solve_game(families, direction, delta=delta, tolerance=width) for direction in DIRECTIONS}
+        near, _ = solve_near(Composition(families), delta, max(share * tolerance, 1e-6))
+        return near
 
     *shares, last = FAMILY_SHARES
     for share in shares:

@@ -29,7 +29,7 @@ from accountant.tight.kinds_above import bound_kinds, values_kept
 from accountant.tight.mixed_game import moves_of, play_in_order, play_kinds, states_kept
 from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, Pairs, Windows, never, play_steps
 
-__all__ = ["GameValue", "block_values", "is_played", "largest_pair", "solve_game", "solve_in_order"]
+__all__ = ["GameValue", "block_values", "is_played", "largest_pair", "solve_game", "solve_in_order", "solve_near"]
 
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
@@ -106,6 +106,27 @@ def solve_game(
     way = DIRECTIONS.index(direction)
     game = _solve(_Asked(run, delta), tolerance)
     return GameValue(game, game, way)
+
+
+def solve_near(
+    run: Composition, delta: float, tolerance: float
+) -> tuple[dict[Direction, GameValue], ToleranceUnreachable | None]:
+    """As `solve_game` in both directions; with a refusal, as near as the grids come that could be tried.
+
+    Raises
+    ------
+    ToleranceUnreachable
+        None could be tried.
+    """
+    played: list[PlayedGame] = []
+    refusal = None
+    try:
+        game = _solve(_Asked(run, delta), tolerance, played)
+    except ToleranceUnreachable as error:
+        if not played:
+            raise
+        game, refusal = min(played, key=lambda each: each.between(delta)), error
+    return {direction: GameValue(game, game, way) for way, direction in enumerate(DIRECTIONS)}, refusal
 
 
 def solve_in_order(run: Composition, order: float, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
@@ -322,14 +343,13 @@ def _solve(asked: _Asked, tolerance: float, played: list[PlayedGame] | None = No
         if widths[-1] <= tolerance:
             return game
         step /= 2
-    known = f"; {min(widths):.2g} can be had" if widths else ""
     if len(setup.counts) > 1 and not widths and setup.states * reach / step > MAX_POINTS:
         raise ToleranceUnreachable(
             f"{steps} screenings of {len(setup.counts)} kinds have a game of {setup.states:.2g} states, more than fit "
             "into memory; accepted: a larger tolerance, fewer kinds, or method = 'renyi' or 'auto'"
         )
     raise ToleranceUnreachable(
-        f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings{known}; "
+        f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings; "
         "accepted: a larger tolerance, fewer screenings, or method = 'renyi' or 'auto'"
     )
 

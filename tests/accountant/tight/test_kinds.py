@@ -16,7 +16,7 @@ from accountant.tight.kinds_above import bound_kinds
 from accountant.tight.loss_composition import bound_delta, bound_epsilon
 from accountant.tight.mixed_game import play_kinds
 from accountant.tight.screening_blocks import Aim, cut_in_one
-from accountant.tight.screening_families import _Asked, _set_up, solve_game, solve_in_order
+from accountant.tight.screening_families import _Asked, _set_up, solve_game, solve_in_order, solve_near
 from tests.soak.cases import draw_screening
 from tests.soak.exact import FewOutcomes, game_chain, play, screening_pairs, value_by_recursion
 
@@ -314,3 +314,42 @@ def test_refusals_have_names_that_users_know(monkeypatch):
     with pytest.raises(ac.ToleranceUnreachable, match="certified so far") as refusal:
         tight(2 * S(0.5, 1.53, 2) + S(2.0, 0.0, 2) + 5 * ac.Gaussian(27.0), 0.36, tolerance=1e-3)
     assert type(refusal.value) is ac.ToleranceUnreachable
+
+
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (2 * P(S(6.466, 3.94, 3), 0.111) + P(S(0.3677, -0.705, 2), 0.3619), 0.009987083673401603),
+        (
+            P(S(3.024, 0.516, 1), 0.657) + P(S(20.51, 0.43, 3), 0.01452) + P(S(0.3412, -0.92, 3), 0.03071),
+            0.0001076371839420492,
+        ),
+    ],
+)
+def test_a_direction_that_does_not_decide_may_be_known_less_well(run, delta):
+    """It is far from the tolerance on every grid; the other one has the larger epsilon, and is known."""
+    assert solve_near(run, delta, 0.01)[1] is not None
+    for method in ("tight", "auto"):
+        found = ac.epsilon(run, delta, method=method)
+        assert play(run, found.epsilon) <= delta <= play(run, found.lower)
+        assert found.epsilon - found.lower <= 0.01 * found.epsilon
+
+
+def test_a_game_that_is_too_wide_says_what_it_knows():
+    run, delta = 2 * P(S(6.466, 3.94, 3), 0.111) + P(S(0.3677, -0.705, 2), 0.3619), 0.009987083673401603
+    with pytest.raises(ac.ToleranceUnreachable, match="certified so far: ") as refusal:
+        tight(run, delta, tolerance=0.05)
+    lower, upper = refusal.value.found
+    assert play(run, upper) <= delta <= play(run, lower)
+    found = ac.epsilon(run, delta, tolerance=0.05)
+    assert (found.lower, found.epsilon) == (lower, upper)
+    assert found.epsilon < 0.05 * ac.epsilon(run, delta, method="renyi").epsilon
+
+
+def test_what_a_game_knows_is_enough_beside_other_releases():
+    """By Rényi 9.34: a refused game of the screenings refused the whole run."""
+    screenings = P(S(3.024, 0.516, 1), 0.657) + P(S(20.51, 0.43, 3), 0.01452) + P(S(0.3412, -0.92, 3), 0.03071)
+    found = tight(screenings + ac.PureDP(1.0), 0.0001076371839420492)
+    alone = ac.epsilon(screenings, 0.0001076371839420492).epsilon
+    assert alone < found.lower <= found.epsilon <= 1.0 + alone * 1.01
+    assert found.epsilon - found.lower <= 0.01 * found.epsilon
