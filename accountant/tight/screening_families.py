@@ -34,6 +34,9 @@ __all__ = ["GameValue", "block_values", "is_played", "largest_pair", "solve_game
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
 
+LONGEST_MOVE = 50.0
+"""Nats that tests are moved at most where a refused game is used: slopes that underflow are then below 1e-300."""
+
 MAX_POINTS = 2**22
 """Grid points that one game may take, of 200 bytes each."""
 
@@ -111,21 +114,16 @@ def solve_game(
 def solve_near(
     run: Composition, delta: float, tolerance: float
 ) -> tuple[dict[Direction, GameValue], ToleranceUnreachable | None]:
-    """As `solve_game` in both directions; with a refusal, as near as the grids come that could be tried.
-
-    Raises
-    ------
-    ToleranceUnreachable
-        None could be tried.
-    """
+    """As `solve_game` in both directions; with a refusal, as near as grids come that could be tried and are not coarse."""
     played: list[PlayedGame] = []
     refusal = None
     try:
         game = _solve(_Asked(run, delta), tolerance, played)
     except ToleranceUnreachable as error:
-        if not played:
+        sound = [each for each in played if each.step * run.releases <= LONGEST_MOVE]
+        if not sound:
             raise
-        game, refusal = min(played, key=lambda each: each.between(delta)), error
+        game, refusal = min(sound, key=lambda each: each.between(delta)), error
     return {direction: GameValue(game, game, way) for way, direction in enumerate(DIRECTIONS)}, refusal
 
 
