@@ -114,7 +114,7 @@ def solve_game(
 def solve_near(
     run: Composition, delta: float, tolerance: float
 ) -> tuple[dict[Direction, GameValue], ToleranceUnreachable | None]:
-    """As `solve_game` in both directions; with a refusal, as near as grids come that could be tried and are not coarse."""
+    """As `solve_game` in both directions; with a refusal, as near as grids came that are not too coarse."""
     played: list[PlayedGame] = []
     refusal = None
     try:
