@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -124,16 +124,20 @@ class Game:
     """All events are families of pairs: the adversary plays."""
 
     families: Entries
+    end: float
     smallest_delta: Callable[[Sequence[float]], float]
     tolerance: float
+    least: float = 0.0
     source: str = "dynamic programme"
 
     def epsilon(self, delta: float) -> Interval:
-        values, refusal = self._values(delta)
-        found = self._checked(_worse([value.epsilon(max(delta, LEAST_DELTA)) for value in values]), refusal)
+        run = Composition(self.families)
+        # as near as other routes come where epsilon is next to nothing
+        least = 0.01 * math.sqrt(2 * float(run.renyi(2.0)))
+        (found,) = self._known(delta, least, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
         if delta >= LEAST_DELTA:
             return found
-        known = renyi_epsilon(Composition(self.families), delta, "improved").epsilon * (1 + RENYI_ROUNDING)
+        known = renyi_epsilon(run, delta, "improved").epsilon * (1 + RENYI_ROUNDING)
         if known - found.lower > self.tolerance * known:
             refusal = ToleranceUnreachable(f"delta = {delta:g}; accepted: at least {LEAST_DELTA:g}")
             refusal.found, refusal.wide = (found.lower, known), ""
@@ -141,20 +145,33 @@ class Game:
         return Interval(found.lower, known)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        values, refusal = self._values(self.smallest_delta(epsilons))
-        return [self._checked(_worse([value.delta(epsilon) for value in values]), refusal) for epsilon in epsilons]
+        smallest, least = self.smallest_delta(epsilons), max(self.least, LEAST_DELTA)
+        inside = [epsilon for epsilon in epsilons if epsilon < self.end]
+        found = iter(self._known(smallest, least, lambda value: [value.delta(epsilon) for epsilon in inside]))
+        return [next(found) if epsilon < self.end else Interval(0.0, 0.0) for epsilon in epsilons]
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of((), self.families, direction, self.tolerance)
 
-    def _values(self, delta: float) -> tuple[list[GameValue], ToleranceUnreachable | None]:
-        values, refusal = solve_near(Composition(self.families), max(delta, LEAST_DELTA), self.tolerance)
-        return list(values.values()), refusal
+    def _known(self, delta: float, least: float, ask: Callable[[GameValue], list[Interval]]) -> list[Interval]:
+        """Answers, of the direction that decides each, on a grid on which all are narrow relative to upper ends.
 
-    def _checked(self, found: Interval, refusal: ToleranceUnreachable | None) -> Interval:
-        """The interval, refused with the game unless it is narrow: the direction that decides may be known well."""
-        if refusal is not None and found.upper - found.lower > self.tolerance * found.upper:
-            refusal.found, refusal.wide = found, ""
+        Upper ends below `least` may be as wide as that one's tolerance.
+        """
+
+        def answers(values: Mapping[Direction, GameValue]) -> list[Interval]:
+            return [_worse(both) for both in zip(*(ask(value) for value in values.values()), strict=True)]
+
+        def width(values: Mapping[Direction, GameValue]) -> float:
+            return max(
+                ((each.upper - each.lower) / max(each.upper, least, 1e-300) for each in answers(values)), default=0.0
+            )
+
+        values, refusal = solve_near(Composition(self.families), max(delta, LEAST_DELTA), self.tolerance, width)
+        found = answers(values)
+        if refusal is not None:
+            if len(found) == 1:
+                refusal.found, refusal.wide = found[0], ""
             raise refusal
         return found
 
