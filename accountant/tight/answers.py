@@ -134,7 +134,7 @@ class Game:
         run = Composition(self.families)
         # as near as other routes come where epsilon is next to nothing
         least = 0.01 * math.sqrt(2 * float(run.renyi(2.0)))
-        (found,) = self._known(delta, least, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
+        (found,) = self._known(delta, least, 1, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
         if delta >= LEAST_DELTA:
             return found
         known = renyi_epsilon(run, delta, "improved").epsilon * (1 + RENYI_ROUNDING)
@@ -147,16 +147,20 @@ class Game:
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         smallest, least = self.smallest_delta(epsilons), max(self.least, LEAST_DELTA)
         inside = [epsilon for epsilon in epsilons if epsilon < self.end]
-        found = iter(self._known(smallest, least, lambda value: [value.delta(epsilon) for epsilon in inside]))
+        ask = partial(_deltas_of, epsilons=inside)
+        found = iter(self._known(smallest, least, len(inside), ask))
         return [next(found) if epsilon < self.end else Interval(0.0, 0.0) for epsilon in epsilons]
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of((), self.families, direction, self.tolerance)
 
-    def _known(self, delta: float, least: float, ask: Callable[[GameValue], list[Interval]]) -> list[Interval]:
-        """Answers, of the direction that decides each, on a grid on which all are narrow relative to upper ends.
+    def _known(
+        self, delta: float, least: float, many: int, ask: Callable[[GameValue], list[Interval]]
+    ) -> list[Interval]:
+        """Answers, of the direction that decides each; a single one on a grid on which it is narrow.
 
-        Upper ends below `least` may be as wide as that one's tolerance.
+        That is relative to the upper end, or to `least` if that is larger. Of many, some are for deltas far below all
+        that matters: they are what the game that is near at `delta` says.
         """
 
         def answers(values: Mapping[Direction, GameValue]) -> list[Interval]:
@@ -167,10 +171,11 @@ class Game:
                 ((each.upper - each.lower) / max(each.upper, least, 1e-300) for each in answers(values)), default=0.0
             )
 
-        values, refusal = solve_near(Composition(self.families), max(delta, LEAST_DELTA), self.tolerance, width)
+        run, criterion = Composition(self.families), width if many == 1 else None
+        values, refusal = solve_near(run, max(delta, LEAST_DELTA), self.tolerance, criterion)
         found = answers(values)
-        if refusal is not None:
-            if len(found) == 1:
+        if refusal is not None and width(values) > self.tolerance:
+            if many == 1:
                 refusal.found, refusal.wide = found[0], ""
             raise refusal
         return found
@@ -315,6 +320,10 @@ def lower_end(
 def from_closed_form(known: ClosedForm, run: Composition) -> Answers:
     """A known profile; whoever replaces a record may do so in both directions, and meets the larger profile."""
     return KnownProfile(known if run.adjacency is Adjacency.ADD_REMOVE else known._replace(directed=None))
+
+
+def _deltas_of(value: GameValue, epsilons: Sequence[float]) -> list[Interval]:
+    return [value.delta(epsilon) for epsilon in epsilons]
 
 
 def _worse(directions: Sequence[Interval]) -> Interval:
