@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from accountant.tight.loss_composition import (
     bound_epsilon,
 )
 from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
-from accountant.tight.screening_families import GameValue, solve_game
+from accountant.tight.screening_families import GameValue, solve_game, solve_near
 from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff, both_signs
 
@@ -124,15 +124,20 @@ class Game:
     """All events are families of pairs: the adversary plays."""
 
     families: Entries
+    end: float
     smallest_delta: Callable[[Sequence[float]], float]
     tolerance: float
+    least: float = 0.0
     source: str = "dynamic programme"
 
     def epsilon(self, delta: float) -> Interval:
-        found = _worse([value.epsilon(max(delta, LEAST_DELTA)) for value in self._values(delta)])
+        run = Composition(self.families)
+        # as near as other routes come where epsilon is next to nothing
+        least = 0.01 * math.sqrt(2 * float(run.renyi(2.0)))
+        (found,) = self._known(delta, least, 1, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
         if delta >= LEAST_DELTA:
             return found
-        known = renyi_epsilon(Composition(self.families), delta, "improved").epsilon * (1 + RENYI_ROUNDING)
+        known = renyi_epsilon(run, delta, "improved").epsilon * (1 + RENYI_ROUNDING)
         if known - found.lower > self.tolerance * known:
             refusal = ToleranceUnreachable(f"delta = {delta:g}; accepted: at least {LEAST_DELTA:g}")
             refusal.found, refusal.wide = (found.lower, known), ""
@@ -140,15 +145,40 @@ class Game:
         return Interval(found.lower, known)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        values = self._values(self.smallest_delta(epsilons))
-        return [_worse([value.delta(epsilon) for value in values]) for epsilon in epsilons]
+        smallest, least = self.smallest_delta(epsilons), max(self.least, LEAST_DELTA)
+        inside = [epsilon for epsilon in epsilons if epsilon < self.end]
+        ask = partial(_deltas_of, epsilons=inside)
+        found = iter(self._known(smallest, least, len(inside), ask))
+        return [next(found) if epsilon < self.end else Interval(0.0, 0.0) for epsilon in epsilons]
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of((), self.families, direction, self.tolerance)
 
-    def _values(self, delta: float) -> list[GameValue]:
-        delta = max(delta, LEAST_DELTA)
-        return [solve_game(self.families, direction, delta=delta, tolerance=self.tolerance) for direction in DIRECTIONS]
+    def _known(
+        self, delta: float, least: float, many: int, ask: Callable[[GameValue], list[Interval]]
+    ) -> list[Interval]:
+        """Answers, of the direction that decides each; a single one on a grid on which it is narrow.
+
+        That is relative to the upper end, or to `least` if that is larger. Of many, some are for deltas far below all
+        that matters: they are what the game that is near at `delta` says.
+        """
+
+        def answers(values: Mapping[Direction, GameValue]) -> list[Interval]:
+            return [_worse(both) for both in zip(*(ask(value) for value in values.values()), strict=True)]
+
+        def width(values: Mapping[Direction, GameValue]) -> float:
+            return max(
+                ((each.upper - each.lower) / max(each.upper, least, 1e-300) for each in answers(values)), default=0.0
+            )
+
+        run, criterion = Composition(self.families), width if many == 1 else None
+        values, refusal = solve_near(run, max(delta, LEAST_DELTA), self.tolerance, criterion)
+        found = answers(values)
+        if refusal is not None and width(values) > self.tolerance:
+            if many == 1:
+                refusal.found, refusal.wide = found[0], ""
+            raise refusal
+        return found
 
 
 @dataclass(frozen=True)
@@ -257,8 +287,8 @@ def with_games(
     delta = max(delta, LEAST_DELTA)
 
     def games(share: float) -> Remainders:
-        width = max(share * tolerance, 1e-6)
-        return {direction: solve_game(families, direction, delta=delta, tolerance=width) for direction in DIRECTIONS}
+        near, _ = solve_near(Composition(families), delta, max(share * tolerance, 1e-6))
+        return near
 
     *shares, last = FAMILY_SHARES
     for share in shares:
@@ -290,6 +320,10 @@ def lower_end(
 def from_closed_form(known: ClosedForm, run: Composition) -> Answers:
     """A known profile; whoever replaces a record may do so in both directions, and meets the larger profile."""
     return KnownProfile(known if run.adjacency is Adjacency.ADD_REMOVE else known._replace(directed=None))
+
+
+def _deltas_of(value: GameValue, epsilons: Sequence[float]) -> list[Interval]:
+    return [value.delta(epsilon) for epsilon in epsilons]
 
 
 def _worse(directions: Sequence[Interval]) -> Interval:

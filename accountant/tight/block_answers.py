@@ -12,12 +12,13 @@ from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.roots import Interval
+from accountant.patience import foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import AIM, Answers, Game, LossDistribution, sort_events
 from accountant.tight.both_sides import BothSides
-from accountant.tight.loss_composition import Entries
+from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
-from accountant.tight.screening_blocks import Aim, Cut, cut_in_one, cut_in_several
+from accountant.tight.screening_blocks import Aim, Cut, ScreeningBlock, cut_in_one, cut_in_several
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
 from accountant.tight.vote_blocks import votes_as_blocks
@@ -69,7 +70,7 @@ class Setting:
         """All but `families`, which are played, are composed."""
         singles = [*self.singles, *blocks]
         if not singles:
-            return Game(families, self.smallest_delta, self.tolerance)
+            return Game(families, self.end, self.smallest_delta, self.tolerance, self.least)
         return LossDistribution(families, singles, self.run, self.end, self.smallest_delta, self.tolerance, self.least)
 
 
@@ -175,8 +176,12 @@ class Blocks:
         return None
 
     def _ask_with(self, blocks: Entries, order: float, ask: Ask) -> Interval:
-        """The answer by these blocks from above."""
+        """The answer by these blocks from above, whose games are begun if there is patience for all of them."""
         run = self.setting
+        games = [block.work() for block, _ in blocks if isinstance(block, ScreeningBlock)]
+        foresee(
+            [(None, planning_work([*run.singles, *blocks])), *games], f"games of {len(blocks)} groups of screenings"
+        )
         answers = BothSides(
             self.families, run.singles, blocks, order, run.smallest_delta, run.tolerance, least=run.least
         )

@@ -47,7 +47,13 @@ OUTCOME = record("p", "q", "bend_lower", "bend_upper", "slope_lower", "slope_upp
 grid point below it, and from the one above."""
 
 TEST = record("value", "accepted", "missed", "slope", "kept")
-"""A test S at u: a lower bound on P(S) - u Q(S), then P(S), P(not S), u Q(S) and Q(not S)."""
+"""A test S at u: a lower bound on P(S) - u Q(S), then P(S), P(not S), u Q(S), or Q(S) where x < 0, and Q(not S)."""
+
+LOST = 1e-306
+"""More than products of one step that are below 1e-307 lose, all together: `missed` and `slope` are raised by it."""
+
+UNSURE = 1e-297
+"""More than P(S) and Q(not S) may be wrong by after 1e8 steps, besides their relative errors."""
 
 
 class GamePairs(NamedTuple):
@@ -194,6 +200,9 @@ def extend_tests(
     x_k < 0, that is rounded down. As a line in u it stays below W everywhere, so it serves at other points too. After
     either outcome the adversary goes on with the better of the tests at the two grid points around it, or with the
     test that always says yes, or no.
+
+    Products underflow on coarse grids, and a later step may move what was lost by e^600: P(not S) and u Q(S) are
+    rounded up and the value pays for it (notebooks/mathematics.md, Screening game).
     """
     base, decay = lattice.base, lattice.decay
     for i in range(policy.size):
@@ -209,8 +218,7 @@ def extend_tests(
                     continue
                 test = old[base + at + k]
                 change = bend * (decay[-at - k] * test.kept if at + k < 0 else -test.slope)
-                # slopes below 1e-300 may have underflowed
-                trial = test.value + change - slope_error * abs(change) - 1e-300 * abs(bend)
+                trial = test.value + change - slope_error * abs(change) - UNSURE * abs(bend)
                 if at + k == 0 and bend < 0.0:
                     trial += bend * (1.0 + slope_error)  # from W to V
                 if trial > height:
@@ -219,7 +227,7 @@ def extend_tests(
                 value += outcome.p * height
                 accepted += outcome.p * old[c].accepted
                 missed += outcome.p * old[c].missed
-                slope += tilted * old[c].slope
+                slope += (tilted if at >= 0 else tilted * decay[base - c]) * old[c].slope
                 kept += outcome.q * old[c].kept
             elif at < 0:  # W >= 1 - u
                 accepted += outcome.p
@@ -230,6 +238,7 @@ def extend_tests(
         gap = falls[node] - i * lattice.step
         if gap > 0.0:
             value -= outcomes[node, 0].p * math.expm1(-gap)  # W = V + (1 - u)_+
+        value, missed, slope = value - 2.0 * LOST, missed + LOST, slope + LOST
         if not value > 0.0:
             value, accepted, missed, slope, kept = 0.0, 0.0, 1.0, 0.0, 1.0
         found = new[base + i]
@@ -252,9 +261,9 @@ def extend_left(
     for k in range(1, base + 1):
         upper[direction, base - k] = decay[k] * upper[other, base + min(k, known)]
         test, own = tests[other, base + k], tests[direction, base - k]
-        # the complement of the other direction's test, with P and Q exchanged
+        # the complement of the other direction's test, with P and Q exchanged; Q(S) for the slope, as u may underflow
         own.value, own.accepted, own.missed = decay[k] * test.value, test.kept, decay[k] * test.slope
-        own.slope, own.kept = decay[k] * test.missed, test.accepted
+        own.slope, own.kept = test.missed, test.accepted
 
 
 @Kernel

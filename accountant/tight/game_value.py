@@ -147,6 +147,12 @@ class PlayedGame:
             roots = np.flatnonzero(some) * self.step + np.log1p(np.maximum(rise, -1.0))
         return float(np.max(roots, initial=0.0)) * (1 - STEP_ROUNDING)
 
+    def between(self, delta: float) -> float:
+        """Width of the interval of the larger of both directions' epsilons."""
+        ways = range(len(self.upper))
+        highest = max(self.greatest_epsilon(way, delta) for way in ways)
+        return highest - max(self.least_epsilon(way, delta) for way in ways)
+
     def width(self, way: int, delta: float, scale: float) -> float:
         """Width of the interval of epsilon, relative to epsilon or to a scale if that is larger."""
         high = self.greatest_epsilon(way, delta)

@@ -322,6 +322,11 @@ def lower_upper_end(runs: list[DirectedRun], question: Question) -> Interval:
     return Interval(0.0, max(run.found.upper for run in runs))
 
 
+def planning_work(kinds: Entries) -> float:
+    """Operations that the choice of a grid takes at most, in both directions, for `foresee`."""
+    return math.fsum(KIND + (1 + PLANNED * len(DIRECTIONS)) * event._curve_work() for event, _ in kinds)
+
+
 def representative(kinds: Entries) -> Composition:
     """The costliest kinds of events, counted so often that they stand for all: enough to guess a tilt from."""
     kinds = [(event._sketch(), count) for event, count in kinds]

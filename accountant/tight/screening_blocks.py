@@ -13,7 +13,9 @@ time: the number of its outcomes is binomial. The longer the blocks the nearer a
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -28,7 +30,7 @@ from accountant.numerics.roots import Interval
 from accountant.numerics.scipy_special import gammaln
 from accountant.tight.loss_grid import bracket
 from accountant.tight.polygon import ULP, Grid
-from accountant.tight.screening_families import GameValue, block_values, largest_pair
+from accountant.tight.screening_families import GameValue, block_values, block_work, largest_pair
 
 __all__ = ["Aim", "Cut", "ScreeningBlock", "cut_in_one", "cut_in_several"]
 
@@ -46,6 +48,10 @@ COARSE = 600.0
 
 GAME_SHARE = 0.3
 """Share of the tolerance that the grid of a block's game may add to the variance of every step."""
+
+
+CURVE = 7e4
+"""Operations of an order of the curve of one kind."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,11 @@ class ScreeningBlock(Event):
         object.__setattr__(self, "adjacency", self.kinds[0][0].adjacency)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
-        return np.asarray(np.sum([steps * event._curve(orders) for event, steps in self.kinds], axis=0))
+        at = np.ascontiguousarray(orders, dtype=float).tobytes()
+        return np.asarray(np.sum([steps * _curve_of(event, at) for event, steps in self.kinds], axis=0))
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return CURVE * len(self.kinds)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self.dominating()._log_profile(epsilons)
@@ -102,8 +112,20 @@ class ScreeningBlock(Event):
 
     def dominating(self) -> DominatingPair:
         """The pair whose profile is the value of the game."""
-        delta = min(max(math.exp(self.log_lost), 1e-250), 0.5)
-        return DominatingPair(self, *block_values(Composition(self.kinds), delta, self.tolerance))
+        return DominatingPair(self, *block_values(Composition(self.kinds), self._delta(), self.tolerance))
+
+    def work(self) -> tuple[Hashable, float]:
+        """What the game of that pair is known by where work is counted, and its operations."""
+        return block_work(Composition(self.kinds), self._delta(), self.tolerance)
+
+    def _delta(self) -> float:
+        return min(max(math.exp(self.log_lost), 1e-250), 0.5)
+
+
+@lru_cache(maxsize=8192)
+def _curve_of(event: Event, orders: bytes) -> FloatArray:
+    """Both directions of a run, and blocks of other sizes, ask for the same orders."""
+    return event._curve(np.frombuffer(orders))
 
 
 class DominatingPair(Event):

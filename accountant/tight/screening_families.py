@@ -12,24 +12,38 @@ line in u) a lower one. Both are certified, rounding included; `accountant.tight
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import ParameterError, ToleranceUnreachable, real, shorten
+from accountant.errors import ParameterError, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.numerics.kernel import FloatArray
 from accountant.patience import spend
+from accountant.tight.game_setup import Asked, family_of, round_down, set_up, work_of
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
 from accountant.tight.kinds_above import bound_kinds, values_kept
-from accountant.tight.mixed_game import moves_of, play_in_order, play_kinds, states_kept
-from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, Pairs, Windows, never, play_steps
+from accountant.tight.mixed_game import play_in_order, play_kinds
+from accountant.tight.screening_game import (
+    INPUT_ERROR,
+    STEP_ROUNDING,
+    Pairs,
+    never,
+    play_steps,
+)
 
-__all__ = ["GameValue", "block_values", "is_played", "largest_pair", "solve_game", "solve_in_order"]
+__all__ = [
+    "GameValue",
+    "block_values",
+    "block_work",
+    "is_played",
+    "largest_pair",
+    "solve_game",
+    "solve_in_order",
+    "solve_near",
+]
 
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
@@ -40,23 +54,10 @@ MAX_POINTS = 2**22
 MAX_POINTS_ABOVE = 2**24
 """The same where there are no tests: 16 bytes each, and as much again beside the grid."""
 
-PORTIONS = np.linspace(0.0, 1.0, 513) ** 2
-"""Portions of the steps at which it is asked how far losses matter."""
 
-FEW_PAIRS = 4096
-"""Pairs of a family that are taken as they are."""
+Values = dict[Direction, GameValue]
 
-MOVE = 60.0
-"""Operations (see `accountant.patience`) of a step at a grid point, by doubling of the number of pairs."""
-
-BETWEEN = 2e4
-"""Operations of a step beside its grid points, where there are several kinds."""
-
-MOVE_ABOVE = 16.0
-"""As MOVE, where there are several kinds and no tests."""
-
-BETWEEN_ABOVE = 2e3
-"""As BETWEEN, where there are no tests."""
+Width = Callable[[Values], float]
 
 
 def solve_game(
@@ -104,8 +105,33 @@ def solve_game(
     delta = real("delta", delta, 1e-250, 1.0, open_high=True)
     tolerance = real("tolerance", tolerance, 1e-6, 1.0)
     way = DIRECTIONS.index(direction)
-    game = _solve(_Asked(run, delta), tolerance)
+    game = _solve(Asked(run, delta), tolerance)
     return GameValue(game, game, way)
+
+
+def solve_near(
+    run: Composition, delta: float, tolerance: float, width: Width | None = None
+) -> tuple[Values, ToleranceUnreachable | None]:
+    """As `solve_game` in both directions; with a refusal, as near as grids came.
+
+    Parameters
+    ----------
+    run, delta, tolerance : Composition, float, float
+    width : callable, optional
+        What the tolerance is of, instead of the width of epsilon as `solve_game` has it.
+    """
+    played: list[PlayedGame] = []
+    try:
+        return _both(_solve(Asked(run, delta), tolerance, played, width)), None
+    except ToleranceUnreachable as error:
+        if not played:
+            raise
+        known = [(width(_both(game)) if width else game.between(delta)) for game in played]
+        return _both(played[known.index(min(known))]), error
+
+
+def _both(game: PlayedGame) -> Values:
+    return {direction: GameValue(game, game, way) for way, direction in enumerate(DIRECTIONS)}
 
 
 def solve_in_order(run: Composition, order: float, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
@@ -116,7 +142,7 @@ def solve_in_order(run: Composition, order: float, delta: float, tolerance: floa
     """
     played: list[PlayedGame] = []
     try:
-        game = _solve(_Asked(run, delta, order), tolerance, played)
+        game = _solve(Asked(run, delta, order), tolerance, played)
     except ToleranceUnreachable:
         if not played:
             raise
@@ -126,15 +152,27 @@ def solve_in_order(run: Composition, order: float, delta: float, tolerance: floa
 
 def block_values(run: Composition, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
     """Bounds from above in both directions on a game, on a grid that adds that share to every step's variance."""
+    asked, step = _above(run, delta, tolerance)
+    game = _play_within(asked, step, tolerance / 5, f"a game of {run.releases} screenings")
+    return GameValue(game, game, 0), GameValue(game, game, 1)
+
+
+def block_work(run: Composition, delta: float, tolerance: float) -> tuple[Hashable, float]:
+    """What `block_values` plays, and its operations, for `foresee`."""
+    asked, step = _above(run, delta, tolerance)
+    return (asked, round_down(step), tolerance / 5), work_of(asked, round_down(step), tolerance / 5)
+
+
+def _above(run: Composition, delta: float, tolerance: float) -> tuple[Asked, float]:
+    """A game without tests, and its grid's step."""
     _spend_on_pairs(run)
-    asked = _Asked(run, delta, tests=False)
-    setup = _set_up(asked)
+    asked = Asked(run, delta, tests=False)
+    setup = set_up(asked)
     step = setup.first_step(tolerance)
     reach = float(setup.reaches(np.ones(1))[0])
     if values_kept(setup.counts) * reach / step > MAX_POINTS_ABOVE:
         raise ToleranceUnreachable(f"a game of {run.releases} screenings takes too much memory")
-    game = _play_within(asked, step, tolerance / 5, f"a game of {run.releases} screenings")
-    return GameValue(game, game, 0), GameValue(game, game, 1)
+    return asked, step
 
 
 def largest_pair(event: Event, direction: Direction, order: float) -> Pairs:
@@ -142,7 +180,7 @@ def largest_pair(event: Event, direction: Direction, order: float) -> Pairs:
 
     Its log-ratios are a little too small: it is dominated by the pair that is meant.
     """
-    family = _family(event).played
+    family = family_of(event).played
     p, rest, q, keep = family.masses()
     above = order - 1
     with np.errstate(divide="ignore"):
@@ -159,150 +197,13 @@ def is_played(event: Event) -> bool:
     return event._choices() is not None or event._largest_loss() == 0.0
 
 
-def _family(event: Event, least: float = 0.0) -> Family:
-    """Pairs (with, without) of a family, less those that another one dominates, by rising `down`.
+def _solve(
+    asked: Asked, tolerance: float, played: list[PlayedGame] | None = None, width: Width | None = None
+) -> PlayedGame:
+    """The game of a run, on a grid that is fine enough; `played` gets those on all grids.
 
-    A step's value is a chord of a convex function over [u e^-up, u e^down], so the longer interval dominates. Smaller
-    log-ratios than `least` are raised to it: no pair's total variation exceeds its smaller log-ratio, so that less
-    than `least` is lost (notebooks/mathematics.md, Screening game).
+    `width` says what the tolerance is of; what dominating pairs may give away then falls with the grid.
     """
-    choices = event._choices()
-    if choices is None:
-        raise ParameterError(f"{shorten(event)}; accepted: families of pairs with two outcomes, as noisy screenings")
-    up, down, played = (
-        np.maximum(choices.up, least),
-        np.maximum(choices.down, least),
-        choices.played or (choices.up, choices.down),
-    )
-    order = np.lexsort((up, down))[::-1]
-    longest = np.maximum.accumulate(up[order])
-    keep = order[np.diff(longest, prepend=-1.0) > 0][::-1]
-    return Family(Pairs(up[keep], down[keep]), Pairs(played[0][keep], played[1][keep]))
-
-
-def _few_pairs(event: Event, least: float) -> Family:
-    """A family without what is far less than delta, if it has too many pairs and not all of them are that."""
-    family = _family(event)
-    if family.above.up.size <= FEW_PAIRS or not np.min(family.above, axis=0).max() > least:
-        return family
-    return _family(event, least)
-
-
-# --- setting up a game -----------------------------------------------------------------------------------
-
-
-class _Asked(NamedTuple):
-    """A game. `order`: kinds come one after the other, the costliest at that Rényi order last; else as one likes.
-
-    `tests`: whether bounds from below are wanted as well.
-    """
-
-    run: Composition
-    delta: float
-    order: float | None = None
-    tests: bool = True
-
-
-class _Setup(NamedTuple):
-    """What does not depend on the grid: pairs and counts of each kind, and a Rényi bound at orders 1 + b.
-
-    `curves` and `ends` are of one screening of each kind, `floor` the log of a delta that is negligible; beyond `end`
-    is nothing.
-    """
-
-    families: tuple[Family, ...]
-    counts: tuple[int, ...]
-    deviation: float
-    b: FloatArray
-    renyi: FloatArray
-    curves: FloatArray
-    ends: FloatArray
-    floor: float
-    end: float
-    order: float | None
-    tests: bool
-
-    @property
-    def steps(self) -> int:
-        return sum(self.counts)
-
-    @property
-    def moves(self) -> float:
-        """Steps at a grid point that the game takes."""
-        return moves_of(self.counts) if self.order is None else float(self.steps)
-
-    @property
-    def states(self) -> float:
-        """States whose values are held at once."""
-        return states_kept(self.counts) if self.order is None else 2.0
-
-    def kinds(self) -> list[int]:
-        """The kind of each screening, of the last one first, where they come one after the other."""
-        costs = self.curves[:, int(np.argmin(np.abs(self.b - ((self.order or 1.0) - 1))))]
-        last_first = np.argsort(costs, kind="stable")[::-1].tolist()
-        return [k for k in last_first for _ in range(self.counts[k])]
-
-    def reaches(self, portions: FloatArray) -> FloatArray:
-        """The x beyond which delta is negligible, where such portions of all kinds are left."""
-        return self.reach([count * portions for count in self.counts])
-
-    def reach(self, left: Sequence[FloatArray]) -> FloatArray:
-        """The same where so many are left of each kind."""
-        # Mironov 2017, Prop. 3; this only sizes windows
-        best = self.largest(left)
-        for b, costs in zip(self.b.tolist(), self.curves.T.tolist(), strict=True):
-            cost = sum((many * each for many, each in zip(left, costs, strict=True)), np.zeros(()))
-            best = np.minimum(best, cost - self.floor / b)
-        return best
-
-    def first_step(self, tolerance: float) -> float:
-        """Of a grid that adds about that share to every step's variance, or a start where losses are rare and large."""
-        reach = float(self.reaches(np.ones(1))[0])
-        # interpolation adds at most step^2/4
-        fine = max(self.deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(self.steps)))
-        return min(fine, reach / 64)
-
-    def largest(self, left: Sequence[FloatArray]) -> FloatArray:
-        """The largest loss where so many are left of each kind."""
-        return sum((many * end for many, end in zip(left, self.ends.tolist(), strict=True)), np.zeros(()))
-
-    def windows(self, step: float) -> Windows:
-        """For a grid of that step."""
-        if self.order is None:
-            left = np.ix_(*(np.arange(count + 1.0) for count in self.counts))
-        else:
-            played = np.array(self.kinds())[:, None] == np.arange(len(self.counts))
-            left = tuple(np.cumsum(np.insert(played, 0, False, axis=0), axis=0, dtype=float).T)
-        ends = np.ceil(self.largest(left) / step * (1 + INPUT_ERROR))
-        if len(self.counts) == 1:
-            reach = np.interp(left[0] / self.steps, PORTIONS, self.reaches(PORTIONS))
-        else:
-            reach = self.reach(left)
-        # an end that matters is seen: V is 0 there, and elsewhere above what it is at the edge
-        return Windows(*(np.minimum(cells, ends).astype(np.int64) for cells in (np.ceil(reach / step) + 1, ends)))
-
-
-@lru_cache(maxsize=16)
-def _set_up(asked: _Asked) -> _Setup:
-    run, delta = asked.run, asked.delta
-    # values are held for all counts but the first: let that be the largest
-    kinds = sorted(run, key=lambda entry: entry[1], reverse=True)
-    counts, steps = tuple(count for _, count in kinds), run.releases
-    floor = math.log(delta) - math.log(steps) - 25.0
-    families = tuple(_few_pairs(event, math.exp(floor)) for event, _ in kinds)
-    end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
-    square = sum(count * family.above.deviation() ** 2 for family, count in zip(families, counts, strict=True))
-    deviation = math.sqrt(square / steps) or end / steps
-    orders = 1 + np.geomspace(1e-4, 1e4, 241) / deviation
-    orders = np.unique(orders[orders > 1]) if orders[-1] > 1 else np.array([1 + 1e-12])  # for enormous losses
-    b = orders - 1
-    curves = np.stack([event.renyi(orders) for event, _ in kinds]) * (1 + 1e-9)
-    ends = np.array([float(event.renyi(math.inf)) for event, _ in kinds]) * (1 + INPUT_ERROR)
-    return _Setup(families, counts, deviation, b, counts @ curves, curves, ends, floor, end, asked.order, asked.tests)
-
-
-def _solve(asked: _Asked, tolerance: float, played: list[PlayedGame] | None = None) -> PlayedGame:
-    """The game of a run, on a grid that is fine enough; `played` gets those on all grids."""
     played = [] if played is None else played
     delta = asked.delta
     run = Composition((event, count) for event, count in asked.run if event._largest_loss() > 0.0)
@@ -310,39 +211,33 @@ def _solve(asked: _Asked, tolerance: float, played: list[PlayedGame] | None = No
     _spend_on_pairs(run)
     if float(run.renyi(math.inf)) == 0.0:
         return PlayedGame(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), 0.0)
-    setup = _set_up(asked)
+    setup = set_up(asked)
     steps, reach, scale = setup.steps, float(setup.reaches(np.ones(1))[0]), setup.deviation * math.sqrt(setup.steps)
-    step = setup.first_step(tolerance)
+    step, slack = setup.first_step(tolerance), tolerance / 5
     widths: list[float] = []
     while setup.moves * reach / step <= MAX_WORK and setup.states * reach / step <= MAX_POINTS and not _stalls(widths):
         known = f", known within {widths[-1]:.2g} so far," if widths else ""
         what, hint = f"a game of {steps} screenings{known}", None if widths else tolerance
-        played.append(game := _play_within(asked, step, tolerance / 5, what, hint))
-        widths.append(max(game.width(way, delta, scale) for way in range(2)))
+        played.append(game := _play_within(asked, step, slack, what, hint))
+        widths.append(width(_both(game)) if width else max(game.width(way, delta, scale) for way in range(2)))
         if widths[-1] <= tolerance:
             return game
-        step /= 2
-    known = f"; {min(widths):.2g} can be had" if widths else ""
+        step, slack = step / 2, slack / 3 if width else slack
     if len(setup.counts) > 1 and not widths and setup.states * reach / step > MAX_POINTS:
         raise ToleranceUnreachable(
             f"{steps} screenings of {len(setup.counts)} kinds have a game of {setup.states:.2g} states, more than fit "
             "into memory; accepted: a larger tolerance, fewer kinds, or method = 'renyi' or 'auto'"
         )
     raise ToleranceUnreachable(
-        f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings{known}; "
+        f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings; "
         "accepted: a larger tolerance, fewer screenings, or method = 'renyi' or 'auto'"
     )
 
 
-def _play_within(asked: _Asked, step: float, slack: float, what: str, tolerance: float | None = None) -> PlayedGame:
+def _play_within(asked: Asked, step: float, slack: float, what: str, tolerance: float | None = None) -> PlayedGame:
     """The game on a grid of about that step, if there is patience for it."""
-    setup = _set_up(asked)
-    step = math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
-    window = float(np.mean(np.interp(np.linspace(0.0, 1.0, 4097), PORTIONS, setup.reaches(PORTIONS)))) / step
-    several = len(setup.counts) > 1
-    move, between = (MOVE, BETWEEN) if asked.tests or not several else (MOVE_ABOVE, BETWEEN_ABOVE)
-    move *= 2 + math.log2(max(family.above.up.size for family in setup.families))
-    spend(setup.moves * (move * (window + 8) + several * between), what, tolerance, once=(asked, step, slack))
+    step = round_down(step)
+    spend(work_of(asked, step, slack), what, tolerance, once=(asked, step, slack))
     return _play(asked, step, slack)
 
 
@@ -358,9 +253,9 @@ def _stalls(widths: list[float]) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _play(asked: _Asked, step: float, slack: float) -> PlayedGame:
+def _play(asked: Asked, step: float, slack: float) -> PlayedGame:
     """The game on one grid."""
-    setup = _set_up(asked)
+    setup = set_up(asked)
     windows = setup.windows(step)
     if len(setup.families) == 1:
         upper, tests = play_steps(setup.families[0], windows, step, slack)

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.adjacency import DIRECTIONS
-from accountant.tight import answers, block_answers
+from accountant.tight import answers, block_answers, screening_families
 from accountant.tight.both_sides import BothSides
+from accountant.tight.game_setup import Asked, round_down, set_up, work_of
 from accountant.tight.kinds_above import bound_kinds
 from accountant.tight.loss_composition import bound_delta, bound_epsilon
 from accountant.tight.mixed_game import play_kinds
 from accountant.tight.screening_blocks import Aim, cut_in_one
-from accountant.tight.screening_families import _Asked, _set_up, solve_game, solve_in_order
+from accountant.tight.screening_families import solve_game, solve_in_order, solve_near
 from tests.soak.cases import draw_screening
 from tests.soak.exact import FewOutcomes, game_chain, play, screening_pairs, value_by_recursion
 
@@ -86,7 +87,7 @@ def test_looking_before_choosing_the_kind_pays():
 @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 10**6), step=st.sampled_from([0.2, 0.05, 0.0125]), slack=st.sampled_from([1e-9, 1e-2]))
 def test_the_game_from_above_is_that_with_tests(seed, step, slack):
-    setup = _set_up(_Asked(draw_run(seed), 1e-3))
+    setup = set_up(Asked(draw_run(seed), 1e-3))
     step = math.ldexp(round(2**20 * step * setup.deviation) or 1, -20)
     windows = setup.windows(step)
     both = [played(setup.families, windows, step, slack) for played in (bound_kinds, play_kinds)]
@@ -314,3 +315,79 @@ def test_refusals_have_names_that_users_know(monkeypatch):
     with pytest.raises(ac.ToleranceUnreachable, match="certified so far") as refusal:
         tight(2 * S(0.5, 1.53, 2) + S(2.0, 0.0, 2) + 5 * ac.Gaussian(27.0), 0.36, tolerance=1e-3)
     assert type(refusal.value) is ac.ToleranceUnreachable
+
+
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (2 * P(S(6.466, 3.94, 3), 0.111) + P(S(0.3677, -0.705, 2), 0.3619), 0.009987083673401603),
+        (
+            P(S(3.024, 0.516, 1), 0.657) + P(S(20.51, 0.43, 3), 0.01452) + P(S(0.3412, -0.92, 3), 0.03071),
+            0.0001076371839420492,
+        ),
+    ],
+)
+def test_a_direction_that_does_not_decide_may_be_known_less_well(run, delta):
+    """It is far from the tolerance on every grid; the other one has the larger epsilon, and is known."""
+    assert solve_near(run, delta, 0.01)[1] is not None
+    for method in ("tight", "auto"):
+        found = ac.epsilon(run, delta, method=method)
+        assert play(run, found.epsilon) <= delta <= play(run, found.lower)
+        assert found.epsilon - found.lower <= 0.01 * found.epsilon
+
+
+def test_a_game_that_is_too_wide_says_what_it_knows(monkeypatch):
+    monkeypatch.setattr(screening_families, "MAX_WORK", 1e4)
+    run, delta = 2 * P(S(6.466, 3.94, 3), 0.111) + P(S(0.3677, -0.705, 2), 0.3619), 0.009987083673401603
+    with pytest.raises(ac.ToleranceUnreachable, match="certified so far: ") as refusal:
+        tight(run, delta, tolerance=1e-6)
+    lower, upper = refusal.value.found
+    assert play(run, upper) <= delta <= play(run, lower)
+    found = ac.epsilon(run, delta, tolerance=1e-6)
+    assert (found.lower, found.epsilon) == (lower, upper)
+    assert found.epsilon < 0.05 * ac.epsilon(run, delta, method="renyi").epsilon
+
+
+def test_prices_of_games_are_narrow_relative_to_their_upper_ends():
+    """Where epsilon is small its interval was as wide as the loss's deviation allowed, and delta's as it came."""
+    run, delta = 2 * S(17.16, -0.81, 3) + 2 * S(0.6609, 2.47, 2), 0.40764
+    found = tight(run, delta, tolerance=0.01)
+    assert play(run, found.epsilon) <= delta <= play(run, found.lower)
+    assert found.epsilon - found.lower <= 0.01 * found.epsilon
+    run = 2 * P(S(6.466, 3.94, 3), 0.111) + P(S(0.3677, -0.705, 2), 0.3619)
+    risks = [ac.delta(run, epsilon, method="tight", tolerance=0.01) for epsilon in (0.07435, 0.5)]
+    for risk in risks:
+        assert risk.lower <= play(run, risk.epsilon) <= risk.delta
+        assert risk.delta - risk.lower <= 0.01 * risk.delta
+
+
+def test_a_game_of_few_screenings_counts_all_pairs():
+    """Each of them is the best one somewhere; their number hardly counted."""
+    work = []
+    for scale in (1, 10):
+        kinds = [(P(S(20.0 * scale + i, 100 * scale, 200 * scale), 0.1), 1) for i in range(3)]
+        asked = Asked(ac.Composition(kinds), 1e-5, tests=False)
+        setup = set_up(asked)
+        pairs = min(family.above.up.size for family in setup.families)
+        work.append((pairs, work_of(asked, round_down(setup.first_step(1e-3)), 2e-4)))
+    (few, less), (many, more) = work
+    assert many > 5 * few
+    assert more > 2 * less
+
+
+def test_groups_whose_games_take_too_long_are_not_begun(monkeypatch):
+    """Small groups were played before the large one was refused."""
+    run, begun = sum((P(S(20.0 + i, 100, 200), 0.1) for i in range(1, 12)), P(S(20.0, 100, 200), 0.1)), []
+    monkeypatch.setattr(screening_families, "bound_kinds", lambda *args: begun.append(args))
+    with pytest.raises(ac.OutOfPatience):
+        tight(run, 1e-5, patience=0.05)
+    assert not begun
+
+
+def test_what_a_game_knows_is_enough_beside_other_releases():
+    """By Rényi 9.34: a refused game of the screenings refused the whole run."""
+    screenings = P(S(3.024, 0.516, 1), 0.657) + P(S(20.51, 0.43, 3), 0.01452) + P(S(0.3412, -0.92, 3), 0.03071)
+    found = tight(screenings + ac.PureDP(1.0), 0.0001076371839420492)
+    alone = ac.epsilon(screenings, 0.0001076371839420492).epsilon
+    assert alone < found.lower <= found.epsilon <= 1.0 + alone * 1.01
+    assert found.epsilon - found.lower <= 0.01 * found.epsilon

@@ -10,7 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from accountant.tight.screening_families import solve_game
+from accountant.tight.game_setup import Asked
+from accountant.tight.game_value import PlayedGame
+from accountant.tight.screening_families import _solve, solve_game
+from accountant.tight.screening_game import STEP_ROUNDING, Family, Pairs, Windows, play_steps
 
 DIRECTIONS = ["remove", "add"]
 
@@ -256,3 +259,46 @@ def test_too_fine_a_grid_is_refused():
 def test_nan_is_refused():
     with pytest.raises(ac.ParameterError, match="nan"):
         solve_game([(screening(), 1)], "add").log_upper([0.0, math.nan])
+
+
+def exact_delta(up, down, steps, epsilon):
+    """Of one pair, again and again: a binomial number of losses `up`."""
+    p = -mp.expm1(-down) / -mp.expm1(-(up + down))
+    total = mp.mpf(0)
+    for ups in range(steps + 1):
+        loss = ups * up - (steps - ups) * down
+        if loss > epsilon:
+            total += mp.binomial(steps, ups) * p**ups * (1 - p) ** (steps - ups) * -mp.expm1(epsilon - loss)
+    return total
+
+
+@pytest.mark.parametrize("step", [64.0, 250.0, 375.0, 590.0])
+@pytest.mark.parametrize(("up", "down"), [(2000.0, 1e-3), (1777.7, 0.2), (1e-3, 2000.0)])
+def test_slopes_that_underflow_claim_nothing(up, down, step):
+    """Moved by e^step at a time, a slope that was lost would have come back: tests went on beyond the largest loss."""
+    steps, pair = 9, Pairs(np.array([up]), np.array([down]))
+    ends = np.ceil(np.arange(steps + 1) * max(up, down) / step).astype(np.int64) + 1
+    upper, tests = play_steps(Family(pair, pair), Windows(ends, ends), step, 1e-3)
+    end = steps * max(up, down)
+    game = PlayedGame(step, upper, tests, (steps + 1) * STEP_ROUNDING, np.ones(1), np.full(1, math.inf), 2 * end)
+    points = np.linspace(0.0, 1.1 * end, 111)
+    with mp.workdps(60):
+        for way, both in enumerate(((up, down), (down, up))):
+            for x, low in zip(points.tolist(), game.log_lower(way, points).tolist(), strict=True):
+                exact = exact_delta(*(mp.mpf(each) for each in both), steps, mp.mpf(x))
+                assert mp.exp(low) <= exact * (1 + mp.mpf(10) ** -9), x
+            for delta in (1e-3, 1e-5, 1e-9, 1e-20, 1e-200):
+                least = game.least_epsilon(way, delta)
+                exact = exact_delta(*(mp.mpf(each) for each in both), steps, mp.mpf(least))
+                assert least == 0.0 or exact * (1 + mp.mpf(10) ** -9) >= delta
+
+
+def test_no_grid_claims_more_than_the_largest_loss():
+    """On finer ones than the first a lower end was 7959043, and the largest loss is 7958132."""
+    run, delta, played = 11 * ac.ExponentialMechanism(723466.5938152629, ac.Adjacency.REPLACE), 2.292e-05, []
+    with pytest.raises(ac.ToleranceUnreachable):
+        _solve(Asked(run, delta), 0.01, played)
+    assert len(played) > 5
+    for game in played:
+        for way in range(2):
+            assert game.least_epsilon(way, delta) <= game.greatest_epsilon(way, delta)
