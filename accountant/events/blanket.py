@@ -69,7 +69,7 @@ CELLS = 200_000
 COARSE = 3e-3
 """Distance of nodes for the 0s, relative to where they would weigh as much as all of + and -."""
 
-CELL, TERM, LONG_CELL = 60.0, 8.0, 700.0
+CELL, TERM, LONG_CELL = 45.0, 6.0, 525.0
 """Operations (see `accountant.patience`) that a cell takes: once, for the root of its count, and at most."""
 
 FLOORS = (-60.0, -150.0, -350.0, -740.0)
