@@ -23,7 +23,7 @@ from accountant.events.votes_seen import OneNeighbour, SeenVotes
 from accountant.numerics.roots import Interval
 from accountant.patience import fits, foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import LEAST_DELTA, RENYI_ROUNDING, LossDistribution
+from accountant.tight.answers import LEAST_DELTA, LossDistribution
 from accountant.tight.game_value import GameValue
 from accountant.tight.loss_composition import (
     Entries,
@@ -108,8 +108,7 @@ class VoteAnswers:
         if delta < LEAST_DELTA or (found := self._play(asked)) is None:
             self.source = self.plain.source
             return self._at_least(asked, self.plain.epsilon(delta))
-        upper = min(found.upper, guess.epsilon * (1 + RENYI_ROUNDING))
-        return self._at_least(asked, Interval(found.lower, upper))
+        return self._at_least(asked, Interval(found.lower, min(found.upper, guess.epsilon)))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         """Bounds on delta at each epsilon."""
@@ -126,7 +125,7 @@ class VoteAnswers:
         if (found := self._play(asked)) is None:
             self.source = self.plain.source
             return self._at_least(asked, self.plain.deltas([epsilon])[0])
-        return self._at_least(asked, Interval(found.lower, min(found.upper, self.plain.renyi_end(epsilon))))
+        return self._at_least(asked, Interval(found.lower, min(found.upper, guess.delta)))
 
     def _at_least(self, asked: _Asked, known: Interval) -> Interval:
         """A better lower end, where there is patience: the votes in one order, their neighbours chosen as labels come.
