@@ -22,6 +22,7 @@ __all__ = [
     "allow_work",
     "check_patience",
     "count_done",
+    "count_of",
     "fits",
     "foresee",
     "remember",
@@ -54,8 +55,8 @@ Piece = tuple[Hashable, float]
 class Allowance:
     """What is left of one price's work, in operations."""
 
-    def __init__(self, seconds: float, pool: float | None = None) -> None:
-        self.seconds, self.spent, self.pool = seconds, 0.0, pool
+    def __init__(self, seconds: float, pool: float | None = None, tolerance: float | None = None) -> None:
+        self.seconds, self.spent, self.pool, self.tolerance = seconds, 0.0, pool, tolerance
         self.known: set[Hashable] = set()
 
 
@@ -66,7 +67,7 @@ _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
-def allow_work(seconds: float, pool: float | None = None) -> Iterator[None]:
+def allow_work(seconds: float, pool: float | None = None, tolerance: float | None = None) -> Iterator[None]:
     """While the block runs, all work together may take so many seconds; within another allowance that one counts.
 
     Parameters
@@ -75,11 +76,13 @@ def allow_work(seconds: float, pool: float | None = None) -> Iterator[None]:
     pool : float, optional
         For the work of many prices: what is free by itself counts like other work, but so many operations of it are
         done whatever the patience.
+    tolerance : float, optional
+        What was asked, of which parts of the work may get shares: a refusal says what should be asked instead.
     """
     if _current.get() is not None:
         yield
         return
-    token = _current.set(Allowance(seconds, pool))
+    token = _current.set(Allowance(seconds, pool, tolerance))
     try:
         yield
     finally:
@@ -273,11 +276,17 @@ def _refusal(what: str, needed: float, allowance: Allowance, tolerance: float | 
     accepted = [f"patience = {round_up(needed)} or more"]
     left = allowance.seconds * OPERATIONS_PER_SECOND - allowance.spent
     if tolerance is not None and left > 0:
-        wide = tolerance * (1.2 * (needed * OPERATIONS_PER_SECOND - allowance.spent) / left) ** halves
+        asked = tolerance if allowance.tolerance is None else allowance.tolerance
+        wide = asked * (1.2 * (needed * OPERATIONS_PER_SECOND - allowance.spent) / left) ** halves
         if wide <= 1.0:
             accepted.append(f"tolerance = {round_up(wide)} or more")
     took = f"{round_up(needed)} s" if needed < 1e15 else "longer than anybody waits"
     return f"{what} would take about {took}, patience = {allowance.seconds:g}; accepted: {', '.join(accepted)}"
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number of things, in words for a message."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def round_up(value: float) -> str:

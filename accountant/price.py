@@ -122,7 +122,7 @@ def epsilon(
     seconds = check_patience(patience)
     alone = None if route == "tight" else _price_alone(composition, point)
     try:
-        with allow_work(seconds):
+        with allow_work(seconds, tolerance=width):
             if route == "renyi":
                 found = renyi_epsilon(composition, point, rule)
             else:
@@ -243,7 +243,7 @@ def delta(
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
-    with allow_work(seconds):
+    with allow_work(seconds, tolerance=width):
         if route == "renyi":
             return renyi_delta(composition, point, rule)
         try:
@@ -299,7 +299,7 @@ def curve(
     seconds = check_patience(patience)
     if route != "renyi":
         try:
-            with allow_work(seconds, POOL):
+            with allow_work(seconds, POOL, width):
                 bounds = np.array(TightRun(composition, width).deltas(points)).reshape(-1, 2)
             return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
         except (ProfileUnavailable, ToleranceUnreachable):

@@ -106,6 +106,10 @@ class DiscreteLaplace(BatchedEvent):
         return Lattice(logs, 2 * t)
 
     @property
+    def _chords(self) -> bool:  # type: ignore[override]
+        return self.sensitivity * self.coordinates > PROFILE_BITS or (self.sensitivity > 1 and self.coordinates > 1)
+
+    @property
     def _summed(self) -> bool:  # type: ignore[override]
         most = PROFILE_BITS if self.sensitivity == 1 else 1
         return self.coordinates > most and self.sensitivity <= MOST_LOSSES
@@ -152,7 +156,7 @@ class DiscreteLaplace(BatchedEvent):
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         own, t, s = self._curve(orders), self._rate(), self.sensitivity
-        if s * self.coordinates > PROFILE_BITS or (s > 1 and self.coordinates > 1):
+        if self._chords:
             return generic_subsampled_curve(self, rate, orders)
         if s == 1:
             return np.minimum(sampled_bits_curve(t, self.coordinates, rate, orders), own)

@@ -19,7 +19,7 @@ from accountant.events.curve import Profile, StandardForm, as_reals, evaluate_cu
 from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import check_parameters, importable_name, parameters_of, refuse_table_keys
 from accountant.events.subsampling import SAMPLED_ORDER, renyi_from_profile
-from accountant.numerics.exact import SPARE
+from accountant.numerics.exact import CURVE_ROUNDING
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
@@ -51,13 +51,12 @@ class Event(ABC):
     Everything else (composition, Poisson subsampling, prices, laws) follows from these two. The annotations of its
     fields state the ranges of its parameters, and `accountant.register_event` makes it known to plans and commands.
 
-    All that other code wants to know of an event is a method of this class, with an answer that suits any event. An
-    event overrides those of which it knows better:
+    All that other code wants to know is a method, with an answer that suits any event; who knows better overrides it:
 
     * in plans: `to_table`, `caveats` beside prices, `examples` for ``verify``; for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
       `_coordinate_field` with `_block`, `_outcomes`, `_profile_work` where it is much; for `Group`: `_group`, `_line`;
-    * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for the laws: `_ceiling`.
+    * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for laws: `_ceiling`.
 
     Those that repeat what the curve says, `SHORTCUTS`, are inherited from abstract classes alone: a subclass of an
     event may have another curve.
@@ -86,6 +85,7 @@ class Event(ABC):
     _coordinate_field: ClassVar[str | None] = None
     _profile_error: float = 2e-13  # relative error allowed to the profile
     _summed: bool = False  # whether no profile of all coordinates is computed, but `_lattice` is known
+    _chords: bool = False  # whether its sampled curve is exact at whole orders, and a chord between them
     _has_surrogates: bool = True  # whether it has `_surrogates` if it is between bounds
     _largest_finite_loss: float = math.inf  # in either direction; beyond it the profile does not fall
 
@@ -295,8 +295,8 @@ class Event(ABC):
         return None
 
     def _largest_loss(self) -> Fraction | float:
-        """At least the curve's limit at order inf: exactly where it is rational, else rounded up by a few places."""
-        return float(self.renyi(math.inf)) * SPARE
+        """At least the curve's limit at order inf: exactly where it is rational, else rounded up."""
+        return float(self.renyi(math.inf)) * (1 + CURVE_ROUNDING)
 
     def _ceiling(self) -> Event | None:
         """An event whose curve is nowhere below, sampled at the same rate or not: a law compares the two."""

@@ -57,8 +57,12 @@ class BoundedRangeLike(Event):
         fill_bounded_range(self._range(), orders, curve)
         return curve
 
+    @property
+    def _chords(self) -> bool:  # type: ignore[override]
+        return self._range() > LARGEST_SAMPLED
+
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
-        if self._range() > LARGEST_SAMPLED:
+        if self._chords:
             return generic_subsampled_curve(self, rate, orders)
         curve = self._curve(orders)
         if self._range() > 0.0:

@@ -123,6 +123,10 @@ class Laplace(BatchedEvent):
         return laplace_lattice(self.shift, added, sign) if self.coordinates > SAMPLED_COORDINATES else None
 
     @property
+    def _chords(self) -> bool:  # type: ignore[override]
+        return self.coordinates > SAMPLED_COORDINATES
+
+    @property
     def _summed(self) -> bool:  # type: ignore[override]
         return self.coordinates > PROFILE_COORDINATES
 
@@ -130,7 +134,7 @@ class Laplace(BatchedEvent):
         return SAMPLED_ORDER if 0.0 < rate < 1.0 else 0.0
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
-        if self.coordinates > SAMPLED_COORDINATES:
+        if self._chords:
             return generic_subsampled_curve(self, rate, orders)
         return super()._subsampled_curve(rate, orders)
 

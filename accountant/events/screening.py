@@ -28,6 +28,9 @@ Sigma = Annotated[float, Range(1e-6, 1e12, noise=True, usual=(0.05, 1e4))]
 PROFILE = 2500.0
 """Operations (see `accountant.patience`) that a value of a profile takes, in both directions."""
 
+KNOTS = 500
+"""Counts up to which all losses are named where the profile bends; an integral over it may miss what it is not told."""
+
 Threshold = Annotated[float, Range(-1e12, 1e12, usual=(-50.0, 150.0))]
 
 
@@ -63,6 +66,14 @@ class _OneBit(Event):
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = _log_profile_of(self._counts(), 1.0, False, epsilons)
         return both, both
+
+    def _profile_knots(self) -> list[float]:
+        counts = self._counts()
+        if counts.high - counts.low > KNOTS:
+            return []
+        pairs = counts.pairs(1.0)
+        losses: list[float] = np.unique(np.abs([pairs.ratio_pass, pairs.ratio_fail])).tolist()
+        return losses
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         return _evaluate(self._counts(), rate, orders)

@@ -17,6 +17,7 @@ from accountant.events.event import Event
 from accountant.events.gaussian import subsampled_gaussian_curves
 from accountant.events.joint_pairs import JointSketch, joint_pair
 from accountant.events.subsampling import refuse_subsampling
+from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
@@ -89,7 +90,11 @@ class PoissonSubsampled(Event):
     def _largest_loss(self) -> Fraction | float:
         if self.rate in (0.0, 1.0):
             return self.event._largest_loss() if self.rate else 0.0
-        return math.inf if self.event._largest_loss() == math.inf else super()._largest_loss()
+        own = self.event._largest_loss()
+        if own == math.inf:
+            return math.inf
+        # of a loss that is no function of the event but a rational number only a few operations are rounded
+        return float(self.renyi(math.inf)) * SPARE if isinstance(own, Fraction) else super()._largest_loss()
 
     def caveats(self) -> tuple[str, ...]:
         return self.event.caveats()

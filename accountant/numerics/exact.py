@@ -6,13 +6,16 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = ["FEW", "SPARE", "round_down", "round_up", "sum_up"]
+__all__ = ["CURVE_ROUNDING", "FEW", "SPARE", "round_down", "round_up", "sum_up"]
 
 FEW = 64
 """Terms up to which a sum is exact; of more, each product and the sum are rounded up by more than they are rounded."""
 
 SPARE = 1.0 + 2.0**-50
 """A factor that rounds up what a few operations have rounded."""
+
+CURVE_ROUNDING = 1e-12
+"""More than the relative error of Rényi curves; prices are read off curves that are larger by this share."""
 
 
 def round_up(number: Fraction) -> float:

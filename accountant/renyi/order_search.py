@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from accountant.events.answers import BITS, LAPLACE, LINEAR, SAMPLED_GAUSSIAN, SCREENING
 from accountant.events.composition import Composition
 from accountant.events.subsampled_moments import Derivatives
+from accountant.numerics.exact import CURVE_ROUNDING
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import golden_bracket, golden_step
 from accountant.renyi.rows import (
@@ -35,7 +36,7 @@ SAMPLE = 100
 
 
 class BestOrders(NamedTuple):
-    """One entry per run: best order minus 1, the curve there, and the curve at order infinity."""
+    """One entry per run: best order minus 1, the curve there and that at order infinity, larger by CURVE_ROUNDING."""
 
     b: FloatArray
     curve: FloatArray
@@ -86,6 +87,7 @@ def best_orders(
         return None
     state = np.empty((len(counts), 3))
     state[:, 0] = counts
+    state[:, 0] *= 1 + CURVE_ROUNDING
     found = np.empty((len(BestOrders._fields), len(runs)))
     ends = np.array(starts)
     if search_all(table, state, addresses(table), ends, given, rule, low, high, found):

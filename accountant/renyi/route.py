@@ -12,7 +12,7 @@ import numpy as np
 from accountant.errors import NoGuarantee
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
-from accountant.numerics.exact import SPARE
+from accountant.numerics.exact import CURVE_ROUNDING, SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import LEAST, minimise
 from accountant.patience import spend
@@ -40,6 +40,8 @@ _STEP = math.log(10) / 4
 
 def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Guarantee:
     """Smallest epsilon over real orders, capped by the pure-DP limit.
+
+    Both are rounded up (notebooks/mathematics.md, Rounding).
 
     Raises
     ------
@@ -76,8 +78,8 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
 
 
 def _nonzero_delta(log_delta: FloatArray | float) -> FloatArray:
-    """delta = exp(log_delta) in [5e-324, 1]: one that underflows to 0 would claim pure DP."""
-    delta: FloatArray = np.exp(np.minimum(log_delta, 0.0)) + LEAST
+    """delta = exp(log_delta) in [5e-324, 1], rounded up: one that underflows to 0 would claim pure DP."""
+    delta: FloatArray = np.minimum(np.exp(np.minimum(log_delta, 0.0)) * SPARE + LEAST, 1.0)
     return delta
 
 
@@ -115,8 +117,8 @@ def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: 
     values, orders = convert(conversion, best.b, best.curve, given), 1 + best.b
     asked = values if task == CLASSIC_EPSILON else given
     # where it matters the limit is rounded no more than it must be
-    for i in (best.limit * SPARE <= asked * (1 + 1e-12)).nonzero()[0].tolist():
-        limit = min(float(best.limit[i]) * SPARE, runs[i]._largest_loss())
+    for i in (best.limit <= asked * (1 + 4 * CURVE_ROUNDING)).nonzero()[0].tolist():
+        limit = runs[i]._largest_loss()
         if limit <= asked[i]:
             values[i], orders[i] = limit, math.inf
     return Prices(values, orders)
@@ -150,7 +152,7 @@ def _convert(
     given: float,
     b: FloatArray,
 ) -> FloatArray:
-    return convert(rule, b, run.renyi(1 + b), given)
+    return convert(rule, b, run.renyi(1 + b) * (1 + CURVE_ROUNDING), given)
 
 
 def _guarantee(run: Composition, epsilon: float, delta: float, conversion: Conversion, order: float) -> Guarantee:

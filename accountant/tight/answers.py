@@ -51,9 +51,6 @@ AIM = 1e-8
 LEAST_DELTA = 1e-250
 """The smallest delta for which they are solved; what they say of smaller ones holds as well."""
 
-RENYI_ROUNDING = 1e-12
-"""More than the relative error of Rényi curves: of epsilon, and of delta by as much times the order and epsilon."""
-
 LEAST_RATE = 1e-14
 """Where families follow other events, the profile is looked at up to the epsilon at this delta."""
 
@@ -137,7 +134,7 @@ class Game:
         (found,) = self._known(delta, least, 1, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
         if delta >= LEAST_DELTA:
             return found
-        known = renyi_epsilon(run, delta, "improved").epsilon * (1 + RENYI_ROUNDING)
+        known = renyi_epsilon(run, delta, "improved").epsilon
         if known - found.lower > self.tolerance * known:
             refusal = ToleranceUnreachable(f"delta = {delta:g}; accepted: at least {LEAST_DELTA:g}")
             refusal.found, refusal.wide = (found.lower, known), ""
@@ -205,7 +202,7 @@ class LossDistribution:
             if certain is None:
                 return found
             # neither is the sharper
-            upper = min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon * (1 + RENYI_ROUNDING))
+            upper = min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon)
             return Interval(lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
 
         return self._with_remainders(ask, delta)
@@ -217,7 +214,7 @@ class LossDistribution:
             if certain is None:
                 return bound_delta(self.singles, epsilon, self.tolerance, remainders, least=self.least)
             found = bound_delta_above(self.singles, epsilon, self.tolerance, remainders)
-            upper = min(found.upper, self.renyi_end(epsilon))
+            upper = min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta)
             return Interval(lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
 
         return [
@@ -231,12 +228,6 @@ class LossDistribution:
     def sharpened(self) -> Composition:
         """The run with the smallest curves that are known."""
         return Composition((event._sharpened() or event, count) for event, count in self.run)
-
-    def renyi_end(self, epsilon: float) -> float:
-        """What its Rényi curve says of delta at most, 1 where rounding is more than that."""
-        known = renyi_delta(self.sharpened(), epsilon, "improved")
-        share = RENYI_ROUNDING * (1 + (known.order if known.order is not None else math.inf)) * (1 + epsilon)
-        return min(known.delta * (1 + share), 1.0) if share < 1.0 else 1.0
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of(self.singles, self.families, direction, self.tolerance)

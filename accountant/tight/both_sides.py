@@ -17,7 +17,7 @@ from accountant.events.composition import Composition
 from accountant.numerics.roots import Interval
 from accountant.patience import round_up
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import LEAST_DELTA, RENYI_ROUNDING, certain_of, lower_end
+from accountant.tight.answers import LEAST_DELTA, certain_of, lower_end
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
@@ -56,7 +56,7 @@ class BothSides:
         """Bounds on the smallest epsilon at a delta."""
         run = Composition([*self.singles, *self.families])
         upper = bound_epsilon([*self.singles, *self.blocks], delta, self._share, above=True).upper
-        upper = min(upper, renyi_epsilon(run, delta, "improved").epsilon * (1 + RENYI_ROUNDING))
+        upper = min(upper, renyi_epsilon(run, delta, "improved").epsilon)
         games = self._games(delta)
         if self.singles:
             lower = self._lower_end(bound_epsilon, delta, games)
@@ -72,9 +72,7 @@ class BothSides:
     def _delta(self, epsilon: float, games: dict[Direction, GameValue]) -> Interval:
         run = Composition([*self.singles, *self.families])
         upper = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share).upper
-        known = renyi_delta(run, epsilon, "improved")
-        share = RENYI_ROUNDING * (1 + (known.order if known.order is not None else math.inf)) * (1 + epsilon)
-        upper = min(upper, known.delta * (1 + share)) if share < 1.0 else upper
+        upper = min(upper, renyi_delta(run, epsilon, "improved").delta)
         if self.singles:
             lower = self._lower_end(bound_delta, epsilon, games)
         else:

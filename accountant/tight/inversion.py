@@ -25,7 +25,7 @@ from accountant.events.composition import Composition
 from accountant.events.gaussian import GaussianLike, subsampled_gaussian_curves
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
-from accountant.patience import spend
+from accountant.patience import count_of, spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.directed_run import DEEPEST, Question
 from accountant.tight.inversion_kernels import (
@@ -330,14 +330,14 @@ def invert(
     plan = plan_inversion(run, question)
     if plan is None:
         return None
-    spend(FALL_WORK * len(plan.rows) * len(directions), f"{len(plan.rows)} characteristic functions")
+    spend(FALL_WORK * len(plan.rows) * len(directions), count_of(len(plan.rows), "characteristic function"))
     lines = [each for direction in directions if (each := plan.line(direction)) is not None]
     if len(lines) < len(directions):
         return None
     work = sum(plan.work(line) for line, _ in lines)
     if not work < (math.inf if anyhow else max(MOST_WORK, MOST_ROW_WORK * len(plan.rows))):
         return None
-    spend(work, f"{len(plan.rows)} characteristic functions", question.tolerance)
+    spend(work, count_of(len(plan.rows), "characteristic function"), question.tolerance)
     first, *others = (Inversion(plan, *each) for each in lines)
     if not all(each.known for each in (first, *others)):
         return None

@@ -23,7 +23,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import foresee, round_up, spend
+from accountant.patience import count_of, foresee, round_up, spend
 from accountant.tight.directed_run import DirectedRun, Entries, Question, Remainders, RemainderTooWide
 from accountant.tight.fourier import HockeyStick, Remainder
 from accountant.tight.inversion import invert
@@ -178,11 +178,13 @@ def settle_on_grids(
     once = sum(KIND + event._curve_work() for event, _ in kinds)
     if len(kinds) <= SKETCHED:  # all of them are asked for orders below
         sketched = sum(event._sketch()._curve_work() for event, _ in kinds)
-        foresee([(None, once + planned * sketched)], f"a grid chosen by a Rényi curve of {len(kinds)} releases")
-    spend(once, f"{len(kinds)} different releases")
+        foresee(
+            [(None, once + planned * sketched)], f"a grid chosen by a Rényi curve of {count_of(len(kinds), 'release')}"
+        )
+    spend(once, count_of(len(kinds), "different release"))
     sketch = representative(kinds)
     work = planned * sketch._curve_work()
-    spend(work, f"a grid chosen by a Rényi curve of {len(sketch.entries)} releases")
+    spend(work, f"a grid chosen by a Rényi curve of {count_of(len(sketch.entries), 'release')}")
     runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
     for run in runs:
         run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)

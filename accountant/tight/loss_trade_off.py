@@ -16,7 +16,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import fits, spend
+from accountant.patience import count_of, fits, spend
 from accountant.tight.fourier import ComposedLoss, HockeyStick, Remainder
 from accountant.tight.loss_composition import DirectedRun, Entries, Question, plan, refine, representative
 from accountant.tight.loss_grid import COARSEST, aligned_step, log_values
@@ -137,7 +137,10 @@ class LossTradeOff(TradeOff):
         self.tables: list[tuple[Table, Table]] = []
         self.plans: list[DirectedRun] = []
         tilts = 2.0 ** np.arange(-20.0, 20.0, 0.25)
-        spend(tilts.size * self.run._curve_work(), f"tilts chosen by a Rényi curve of {len(self.entries)} releases")
+        spend(
+            tilts.size * self.run._curve_work(),
+            f"tilts chosen by a Rényi curve of {count_of(len(self.entries), 'release')}",
+        )
         cumulants = tilts * self.run.renyi(1 + tilts)
         kept = np.isfinite(cumulants)
         tilts, cumulants = tilts[kept], cumulants[kept]

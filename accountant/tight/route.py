@@ -13,7 +13,7 @@ from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreacha
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
-from accountant.numerics.roots import Interval
+from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
 from accountant.tight.block_answers import answers_of
@@ -136,7 +136,7 @@ class TightRun:
             self._exact = True
             return from_closed_form(self._slow, self.run).deltas(epsilons)
         try:
-            found = self._answers.deltas(epsilons)
+            found = self._finite_deltas(epsilons)
         except ToleranceUnreachable as error:
             if error.found is not None and len(epsilons) == 1:
                 error.found, error.source = self._with_lost(Interval(*error.found)), self.source
@@ -147,6 +147,16 @@ class TightRun:
             Interval(0.0, 0.0) if epsilon >= self._end else one for epsilon, one in zip(epsilons, found, strict=True)
         ]
         return [self._with_lost(one) for one in found]
+
+    def _finite_deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        """The same, of finite losses; what is left out of the run adds less than the least float."""
+        kept = leave_out(self.run, LEAST)
+        if len(kept) == len(self.run.entries):
+            return self._answers.deltas(epsilons)
+        if not kept:
+            return [Interval(0.0, LEAST)] * len(epsilons)
+        rest = TightRun(Composition(kept), self.tolerance).deltas(epsilons)
+        return [Interval(one.lower, math.nextafter(one.upper, 1.0)) for one in rest]
 
     def _with_lost(self, finite: Interval) -> Interval:
         """Delta with the probability of infinite losses, from that of the finite ones."""
@@ -180,10 +190,11 @@ class TightRun:
 def leave_out(run: Composition, delta: float) -> list[tuple[Event, int]]:
     """The run without releases that together tell neighbours apart with a probability far below the spacing of deltas.
 
-    Without a release delta(epsilon) is smaller, by no more than its total variation distance.
+    Without a release delta(epsilon) is smaller, by no more than its total variation distance, the largest of all pairs
+    where there are several.
     """
     entries = list(run)
-    exact = {event for event in run.entries if event._sharpened() is not None}
+    exact = {event for event in run.entries if event.family or event._sharpened() is not None}
     if not delta > 0.0 or not exact:
         return entries
     least = math.log(delta) - NEGLIGIBLE - math.log(len(entries))

@@ -24,7 +24,7 @@ from accountant.events.votes_seen import OneNeighbour, SeenVotes
 from accountant.numerics.roots import Interval
 from accountant.patience import fits, foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import LEAST_DELTA, RENYI_ROUNDING, LossDistribution
+from accountant.tight.answers import LEAST_DELTA, LossDistribution
 from accountant.tight.game_value import GameValue
 from accountant.tight.loss_composition import (
     Entries,
@@ -106,7 +106,7 @@ class VoteAnswers:
             partial(_price_epsilon, delta, self.plain.tolerance),
             lambda value: value.epsilon(max(delta, LEAST_DELTA)),
         )
-        most = guess.epsilon * (1 + RENYI_ROUNDING)
+        most = guess.epsilon
         if delta < LEAST_DELTA or (found := self._play(asked)) is None:
             return self._compose_all(asked, most, lambda: self.plain.epsilon(delta))
         return self._at_least(asked, Interval(found.lower, min(found.upper, most)))
@@ -123,7 +123,7 @@ class VoteAnswers:
             partial(_price_delta, epsilon, self.plain.tolerance, self.plain.least),
             lambda value: value.delta(epsilon),
         )
-        most = self.plain.renyi_end(epsilon)
+        most = guess.delta
         if (found := self._play(asked)) is None:
             return self._compose_all(asked, most, lambda: self.plain.deltas([epsilon])[0])
         return self._at_least(asked, Interval(found.lower, min(found.upper, most)))

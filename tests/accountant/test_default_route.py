@@ -70,7 +70,8 @@ def test_a_sweep_keeps_the_renyi_route():
     for how, method in (({}, "renyi"), ({"method": "tight"}, "tight"), ({"conversion": "optimal"}, None)):
         table = ac.sweep(ac.Gaussian, grid, delta=1e-5, n_jobs=1, **how)
         prices = [ac.epsilon(ac.Gaussian(sigma), 1e-5, **(how or {"method": method})).epsilon for sigma in (2.0, 3.0)]
-        assert table["epsilon"].tolist() == prices
+        # the search over orders begins elsewhere, and ends where it promises less than 1e-14 of the value
+        assert table["epsilon"].tolist() == pytest.approx(prices, rel=1e-13)
 
 
 def test_a_report_quotes_the_certified_price():

@@ -59,6 +59,22 @@ def test_the_named_patience_is_enough_and_the_named_tolerance_too():
             tight(each, 1e-5, patience=0.999 * seconds)
 
 
+def test_a_tolerance_that_is_named_is_wider_than_what_was_asked():
+    """Parts of a price get a share of the tolerance, and named another share of that: 0.0047 where 0.01 was asked."""
+    kinds = 1000 * ac.PoissonSubsampled(ac.NoisyScreening(1.0, -3.0, 300), 0.01) + 100 * ac.NoisyScreening(20.0, 3, 300)
+    for seconds, tolerance in ((5.0, 0.01), (5.0, 0.005), (2.0, 0.03)):
+        with pytest.raises(ac.OutOfPatience) as error:
+            tight(kinds, 1e-4, patience=seconds, tolerance=tolerance)
+        named = [float(each.split()[0].rstrip(";")) for each in str(error.value).split("tolerance = ")[1:]]
+        assert all(each > tolerance for each in named), str(error.value)
+
+
+def test_a_message_counts_in_words():
+    with pytest.raises(ac.OutOfPatience, match=r"^1 characteristic function would take about"):
+        tight(FEW_NODES, 1e-5, patience=1e-9)
+    assert [patience.count_of(number, "release") for number in (1, 2)] == ["1 release", "2 releases"]
+
+
 def test_a_cache_does_not_change_what_is_refused():
     run = 40 * ac.NoisyScreening(7.0, 3.0, 9)
     refusals = []

@@ -56,7 +56,8 @@ def test_the_least_epsilon_over_orders(make, shift, cumulant, row, parameter, co
             )  # Canonne, Kamath & Steinke 2020, Prop. 12
 
         at = mp.mpf(found.order) - 1
-        assert abs(found.epsilon / epsilon(at) - 1) < 1e-12
+        # read off a curve that is larger by CURVE_ROUNDING
+        assert 0 < found.epsilon - epsilon(at) < 1.1e-12 * (count * cumulant(t, at) / at)
         beside = [epsilon(at * (1 + share)) for share in (-1e-3, 1e-3)]
         assert min(beside) >= found.epsilon * (1 - 1e-13)
         back = ac.delta(run, found.epsilon, method="renyi").delta

@@ -93,3 +93,39 @@ def test_losses_that_are_infinite_for_all_that_floats_tell():
     )
     found = ac.delta(run, 1.0, method="tight")
     assert 1 - 1e-9 < found.lower <= found.delta == 1.0
+
+
+HARDLY = S(0.04692, -37.97, 300)
+"""Votes pass for certain but for e^-327000."""
+
+
+@pytest.mark.parametrize("method", ["auto", "tight"])
+@pytest.mark.parametrize("silent", [131700 * HARDLY, 131700 * S(0.04692, 337.97, 300), 10 * P(HARDLY, 0.1)], ids=str)
+def test_screenings_that_say_nothing_are_free(silent, method):
+    """Their total variation together is below every float; they were refused, and cost 0.4 by their Rényi curve."""
+    (event, count), *_ = silent
+    with mp.workdps(30):
+        plain = event.unsampled
+        farthest = min(abs(t - plain.threshold) for t in (0, 300)) / plain.sigma
+        assert count * mp.ncdf(-farthest) < mpf("5e-324")
+    found = ac.epsilon(silent, 1e-5, method=method)
+    assert (found.epsilon, found.lower) == (0.0, 0.0)
+    at = ac.delta(silent, 0.1, method=method)
+    assert (at.lower, at.delta) == (0.0, 5e-324)
+
+
+@pytest.mark.parametrize("rest", [100 * ac.Gaussian(50.0), 5 * S(20.0, 3.0, 30)], ids=str)
+def test_screenings_that_say_nothing_leave_the_price_of_the_rest(rest):
+    whole = rest + 131700 * HARDLY
+    alone, both = (ac.epsilon(run, 1e-5, method="tight") for run in (rest, whole))
+    assert (both.epsilon, both.lower) == pytest.approx((alone.epsilon, alone.lower), rel=1e-12)
+    alone, both = (ac.delta(run, 0.1, method="tight") for run in (rest, whole))
+    assert both.lower == alone.lower
+    assert alone.delta <= both.delta <= alone.delta * (1 + 1e-12)
+
+
+def test_screenings_that_say_little_are_not_left_out():
+    """One whose votes pass but for a share of 2e-4 decides what is known at smaller deltas."""
+    event = S(1.0, -3.5, 1)
+    assert ac.epsilon(event, 1e-5, method="tight").lower > 0.1
+    assert ac.delta(100 * event, 0.1, method="tight").lower > 1e-3

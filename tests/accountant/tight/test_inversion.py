@@ -289,7 +289,7 @@ def test_where_no_grid_does_inversion_takes_its_time(monkeypatch):
 
 
 def test_its_work_is_counted_too():
-    with pytest.raises(OutOfPatience, match="characteristic functions would take about"):
+    with pytest.raises(OutOfPatience, match="characteristic function would take about"):
         ac.epsilon(1000 * SAMPLED, 1e-5, method="tight", patience=1e-5)
 
 
