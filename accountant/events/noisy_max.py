@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Annotated
 
 import numpy as np
@@ -114,6 +115,9 @@ class LNMax(Event):
     def _group(self, size: int) -> Event:
         # what is added to counts, and what is taken from them, costs most if it is all one count's
         return Laplace(self.scale, size, 2, self.adjacency)
+
+    def _largest_loss(self) -> Fraction:
+        return self._counts._largest_loss()
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self._counts._curve(orders)

@@ -58,7 +58,7 @@ def test_a_search_ends_at_the_value_that_takes_too_long(dear):
     assert len(asked) == dear
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("seconds", [0.05, *(pytest.param(each, marks=pytest.mark.audit) for each in (0.3, 1.0))])
 def test_a_calibration_ends_within_its_patience_and_says_how_long_it_would_take(seconds, prices):
     error, taken = counted(lambda: ac.calibrate(draws, 1.0, 1e-5, method="tight", patience=seconds))
     assert isinstance(error, ac.OutOfPatience)

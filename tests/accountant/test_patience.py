@@ -385,6 +385,7 @@ def test_a_search_that_no_epsilon_ends_is_short(monkeypatch):
     assert len(looks) < 400
 
 
+@pytest.mark.audit
 def test_a_calibration_without_patience_for_the_last_digits_meets_its_target():
     def make(sigma):
         return 3 * ac.PoissonSubsampled(ac.ClippedSum(sigma, 1.0, ac.Adjacency.REPLACE), 0.1)

@@ -249,6 +249,7 @@ def test_settings_cost_as_the_dearest(tries):
     assert chosen.guarantee(1e-3).epsilon >= drawn.guarantee(1e-3).epsilon * (1 - 1e-9)
 
 
+@pytest.mark.audit
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_the_best_of_drawn_settings_against_enumeration(data):

@@ -425,6 +425,7 @@ def test_under_add_remove_results_do_not_tell_the_number_of_records(n, data):
     assert knn().label(X, Y, PUBLIC).release.records_public
 
 
+@pytest.mark.audit
 def test_only_a_crowd_plans_by_the_number_of_records():
     for name, changes in SETTINGS.items():
         plans = [knn(**changes).planned(n, 5) for n in (500, 501)]
@@ -442,6 +443,7 @@ def test_local_rounds_add_up_to_no_more_than_was_asked_exactly(epsilon, rounds, 
     assert total_price(rounds * release.event, 0.0) > Fraction(epsilon) * Fraction(1 - 1e-9)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("randomizer", "epsilon", "delta", "rounds", "n"),
     [("collision", 1.0, 1e-6, 3, 400), ("best", 1.5, 1e-3, 1, 40), ("separation", 1.5, 1e-3, 1, 40)],

@@ -263,6 +263,7 @@ def check_what_is_known(run, pairs, epsilon, delta, **options):
             assert found.lower <= both_directions(pairs, epsilon)
 
 
+@pytest.mark.audit
 def test_a_wider_interval_counts_infinite_losses_and_both_directions():
     """Of infinite losses in one direction: what is known of the finite ones alone, in one direction, is no price."""
     told, noise = ac.ApproximateDP(0.5, 1e-2), ac.RandomizedResponse(0.4)

@@ -110,6 +110,7 @@ def test_chances_are_bounded_and_the_pair_is_below(stream):
             assert ours[0] >= exact[0] - mpf("1e-3") * max(exact)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("times", [1, 5])
 def test_certified_intervals_say_something(stream, times):

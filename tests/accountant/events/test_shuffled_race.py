@@ -117,7 +117,8 @@ def data_of(others, first, second, u):
 
 @pytest.mark.parametrize("epsilon0", [0.5, 2.0, 5.0])
 @pytest.mark.parametrize(
-    ("bits", "length", "users"), [(2, 2, 3), (2, 2, 6), (2, 0, 5), (3, 3, 4), (3, 0, 4), (4, 0, 3)]
+    ("bits", "length", "users"),
+    [(2, 2, 3), (2, 2, 6), (2, 0, 5), (3, 3, 4), (3, 0, 4), pytest.param(4, 0, 3, marks=pytest.mark.audit)],
 )
 def test_never_below_the_worst_data(epsilon0, bits, length, users):
     """All data of words of so many bits, or, of longer words, of those with an even number of ones and few of them."""
@@ -414,10 +415,10 @@ def log_reached(epsilon, numbers, users, point):
     ("epsilon0", "bits", "users", "length", "kind"),
     [
         (4.0, 2, 164, 2, (0, 0, 2)),
-        (8.0, 2, 17886, 2, (0, 0, 2)),
+        pytest.param(8.0, 2, 17886, 2, (0, 0, 2), marks=pytest.mark.audit),
         (4.0, 3, 328, 3, (0, 0, 3)),
         (8.0, 3, 8943, 3, (0, 0, 3)),
-        (4.0, 4, 164, 4, (0, 0, 4)),
+        pytest.param(4.0, 4, 164, 4, (0, 0, 4), marks=pytest.mark.audit),
         (8.0, 4, 17886, 4, (0, 0, 4)),
         (8.0, 2, 17886, 0, (1, 1, 1)),
         (8.0, 3, 59619, 0, (2, 1, 1)),

@@ -75,6 +75,7 @@ def test_plots_take_the_route_of_the_verdict(compare):
     assert "Rényi, improved conversion" in misses
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("conversion", ["classic", "optimal"])
 def test_plots_take_the_conversion(compare, tmp_path, conversion):
     compare(20, 30, replace=('event = "gaussian"\nsigma = 30', 'event = "zero-concentrated-dp"\nrho = 0.002'))

@@ -175,6 +175,7 @@ def test_screenings_alone_and_after_other_events():
     assert (both.upper <= both.lower * 1.5).all()
 
 
+@pytest.mark.audit
 def test_too_many_screenings_are_bounded_by_the_renyi_route():
     run = 10**9 * ac.NoisyScreening(1e6, 10, 12) + ac.Gaussian(20.0)
     assert ac.advantage(run).method == "renyi"

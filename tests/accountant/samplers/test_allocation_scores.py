@@ -27,6 +27,7 @@ def test_scores_at_any_rate_are_below_all_outcomes(steps, selected, rate):
             assert found >= 0.9 * float(both[index]) - 1e-3  # the number of ones tells all of these
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("sigma", "steps", "selected", "times"), [(1.0, 20, 4, 1), (1.0, 20, 2, 1), (0.7, 20, 4, 1), (1.0, 10, 5, 3)]
 )

@@ -272,6 +272,7 @@ def test_what_takes_too_long_is_refused_at_once(monkeypatch):
         tight(run, 1e-5, tolerance=1e-4, patience=5.0)
 
 
+@pytest.mark.audit
 def test_ten_kinds_are_composed_however_many_states_their_game_has():
     run = ac.Composition((P(S(5.0 + i, 10.0, 20), 0.2), 10) for i in range(10))
     found = tight(run, 1e-5, tolerance=0.05)

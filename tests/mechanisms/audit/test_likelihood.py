@@ -127,6 +127,7 @@ def test_the_largest_gradient_is_the_unit_that_is_released():
     assert (released[1] - released[0]).ravel() == pytest.approx(canary.views[1].values[0], abs=1e-4)
 
 
+@pytest.mark.audit
 def test_many_queries_with_the_score_show_more_than_one():
     parameters = {"n_neighbors": 3, "sampling_rate": 1.0, "screening_sigma": None, "vote_sigma": 4.0}
     canary, bounds = canaries.near_tie(3), []

@@ -715,6 +715,7 @@ def test_addresses_of_one_file(tmp_path, monkeypatch):
     assert (tmp_path / ":memory:").exists()
 
 
+@pytest.mark.audit
 def test_no_process_waits_for_ever(new, monkeypatch):
     monkeypatch.setattr(backends, "STORE_WAIT", 1)
     where = new()

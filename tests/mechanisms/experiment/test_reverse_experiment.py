@@ -32,6 +32,7 @@ def test_splits():
         assert not np.array_equal(split_over_clients(LABELS, 8, how), split_over_clients(LABELS, 8, how, 1))
 
 
+@pytest.mark.audit
 def test_digits_badly_split():
     """Labels are the same for every split; the student is nearly as good as the noiseless one."""
     runs = {}
@@ -55,6 +56,7 @@ def test_diagnostics_only_when_asked_for_and_one_run():
         experiment.run()
 
 
+@pytest.mark.audit
 def test_the_command(tmp_path, capsys):
     out = tmp_path / "labels.npz"
     options = ["--data", "digits", "--epsilon", "2", "--delta", "1e-5", "--seed", "0", "--clients", "20"]

@@ -173,6 +173,7 @@ def test_a_round_is_opened_once():
     assert middle.spent_ == 1 * ac.Shuffled(ac.Collision(1.0, 1, 9), 1000)
 
 
+@pytest.mark.audit
 def test_the_total_of_all_rounds_stays_within_the_target(tmp_path):
     trust, target = TrustModel("shuffle"), Target(1.0, 1e-6)
     release = calibrate_release(ReleaseRequest(trust, target, RoundSize(4, 3), rounds=2, records=1000))

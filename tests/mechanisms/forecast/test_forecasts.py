@@ -163,6 +163,7 @@ def test_every_setting_keeps_the_guarantee_and_the_best_comes_first(mechanism):
     assert found.best in best_of
 
 
+@pytest.mark.audit
 def test_a_plan_is_the_same_when_it_is_made_again():
     first, second = (plan("private-knn", queries=15, sampling_rate=0.5, n_neighbors=20) for _ in range(2))
     assert [vars(each) for each in first.forecasts] == [vars(each) for each in second.forecasts]
