@@ -150,8 +150,15 @@ def settle(
         return found
     try:
         return settle_on_grids(whole, question, None, directions)
-    except ToleranceUnreachable:
-        if (found := invert(whole, question, directions, anyhow=True)) is None:
+    except ToleranceUnreachable as refusal:
+        try:
+            found = invert(whole, question, directions, anyhow=True)
+        except OutOfPatience as error:
+            if isinstance(refusal, OutOfPatience) and refusal.seconds <= error.seconds:
+                raise refusal from None
+            error.found, error.wide = refusal.found, refusal.wide
+            raise error from None
+        if found is None:
             raise
         return found
 

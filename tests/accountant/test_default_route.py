@@ -318,3 +318,15 @@ def test_a_search_near_a_guess_goes_by_any_number_of_refusals(integer):
 
     assert 4.9e11 < solve_near(share, (1e-9, 1e12), (1.0, 1), integer=integer) <= 5e11
     assert solve_near(lambda x: 0.5, (1e-9, 1e300), (1.0, 1), integer=integer) == 1e300
+
+
+@pytest.mark.audit
+def test_what_grids_certify_is_not_lost_where_an_inversion_takes_too_long():
+    """Many distinct releases at a small rate: neither ends in time; what is certified is a sixth of the Rényi price."""
+    run = sum((ac.PoissonSubsampled(ac.Gaussian(1 + 0.001 * k), 0.001) for k in range(1, 1000)), ac.Composition([]))
+    with pytest.raises(ac.OutOfPatience) as refused:
+        ac.epsilon(run, 1e-5, method="tight")
+    assert refused.value.found is not None
+    price = ac.epsilon(run, 1e-5)
+    assert price.epsilon == pytest.approx(refused.value.found[1], rel=0.1)
+    assert price.epsilon < 0.2 * ac.epsilon(run, 1e-5, method="renyi").epsilon
