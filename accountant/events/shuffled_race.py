@@ -153,7 +153,8 @@ class Cells(NamedTuple):
 def log_race_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
     """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others, at least two."""
     place = ANCHORS * point / (facts.bits * epsilon)
-    near = [clocks_near(epsilon, facts, users, min(int(place) + k, ANCHORS - 1), 0).log_delta for k in range(2)]
+    anchors = [min(int(place) + k, ANCHORS - 1) for k in range(2)]
+    near = [min(clocks_near(epsilon, facts, users, anchor, 0).log_delta, 0.0) for anchor in anchors]
     log_delta, found = near[0] + (place - int(place)) * (near[1] - near[0]) - USUAL, math.inf
     for _ in range(ROUNDS):
         expected = max(log_delta, LEAST_RACED)
@@ -221,9 +222,10 @@ def clocks_near(epsilon: float, facts: Facts, users: int, anchor: int, family: i
 
 
 def rough_bound(epsilon: float, numbers: list[tuple[int, int, int]], users: int, point: float, near: Clocks) -> float:
-    """Log of the rougher bound with these clocks."""
+    """Log of the rougher bound with these clocks; one that is not a number is none."""
     race = prepare(epsilon, numbers, users, point, near)
-    return log_total(find_cells(race, near.share * mean_rate(race)))
+    found = log_total(find_cells(race, near.share * mean_rate(race)))
+    return math.inf if math.isnan(found) else found
 
 
 def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
