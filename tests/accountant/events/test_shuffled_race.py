@@ -8,18 +8,11 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant.events.race_crowds import families, kind_of
-from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation
-from accountant.events.race_thetas import log_mean
-from accountant.events.randomized_response import bernoulli_log_profile
-from accountant.events.shuffled import places_between
-from accountant.events.shuffled_inputs import Facts
-from accountant.events.shuffled_race import (
+from accountant.events.race_bounds import (
     NODES,
     Clocks,
     find_cells,
     log_chances,
-    log_race_delta,
     log_total,
     lower_cells,
     mean_rate,
@@ -27,6 +20,13 @@ from accountant.events.shuffled_race import (
     pick,
     prepare,
 )
+from accountant.events.race_crowds import Family, families, kind_of, log_own, with_even_rest
+from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation
+from accountant.events.race_thetas import log_mean
+from accountant.events.randomized_response import bernoulli_log_profile
+from accountant.events.shuffled import places_between
+from accountant.events.shuffled_inputs import Facts
+from accountant.events.shuffled_race import log_race_delta
 from accountant.events.shuffled_sums import log_chords
 from accountant.numerics.exponential_sums import sum_exponentials
 from tests.accountant.events.test_shuffled_bits import EVEN, TRIANGLE, report, report_at, worst_of
@@ -34,15 +34,16 @@ from tests.accountant.events.test_shuffled_bits import EVEN, TRIANGLE, report, r
 WORDS = tuple(itertools.product((0, 1), repeat=2))
 
 
-def even_where_they_differ(first, second, odds):
-    """G: uniform in the bits in which two inputs differ, and elsewhere a report of both."""
+def near_both(first, second, odds, narrow=0.0, is_even=False):
+    """G: in the bits in which two inputs differ by how many agree, and elsewhere a report of both, or even."""
     told = odds / (1 + odds)
-    return {
-        seen: math.prod(
-            0.5 if a != b else told if z == a else 1 - told for z, a, b in zip(seen, first, second, strict=True)
-        )
-        for seen in itertools.product((0, 1), repeat=len(first))
-    }
+    found = {}
+    for seen in itertools.product((0, 1), repeat=len(first)):
+        bits = list(zip(seen, first, second, strict=True))
+        agree, apart = sum(z == a for z, a, b in bits if a != b), sum(a != b for _, a, b in bits)
+        rest = [0.5 if is_even else told if z == a else 1 - told for z, a, b in bits if a == b]
+        found[seen] = odds ** (-narrow * abs(agree - apart / 2)) * math.prod(rest)
+    return {seen: weight / math.fsum(found.values()) for seen, weight in found.items()}
 
 
 def shown(first, second, others, even, clocks, u):
@@ -71,34 +72,39 @@ def shown(first, second, others, even, clocks, u):
     return total, mass, rung, times.short
 
 
-@pytest.mark.parametrize("inputs", [TRIANGLE, EVEN[:3], WORDS], ids=["triangle", "even", "words"])
+@pytest.mark.parametrize(
+    ("inputs", "second", "is_even"),
+    [(TRIANGLE, 2, False), (EVEN[:3], 2, False), (WORDS, 3, False), (WORDS, 1, False), (WORDS, 1, True)],
+    ids=["triangle", "even", "words", "near words", "near words, all even"],
+)
 @pytest.mark.parametrize("odds", [2, 6])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
-@pytest.mark.parametrize(("clock", "slower"), [(0.5, 0.0), (4.0, 0.0), (1.0, 0.3), (1.0, -0.5)])
-def test_a_race_says_more_than_the_shuffled_reports(inputs, odds, share, clock, slower):
+@pytest.mark.parametrize(("clock", "slower", "narrow"), [(0.5, 0.0, 0.7), (4.0, 0.0, 0.0), (1.0, 0.3, 0.4)])
+def test_a_race_says_more_than_the_shuffled_reports(inputs, second, is_even, odds, share, clock, slower, narrow):
     """All data of two others: shuffled <= what a race shows <= the bound, at any clocks."""
-    epsilon, u = math.log(odds), odds ** (2 * share)
+    first, second = inputs[0], inputs[second]
+    differ = sum(a != b for a, b in zip(first, second, strict=True))
+    epsilon, u = math.log(odds), odds ** (differ * share)
     laws = {word: report(word, odds) for word in inputs}
     arrays = {word: np.array([float(x) for x in law.values()]) for word, law in laws.items()}
-    first, second = inputs[0], inputs[-1]
-    numbers = dict(families(Facts(2)))[2]
-    race = prepare(epsilon, numbers, 3, math.log(u), Clocks(1.0, slower, -3.0))
+    facts = Facts(2, 0, 2 if inputs == WORDS else 0)
+    family = next(each for each in families(facts) if each.bits == differ)
+    family = with_even_rest(facts, family) if is_even else family
+    race = prepare(epsilon, family, 3, math.log(u), Clocks(1.0, slower, narrow, -3.0))
     cells = find_cells(race, clock)
     highest = min(log_total(cells), log_total(lower_cells(race, cells, -math.inf)))
+    even = near_both(first, second, odds, narrow, is_even)
     for others in itertools.combinations_with_replacement(inputs, 2):
         exact = data_of([arrays[word] for word in others], arrays[first], arrays[second], u)
         changed = [sum(x != a and x == b for x, a, b in zip(word, first, second, strict=True)) for word in others]
         clocks = [clock, *(math.exp(-k * slower * epsilon) for k in changed)]
-        told, mass, other, short = shown(
-            laws[first], laws[second], [laws[w] for w in others], even_where_they_differ(first, second, odds), clocks, u
-        )
+        told, mass, other, short = shown(laws[first], laws[second], [laws[w] for w in others], even, clocks, u)
         local = float(np.maximum(arrays[first] - u * arrays[second], 0.0).sum())
         # all that is shown has a probability, but for times that are left out
         assert 1 - short <= min(mass, other)
         assert max(mass, other) <= 1
         assert exact <= told + short * local + 1e-14
-        if sum(a != b for a, b in zip(first, second, strict=True)) == 2:
-            assert told <= math.exp(highest)
+        assert told <= math.exp(highest)
 
 
 def data_of(others, first, second, u):
@@ -139,11 +145,15 @@ def test_never_below_the_worst_data(epsilon0, bits, length, users):
 def test_only_these_kinds_count(bits):
     """Every kind is below one of them: by more bits of m, or by a bit more in which the changed inputs differ."""
     for length in (0, bits, bits + 1, bits + 3):
-        ends = {d: set(numbers) for d, numbers in families(Facts(bits, 0, length))}
+        ends = {d: set(numbers) for d, numbers, _ in families(Facts(bits, 0, length))}
+        rests = {each.bits: with_even_rest(Facts(bits, 0, length), each) for each in families(Facts(bits, 0, length))}
         for i in range(bits + 1):
             for k in range(max(1 - i, 0), bits + 1 - i):
                 for m in range(min(bits - max(i, k), length - i - k if length else bits) + 1):
                     d = k + i
+                    if length:  # as they are, where G is even in all bits
+                        assert (m, k, i) in rests[d].numbers
+                        assert rests[d].even == length - d
                     if d in ends:
                         assert any(m <= most and (k, i) == rest for most, *rest in ends[d] for rest in [tuple(rest)])
                     else:  # for all users at once: each takes the bit for k or for i
@@ -151,19 +161,20 @@ def test_only_these_kinds_count(bits):
                         assert any(m <= most and {k1 - k, i1 - i} == {0, 1} for most, k1, i1 in ends[d + 1])
 
 
-@pytest.mark.parametrize("numbers", [(0, 2, 0), (1, 1, 1), (2, 1, 3)])
+@pytest.mark.parametrize(
+    ("numbers", "even", "narrow"),
+    [((0, 2, 0), 0, 0.0), ((1, 1, 1), 0, 0.4), ((2, 1, 3), 0, 1.5), ((1, 1, 1), 3, 0.0), ((0, 1, 2), 2, 0.7)],
+)
 @pytest.mark.parametrize("epsilon", [1e-3, 0.7, 3.0])
-def test_rates_and_values_are_what_they_stand_for(numbers, epsilon):
+def test_rates_and_values_are_what_they_stand_for(numbers, even, narrow, epsilon):
     """By all reports of three inputs that differ in so many bits, and all spare ones."""
     m, k, i = numbers
-    first, second, other = (0,) * (m + k + i), (0,) * m + (1,) * (k + i), (1,) * (m + k) + (0,) * i
-    told = 1 / (1 + math.exp(-epsilon))
-    laws = [
-        dict(zip(itertools.product((0, 1), repeat=m + k + i), report_at(word, epsilon), strict=True))
-        for word in (first, second, other)
-    ]
-    even = {z: math.prod([told if bit == 0 else 1 - told for bit in z[:m]]) * 0.5 ** (k + i) for z in laws[0]}
-    kind = kind_of(epsilon, m, k, i)
+    n = max(even - m, 0)
+    first, second, other = (0,) * (m + k + i + n), (0,) * m + (1,) * (k + i) + (0,) * n, (1,) * (m + k) + (0,) * (i + n)
+    words = list(itertools.product((0, 1), repeat=m + k + i + n))
+    laws = [dict(zip(words, report_at(word, epsilon), strict=True)) for word in (first, second, other)]
+    chance = near_both(first, second, math.exp(epsilon), narrow, even > 0)
+    kind = kind_of(epsilon, numbers, even, narrow * epsilon)
 
     def same(ours, theirs):
         """Both say the same of every exponential mean."""
@@ -175,13 +186,25 @@ def test_rates_and_values_are_what_they_stand_for(numbers, epsilon):
             assert sums[0] == pytest.approx(sums[1], rel=1e-12)
 
     columns = kind.masses, kind.rates, np.exp(kind.log_first), np.exp(kind.log_second)
-    exact = [(law := laws[2][z], even[z] / law, laws[0][z] / law, laws[1][z] / law) for z in even]
+    exact = [(law := laws[2][z], chance[z] / law, laws[0][z] / law, laws[1][z] / law) for z in words]
     same(list(zip(*(c.tolist() for c in columns), strict=True)), exact)
     # the distribution of the others' reports has mean rate and mean ratios of 1
     assert [float(kind.masses @ c) for c in columns[1:]] == pytest.approx([1.0] * 3, rel=1e-13)
-    for agree, (masses, rates) in enumerate(kind.spares):
-        spares = [(even[z], even[z] / laws[2][z], 1.0, 1.0) for z in even if sum(bit == 0 for bit in z[m:]) == agree]
+    family = Family(k + i, (numbers,), even)
+    own = np.exp(np.stack(log_own(epsilon, family, narrow * epsilon), axis=1)).tolist()
+    groups = list(itertools.product(range(k + i + 1), range(even + 1)))
+    for (agree, rest), (masses, rates), ratios in zip(groups, kind.spares, own, strict=True):
+        theirs = [
+            z
+            for z in words
+            if sum(bit == 0 for bit in z[m : m + k + i]) == agree
+            and (not even or sum(bit == 0 for bit in z[:m] + z[m + k + i :]) == rest)
+        ]
+        spares = [(chance[z], chance[z] / laws[2][z], 1.0, 1.0) for z in theirs]
         same([(mass, rate, 1.0, 1.0) for mass, rate in zip(masses.tolist(), rates.tolist(), strict=True)], spares)
+        if even or m == 0:
+            for z in theirs:
+                assert ratios == pytest.approx([laws[0][z] / chance[z], laws[1][z] / chance[z]], rel=1e-12)
 
 
 def mean_at(place, s, reports, zeta):
@@ -193,16 +216,23 @@ def mean_at(place, s, reports, zeta):
     )
 
 
-@pytest.mark.parametrize(("epsilon", "point"), [(0.4, 0.1), (1.0, 1.2), (2.0, 2.5)])
+def family_of(most, bits):
+    """Of inputs that differ in so many bits; in two of three, where the length is known, and G even in all."""
+    if bits == most:
+        return families(Facts(most))[0]
+    return with_even_rest(Facts(most, 0, most), families(Facts(most, 0, most))[most - bits])
+
+
+@pytest.mark.parametrize(("epsilon", "point", "narrow"), [(0.4, 0.1, 0.0), (1.0, 1.2, 0.5), (2.0, 2.5, 0.0)])
 @pytest.mark.parametrize("bits", [2, pytest.param(3, marks=pytest.mark.audit)])
-def test_sums_in_high_precision(epsilon, point, bits):
+def test_sums_in_high_precision(epsilon, point, narrow, bits):
     """What all kinds add is above its definition and near it, and so are chords of the characteristic function."""
-    race = prepare(epsilon, dict(families(Facts(3)))[bits], 12, point, Clocks(1.0, 0.2, -6.0))
+    race = prepare(epsilon, family_of(3, bits), 12, point, Clocks(1.0, 0.2, narrow, -6.0))
     cells = find_cells(race, mean_rate(race))
     time = 0
     x, number = float(cells.places[time]), race.others
     with mpmath.workdps(30):
-        for agree, kind in itertools.product(range(bits + 1), range(bits + 1)):
+        for agree, kind in itertools.product(range(race.own.size), range(race.crowd.starts.size - 1)):
             reports, (spare_masses, spare_rates) = pick(race, kind, agree)
             theta = math.exp(cells.log_thetas[time, agree])
             own = theta * cells.clock * float(race.own[agree]) + float(cells.log_times[time])
@@ -233,7 +263,7 @@ def test_sums_in_high_precision(epsilon, point, bits):
 @pytest.mark.parametrize("tau", [0.0, 1e-12])
 def test_means_keep_their_digits(place, tau):
     """Where they are near 1, near 0, and where nothing is left of them."""
-    kind = kind_of(1.0, 1, 1, 1)
+    kind = kind_of(1.0, (1, 1, 1), 0, 0.0)
     values = np.exp(kind.log_first) - 2.0 * np.exp(kind.log_second)
     found = log_mean(tau, place, kind.masses, kind.rates, values)
     terms = zip(kind.masses.tolist(), kind.rates.tolist(), values.tolist(), strict=True)
@@ -276,7 +306,7 @@ def test_values_are_not_below_what_they_are(share):
     """Near the local epsilon the positive ones are small differences: they are those of a slightly smaller u."""
     epsilon, bits = 1.3, 3
     point = share * bits * epsilon
-    race = prepare(epsilon, dict(families(Facts(bits)))[bits], 5, point, Clocks())
+    race = prepare(epsilon, families(Facts(bits))[0], 5, point, Clocks())
     with mpmath.workdps(40):
         # powers of t in both ratios are whole
         both = np.rint(np.stack([race.crowd.log_first, race.crowd.log_second], axis=1) / epsilon).astype(int).tolist()
@@ -298,7 +328,7 @@ def test_no_theta_is_missed(epsilon0, bits, users, points):
 
 def test_thetas_are_good():
     """No theta of many makes what all kinds add much less."""
-    race = prepare(1.0, dict(families(Facts(2)))[2], 40, 1.2, Clocks(log_delta=-15.0))
+    race = prepare(1.0, families(Facts(2))[0], 40, 1.2, Clocks(log_delta=-15.0))
     cells = find_cells(race, mean_rate(race))
     for time, agree in itertools.product(range(min(cells.places.size, 3)), range(3)):
         x, weight = float(cells.places[time]), float(cells.log_times[time])
@@ -319,7 +349,7 @@ def test_thetas_are_good():
 @pytest.mark.parametrize(("clock", "slower"), [(1.0, 0.0), (5.0, 0.0), (1.0, 0.4)])
 def test_chances_of_times_hold_for_any_mixture(clock, slower):
     """The sum of all rates, by enumeration: exceeded as seldom as it says, and as probable at a time."""
-    race = prepare(1.0, dict(families(Facts(2)))[2], 5, 0.5, Clocks(1.0, slower, -3.0))
+    race = prepare(1.0, families(Facts(2))[0], 5, 0.5, Clocks(1.0, slower, 0.3, -3.0))
     limit = most_rates(race, clock, math.log(1e-2))
     kinds = [pick(race, kind, 0)[0][:2] for kind in range(3)]
     for mixture in itertools.combinations_with_replacement(kinds, 4):
@@ -348,9 +378,9 @@ def test_chances_of_times_hold_for_any_mixture(clock, slower):
 )
 def test_times_without_a_bound_for_some_kinds(epsilon0, bits, length, users, point, expected):
     """Where no theta is good for all kinds everything is told: both bounds are numbers."""
-    for d, numbers in families(Facts(bits, 0, length)):
-        if point < d * epsilon0 / bits:
-            race = prepare(epsilon0 / bits, numbers, users, point, Clocks(log_delta=expected))
+    for family in families(Facts(bits, 0, length)):
+        if point < family.bits * epsilon0 / bits:
+            race = prepare(epsilon0 / bits, family, users, point, Clocks(log_delta=expected))
             cells = find_cells(race, mean_rate(race))
             lower = lower_cells(race, cells, -math.inf)
             assert math.isfinite(log_total(cells))
@@ -360,7 +390,7 @@ def test_times_without_a_bound_for_some_kinds(epsilon0, bits, length, users, poi
 
 def alone(epsilon, numbers, users, u):
     """E (mean of Y)_+ of users of one kind in rounded numbers, from below, and what a transform may err by."""
-    kind = kind_of(epsilon, *numbers)
+    kind = kind_of(epsilon, numbers, 0, 0.0)
     y = np.exp(kind.log_first) - u * np.exp(kind.log_second)
     step = math.sqrt(float(kind.masses @ y**2)) / 60
     atoms = np.floor(y / step).astype(np.int64)
@@ -376,7 +406,7 @@ def alone(epsilon, numbers, users, u):
 @pytest.mark.parametrize("share", [0.1, 0.4])
 def test_never_below_an_attack(epsilon0, bits, users, share):
     """All others have the same input, of any kind."""
-    kinds = [each for _, some in families(Facts(bits)) for each in some]
+    kinds = [each for family in families(Facts(bits)) for each in family.numbers]
     values = [alone(epsilon0 / bits, each, users, math.exp(share * epsilon0)) for each in kinds]
     lower, error = max(values)
     found = log_race_delta(epsilon0 / bits, Facts(bits), users, share * epsilon0)
@@ -402,7 +432,7 @@ def test_within_five_percent_of_an_attack(epsilon0, bits, users, delta, facts, a
 
 def log_reached(epsilon, numbers, users, point):
     """Log of E (mean of Y)_+ of users of one kind, tilted by a good theta; values are split between two of a grid."""
-    kind = kind_of(epsilon, *numbers)
+    kind = kind_of(epsilon, numbers, 0, 0.0)
     y = np.exp(kind.log_first) - np.exp(point + kind.log_second)
     thetas = np.geomspace(1e-9, 1e3, 500)
     log_moments = np.logaddexp.reduce(np.log(kind.masses) + thetas[:, None] * y, axis=1)
