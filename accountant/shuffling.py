@@ -14,7 +14,7 @@ from accountant.calibration import refuse_search, solve
 from accountant.errors import OutOfPatience, ParameterError, integer, real
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
-from accountant.events.shuffled_rounds import log_round_delta, work_of_races
+from accountant.events.shuffled_rounds import log_round_delta, work_ahead
 from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
 from accountant.patience import PATIENCE, allow_work, check_patience, skip_counting, spend, tally_work
 
@@ -56,7 +56,7 @@ def shuffled_epsilon(
     method : {"variation-ratio", "clones", "closed-form"}
         "variation-ratio", the default and the smallest: the pair of distributions of Wang et al. 2023, from the local
         epsilon, the largest total variation between two inputs, and what the reports of all inputs have in common, as
-        far as it is proved for these randomizers (see `accountant.events.blanket`); for randomized response of 2 to 64
+        far as it is proved for these randomizers (see `accountant.events.blanket`); for randomized response of up to 64
         bits the smaller of that and of a bound that knows how bits differ (see `accountant.events.shuffled_rounds`).
         "clones": Feldman, McMillan & Talwar 2021, Thm 3.1, evaluated numerically. "closed-form": their closed form.
         The last two know the local epsilon only.
@@ -86,7 +86,7 @@ def shuffled_epsilon(
     if profile is None or target == 0.0:
         return end
     log_delta = math.log(target)
-    once, each = work_of_races(local, users) if method != "clones" else (0.0, 0.0)
+    once, each = work_ahead(local, users) if method != "clones" else (0.0, 0.0)
     with allow_work(seconds):
         spend(once + SEARCHED * each, WHAT)
         with tally_work() as tally:
@@ -116,6 +116,8 @@ def shuffled_delta(
     if profile is None:
         return 1.0
     with allow_work(seconds):
+        once, each = work_ahead(local, users) if method == "variation-ratio" else (0.0, 0.0)
+        spend(once if each == 0.0 else 0.0, WHAT)  # races count what they do
         log_delta = profile(users, point)
     # an underflow to 0 would claim pure DP
     return min(math.exp(log_delta) + LEAST, 1.0)

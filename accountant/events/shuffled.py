@@ -16,7 +16,7 @@ from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.registry import register
-from accountant.events.shuffled_rounds import log_round_delta, work_of_races
+from accountant.events.shuffled_rounds import log_round_delta, work_ahead
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import remember, spend, tally_work
@@ -177,7 +177,7 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     """
     values, gains, counted = np.full(points.size, math.nan), np.zeros(points.size), list[float]()
     races, last = np.zeros(points.size, dtype=bool), points.size - 1
-    once, each = work_of_races(local, users)
+    once, each = work_ahead(local, users)
     spend(once + RACES * each, WHAT)
     for i in range(0, points.size - 1, EACH):
         with tally_work() as work:

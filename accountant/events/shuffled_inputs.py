@@ -7,7 +7,7 @@ bits:
 
 * t^(-b), G being the report of any input;
 * t^(-c) where inputs have at most c ones, G being the report of the word without ones;
-* (2/(1+t))^b where inputs differ in at most two bits, or where there are two inputs only;
+* (2/(1+t))^b where inputs differ in at most two bits, or where there are two inputs only, as of one bit;
 * (2/(1+t))^B (t^h + t^(B-b-h))/2, h = [(B-b)/2], in reports of B bits: distances of a word and of its complement add up
   to B - b or more;
 * in reports of B bits with at most c ones, t^(-c) E t^max(c - K, 0), K binomial of B and t/(1+t).
@@ -64,7 +64,7 @@ def kinds(bits: int, length: int = 0) -> Kinds:
     second = np.arange(bits + 1.0)
     first = bits - second
     both = np.minimum(first, second)
-    if bits % 2:  # where inputs differ in all but one bit
+    if bits % 2 and bits > 1:  # where inputs differ in all but one bit
         half = bits // 2
         both, first, second = np.append(both, half + 1), np.append(first, half), np.append(second, half)
     return Kinds(both, first, second)
@@ -101,7 +101,7 @@ def others_shares(epsilon: float, facts: Facts, users: int) -> list[float]:
     """Logs of the shares whose G may be no input's report."""
     bits, ones, length = facts
     found = []
-    if users == 3 or bits == 2:
+    if users == 3 or bits <= 2:
         found.append(bits * math.log1p(-math.tanh(epsilon / 2)))
     if length:
         half, odd = divmod(length - bits, 2)

@@ -1,6 +1,7 @@
 """What one round of the shuffle model costs: the smallest of the bounds that are known for its reports.
 
-The general bound (`accountant.events.blanket`), for several bits slots (`accountant.events.shuffled_bits`) and, in
+The general bound (`accountant.events.blanket`), for a single bit in crowds that are not large the worst of all inputs
+(`accountant.events.shuffled_single_bit`), for bits slots (`accountant.events.shuffled_bits`) and, in
 small crowds, where slots would give nearly all users away, a race (`accountant.events.shuffled_race`). Proofs:
 notebooks/mathematics.md, Shuffled reports and Shuffled bits.
 """
@@ -17,8 +18,9 @@ from accountant.events.randomized_response import RandomizedResponse, bernoulli_
 from accountant.events.shuffled_bits import KNOWN, log_sums_of
 from accountant.events.shuffled_inputs import Facts, common_share, kinds
 from accountant.events.shuffled_race import RACED_BITS, RACED_USERS, log_race_delta, work_of
+from accountant.events.shuffled_single_bit import log_single_bit_delta, may_go_through, work_of_laws
 
-__all__ = ["MOST_BITS", "log_bits_delta", "log_round_delta", "work_of_races"]
+__all__ = ["MOST_BITS", "log_bits_delta", "log_round_delta", "work_ahead"]
 
 MOST_BITS = 64
 """Bits up to which the bound is computed."""
@@ -48,7 +50,7 @@ def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool
     race alone, where that is known to be the smallest, if told so.
     """
     found = math.inf
-    if isinstance(local, RandomizedResponse) and local.bits > 1:
+    if isinstance(local, RandomizedResponse):
         facts = Facts(local.bits, local.ones, local.length)
         if not slots:
             return log_races_delta(local.epsilon, facts, users, epsilon)
@@ -71,6 +73,8 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     Infinite where the bound is not computed: beyond `MOST_BITS` bits, or a local epsilon of `MOST_EPSILON`.
     """
     bits, end = facts.bits, facts.bits * epsilon
+    if bits == 1 and 0.0 <= point < end and may_go_through(epsilon, users):
+        return log_single_bit_delta(epsilon, users, point)
     if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
         return math.inf
     if end <= LEAST_EPSILON:
@@ -100,10 +104,15 @@ def may_race(epsilon: float, facts: Facts, users: int) -> bool:
     return most * math.exp(log_share) < (SLOTS if facts.bits <= FEW_BITS else FEW_SLOTS)
 
 
-def work_of_races(local: float | Event, users: int) -> tuple[float, float]:
-    """About how many operations races take, once, and at every point; none where none are run."""
+def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
+    """About how many operations races take, once, and at every point; none where none are run.
+
+    Of a single bit, what the laws of all sums take, once.
+    """
     if not isinstance(local, RandomizedResponse):
         return 0.0, 0.0
+    if local.bits == 1:
+        return work_of_laws(local.epsilon, users) if may_go_through(local.epsilon, users) else 0.0, 0.0
     facts = Facts(local.bits, local.ones, local.length)
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0

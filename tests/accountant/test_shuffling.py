@@ -14,7 +14,7 @@ import accountant as ac
 from accountant import shuffling
 from accountant.events.blanket import blanket, clones, log_shortfall, log_shuffled_delta
 from accountant.events.shuffled import grid_pair
-from accountant.events.shuffled_rounds import log_round_delta, work_of_races
+from accountant.events.shuffled_rounds import log_round_delta, work_ahead
 from accountant.patience import OPERATIONS_PER_SECOND, tally_work
 from accountant.testing import check_event
 
@@ -313,7 +313,7 @@ def test_order_of_the_methods(local, n, exponent):
 @given(LOCALS, st.integers(1, 5000), st.floats(-12, -1), st.floats(1.0, 3.0), st.sampled_from(METHODS[:2]))
 def test_monotone_in_users_and_delta(local, n, exponent, factor, method):
     # races of small crowds vary by some tenths of a percent with their times, and are searched less finely
-    races = method == "variation-ratio" and work_of_races(local, n)[0] > 0
+    races = method == "variation-ratio" and work_ahead(local, n)[0] > 0
     fine, varies = (1e-5, 0.01) if races else (1e-7, 1e-5)
     base = ac.shuffled_epsilon(local, n, 10**exponent, method)
     assert ac.shuffled_epsilon(local, math.ceil(n * factor), 10**exponent, method) <= base * (1 + varies) + 1e-12
@@ -540,7 +540,7 @@ def test_weights_that_cancel_far_in_the_tail_are_passed_over():
 def test_an_epsilon_counts_slots_beside_races():
     """A search by races computes slots at every value, too: both are counted before it starts."""
     local, users = ac.RandomizedResponse(0.5, 8), 328
-    once, each = work_of_races(local, users)
+    once, each = work_ahead(local, users)
     with tally_work() as slots:
         log_round_delta(local, users, 0.0, race=False)
     with tally_work() as told:

@@ -510,10 +510,13 @@ def test_never_below_an_attack(drawn, epsilon0, log_users, share):
 
 @pytest.mark.parametrize("bits", range(1, 12))
 def test_only_these_kinds_count(bits):
-    """Every kind is below one of them: by adding bits, or by turning bits of m into one of k and one of i each."""
+    """Every kind is below one of them: by adding bits, or by turning bits of m into one of k and one of i each.
+
+    Where the changed user's inputs are equal (k = i = 0) nothing is told.
+    """
     ends = {tuple(kind) for kind in np.stack(kinds(bits), axis=1).astype(int).tolist()}
     for i in range(bits + 1):
-        for k in range(bits + 1 - i):
+        for k in range(max(1 - i, 0), bits + 1 - i):
             for m in range(bits + 1 - max(i, k)):
                 above = [(m - n, k + n, i + n) for n in range(m + 1)]
                 assert any(all(x <= y for x, y in zip(one, end, strict=True)) for one in above for end in ends)
@@ -656,8 +659,8 @@ def test_limits():
     # total variation falls as the root of the number of users
     few, many = (log_bits_delta(0.25, Facts(8), users, 0.0) for users in (10**6, 10**12))
     assert few - many == pytest.approx(math.log(1e3), abs=0.05)
-    # one bit has the price of any local randomizer with its epsilon
-    assert ac.shuffled_epsilon(ac.RandomizedResponse(1.0), 1000, 1e-6) == ac.shuffled_epsilon(1.0, 1000, 1e-6)
+    # one bit costs less than other local randomizers with its epsilon
+    assert ac.shuffled_epsilon(ac.RandomizedResponse(1.0), 1000, 1e-6) < 0.9 * ac.shuffled_epsilon(1.0, 1000, 1e-6)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 33])
