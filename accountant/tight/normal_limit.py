@@ -225,7 +225,7 @@ def approach_normal(
         return None
     answer = Interval(max(each.lower for each, _ in found), min(max(each.upper for each, _ in found), known))
     spread = max(spread for _, spread in found)
-    return answer if question.width(answer, spread) <= question.tolerance else None
+    return answer if spread > 0.0 and question.width(answer, spread) <= question.tolerance else None
 
 
 def _at_zero(event: Event) -> tuple[FloatArray, FloatArray]:

@@ -73,6 +73,7 @@ def sampled(event, rate):
 MOMENTS = [
     (ac.RandomizedResponse(1.0), REMOVE, 0.3, lambda: bit(1.0)),
     (ac.RandomizedResponse(1e-15), REMOVE, 5.0, lambda: bit(1e-15)),
+    (ac.RandomizedResponse(12.0), REMOVE, 1e-7, lambda: bit(12.0)),
     (sampled(ac.RandomizedResponse(2.0), 1e-3), REMOVE, 12.0, lambda: bit(2.0, 1e-3)),
     (sampled(ac.RandomizedResponse(2.0), 1e-3), ADD, 12.0, lambda: bit(2.0, 1e-3, True)),
     (ac.Laplace(1.0), REMOVE, 1e-7, lambda: laplace(1.0)),
@@ -241,12 +242,13 @@ def test_tiny_samples_cost_what_their_variance_does(inner):
         assert found.epsilon <= ac.epsilon(run, delta=1e-5, method="renyi").epsilon
 
 
+@pytest.mark.parametrize("each", [1.0, 12.0])
 @pytest.mark.parametrize("n", [10**10, 10**20, 10**30])
-def test_large_losses_cost_their_mean(n):
-    found = ac.epsilon(n * ac.RandomizedResponse(1.0), delta=1e-6, method="tight")
+def test_large_losses_cost_their_mean(n, each):
+    found = ac.epsilon(n * ac.RandomizedResponse(each), delta=1e-6, method="tight")
     with mp.workdps(40):
         # Chernoff's bound above and Chebyshev's below are within 40 deviations of the mean
-        mean, spread = n * mp.tanh(mp.mpf("0.5")), 40 * mp.sqrt(n)
+        mean, spread = n * each * mp.tanh(mp.mpf(each) / 2), 40 * each * mp.sqrt(n)
         assert found.epsilon >= mean * (1 - mp.mpf("1e-11")) - spread
         assert found.lower <= mean * (1 + mp.mpf("1e-11")) + spread
     assert found.epsilon - found.lower <= 1e-3 * found.epsilon
