@@ -94,9 +94,11 @@ def shuffled_epsilon(
         nothing = highest <= log_delta
         spend((1 if nothing else SEARCHED) * tally[0], WHAT)
         with skip_counting():
-            if nothing or (each > 0.0 and profile(users, 0.0) <= log_delta):
+            if not nothing and each > 0.0:
+                highest = profile(users, 0.0)
+            if highest <= log_delta:
                 return 0.0
-            return _smallest(profile, end, users, log_delta, RACED_FINE if each > 0.0 else FINE)
+            return _smallest(profile, end, users, (highest, log_delta), RACED_FINE if each > 0.0 else FINE)
 
 
 def shuffled_delta(
@@ -230,12 +232,16 @@ def _profile(local: float | Event, end: float, method: str) -> LogProfile | None
     return partial(log_round_delta, local if isinstance(local, Event) else end)
 
 
-def _smallest(profile: LogProfile, end: float, users: int, log_delta: float, fine: float) -> float:
-    """The smallest epsilon whose delta is at most the target; log delta falls about as the square of epsilon."""
+def _smallest(profile: LogProfile, end: float, users: int, logs: tuple[float, float], fine: float) -> float:
+    """The smallest epsilon whose delta is at most the target; log delta falls about as the square of epsilon.
+
+    `logs` are those of delta at epsilon 0, which may take long, and of the target.
+    """
+    at_zero, log_delta = logs
     target = log_delta - 1e-15 * (1.0 - log_delta)  # delta itself, not its logarithm alone, meets the target
 
     def excess(epsilon: float) -> float:
-        above = profile(users, epsilon) - target
+        above = (profile(users, epsilon) if epsilon > 0.0 else at_zero) - target
         if math.isnan(above):
             raise ArithmeticError(f"the delta of {profile} beside {users - 1} users is not a number at {epsilon!r}")
         return above

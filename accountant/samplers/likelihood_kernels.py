@@ -31,6 +31,14 @@ def reach_of_sum(apart: float) -> float:
 
 
 @Kernel
+def meet(a: FloatArray, b: FloatArray, apart: int, lag: int) -> tuple[FloatArray, FloatArray, int]:
+    """What has i - (j + apart) = lag of a_i and of b_j, and the larger of i and j + apart of the first of them."""
+    first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
+    back = lag + apart
+    return a[first:last], b[first - back : last - back], first + max(0, -lag)
+
+
+@Kernel
 def convolve_spreads(
     a: FloatArray, b: FloatArray, apart: int, least: int, step: float, twice: bool, low: FloatArray, high: FloatArray
 ) -> None:
@@ -41,17 +49,15 @@ def convolve_spreads(
     """
     rise = math.expm1(step)
     for lag in range(0 if twice else 1 - b.size - apart, a.size - apart):
-        # i - (j + apart) = lag
         reach = reach_of_sum(lag * step) / step
         cells = math.floor(reach)
         share = math.expm1((reach - cells) * step) / rise
         weight = 2.0 if twice and lag > 0 else 1.0
         up, down = share * weight, (1.0 - share) * weight
-        first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
-        shift, back = cells - least + max(0, -lag), lag + apart
-        of_a, of_b = a[first:last], b[first - back : last - back]
-        below, beyond = low[first + shift : last + shift], high[first + shift : last + shift]
-        for i in range(last - first):
+        of_a, of_b, larger = meet(a, b, apart, lag)
+        start, end = larger + cells - least, larger + cells - least + of_a.size
+        below, beyond = low[start:end], high[start:end]
+        for i in range(of_a.size):
             mass = of_a[i] * of_b[i]
             below[i] += mass * down
             beyond[i] += mass * up
@@ -103,15 +109,13 @@ def convolve_contractions(
     for lag in range(0 if twice else 1 - b.size - apart, a.size - apart):
         cells = math.floor(reach_of_sum(lag * step) / step)
         weight = 2.0 if twice and lag > 0 else 1.0
-        first, last = max(0, lag + apart), min(a.size, b.size + lag + apart)
-        shift, back = cells - least + max(0, -lag), lag + apart
-        start, end = first + shift, last + shift
-        of_a, of_b = a[first:last], b[first - back : last - back]
-        at_a, at_b = places_a[first:last], places_b[first - back : last - back]
+        of_a, of_b, larger = meet(a, b, apart, lag)
+        at_a, at_b, _ = meet(places_a, places_b, apart, lag)
+        start, end = larger + cells - least, larger + cells - least + of_a.size
         ends = edges[start + 1 : end + 1]
         here, mean_here = masses[start:end], moments[start:end]
         after, mean_after = later_masses[start:end], later_moments[start:end]
-        for i in range(last - first):
+        for i in range(of_a.size):
             mass = weight * of_a[i] * of_b[i]
             total = at_a[i] + at_b[i]
             later = mass if total >= ends[i] else 0.0

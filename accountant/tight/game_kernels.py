@@ -12,9 +12,11 @@ from accountant.numerics.kernel import FloatArray, Kernel
 
 __all__ = [
     "CHORD",
+    "LOST",
     "OUTCOME",
     "STEP_ROUNDING",
     "TEST",
+    "UNSURE",
     "GamePairs",
     "IntArray",
     "Lattice",

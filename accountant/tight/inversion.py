@@ -37,6 +37,7 @@ from accountant.tight.inversion_kernels import (
     scale_spectrum,
     transform_run,
 )
+from accountant.tight.loss_moments import log_peak
 from accountant.tight.polygon import ULP
 
 __all__ = ["Inversion", "invert", "rows_of"]
@@ -242,11 +243,6 @@ class Inversion:
             if self.log_bounds(lower).lower >= log_delta:
                 return Interval(lower, upper)
             gap *= 1.5
-
-
-def log_peak(tilt: float) -> float:
-    """log sup_x (1 - e^-x) e^{-t x} = t log t - (1+t) log(1+t): delta(eps) <= e^that M(t) e^{-t eps}."""
-    return tilt * math.log(tilt) - (1 + tilt) * math.log1p(tilt)
 
 
 def plan_inversion(run: Composition, question: Question) -> Plan | None:

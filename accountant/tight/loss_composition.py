@@ -28,6 +28,7 @@ from accountant.tight.directed_run import DirectedRun, Entries, Question, Remain
 from accountant.tight.fourier import HockeyStick, Remainder
 from accountant.tight.inversion import invert
 from accountant.tight.loss_grid import COARSEST, MAX_POINTS, aligned_step, unreachable
+from accountant.tight.normal_limit import approach_normal
 from accountant.tight.polygon import Grid
 
 __all__ = [
@@ -147,6 +148,8 @@ def settle(
     if remainders is not None or above:
         return settle_on_grids(whole, question, remainders, directions, above)
     if (found := invert(whole, question, directions)) is not None:
+        return found
+    if (found := approach_normal(whole, question, directions)) is not None:
         return found
     try:
         return settle_on_grids(whole, question, None, directions)

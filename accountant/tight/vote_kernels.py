@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.tight.game_kernels import IntArray, record
+from accountant.tight.game_kernels import LOST, UNSURE, IntArray, record
 
 __all__ = ["LINE", "OUTCOME", "extend_lines", "fill_ends", "raise_values"]
 
@@ -22,6 +22,9 @@ TILE = 256
 
 ROUNDING = 2.3e-16
 """Above what one operation errs by."""
+
+LEAST = 1e-300
+"""More than a product that underflows."""
 
 
 @Kernel
@@ -95,9 +98,13 @@ def extend_lines(
 
     After each outcome he goes on with the better of the tests at the two grid points around it, or with the one that
     says whether u < 1. `decay` is e^-|x| by grid point.
+
+    Products underflow, and what was lost grows back where the line of a lower grid point is taken again and again:
+    P(not S) and u Q(S) are raised by more than that, the value pays, and Q(not S) is that of the line with this slope
+    (notebooks/mathematics.md, Screening game).
     """
     near, size, many = (gains.shape[1] - 1) // 2, old.size, outcomes.shape[1]
-    keep = 1.0 - (2.0 * many + 8.0) * ROUNDING
+    keep, lost = 1.0 - (2.0 * many + 8.0) * ROUNDING, many * LOST
     for i in range(middle - left, middle + right + 1):
         v = policy[i]
         value, missed, slope, kept = 0.0, 0.0, 0.0, 0.0
@@ -113,7 +120,8 @@ def extend_lines(
                 tilt = line.slope if at >= middle else line.kept * decay[at + k]
                 bend = outcome.bend_lower if k == 0 else outcome.bend_upper
                 change = -bend * tilt if at >= middle else bend * tilt
-                trial = line.value + change - slope_error * abs(change) - outcome.error * tilt - 1e-300
+                trial = line.value + change - slope_error * abs(change) - outcome.error * abs(tilt)
+                trial -= LEAST + UNSURE * abs(bend)
                 if trial > height:
                     height, c = trial, at + k
                     rise = outcome.rise_lower if k == 0 else outcome.rise_upper
@@ -129,5 +137,15 @@ def extend_lines(
                 slope += outcome.p * outcome.rise_lower * decay[at]
         if -near <= i - middle <= near:
             value += gains[v, near + i - middle]
+        value, missed, slope = value - 2.0 * lost, missed + lost, slope + lost
+        if i >= middle:
+            kept -= lost * decay[i]
+        elif decay[i] > lost:
+            kept -= lost / decay[i]
+        else:
+            value = 0.0
+        if not value > 0.0:  # the test that says whether u < 1
+            value, missed = 0.0, 1.0 if i >= middle else 0.0
+            slope, kept = (0.0, 1.0) if i >= middle else (decay[i], 0.0)
         found = new[i]
         found.value, found.missed, found.slope, found.kept = value * keep, missed, slope, kept

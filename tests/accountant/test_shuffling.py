@@ -547,3 +547,17 @@ def test_an_epsilon_counts_slots_beside_races():
         ac.shuffled_epsilon(local, users, 1e-6)
     assert min(once, each, slots[0]) > 0.0
     assert told[0] >= once + 20 * (each + slots[0])
+
+
+@pytest.mark.parametrize("event", [ac.RandomizedResponse(2.0, bits=2), ac.RandomizedResponse(1.0)], ids=str)
+def test_nothing_is_computed_twice_at_epsilon_zero(monkeypatch, event):
+    """A race there takes as long as at any other."""
+    asked = []
+
+    def recorded(local, users, epsilon, race=True, **options):
+        asked.append((epsilon, race))
+        return log_round_delta(local, users, epsilon, race, **options)
+
+    monkeypatch.setattr(shuffling, "log_round_delta", recorded)
+    assert ac.shuffled_epsilon(event, 164, 1e-6) > 0.0
+    assert len(asked) == len(set(asked)) > 5

@@ -11,7 +11,7 @@ import accountant as ac
 from accountant.adjacency import DIRECTIONS
 from accountant.errors import OutOfPatience
 from accountant.events.composition import Composition
-from accountant.tight import inversion
+from accountant.tight import inversion, normal_limit
 from accountant.tight.directed_run import Question
 from accountant.tight.inversion import Inversion, invert, plan_inversion, rows_of
 from accountant.tight.inversion_kernels import (
@@ -282,6 +282,7 @@ def test_few_steps_are_left_to_grids():
 
 def test_where_no_grid_does_inversion_takes_its_time(monkeypatch):
     quick = ac.epsilon(MILLIARD, 1e-5, method="tight")
+    monkeypatch.setattr(normal_limit, "MANY", math.inf)
     monkeypatch.setattr(inversion, "MOST_WORK", 0.0)
     monkeypatch.setattr(inversion, "MOST_ROW_WORK", 0.0)
     assert invert(MILLIARD, Question(1e-5, 0.0, 0.01)) is None

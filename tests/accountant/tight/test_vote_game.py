@@ -4,6 +4,7 @@ import itertools
 import math
 from functools import cache
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -15,8 +16,9 @@ from accountant.events import vote_pairs
 from accountant.events.vote_pairs import Pairs, pairs_of
 from accountant.events.votes_seen import polygons_of
 from accountant.patience import allow_work, foresee, tally_work
-from accountant.tight.vote_game import solve_votes, work_of
-from accountant.tight.vote_tables import SLACK, drop_dominated
+from accountant.tight.game_value import PlayedGame
+from accountant.tight.vote_game import Board, solve_votes, work_of
+from accountant.tight.vote_tables import SLACK, Kind, drop_dominated, tabulate
 
 GN, LN = ac.DataDependentGNMax, ac.DataDependentLNMax
 VOTES = GN(40.0, (200, 40, 10, 0))
@@ -226,3 +228,59 @@ def test_limits():
     huge = ac.epsilon(2 * GN(1e-2, (5, 5)), 0.4, method="tight")
     assert huge.lower <= huge.epsilon <= 2 * GN(1e-2, (5, 5))._largest_loss()
     assert huge.epsilon > 100.0
+
+
+def rare_label(log_chance, loss, usual_loss):
+    """P and Q of three labels: of a usual loss, of a large one, and one that hardly ever is, but more often under Q."""
+    p = [mp.mpf(1), mp.exp(log_chance), mp.exp(-700)]
+    p[0] -= p[1] + p[2]
+    q = [p[0] * mp.exp(-mp.mpf(usual_loss)), p[1] * mp.exp(-loss)]
+    return p, [*q, 1 - q[0] - q[1]]
+
+
+def play_one_neighbour(p, q, votes, last):
+    """The game of one neighbour only, on a grid of step 1."""
+    logs = np.array([[[float(mp.log(each)) for each in side]] for side in (p, q)])
+    losses = np.array([float(mp.log(a) - mp.log(b)) for a, b in zip(p, q, strict=True)])
+    losses = np.stack([losses, -losses])[:, None, :]
+    known = Pairs(logs, losses, np.full(losses.shape, 1e-15), 1e-15 * np.abs(losses))
+    table = tabulate(Kind(known, 1.0, known.largest_losses()), 1.0, last)
+    board = Board(last, int(np.abs(table.shifts).max()) + 2, 1.0, votes * table.error)
+    value, window = board.nothing(), np.array([last, last])
+    for _ in range(votes):
+        value = board.play(value, table, window, 100 * window)
+    upper, tests = board.both_ways(value)
+    return PlayedGame(1.0, upper, tests, votes * table.error + 1e-13, np.ones(1), np.full(1, math.inf), 1e9)
+
+
+@pytest.mark.parametrize("votes", [100, 500])
+def test_slopes_that_underflow_claim_nothing(votes):
+    """A slope that was lost grows by e^step with every vote, and came to as much as values."""
+    with mp.workdps(60):
+        p, q = rare_label(-280, 400, 0.001)
+        game = play_one_neighbour(p, q, votes, 1000)
+
+        # of at most four of the rare labels, of any number of the third under Q: more have chances below 1e-400
+        chances = [
+            [
+                tuple(
+                    mp.binomial(votes, large) * mp.binomial(votes - large, odd) * mp.fprod(map(mp.power, side, numbers))
+                    for side in (first, second)
+                )
+                for large, odd in itertools.product(range(5), range(most + 1))
+                for numbers in [(votes - large - odd, large, odd)]
+            ]
+            for first, second, most in ((p, q, 4), (q, p, votes))
+        ]
+
+        def exact(way, x):
+            return mp.fsum(max(a - mp.exp(x) * b, 0) for a, b in chances[way])
+
+        points = np.array([0.0, 50.0, 300.0, 399.0, 620.0, 700.0, 760.0, 790.0, 799.5, 800.5, 900.0])
+        for way, x in itertools.product(range(2), points.tolist()):
+            (low,) = game.log_lower(way, np.array([x])).tolist()
+            assert mp.exp(low) <= exact(way, x) * (1 + mp.mpf("1e-9")), (way, x)
+        for delta in (1e-130, 1e-239, 1e-240, 1e-245, 1e-250):
+            least = game.least_epsilon(0, delta)
+            assert least > 390.0
+            assert exact(0, least) * (1 + mp.mpf("1e-9")) >= delta, delta
