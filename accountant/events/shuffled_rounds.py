@@ -1,8 +1,9 @@
 """What one round of the shuffle model costs: the smallest of the bounds that are known for its reports.
 
 The general bound (`accountant.events.blanket`), for a single bit in crowds that are not large the worst of all inputs
-(`accountant.events.shuffled_single_bit`), for bits slots (`accountant.events.shuffled_bits`) and, in
-small crowds, where slots would give nearly all users away, a race (`accountant.events.shuffled_race`). Proofs:
+(`accountant.events.shuffled_single_bit`), for words of few users enumeration (`accountant.events.shuffled_words`), for
+other bits slots (`accountant.events.shuffled_bits`) and, in small crowds, where slots would give nearly all users away,
+a race (`accountant.events.shuffled_race`). Proofs:
 notebooks/mathematics.md, Shuffled reports and Shuffled bits.
 """
 
@@ -19,6 +20,7 @@ from accountant.events.shuffled_bits import KNOWN, log_sums_of
 from accountant.events.shuffled_inputs import Facts, common_share, kinds
 from accountant.events.shuffled_race import RACED_BITS, RACED_USERS, log_race_delta, work_of
 from accountant.events.shuffled_single_bit import log_single_bit_delta, may_go_through, work_of_laws
+from accountant.events.shuffled_words import log_words_delta, may_enumerate, work_of_words
 
 __all__ = ["MOST_BITS", "log_bits_delta", "log_round_delta", "work_ahead"]
 
@@ -75,6 +77,8 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     bits, end = facts.bits, facts.bits * epsilon
     if bits == 1 and 0.0 <= point < end and may_go_through(epsilon, users):
         return log_single_bit_delta(epsilon, users, point)
+    if may_enumerate(facts, users) and 0.0 <= point < end:
+        return log_words_delta(epsilon, facts, users, point)
     if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
         return math.inf
     if end <= LEAST_EPSILON:
@@ -107,13 +111,15 @@ def may_race(epsilon: float, facts: Facts, users: int) -> bool:
 def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
     """About how many operations races take, once, and at every point; none where none are run.
 
-    Of a single bit, what the laws of all sums take, once.
+    Of a single bit, and of words of few users, what the laws of all reports take, once.
     """
     if not isinstance(local, RandomizedResponse):
         return 0.0, 0.0
+    facts = Facts(local.bits, local.ones, local.length)
     if local.bits == 1:
         return work_of_laws(local.epsilon, users) if may_go_through(local.epsilon, users) else 0.0, 0.0
-    facts = Facts(local.bits, local.ones, local.length)
+    if may_enumerate(facts, users):
+        return work_of_words(facts, users), 0.0
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0
     return work_of(local.epsilon, facts_for_race(facts), users)
