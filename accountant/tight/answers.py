@@ -12,13 +12,14 @@ from typing import Protocol
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.errors import ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
+from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
@@ -28,7 +29,7 @@ from accountant.tight.loss_composition import (
     bound_epsilon,
 )
 from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
-from accountant.tight.screening_families import GameValue, solve_game, solve_near
+from accountant.tight.screening_families import GameValue, solve_capped, solve_game, solve_near
 from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff, both_signs
 
@@ -56,6 +57,13 @@ LEAST_RATE = 1e-14
 
 FAMILY_SHARES = 0.5, 0.1, 0.02, 0.004
 """Shares of the tolerance that screenings get where other events are composed with them, until one is small enough."""
+
+
+CAPPED_SHARES = 0.5, 0.02, 8e-4, 3e-5, 1e-6
+"""The same of games that end early; a step is a fifth of the one before."""
+
+FURTHER = 3.0
+"""By how much more losses are told apart where a game ended too early."""
 
 
 class Answers(Protocol):
@@ -205,7 +213,7 @@ class LossDistribution:
             upper = min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon)
             return Interval(lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
 
-        return self._with_remainders(ask, delta)
+        return with_games(self.families, delta, self.tolerance, ask, LossCap(self.singles, delta))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
@@ -217,13 +225,13 @@ class LossDistribution:
             upper = min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta)
             return Interval(lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
 
-        return [
-            Interval(0.0, 0.0) if epsilon >= self.end else self._with_remainders(partial(ask, epsilon), smallest)
-            for epsilon in epsilons
-        ]
+        def answer(epsilon: float) -> Interval:
+            if epsilon >= self.end:
+                return Interval(0.0, 0.0)
+            cap = LossCap(self.singles, epsilon=epsilon)
+            return with_games(self.families, smallest, self.tolerance, partial(ask, epsilon), cap)
 
-    def _with_remainders(self, ask: Callable[[Remainders | None], Interval], delta: float) -> Interval:
-        return with_games(self.families, delta, self.tolerance, ask)
+        return [answer(epsilon) for epsilon in epsilons]
 
     def sharpened(self) -> Composition:
         """The run with the smallest curves that are known."""
@@ -266,31 +274,55 @@ def pair_trade_off(singles: Entries, families: Entries, direction: Direction, to
 
 
 def with_games(
-    families: Entries, delta: float, tolerance: float, ask: Callable[[Remainders | None], Interval]
+    families: Entries,
+    delta: float,
+    tolerance: float,
+    ask: Callable[[Remainders | None], Interval],
+    cap: LossCap,
 ) -> Interval:
     """An answer that may need what families leave of delta after all other events, solved as narrowly as it takes.
 
-    Families last bounds every interleaving (notebooks/mathematics.md, Order of families).
+    Families last bounds every interleaving (notebooks/mathematics.md, Order of families). Where their losses are so
+    large that no grid is near enough, those are tried that end where it no longer matters how large losses are.
     """
     if not families:
         return ask(None)
 
-    delta = max(delta, LEAST_DELTA)
-
-    def games(share: float) -> Remainders:
-        near, _ = solve_near(Composition(families), delta, max(share * tolerance, 1e-6))
-        return near
-
+    run, delta = Composition(families), max(delta, LEAST_DELTA)
     *shares, last = FAMILY_SHARES
     for share in shares:
         with suppress(RemainderTooWide):
-            return ask(games(share))
+            return ask(solve_near(run, delta, max(share * tolerance, 1e-6))[0])
     try:
-        return ask(games(last))
+        return ask(solve_near(run, delta, max(last * tolerance, 1e-6))[0])
     except RemainderTooWide as error:
-        refusal = ToleranceUnreachable(error.args[0])
-        refusal.found, refusal.wide = error.found, error.wide
-        raise refusal from None
+        known = _plain(error)
+    end, shares = cap.first(), list(CAPPED_SHARES)
+    while shares and (values := solve_capped(run, delta, end, shares[0] * tolerance)) is not None:
+        try:
+            return ask(values)
+        except ToleranceUnreachable as error:
+            if error.found is None or isinstance(error, OutOfPatience):
+                break
+            known = _nearer(known, error)
+            if cap.end(error.found[1]) > end:
+                end *= FURTHER
+            else:
+                shares.pop(0)
+    raise known
+
+
+def _nearer(one: ToleranceUnreachable, other: ToleranceUnreachable) -> ToleranceUnreachable:
+    """The refusal that knows more."""
+    widths = [math.inf if each.found is None else each.found[1] - each.found[0] for each in (one, other)]
+    return one if widths[0] <= widths[1] else _plain(other)
+
+
+def _plain(error: ToleranceUnreachable) -> ToleranceUnreachable:
+    """The same without its kind."""
+    refusal = ToleranceUnreachable(error.args[0])
+    refusal.found, refusal.wide = error.found, error.wide
+    return refusal
 
 
 def lower_end(
