@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -38,8 +38,10 @@ __all__ = [
     "Game",
     "KnownProfile",
     "LossDistribution",
+    "answer_all",
     "certain_of",
     "from_closed_form",
+    "least_of",
     "lower_end",
     "sort_events",
     "trade_off_of",
@@ -58,6 +60,9 @@ LEAST_RATE = 1e-14
 FAMILY_SHARES = 0.5, 0.1, 0.02, 0.004
 """Shares of the tolerance that screenings get where other events are composed with them, until one is small enough."""
 
+
+CURVE_LEAST = 1e-12
+"""Where many deltas are asked at once, those below are known by game as widely as one of that size."""
 
 CAPPED_SHARES = 0.5, 0.02, 8e-4, 3e-5, 1e-6
 """The same of games that end early; a step is a fifth of the one before."""
@@ -139,7 +144,7 @@ class Game:
         run = Composition(self.families)
         # as near as other routes come where epsilon is next to nothing
         least = 0.01 * math.sqrt(2 * float(run.renyi(2.0)))
-        (found,) = self._known(delta, least, 1, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
+        (found,) = self._known(delta, least, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
         if delta >= LEAST_DELTA:
             return found
         known = renyi_epsilon(run, delta, "improved").epsilon
@@ -150,22 +155,28 @@ class Game:
         return Interval(found.lower, known)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        smallest, least = self.smallest_delta(epsilons), max(self.least, LEAST_DELTA)
+        smallest, least = self.smallest_delta(epsilons), max(self.least, least_of(epsilons))
         inside = [epsilon for epsilon in epsilons if epsilon < self.end]
         ask = partial(_deltas_of, epsilons=inside)
-        found = iter(self._known(smallest, least, len(inside), ask))
-        return [next(found) if epsilon < self.end else Interval(0.0, 0.0) for epsilon in epsilons]
+
+        def fill(inner: Iterable[Interval]) -> list[Interval]:
+            known = iter(inner)
+            return [next(known) if epsilon < self.end else Interval(0.0, 0.0) for epsilon in epsilons]
+
+        try:
+            return fill(self._known(smallest, least, ask))
+        except ToleranceUnreachable as error:
+            if error.curve is not None:
+                error.curve = list(fill(Interval(*each) for each in error.curve))
+            raise
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of((), self.families, direction, self.tolerance)
 
-    def _known(
-        self, delta: float, least: float, many: int, ask: Callable[[GameValue], list[Interval]]
-    ) -> list[Interval]:
-        """Answers, of the direction that decides each; a single one on a grid on which it is narrow.
+    def _known(self, delta: float, least: float, ask: Callable[[GameValue], list[Interval]]) -> list[Interval]:
+        """Answers, of the direction that decides each, on a grid on which all are narrow.
 
-        That is relative to the upper end, or to `least` if that is larger. Of many, some are for deltas far below all
-        that matters: they are what the game that is near at `delta` says.
+        That is relative to the upper end, or to `least` if that is larger.
         """
 
         def answers(values: Mapping[Direction, GameValue]) -> list[Interval]:
@@ -176,12 +187,12 @@ class Game:
                 ((each.upper - each.lower) / max(each.upper, least, 1e-300) for each in answers(values)), default=0.0
             )
 
-        run, criterion = Composition(self.families), width if many == 1 else None
-        values, refusal = solve_near(run, max(delta, LEAST_DELTA), self.tolerance, criterion)
+        values, refusal = solve_near(Composition(self.families), max(delta, LEAST_DELTA), self.tolerance, width)
         found = answers(values)
         if refusal is not None and width(values) > self.tolerance:
-            if many == 1:
+            if len(found) == 1:
                 refusal.found, refusal.wide = found[0], ""
+            refusal.curve = list(found)
             raise refusal
         return found
 
@@ -231,7 +242,7 @@ class LossDistribution:
             cap = LossCap(self.singles, epsilon=epsilon)
             return with_games(self.families, smallest, self.tolerance, partial(ask, epsilon), cap)
 
-        return [answer(epsilon) for epsilon in epsilons]
+        return answer_all(epsilons, answer)
 
     def sharpened(self) -> Composition:
         """The run with the smallest curves that are known."""
@@ -239,6 +250,30 @@ class LossDistribution:
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of(self.singles, self.families, direction, self.tolerance)
+
+
+def least_of(epsilons: Sequence[float]) -> float:
+    """Below which delta a width is no longer relative to it: of many, some are far below all that matters."""
+    return CURVE_LEAST if len(epsilons) > 1 else LEAST_DELTA
+
+
+def answer_all(epsilons: Sequence[float], answer: Callable[[float], Interval]) -> list[Interval]:
+    """Answers at each point; if some are refused, the first refusal with what is known of all."""
+    if len(epsilons) == 1:
+        return [answer(epsilons[0])]
+    found: list[Interval] = []
+    refusals: list[ToleranceUnreachable] = []
+    for epsilon in epsilons:
+        try:
+            found.append(answer(epsilon))
+        except ToleranceUnreachable as error:
+            refusals.append(error)
+            found.append(Interval(0.0, 1.0) if error.found is None else Interval(*error.found))
+    if refusals:
+        first = refusals[0]
+        first.curve = None if all(each == (0.0, 1.0) for each in found) else list(found)
+        raise first
+    return found
 
 
 def certain_of(singles: Entries) -> Entries | None:

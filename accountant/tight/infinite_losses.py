@@ -24,7 +24,7 @@ from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta
-from accountant.tight.answers import certain_of, lower_end, trade_off_of, with_games
+from accountant.tight.answers import answer_all, certain_of, lower_end, trade_off_of, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_delta_above, bound_epsilon
 from accountant.tight.trade_off import ROUNDING, Rates, TradeOff
@@ -118,9 +118,10 @@ class OneSided:
         return _worse(*(_find_known(partial(self._epsilon, *each)) for each in zip(DIRECTIONS, left, strict=True)))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        return [
-            _worse(*(_find_known(partial(self.delta, each, epsilon)) for each in DIRECTIONS)) for epsilon in epsilons
-        ]
+        return answer_all(
+            epsilons,
+            lambda epsilon: _worse(*(_find_known(partial(self.delta, each, epsilon)) for each in DIRECTIONS)),
+        )
 
     def trade_off(self, direction: Direction) -> TradeOff:
         own, other = self._logs(direction)
