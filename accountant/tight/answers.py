@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -12,24 +11,24 @@ from typing import Protocol
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.errors import OutOfPatience, ToleranceUnreachable
+from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
+from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
-    RemainderTooWide,
     bound_delta,
     bound_delta_above,
     bound_epsilon,
 )
 from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
-from accountant.tight.screening_families import GameValue, solve_capped, solve_game, solve_near
+from accountant.tight.screening_families import GameValue, solve_game, solve_near
 from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff, both_signs
 
@@ -42,33 +41,19 @@ __all__ = [
     "certain_of",
     "from_closed_form",
     "least_of",
-    "lower_end",
     "sort_events",
     "trade_off_of",
-    "with_games",
 ]
 
 AIM = 1e-8
 """The delta for which games of screenings are solved whose true-positive rates are asked; others are near as well."""
 
-LEAST_DELTA = 1e-250
-"""The smallest delta for which they are solved; what they say of smaller ones holds as well."""
-
 LEAST_RATE = 1e-14
 """Where families follow other events, the profile is looked at up to the epsilon at this delta."""
-
-FAMILY_SHARES = 0.5, 0.1, 0.02, 0.004
-"""Shares of the tolerance that screenings get where other events are composed with them, until one is small enough."""
 
 
 CURVE_LEAST = 1e-12
 """Where many deltas are asked at once, those below are known by game as widely as one of that size."""
-
-CAPPED_SHARES = 0.5, 0.02, 8e-4, 3e-5, 1e-6
-"""The same of games that end early; a step is a fifth of the one before."""
-
-FURTHER = 3.0
-"""By how much more losses are told apart where a game ended too early."""
 
 
 class Answers(Protocol):
@@ -214,33 +199,36 @@ class LossDistribution:
         return "privacy-loss distribution" + (" before a dynamic programme" if self.families else "")
 
     def epsilon(self, delta: float) -> Interval:
-        certain = certain_of(self.singles)
+        certain, cap = certain_of(self.singles), LossCap(self.singles, delta)
+        if certain is None:
+            ask = partial(bound_epsilon, self.singles, delta, self.tolerance)
+            return with_games(self.families, delta, self.tolerance, ask, cap)
 
-        def ask(remainders: Remainders | None) -> Interval:
-            found = bound_epsilon(self.singles, delta, self.tolerance, remainders, above=certain is not None)
-            if certain is None:
-                return found
+        def above(tolerance: float, remainders: Remainders | None) -> Interval:
+            found = bound_epsilon(self.singles, delta, tolerance, remainders, above=True)
             # neither is the sharper
-            upper = min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon)
-            return Interval(lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
+            return Interval(0.0, min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon))
 
-        return with_games(self.families, delta, self.tolerance, ask, LossCap(self.singles, delta))
+        below = partial(bound_epsilon, certain, delta)
+        return BetweenBounds(above, below, self.tolerance).answer(self.families, delta, cap)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
-
-        def ask(epsilon: float, remainders: Remainders | None) -> Interval:
-            if certain is None:
-                return bound_delta(self.singles, epsilon, self.tolerance, remainders, least=self.least)
-            found = bound_delta_above(self.singles, epsilon, self.tolerance, remainders)
-            upper = min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta)
-            return Interval(lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
 
         def answer(epsilon: float) -> Interval:
             if epsilon >= self.end:
                 return Interval(0.0, 0.0)
             cap = LossCap(self.singles, epsilon=epsilon)
-            return with_games(self.families, smallest, self.tolerance, partial(ask, epsilon), cap)
+            if certain is None:
+                ask = partial(bound_delta, self.singles, epsilon, self.tolerance, least=self.least)
+                return with_games(self.families, smallest, self.tolerance, ask, cap)
+
+            def above(tolerance: float, remainders: Remainders | None) -> Interval:
+                found = bound_delta_above(self.singles, epsilon, tolerance, remainders)
+                return Interval(0.0, min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta))
+
+            below = partial(bound_delta, certain, epsilon)
+            return BetweenBounds(above, below, self.tolerance).answer(self.families, smallest, cap)
 
         return answer_all(epsilons, answer)
 
@@ -306,73 +294,6 @@ def pair_trade_off(singles: Entries, families: Entries, direction: Direction, to
         return value.log_lower(x) - STEP_ROUNDING, np.minimum(value.log_upper(x) + STEP_ROUNDING, 0.0)
 
     return ProfileTradeOff(log_bounds, lines=2001)
-
-
-def with_games(
-    families: Entries,
-    delta: float,
-    tolerance: float,
-    ask: Callable[[Remainders | None], Interval],
-    cap: LossCap,
-) -> Interval:
-    """An answer that may need what families leave of delta after all other events, solved as narrowly as it takes.
-
-    Families last bounds every interleaving (notebooks/mathematics.md, Order of families). Where their losses are so
-    large that no grid is near enough, those are tried that end where it no longer matters how large losses are.
-    """
-    if not families:
-        return ask(None)
-
-    run, delta = Composition(families), max(delta, LEAST_DELTA)
-    *shares, last = FAMILY_SHARES
-    for share in shares:
-        with suppress(RemainderTooWide):
-            return ask(solve_near(run, delta, max(share * tolerance, 1e-6))[0])
-    try:
-        return ask(solve_near(run, delta, max(last * tolerance, 1e-6))[0])
-    except RemainderTooWide as error:
-        known = _plain(error)
-    end, shares = cap.first(), list(CAPPED_SHARES)
-    while shares and (values := solve_capped(run, delta, end, shares[0] * tolerance)) is not None:
-        try:
-            return ask(values)
-        except ToleranceUnreachable as error:
-            if error.found is None or isinstance(error, OutOfPatience):
-                break
-            known = _nearer(known, error)
-            if cap.end(error.found[1]) > end:
-                end *= FURTHER
-            else:
-                shares.pop(0)
-    raise known
-
-
-def _nearer(one: ToleranceUnreachable, other: ToleranceUnreachable) -> ToleranceUnreachable:
-    """The refusal that knows more."""
-    widths = [math.inf if each.found is None else each.found[1] - each.found[0] for each in (one, other)]
-    return one if widths[0] <= widths[1] else _plain(other)
-
-
-def _plain(error: ToleranceUnreachable) -> ToleranceUnreachable:
-    """The same without its kind."""
-    refusal = ToleranceUnreachable(error.args[0])
-    refusal.found, refusal.wide = error.found, error.wide
-    return refusal
-
-
-def lower_end(
-    bound: Callable[..., Interval],
-    certain: Entries,
-    point: float,
-    tolerance: float,
-    remainders: Remainders | None,
-    directions: Sequence[Direction] = DIRECTIONS,
-) -> float:
-    """What an attack reaches; what is known of it, or 0, which it always does, where rounding is more than that."""
-    try:
-        return bound(certain, point, tolerance, remainders, directions).lower
-    except ToleranceUnreachable as error:
-        return 0.0 if error.found is None else error.found[0]
 
 
 def from_closed_form(known: ClosedForm, run: Composition) -> Answers:

@@ -24,7 +24,8 @@ from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta
-from accountant.tight.answers import answer_all, certain_of, lower_end, trade_off_of, with_games
+from accountant.tight.answers import answer_all, certain_of, trade_off_of
+from accountant.tight.games_last import lower_end, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_delta_above, bound_epsilon
 from accountant.tight.trade_off import ROUNDING, Rates, TradeOff

@@ -24,8 +24,9 @@ from accountant.events.votes_seen import OneNeighbour, SeenVotes
 from accountant.numerics.roots import Interval
 from accountant.patience import fits, foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import LEAST_DELTA, LossDistribution, answer_all
+from accountant.tight.answers import LossDistribution, answer_all
 from accountant.tight.game_value import GameValue
+from accountant.tight.games_last import LEAST_DELTA
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
