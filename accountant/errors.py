@@ -71,11 +71,14 @@ class ToleranceUnreachable(AccountantError, ValueError):
         What it was computed by.
     wide : str
         The tolerance that accepts it, where that is known.
+    curve : list of pairs of float, or None
+        The same as `found` for each of several points, some of which are as narrow as was asked.
     """
 
     found: tuple[float, float] | None = None
     source = ""
     wide: str | None = None
+    curve: list[tuple[float, float]] | None = None
 
     def __str__(self) -> str:
         said = super().__str__()

@@ -12,11 +12,15 @@ from accountant.adjacency import Adjacency
 from accountant.events.answers import Row, linear_row
 from accountant.events.curve import StandardForm
 from accountant.events.event import Event
+from accountant.events.gaussian import GaussianDP
 from accountant.events.parameters import Range
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["ZeroConcentratedDP"]
+
+LEAST_MU, MOST_MU = 1e-50, 1e50
+"""Of Gaussian noise."""
 
 
 @register("zero-concentrated-dp")
@@ -53,6 +57,11 @@ class ZeroConcentratedDP(Event):
         # Bun & Steinke 2016, Prop. 1.9
         harmonic = math.fsum(1 / i for i in range(1, size + 1)) if self.xi > 0.0 else 0.0
         return ZeroConcentratedDP(size * size * self.rho, size * harmonic * self.xi, self.adjacency)
+
+    def _certain(self, times: int = 1) -> Event:
+        # rho-zCDP may be Gaussian noise, whose curve is a rho (Bun & Steinke 2016, Prop. 1.6)
+        mu = math.sqrt(2 * self.rho) * (1 - 1e-15)
+        return GaussianDP(mu, self.adjacency) if LEAST_MU <= mu <= MOST_MU else self
 
     def _row(self, rate: float = 1.0) -> Row | None:
         return linear_row(self.rho) if rate == 1.0 and self.xi == 0.0 else None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -19,10 +18,11 @@ from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
+from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, with_games
+from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
-    RemainderTooWide,
     bound_delta,
     bound_delta_above,
     bound_epsilon,
@@ -37,25 +37,23 @@ __all__ = [
     "Game",
     "KnownProfile",
     "LossDistribution",
+    "answer_all",
     "certain_of",
     "from_closed_form",
-    "lower_end",
+    "least_of",
     "sort_events",
     "trade_off_of",
-    "with_games",
 ]
 
 AIM = 1e-8
 """The delta for which games of screenings are solved whose true-positive rates are asked; others are near as well."""
 
-LEAST_DELTA = 1e-250
-"""The smallest delta for which they are solved; what they say of smaller ones holds as well."""
-
 LEAST_RATE = 1e-14
 """Where families follow other events, the profile is looked at up to the epsilon at this delta."""
 
-FAMILY_SHARES = 0.5, 0.1, 0.02, 0.004
-"""Shares of the tolerance that screenings get where other events are composed with them, until one is small enough."""
+
+CURVE_LEAST = 1e-12
+"""Where many deltas are asked at once, those below are known by game as widely as one of that size."""
 
 
 class Answers(Protocol):
@@ -131,7 +129,7 @@ class Game:
         run = Composition(self.families)
         # as near as other routes come where epsilon is next to nothing
         least = 0.01 * math.sqrt(2 * float(run.renyi(2.0)))
-        (found,) = self._known(delta, least, 1, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
+        (found,) = self._known(delta, least, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
         if delta >= LEAST_DELTA:
             return found
         known = renyi_epsilon(run, delta, "improved").epsilon
@@ -142,22 +140,28 @@ class Game:
         return Interval(found.lower, known)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        smallest, least = self.smallest_delta(epsilons), max(self.least, LEAST_DELTA)
+        smallest, least = self.smallest_delta(epsilons), max(self.least, least_of(epsilons))
         inside = [epsilon for epsilon in epsilons if epsilon < self.end]
         ask = partial(_deltas_of, epsilons=inside)
-        found = iter(self._known(smallest, least, len(inside), ask))
-        return [next(found) if epsilon < self.end else Interval(0.0, 0.0) for epsilon in epsilons]
+
+        def fill(inner: Iterable[Interval]) -> list[Interval]:
+            known = iter(inner)
+            return [next(known) if epsilon < self.end else Interval(0.0, 0.0) for epsilon in epsilons]
+
+        try:
+            return fill(self._known(smallest, least, ask))
+        except ToleranceUnreachable as error:
+            if error.curve is not None:
+                error.curve = list(fill(Interval(*each) for each in error.curve))
+            raise
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of((), self.families, direction, self.tolerance)
 
-    def _known(
-        self, delta: float, least: float, many: int, ask: Callable[[GameValue], list[Interval]]
-    ) -> list[Interval]:
-        """Answers, of the direction that decides each; a single one on a grid on which it is narrow.
+    def _known(self, delta: float, least: float, ask: Callable[[GameValue], list[Interval]]) -> list[Interval]:
+        """Answers, of the direction that decides each, on a grid on which all are narrow.
 
-        That is relative to the upper end, or to `least` if that is larger. Of many, some are for deltas far below all
-        that matters: they are what the game that is near at `delta` says.
+        That is relative to the upper end, or to `least` if that is larger.
         """
 
         def answers(values: Mapping[Direction, GameValue]) -> list[Interval]:
@@ -168,12 +172,12 @@ class Game:
                 ((each.upper - each.lower) / max(each.upper, least, 1e-300) for each in answers(values)), default=0.0
             )
 
-        run, criterion = Composition(self.families), width if many == 1 else None
-        values, refusal = solve_near(run, max(delta, LEAST_DELTA), self.tolerance, criterion)
+        values, refusal = solve_near(Composition(self.families), max(delta, LEAST_DELTA), self.tolerance, width)
         found = answers(values)
         if refusal is not None and width(values) > self.tolerance:
-            if many == 1:
+            if len(found) == 1:
                 refusal.found, refusal.wide = found[0], ""
+            refusal.curve = list(found)
             raise refusal
         return found
 
@@ -195,35 +199,38 @@ class LossDistribution:
         return "privacy-loss distribution" + (" before a dynamic programme" if self.families else "")
 
     def epsilon(self, delta: float) -> Interval:
-        certain = certain_of(self.singles)
+        certain, cap = certain_of(self.singles), LossCap(self.singles, delta)
+        if certain is None:
+            ask = partial(bound_epsilon, self.singles, delta, self.tolerance)
+            return with_games(self.families, delta, self.tolerance, ask, cap)
 
-        def ask(remainders: Remainders | None) -> Interval:
-            found = bound_epsilon(self.singles, delta, self.tolerance, remainders, above=certain is not None)
-            if certain is None:
-                return found
+        def above(tolerance: float, remainders: Remainders | None) -> Interval:
+            found = bound_epsilon(self.singles, delta, tolerance, remainders, above=True)
             # neither is the sharper
-            upper = min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon)
-            return Interval(lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
+            return Interval(0.0, min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon))
 
-        return self._with_remainders(ask, delta)
+        below = partial(bound_epsilon, certain, delta)
+        return BetweenBounds(above, below, self.tolerance).answer(self.families, delta, cap)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
 
-        def ask(epsilon: float, remainders: Remainders | None) -> Interval:
+        def answer(epsilon: float) -> Interval:
+            if epsilon >= self.end:
+                return Interval(0.0, 0.0)
+            cap = LossCap(self.singles, epsilon=epsilon)
             if certain is None:
-                return bound_delta(self.singles, epsilon, self.tolerance, remainders, least=self.least)
-            found = bound_delta_above(self.singles, epsilon, self.tolerance, remainders)
-            upper = min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta)
-            return Interval(lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
+                ask = partial(bound_delta, self.singles, epsilon, self.tolerance, least=self.least)
+                return with_games(self.families, smallest, self.tolerance, ask, cap)
 
-        return [
-            Interval(0.0, 0.0) if epsilon >= self.end else self._with_remainders(partial(ask, epsilon), smallest)
-            for epsilon in epsilons
-        ]
+            def above(tolerance: float, remainders: Remainders | None) -> Interval:
+                found = bound_delta_above(self.singles, epsilon, tolerance, remainders)
+                return Interval(0.0, min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta))
 
-    def _with_remainders(self, ask: Callable[[Remainders | None], Interval], delta: float) -> Interval:
-        return with_games(self.families, delta, self.tolerance, ask)
+            below = partial(bound_delta, certain, epsilon)
+            return BetweenBounds(above, below, self.tolerance).answer(self.families, smallest, cap)
+
+        return answer_all(epsilons, answer)
 
     def sharpened(self) -> Composition:
         """The run with the smallest curves that are known."""
@@ -231,6 +238,30 @@ class LossDistribution:
 
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of(self.singles, self.families, direction, self.tolerance)
+
+
+def least_of(epsilons: Sequence[float]) -> float:
+    """Below which delta a width is no longer relative to it: of many, some are far below all that matters."""
+    return CURVE_LEAST if len(epsilons) > 1 else LEAST_DELTA
+
+
+def answer_all(epsilons: Sequence[float], answer: Callable[[float], Interval]) -> list[Interval]:
+    """Answers at each point; if some are refused, the first refusal with what is known of all."""
+    if len(epsilons) == 1:
+        return [answer(epsilons[0])]
+    found: list[Interval] = []
+    refusals: list[ToleranceUnreachable] = []
+    for epsilon in epsilons:
+        try:
+            found.append(answer(epsilon))
+        except ToleranceUnreachable as error:
+            refusals.append(error)
+            found.append(Interval(0.0, 1.0) if error.found is None else Interval(*error.found))
+    if refusals:
+        first = refusals[0]
+        first.curve = None if all(each == (0.0, 1.0) for each in found) else list(found)
+        raise first
+    return found
 
 
 def certain_of(singles: Entries) -> Entries | None:
@@ -263,49 +294,6 @@ def pair_trade_off(singles: Entries, families: Entries, direction: Direction, to
         return value.log_lower(x) - STEP_ROUNDING, np.minimum(value.log_upper(x) + STEP_ROUNDING, 0.0)
 
     return ProfileTradeOff(log_bounds, lines=2001)
-
-
-def with_games(
-    families: Entries, delta: float, tolerance: float, ask: Callable[[Remainders | None], Interval]
-) -> Interval:
-    """An answer that may need what families leave of delta after all other events, solved as narrowly as it takes.
-
-    Families last bounds every interleaving (notebooks/mathematics.md, Order of families).
-    """
-    if not families:
-        return ask(None)
-
-    delta = max(delta, LEAST_DELTA)
-
-    def games(share: float) -> Remainders:
-        near, _ = solve_near(Composition(families), delta, max(share * tolerance, 1e-6))
-        return near
-
-    *shares, last = FAMILY_SHARES
-    for share in shares:
-        with suppress(RemainderTooWide):
-            return ask(games(share))
-    try:
-        return ask(games(last))
-    except RemainderTooWide as error:
-        refusal = ToleranceUnreachable(error.args[0])
-        refusal.found, refusal.wide = error.found, error.wide
-        raise refusal from None
-
-
-def lower_end(
-    bound: Callable[..., Interval],
-    certain: Entries,
-    point: float,
-    tolerance: float,
-    remainders: Remainders | None,
-    directions: Sequence[Direction] = DIRECTIONS,
-) -> float:
-    """What an attack reaches; what is known of it, or 0, which it always does, where rounding is more than that."""
-    try:
-        return bound(certain, point, tolerance, remainders, directions).lower
-    except ToleranceUnreachable as error:
-        return 0.0 if error.found is None else error.found[0]
 
 
 def from_closed_form(known: ClosedForm, run: Composition) -> Answers:

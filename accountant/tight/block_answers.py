@@ -14,7 +14,7 @@ from accountant.events.event import Event
 from accountant.numerics.roots import Interval
 from accountant.patience import foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import AIM, Answers, Game, LossDistribution, sort_events
+from accountant.tight.answers import AIM, Answers, Game, LossDistribution, answer_all, least_of, sort_events
 from accountant.tight.both_sides import BothSides
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
@@ -98,12 +98,14 @@ class Blocks:
         return self._ask(guess.order, delta, room, lambda answers: answers.epsilon(delta))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        smallest, found = self.setting.smallest_delta(epsilons), []
-        for epsilon in epsilons:
+        smallest, least = self.setting.smallest_delta(epsilons), max(self.setting.least, least_of(epsilons))
+
+        def answer(epsilon: float) -> Interval:
             order = renyi_delta(self.setting.run, epsilon, "improved").order
             room = BLOCK_SHARE * self.setting.tolerance / (order - 1) if order is not None and order > 1 else 0.0
-            found.append(self._ask(order, smallest, room, partial(_one_delta, epsilon)))
-        return found
+            return self._ask(order, smallest, room, partial(_one_delta, epsilon, least))
+
+        return answer_all(epsilons, answer)
 
     def trade_off(self, direction: Direction) -> TradeOff:
         """Of one kind, or not too many screenings, by the game; else of blocks, however near they are."""
@@ -240,8 +242,8 @@ def _relative_width(refusal: ToleranceUnreachable) -> float:
     return (high - low) / high if high < math.inf else 1.0
 
 
-def _one_delta(epsilon: float, answers: Game | LossDistribution | BothSides) -> Interval:
-    (found,) = answers.deltas([epsilon])
+def _one_delta(epsilon: float, least: float, answers: Game | LossDistribution | BothSides) -> Interval:
+    (found,) = (replace(answers, least=least) if isinstance(answers, Game) else answers).deltas([epsilon])
     return found
 
 

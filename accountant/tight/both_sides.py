@@ -17,7 +17,8 @@ from accountant.events.composition import Composition
 from accountant.numerics.roots import Interval
 from accountant.patience import round_up
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import LEAST_DELTA, certain_of, lower_end
+from accountant.tight.answers import certain_of
+from accountant.tight.games_last import LEAST_DELTA, lower_end
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,

@@ -12,9 +12,9 @@ import numpy as np
 from accountant.adjacency import Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.event import Event
-from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate, find_crossing
 from accountant.patience import spend
+from accountant.tight.flat_ends import split_log_delta, take_lower
 from accountant.tight.fourier import WINDOW_NATS, ComposedLoss, HockeyStick, LossSum, Remainder
 from accountant.tight.loss_grid import (
     MAX_POINTS,
@@ -67,18 +67,6 @@ class RemainderTooWide(ToleranceUnreachable):
     """The bounds on what remains are too far apart for the tolerance, on any grid."""
 
 
-@dataclass(frozen=True)
-class Swapped:
-    """A remainder that is bounded from above by what bounds another from below."""
-
-    remainder: Remainder
-
-    def log_upper(self, x: FloatArray) -> FloatArray:
-        return self.remainder.log_lower(x)
-
-    log_lower = log_upper
-
-
 @dataclass
 class DirectedRun:
     """One direction of a run: its grid, composed measures (one above, if `both` one below), and the answer so far."""
@@ -98,28 +86,30 @@ class DirectedRun:
     def bound(self, epsilon: float, sign: int) -> float:
         """Log of delta(epsilon), from above (sign 1) or below (sign -1)."""
         if sign < 0:
-            return self.measures[1].log_delta(epsilon, self.remainder, -1) if self.both else -math.inf
-        finite = self.measures[0].log_delta(epsilon, self.remainder, 1)
+            return split_log_delta(self.measures[1], epsilon, self.remainder, -1) if self.both else -math.inf
+        finite = split_log_delta(self.measures[0], epsilon, self.remainder, 1)
         return min(0.0, float(np.logaddexp(finite, self.log_infinite)))
 
     def remainder_decides(self, question: Question) -> bool:
         """Whether the bounds on the remainder alone are further apart than was asked, about."""
         if isinstance(self.remainder, HockeyStick):
             return False
-        lowered = Swapped(self.remainder)
+        low_end = take_lower(self.remainder)
         if question.delta is None:
-            high, low = (self.measures[0].log_delta(question.epsilon, each, 1) for each in (self.remainder, lowered))
+            high, low = (
+                split_log_delta(self.measures[0], question.epsilon, each, 1) for each in (self.remainder, low_end)
+            )
             return high - low > NEAR * question.tolerance
         room = NEAR * question.tolerance * max(self.found.upper, 0.01 * self.spread)
         at = max(self.found.upper - room, 0.0)
-        return self.measures[0].log_delta(at, lowered, 1) < math.log(question.delta)
+        return split_log_delta(self.measures[0], at, low_end, 1) < math.log(question.delta)
 
     def _cut_too_early(self, question: Question) -> bool:
         """Whether what counts as infinite is most of the answer: delta is far smaller than was thought."""
         if question.delta is not None or self.log_delta < DEEPEST:
             return False
         least = math.log(max(question.least, 1e-300)) + math.log(question.tolerance / 8)
-        finite = self.measures[0].log_delta(question.epsilon, self.remainder, 1)
+        finite = split_log_delta(self.measures[0], question.epsilon, self.remainder, 1)
         return self.log_infinite > max(finite + math.log(question.tolerance / 8), least)
 
     def compose(self) -> None:

@@ -58,13 +58,14 @@ COSTS_ABOVE = Costs(kind=1e6, step=300.0, pair=330.0, many=39.0, point=0.0, root
 class Asked(NamedTuple):
     """A game. `order`: kinds come one after the other, the costliest at that Rényi order last; else as one likes.
 
-    `tests`: whether bounds from below are wanted as well.
+    `tests`: whether bounds from below are wanted as well. Beyond `cap` nats nothing is told apart.
     """
 
     run: Composition
     delta: float
     order: float | None = None
     tests: bool = True
+    cap: float = math.inf
 
 
 class Setup(NamedTuple):
@@ -85,6 +86,7 @@ class Setup(NamedTuple):
     end: float
     order: float | None
     tests: bool
+    cap: float
 
     @property
     def steps(self) -> int:
@@ -117,13 +119,15 @@ class Setup(NamedTuple):
         for b, costs in zip(self.b.tolist(), self.curves.T.tolist(), strict=True):
             cost = sum((many * each for many, each in zip(left, costs, strict=True)), np.zeros(()))
             best = np.minimum(best, cost - self.floor / b)
-        return best
+        return np.minimum(best, self.cap)
 
     def first_step(self, tolerance: float) -> float:
         """Of a grid that adds about that share to every step's variance, or a start where losses are rare and large."""
         reach = float(self.reaches(np.ones(1))[0])
         # interpolation adds at most step^2/4
-        fine = max(self.deviation * math.sqrt(4 * tolerance), reach / (200 * math.sqrt(self.steps)))
+        fine = self.deviation * math.sqrt(4 * tolerance)
+        if self.cap == math.inf:
+            fine = max(fine, reach / (200 * math.sqrt(self.steps)))
         return min(fine, reach / 64)
 
     def largest(self, left: Sequence[FloatArray]) -> FloatArray:
@@ -137,7 +141,9 @@ class Setup(NamedTuple):
         else:
             played = np.array(self.kinds())[:, None] == np.arange(len(self.counts))
             left = tuple(np.cumsum(np.insert(played, 0, False, axis=0), axis=0, dtype=float).T)
-        ends = np.ceil(self.largest(left) / step * (1 + INPUT_ERROR))
+        # ends that no window holds may be too large for a number of cells
+        farthest = float(self.reaches(np.ones(1))[0]) / step + 2.0
+        ends = np.ceil(np.minimum(self.largest(left) / step * (1 + INPUT_ERROR), farthest))
         if len(self.counts) == 1:
             reach = np.interp(left[0] / self.steps, PORTIONS, self.reaches(PORTIONS))
         else:
@@ -155,11 +161,11 @@ def set_up(asked: Asked) -> Setup:
     floor = math.log(delta) - math.log(steps) - 25.0
     families = tuple(_few_pairs(event, math.exp(floor)) for event, _ in kinds)
     end = float(run.renyi(math.inf)) * (1 + INPUT_ERROR)
-    square = sum(count * family.above.deviation() ** 2 for family, count in zip(families, counts, strict=True))
+    square = sum(count * family.above.deviation(asked.cap) ** 2 for family, count in zip(families, counts, strict=True))
     deviation = math.sqrt(square / steps) or end / steps
     b, curves = _curves_near([event for event, _ in kinds], deviation)
     ends = np.array([float(event.renyi(math.inf)) for event, _ in kinds]) * (1 + INPUT_ERROR)
-    return Setup(families, counts, deviation, b, counts @ curves, curves, ends, floor, end, asked.order, asked.tests)
+    return Setup(families, counts, deviation, b, counts @ curves, curves, ends, floor, end, *asked[2:])
 
 
 def _curves_near(events: Sequence[Event], deviation: float) -> tuple[FloatArray, FloatArray]:

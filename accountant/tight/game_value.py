@@ -14,6 +14,7 @@ from accountant.errors import ParameterError, real, shorten
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.renyi.conversion import epsilon_from_renyi
+from accountant.tight.flat_ends import FlatEnd
 from accountant.tight.screening_game import STEP_ROUNDING, shares
 
 __all__ = ["GameValue", "PlayedGame", "log_renyi_bound"]
@@ -34,6 +35,14 @@ class GameValue:
     def log_lower(self, x: ArrayLike) -> FloatArray:
         """Lower bound on log W_n(e^x), at any reals x; -inf where no better one is known."""
         return _outward(self._log_value(self._below.log_lower, x), -1)
+
+    def with_flat_end(self) -> FlatEnd:
+        """The same, known to be flat where its grid ends."""
+        end, step = self.window()
+        value, slope = (float(self._below.tests[self._way, -1][name]) for name in ("value", "slope"))
+        top = value + slope * (1 + self._below.slope_error)
+        below, above = max(value * (1 - STEP_ROUNDING) - 1e-300, 0.0), float(self._above.upper[self._way, -1])
+        return FlatEnd(self, above * (1 + STEP_ROUNDING) + 1e-300, below, top * (1 + STEP_ROUNDING), end - step * 1e-9)
 
     def delta(self, epsilon: float) -> Interval:
         """Bounds on delta at any real epsilon."""

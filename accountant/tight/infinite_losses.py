@@ -24,7 +24,9 @@ from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta
-from accountant.tight.answers import certain_of, lower_end, trade_off_of, with_games
+from accountant.tight.answers import answer_all, certain_of, trade_off_of
+from accountant.tight.games_last import lower_end, with_games
+from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_delta_above, bound_epsilon
 from accountant.tight.trade_off import ROUNDING, Rates, TradeOff
 
@@ -117,9 +119,10 @@ class OneSided:
         return _worse(*(_find_known(partial(self._epsilon, *each)) for each in zip(DIRECTIONS, left, strict=True)))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        return [
-            _worse(*(_find_known(partial(self.delta, each, epsilon)) for each in DIRECTIONS)) for epsilon in epsilons
-        ]
+        return answer_all(
+            epsilons,
+            lambda epsilon: _worse(*(_find_known(partial(self.delta, each, epsilon)) for each in DIRECTIONS)),
+        )
 
     def trade_off(self, direction: Direction) -> TradeOff:
         own, other = self._logs(direction)
@@ -180,7 +183,7 @@ class OneSided:
         if self.families:
             guess = renyi_delta(Composition([*self.finite, *self.families]), epsilon, "improved").delta
             aim = min(max(guess / 10, least * self.tolerance, 1e-250), 0.5)
-        return with_games(self.families, aim, self.tolerance, ask)
+        return with_games(self.families, aim, self.tolerance, ask, LossCap(self.finite, epsilon=epsilon))
 
     def _epsilon(self, direction: Direction, left: float) -> Interval:
         own, other = self._logs(direction)
@@ -195,7 +198,9 @@ class OneSided:
             lower = lower_end(bound_epsilon, certain, left, self.tolerance, remainders, ways)
             return Interval(min(lower, found.upper), found.upper)
 
-        found, refusal = _find_known(partial(with_games, self.families, max(left, 1e-250), self.tolerance, ask))
+        found, refusal = _find_known(
+            partial(with_games, self.families, max(left, 1e-250), self.tolerance, ask, LossCap(self.finite, left))
+        )
         lower = max(found.lower - (other - own) - slack, 0.0) if found.lower > 0.0 else 0.0
         return _unless_refused(Interval(lower, max(found.upper - (other - own) + slack, 0.0)), refusal)
 

@@ -25,6 +25,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.patience import count_of, foresee, round_up, spend
 from accountant.tight.directed_run import DirectedRun, Entries, Question, Remainders, RemainderTooWide
+from accountant.tight.flat_ends import take_apart
 from accountant.tight.fourier import HockeyStick, Remainder
 from accountant.tight.inversion import invert
 from accountant.tight.loss_grid import COARSEST, MAX_POINTS, aligned_step, unreachable
@@ -227,15 +228,15 @@ def plan(
     # where a remainder ends, at its largest loss, its last stretch decides at large tilts
     last = int(np.flatnonzero(remainder.log_upper(x) > -math.inf)[-1])
     x = np.append(x, np.linspace(x[last], x[min(last + 1, x.size - 1)], 65))
-    log_w = remainder.log_upper(x)
+    log_w, wanted = take_apart(remainder, x, question.delta)
 
     def bound(tilts: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
             reach = np.max(np.where(log_w > -math.inf, tilts[:, None] * x + log_w, -math.inf), axis=1)
         logs = tilts * run.renyi(1 + tilts) + reach
-        if question.delta is None:
+        if wanted is None:
             return np.asarray(logs - tilts * question.epsilon)
-        return np.asarray((logs - math.log(question.delta)) / tilts)
+        return np.asarray((logs - math.log(wanted)) / tilts)
 
     tilts = LEAST_TILT * 2.0 ** np.arange(0.0, 82.0, 4.0)
     for width, rung in ((4.0, 0.5), (0.5, 0.0625), (0.0, 1.0)):

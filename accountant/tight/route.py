@@ -138,13 +138,20 @@ class TightRun:
         try:
             found = self._finite_deltas(epsilons)
         except ToleranceUnreachable as error:
+            wide = error.curve if len(epsilons) > 1 else None
             if error.found is not None and len(epsilons) == 1:
                 error.found, error.source = self._with_lost(Interval(*error.found)), self.source
             else:
                 error.found = None
+            if wide is not None:
+                error.curve = list(self._of_all(epsilons, [Interval(*each) for each in wide]))
             raise
+        return self._of_all(epsilons, found)
+
+    def _of_all(self, epsilons: Sequence[float], finite: Sequence[Interval]) -> list[Interval]:
+        """Deltas with infinite losses, from those of the finite ones; none of these is above the largest."""
         found = [
-            Interval(0.0, 0.0) if epsilon >= self._end else one for epsilon, one in zip(epsilons, found, strict=True)
+            Interval(0.0, 0.0) if epsilon >= self._end else one for epsilon, one in zip(epsilons, finite, strict=True)
         ]
         return [self._with_lost(one) for one in found]
 
@@ -155,8 +162,15 @@ class TightRun:
             return self._answers.deltas(epsilons)
         if not kept:
             return [Interval(0.0, LEAST)] * len(epsilons)
-        rest = TightRun(Composition(kept), self.tolerance).deltas(epsilons)
-        return [Interval(one.lower, math.nextafter(one.upper, 1.0)) for one in rest]
+        try:
+            rest = TightRun(Composition(kept), self.tolerance).deltas(epsilons)
+        except ToleranceUnreachable as error:
+            if error.found is not None:
+                error.found = _next(Interval(*error.found))
+            if error.curve is not None:
+                error.curve = [_next(Interval(*each)) for each in error.curve]
+            raise
+        return [_next(one) for one in rest]
 
     def _with_lost(self, finite: Interval) -> Interval:
         """Delta with the probability of infinite losses, from that of the finite ones."""
@@ -185,6 +199,11 @@ class TightRun:
 
     def _guarantee(self, epsilon: float, delta: float, lower: float, source: str) -> Guarantee:
         return certify(self.run, Interval(lower, epsilon), delta, source)
+
+
+def _next(found: Interval) -> Interval:
+    """With the least float more."""
+    return Interval(found.lower, math.nextafter(found.upper, 1.0))
 
 
 def leave_out(run: Composition, delta: float) -> list[tuple[Event, int]]:

@@ -22,6 +22,7 @@ from accountant.errors import ParameterError, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.patience import spend
+from accountant.tight.flat_ends import FlatEnd
 from accountant.tight.game_setup import Asked, family_of, round_down, set_up, work_of
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
 from accountant.tight.kinds_above import bound_kinds, values_kept
@@ -40,6 +41,7 @@ __all__ = [
     "block_work",
     "is_played",
     "largest_pair",
+    "solve_capped",
     "solve_game",
     "solve_in_order",
     "solve_near",
@@ -54,6 +56,9 @@ MAX_POINTS = 2**22
 MAX_POINTS_ABOVE = 2**24
 """The same where there are no tests: 16 bytes each, and as much again beside the grid."""
 
+
+LESS = 0.5
+"""Where most of a window matters nothing is gained by less of it."""
 
 Values = dict[Direction, GameValue]
 
@@ -128,6 +133,22 @@ def solve_near(
             raise
         known = [(width(_both(game)) if width else game.between(delta)) for game in played]
         return _both(played[known.index(min(known))]), error
+
+
+def solve_capped(run: Composition, delta: float, cap: float, tolerance: float) -> dict[Direction, FlatEnd] | None:
+    """As `solve_near` on one grid, on which nothing is told apart beyond `cap` nats; None where that is no gain.
+
+    `tolerance` is about the share that the grid adds to the variance of every step, losses being cut at `cap`.
+    """
+    asked = Asked(Composition((event, count) for event, count in run if event._largest_loss() > 0.0), delta, cap=cap)
+    if not asked.run.entries or not cap < LESS * float(set_up(asked._replace(cap=math.inf)).reaches(np.ones(1))[0]):
+        return None
+    setup = set_up(asked)
+    step = setup.first_step(tolerance)
+    if max(setup.moves * cap / step / MAX_WORK, setup.states * cap / step / MAX_POINTS) > 1.0:
+        return None
+    game = _play_within(asked, step, tolerance / 5, f"a game of {setup.steps} screenings")
+    return {direction: value.with_flat_end() for direction, value in _both(game).items()}
 
 
 def _both(game: PlayedGame) -> Values:

@@ -46,6 +46,9 @@ TINY = 1e-280
 MAX_LEAVES = 8192
 """Pairs that are told apart; more are gathered under pairs that dominate them."""
 
+BEYOND = 12.0
+"""Nats beyond 0 up to which shifts from the end of the window are told apart."""
+
 RARE = 0.1, 1.6
 """By how much pairs of little variance may differ under one leaf, and where there are too many of them."""
 
@@ -73,10 +76,11 @@ class Pairs(NamedTuple):
         both = gain(self.up + self.down)
         return np.divide(gain(self.up) * gain(self.down), both, out=np.zeros_like(both), where=both > 0)
 
-    def deviation(self) -> float:
-        """Largest standard deviation of the privacy loss under P."""
+    def deviation(self, cap: float = math.inf) -> float:
+        """Largest standard deviation of the privacy loss under P, losses being cut at `cap`."""
         p, rest, _, _ = self.masses()
-        return float(np.max(np.sqrt(p * rest) * (self.up + self.down), initial=0.0))
+        apart = np.minimum(self.up, cap) + np.minimum(self.down, cap)
+        return float(np.max(np.sqrt(p * rest) * apart, initial=0.0))
 
 
 class Family(NamedTuple):
@@ -137,8 +141,8 @@ class Tree(NamedTuple):
     members: Pairs
 
     def limit(self, step: float, last: int) -> int:
-        """The longest shift, in steps; one by more than the window is cut to it, as V is larger nearer to x = 0."""
-        return int(min(float(np.max(self.corners)) / step + 1.0, last + 1.0))
+        """The longest shift, in steps; one to far beyond the window is cut, as V is larger nearer to x = 0."""
+        return int(min(float(np.max(self.corners)) / step + 1.0, last + 1.0 + BEYOND / step))
 
     def tabulate(self, step: float, limit: int) -> GamePairs:
         """Tables of shifts of at most `limit` steps, and of weights."""

@@ -24,8 +24,9 @@ from accountant.events.votes_seen import OneNeighbour, SeenVotes
 from accountant.numerics.roots import Interval
 from accountant.patience import fits, foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import LEAST_DELTA, LossDistribution
+from accountant.tight.answers import LossDistribution, answer_all
 from accountant.tight.game_value import GameValue
+from accountant.tight.games_last import LEAST_DELTA
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
@@ -113,7 +114,7 @@ class VoteAnswers:
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         """Bounds on delta at each epsilon."""
-        return [Interval(0.0, 0.0) if each >= self.plain.end else self._delta(each) for each in epsilons]
+        return answer_all(epsilons, lambda each: Interval(0.0, 0.0) if each >= self.plain.end else self._delta(each))
 
     def _delta(self, epsilon: float) -> Interval:
         guess = renyi_delta(self.plain.sharpened(), epsilon, "improved")

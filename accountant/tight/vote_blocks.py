@@ -29,7 +29,7 @@ MOST_BLOCKS = 12
 """With more of them nothing is gained."""
 
 LEAST_VOTES = 32
-"""Of a block."""
+"""Of a block, if there are several."""
 
 NATS = 8.0
 """Deltas for which games are played are told apart by so much, that one game may serve several grids."""
@@ -149,7 +149,7 @@ def cut_votes(
     """
     for blocks in range(1, MOST_BLOCKS + 1):
         length = -(-count // blocks)
-        if length < LEAST_VOTES:
+        if length < (LEAST_VOTES if blocks > 1 else 2):
             break
         whole, rest = divmod(count, length)
         work = sum(work_of(((event, each),), delta, tolerance) for each in {length, rest or length})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.adjacency import DIRECTIONS
-from accountant.tight import answers, block_answers, screening_families
+from accountant.tight import block_answers, games_last, screening_families
 from accountant.tight.both_sides import BothSides
 from accountant.tight.game_setup import Asked, round_down, set_up, work_of
 from accountant.tight.kinds_above import bound_kinds
@@ -312,7 +312,7 @@ def test_a_time_that_a_refusal_names_is_enough():
 
 def test_refusals_have_names_that_users_know(monkeypatch):
     """A remainder that stays too wide is, in the end, a tolerance that cannot be had."""
-    monkeypatch.setattr(answers, "FAMILY_SHARES", (50.0, 40.0))
+    monkeypatch.setattr(games_last, "FAMILY_SHARES", (50.0, 40.0))
     with pytest.raises(ac.ToleranceUnreachable, match="certified so far") as refusal:
         tight(2 * S(0.5, 1.53, 2) + S(2.0, 0.0, 2) + 5 * ac.Gaussian(27.0), 0.36, tolerance=1e-3)
     assert type(refusal.value) is ac.ToleranceUnreachable

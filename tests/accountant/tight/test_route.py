@@ -506,3 +506,37 @@ def test_what_costs_nothing_beside_screenings(nothing):
     screenings = 2 * ac.PoissonSubsampled(ac.NoisyScreening(12.4, 1.1, 1), 0.37)
     assert ac.epsilon(screenings + nothing, 0.01, method="tight") == ac.epsilon(screenings, 0.01, method="tight")
     assert ac.delta(screenings + nothing, 0.01, method="tight") == ac.delta(screenings, 0.01, method="tight")
+
+
+@pytest.mark.parametrize(
+    ("run", "end"), [(10 * ac.NoisyScreening(20.0, 30.0, 60), 1.0), (20 * ac.ExponentialMechanism(0.3), 3.0)]
+)
+def test_games_are_known_as_nearly_at_all_points_of_a_curve(run, end):
+    epsilons = np.linspace(0.0, end, 9)
+    found = ac.curve(run, epsilons, method="tight")
+    assert (found.upper - found.lower <= 0.01 * np.maximum(found.upper, 1e-12)).all()
+    alone = [ac.delta(run, epsilon, method="tight") for epsilon in epsilons.tolist()]
+    for at, each in enumerate(alone):
+        assert max(each.lower, found.lower[at]) <= min(each.delta, found.upper[at])
+
+
+@pytest.mark.parametrize(
+    ("run", "tolerance", "patience"),
+    [
+        (100 * ac.NoisyScreening(85.0, 210.0, 300), 1e-4, 0.5),
+        (5 * ac.NoisyScreening(20.0, 30.0, 60) + ac.Laplace(2.0), 1e-6, 0.1),
+    ],
+)
+def test_a_curve_keeps_what_is_certified_where_it_is_wider_than_was_asked(run, tolerance, patience):
+    epsilons, asked = np.array([0.1, 0.3, 0.5]), {"tolerance": tolerance, "patience": patience}
+    with pytest.raises(ac.OutOfPatience):
+        ac.curve(run, epsilons, method="tight", **asked)
+    found, renyi = (ac.curve(run, epsilons, method=method, **asked) for method in ("auto", "renyi"))
+    assert found.method == "tight"
+    assert (found.upper <= renyi.upper).all()
+    assert (found.upper < 0.9 * renyi.upper).sum() >= 2
+    assert (found.lower > 0.99 * found.upper).sum() >= 2
+    for at, epsilon in enumerate(epsilons.tolist()):
+        alone = ac.delta(run, epsilon, method="tight")
+        assert alone.lower <= found.upper[at]
+        assert found.lower[at] <= alone.delta

@@ -85,6 +85,16 @@ def test_votes_beside_screenings_are_known_nearly(votes, screenings, delta):
     assert 0.98 * found.epsilon <= found.lower <= found.epsilon
 
 
+def test_few_votes_beside_screenings_are_one_block():
+    votes = ac.DataDependentGNMax(50.8, (105, 20, 26))
+    run = 14 * votes + 202 * ac.PoissonSubsampled(ac.NoisyScreening(2.9, 32.0, 161), 0.0252)
+    found = ac.epsilon(run, 1e-5, method="tight")
+    assert 0.985 * found.epsilon <= found.lower <= found.epsilon
+    at = ac.delta(run, found.lower, method="tight")
+    assert at.delta >= 1e-5
+    assert at.lower <= 1.1e-5
+
+
 def test_blocks_hold_all_votes_and_their_games_have_room():
     for count in (32, 100, 1001, 6999):
         lengths, work = cut_votes(VOTES, count, 1e-6, 0.005, 0.0, 2e9)
@@ -93,7 +103,9 @@ def test_blocks_hold_all_votes_and_their_games_have_room():
         each = [work_of(((VOTES, length),), 1e-6, 0.005) for length in set(lengths)]
         assert sum(each) == pytest.approx(work)
         assert work <= 2e9
-    assert cut_votes(VOTES, 31, 1e-6, 0.005, 1.0, 2e9) == (None, 1.0)
+    assert cut_votes(VOTES, 31, 1e-6, 0.005, 0.0, 2e9) == ([31], work_of(((VOTES, 31),), 1e-6, 0.005))
+    for count, room in ((31, 1e6), (1, 2e9)):
+        assert cut_votes(VOTES, count, 1e-6, 0.005, 1.0, room) == (None, 1.0)
     assert cut_votes(VOTES, 10**7, 1e-6, 0.005, 1.0, 2e9) == (None, 1.0)
 
 

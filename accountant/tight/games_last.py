@@ -1,0 +1,149 @@
+"""Answers where families of pairs come last: their games are played as nearly as it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import OutOfPatience, ToleranceUnreachable
+from accountant.events.composition import Composition
+from accountant.numerics.roots import Interval
+from accountant.tight.loss_caps import LossCap
+from accountant.tight.loss_composition import Entries, Remainders, RemainderTooWide
+from accountant.tight.screening_families import solve_capped, solve_near
+
+__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "lower_end", "with_games"]
+
+LEAST_DELTA = 1e-250
+"""The smallest delta for which they are solved; what they say of smaller ones holds as well."""
+
+FAMILY_SHARES = 0.5, 0.1, 0.02, 0.004
+"""Shares of the tolerance that screenings get where other events are composed with them, until one is small enough."""
+
+CAPPED_SHARES = 0.5, 0.02, 8e-4, 3e-5, 1e-6
+"""The same of games that end early; a step is a fifth of the one before."""
+
+SIDE_SHARES = 1.0, 0.5, 0.25, 0.1
+"""Shares of the tolerance that the grids of either side may take, the first time, and when they are asked again."""
+
+NARROWER = 0.8
+"""By how much an interval is to be narrower, that another is tried."""
+
+Side = Callable[[float, Remainders | None], Interval]
+
+FURTHER = 3.0
+"""By how much more losses are told apart where a game ended too early."""
+
+
+def with_games(
+    families: Entries,
+    delta: float,
+    tolerance: float,
+    ask: Callable[[Remainders | None], Interval],
+    cap: LossCap,
+) -> Interval:
+    """An answer that may need what families leave of delta after all other events, solved as narrowly as it takes.
+
+    Families last bounds every interleaving (notebooks/mathematics.md, Order of families). Where their losses are so
+    large that no grid is near enough, those are tried that end where it no longer matters how large losses are.
+    """
+    if not families:
+        return ask(None)
+
+    run, delta = Composition(families), max(delta, LEAST_DELTA)
+    *shares, last = FAMILY_SHARES
+    for share in shares:
+        with suppress(RemainderTooWide):
+            return ask(solve_near(run, delta, max(share * tolerance, 1e-6))[0])
+    try:
+        return ask(solve_near(run, delta, max(last * tolerance, 1e-6))[0])
+    except RemainderTooWide as error:
+        known = _plain(error)
+    end, shares = cap.first(), list(CAPPED_SHARES)
+    while shares and (values := solve_capped(run, delta, end, shares[0] * tolerance)) is not None:
+        try:
+            return ask(values)
+        except ToleranceUnreachable as error:
+            if error.found is None or isinstance(error, OutOfPatience):
+                break
+            known = _nearer(known, error)
+            if cap.end(error.found[1]) > end:
+                end *= FURTHER
+            else:
+                shares.pop(0)
+    raise known
+
+
+def _nearer(one: ToleranceUnreachable, other: ToleranceUnreachable) -> ToleranceUnreachable:
+    """The refusal that knows more."""
+    widths = [math.inf if each.found is None else each.found[1] - each.found[0] for each in (one, other)]
+    return one if widths[0] <= widths[1] else _plain(other)
+
+
+def _plain(error: ToleranceUnreachable) -> ToleranceUnreachable:
+    """The same without its kind."""
+    refusal = ToleranceUnreachable(error.args[0])
+    refusal.found, refusal.wide = error.found, error.wide
+    return refusal
+
+
+def lower_end(
+    bound: Callable[..., Interval],
+    certain: Entries,
+    point: float,
+    tolerance: float,
+    remainders: Remainders | None,
+    directions: Sequence[Direction] = DIRECTIONS,
+) -> float:
+    """What an attack reaches; what is known of it, or 0, which it always does, where rounding is more than that."""
+    try:
+        return bound(certain, point, tolerance, remainders, directions).lower
+    except ToleranceUnreachable as error:
+        return 0.0 if error.found is None else error.found[0]
+
+
+class BetweenBounds:
+    """Asks for both ends where some releases are known by bounds from above and from below.
+
+    Bounds on these may be far apart: an interval is refused only while finer games and grids make it narrower.
+
+    Parameters
+    ----------
+    above, below : callable
+        Bounds by the tolerance and by what comes after, of which the upper end counts, or the lower one.
+    tolerance : float
+    """
+
+    def __init__(self, above: Side, below: Side, tolerance: float) -> None:
+        self.above, self.below, self.tolerance = above, below, tolerance
+        self.known, self.asked = Interval(0.0, math.inf), 0
+
+    def __call__(self, remainders: Remainders | None) -> Interval:
+        """What is known with that; RemainderTooWide if something nearer may be to be had."""
+        before, share = self.known, SIDE_SHARES[min(self.asked, len(SIDE_SHARES) - 1)]
+        self.asked += 1
+        high, finer = min(self.above(share * self.tolerance, remainders).upper, before.upper), False
+        try:
+            low = self.below(share * self.tolerance, remainders).lower
+        except ToleranceUnreachable as error:
+            low = 0.0 if error.found is None else error.found[0]
+            finer = isinstance(error, RemainderTooWide)
+        self.known = Interval(min(max(low, before.lower), high), high)
+        width = high - self.known.lower
+        finer = finer or width < NARROWER * (before.upper - before.lower)
+        if remainders is not None and finer and width > self.tolerance * high:
+            refusal = RemainderTooWide("both sides are known no nearer")
+            refusal.found, refusal.wide = self.known, ""
+            raise refusal
+        return self.known
+
+    def answer(self, families: Entries, delta: float, cap: LossCap) -> Interval:
+        """Bounds with the games of all families, as near as these come."""
+        try:
+            return with_games(families, delta, self.tolerance, self, cap)
+        except ToleranceUnreachable:
+            if not self.known.upper < math.inf:
+                raise
+            return self.known
