@@ -60,6 +60,9 @@ STALL = 10.0
 HALVINGS = 4
 """Times that a step is halved where only an upper end is asked for."""
 
+NEAR = 0.7
+"""How near releases are of which two stand for those between, over the root of the tolerance."""
+
 SPARE = 5.0
 """Nats by which a tilt may miss the saddle point: errors grow by as much, relative to the answer."""
 
@@ -264,7 +267,8 @@ def plan(
         raise unreachable(f"the {direction} direction", points, step)
     step = aligned_step(kinds, direction, min(max(step, 16 * spread / MAX_POINTS), COARSEST / (1 + tilt)), tilt)
     return DirectedRun(
-        kinds, direction, remainder, Grid(step, tilt), max(spread, step), log_delta, tolerance=question.tolerance
+        kinds, direction, remainder, Grid(step, tilt), max(spread, step), log_delta, tolerance=question.tolerance,
+        near=NEAR * math.sqrt(question.tolerance),
     )
 
 
@@ -296,6 +300,7 @@ def refine(runs: list[DirectedRun], question: Question) -> Interval:
                 elif worst.grid.step < best_step / STALL:
                     raise ToleranceUnreachable("finer grids do not help")
                 step = worst.grid.step * min(max(0.8 * math.sqrt(question.tolerance / width), 0.25), 0.9)
+                worst.near *= (step / worst.grid.step) ** 0.25  # nearly always the grid is what is wide
                 worst.grid = Grid(aligned_step(worst.entries, worst.direction, step, worst.grid.tilt), worst.grid.tilt)
             worst.both, worst.tolerance = True, None
             worst.solve(question)
