@@ -71,11 +71,14 @@ class ToleranceUnreachable(AccountantError, ValueError):
         What it was computed by.
     wide : str
         The tolerance that accepts it, where that is known.
+    wider : float, or None
+        About the tolerance at which there is patience for the work.
     """
 
     found: tuple[float, float] | None = None
     source = ""
     wide: str | None = None
+    wider: float | None = None
 
     def __str__(self) -> str:
         said = super().__str__()

@@ -33,9 +33,9 @@ __all__ = ["DirectedRun", "Entries", "Question", "RemainderTooWide", "Remainders
 
 TRANSFORM, POWER, MIXTURE, CELL, OUTCOME, ANSWER, GAME, LOOKS = 2.0, 4.0, 5.0, 200.0, 60.0, 200.0, 1500.0, 600.0
 """Operations (see `accountant.patience`): of a transform, by point and doubling; of a power, by point and doubling of
-the count; of a mixture of two, by point; of a cell of an event's measure beside its profile; of an outcome, where they are finitely many; of what is
-asked of a composed measure, by point; of the search for an epsilon where a game comes last, beside that. LOOKS are the
-values of a profile that say how far it reaches."""
+the count; of a mixture of two, by point; of a cell of an event's measure beside its profile; of an outcome, where they
+are finitely many; of what is asked of a composed measure, by point; of the search for an epsilon where a game comes
+last, beside that. LOOKS are the values of a profile that say how far it reaches."""
 
 DEEPEST = -2000.0
 """Log of a delta from which on losses are not followed further."""
@@ -186,7 +186,9 @@ class DirectedRun:
             low, high = found[one.low], found[one.high]
             one.add_to(sums, self.direction, low.measures, high.measures)
             larger = max(low, high, key=lambda each: each.log_infinite)
-            log_whole += self._add_infinite(larger._replace(log_whole=max(low.log_whole, high.log_whole)), sum(one.counts))
+            log_whole += self._add_infinite(
+                larger._replace(log_whole=max(low.log_whole, high.log_whole)), sum(one.counts)
+            )
         self.log_infinite += log_whole  # the others' masses come to more than 1
         self.measures = [total.compose() for total in sums]
         return points

@@ -98,7 +98,9 @@ class Mixed(NamedTuple):
             found = np.logaddexp(*both)
             return np.asarray(found + ULP * (64 + 4 * np.abs(found)))
 
-        up, down = (tails(sign * powers, low.cumulants[row], high.cumulants[row]) for row, sign in ((0, 1.0), (1, -1.0)))
+        up, down = (
+            tails(sign * powers, low.cumulants[row], high.cumulants[row]) for row, sign in ((0, 1.0), (1, -1.0))
+        )
         (lowest,) = tails(np.array([-deep]), np.array([low.deep]), np.array([high.deep])).T
         error = max(low.error, high.error) + 8 * ULP
         return cls(low.masses, tilted, means, log_totals, np.stack([up, down], axis=1), lowest, error)

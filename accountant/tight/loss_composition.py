@@ -51,8 +51,8 @@ KIND = 1e5
 PLANNED = 120
 """Orders of a Rényi curve that `plan` asks for."""
 
-SKETCHED = 128
-"""Kinds of events that stand for all."""
+SKETCHED, SKETCH_WORK, FEWEST = 128, 6e8, 2
+"""Kinds of events that stand for all: so many, or fewer where their curves would take more operations than that."""
 
 STALL = 10.0
 """A grid so many times finer than that of the last narrower interval is the last that is tried."""
@@ -186,13 +186,13 @@ def settle_on_grids(
     kinds = list(whole)
     planned = PLANNED * len(directions)
     once = sum(KIND + event._curve_work() for event, _ in kinds)
-    if len(kinds) <= SKETCHED:  # all of them are asked for orders below
+    if len(kinds) <= FEWEST:  # all of them are asked for orders below
         sketched = sum(event._sketch()._curve_work() for event, _ in kinds)
         foresee(
             [(None, once + planned * sketched)], f"a grid chosen by a Rényi curve of {count_of(len(kinds), 'release')}"
         )
     spend(once, count_of(len(kinds), "different release"))
-    sketch = representative(kinds)
+    sketch = representative(kinds, SKETCH_WORK / planned)
     work = planned * sketch._curve_work()
     spend(work, f"a grid chosen by a Rényi curve of {count_of(len(sketch.entries), 'release')}")
     runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
@@ -267,7 +267,13 @@ def plan(
         raise unreachable(f"the {direction} direction", points, step)
     step = aligned_step(kinds, direction, min(max(step, 16 * spread / MAX_POINTS), COARSEST / (1 + tilt)), tilt)
     return DirectedRun(
-        kinds, direction, remainder, Grid(step, tilt), max(spread, step), log_delta, tolerance=question.tolerance,
+        kinds,
+        direction,
+        remainder,
+        Grid(step, tilt),
+        max(spread, step),
+        log_delta,
+        tolerance=question.tolerance,
         near=NEAR * math.sqrt(question.tolerance),
     )
 
@@ -338,14 +344,25 @@ def lower_upper_end(runs: list[DirectedRun], question: Question) -> Interval:
 
 def planning_work(kinds: Entries) -> float:
     """Operations that the choice of a grid takes at most, in both directions, for `foresee`."""
-    return math.fsum(KIND + (1 + PLANNED * len(DIRECTIONS)) * event._curve_work() for event, _ in kinds)
+    works = [event._curve_work() for event, _ in kinds]
+    sketched = min(
+        PLANNED * len(DIRECTIONS) * sum(works),
+        max(SKETCH_WORK, FEWEST * PLANNED * len(DIRECTIONS) * max(works, default=0.0)),
+    )
+    return KIND * len(works) + math.fsum(works) + sketched
 
 
-def representative(kinds: Entries) -> Composition:
-    """The costliest kinds of events, counted so often that they stand for all: enough to guess a tilt from."""
+def representative(kinds: Entries, most_work: float = math.inf) -> Composition:
+    """Costly kinds of events, counted so often that they stand for all: enough to guess a tilt from.
+
+    Where an order of all their curves takes more than `most_work` there are fewer, from the costliest down.
+    """
     kinds = [(event._sketch(), count) for event, count in kinds]
     costs = [count * float(event._curve(np.array([2.0]))[0]) for event, count in kinds]
     most = np.argsort(costs)[::-1][:SKETCHED].tolist()
+    work = sum(kinds[i][0]._curve_work() for i in most)
+    if work > most_work:
+        most = most[:: math.ceil(len(most) / max(int(len(most) * most_work / work), FEWEST))]
     if kinds and costs[most[0]] == math.inf:
         raise NoGuarantee(
             f"{shorten(kinds[most[0]][0])} may have an infinite loss, and does not say how often; accepted in a run: "

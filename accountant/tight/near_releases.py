@@ -125,8 +125,8 @@ def find_near(
     ----------
     entries : sequence of (Event, int)
     near : float
-        Largest distance in log mu of two that stand for those between, times how many standard deviations losses matter:
-        the price errs by less than about its square; with 0 there are none.
+        Largest distance in log mu of two that stand for those between, times how many standard deviations losses
+        matter; the price errs by less than about its square. With 0 there are none.
     log_delta, log_count : float
         Logs of the delta, and of the releases, that say how much may be left out of one.
     """
