@@ -9,6 +9,7 @@ from itertools import pairwise
 from accountant.errors import (
     AccountantError,
     CalibrationError,
+    NoGuarantee,
     OutOfPatience,
     ProfileUnavailable,
     ToleranceUnreachable,
@@ -23,6 +24,9 @@ NEARBY = 1.1
 
 FARTHEST = 1e6
 """Largest ratio of one value there to the next: it is squared at each."""
+
+STARTS = 30
+"""Powers of 2 by which a start is multiplied, and divided, until the cost can be evaluated."""
 
 USUAL = 48
 """Prices that a search takes, about."""
@@ -42,6 +46,8 @@ def solve(
     integer: bool = False,
     slack: float = 1e-9,
     fine: float = FINE,
+    accepts: Callable[[float], bool] | None = None,
+    infinite: int = 2 * STARTS,
 ) -> float:
     """The most economical x in [low, high] with ``excess(x) <= 0``, for a monotone `excess`.
 
@@ -63,6 +69,10 @@ def solve(
         Relative size up to which a step in the wrong direction counts as rounding.
     fine : float
         Relative distance within which the returned parameter is of the best one.
+    accepts : callable, optional
+        Whether x is in range at all, where that is known without its excess.
+    infinite : int
+        Values that are tried for one at which the cost is finite.
 
     Raises
     ------
@@ -86,7 +96,9 @@ def solve(
             seen[x] = value
         return seen[x]
 
-    fails, meets = _find_bracket(at, seen, (low, high), _find_start(at, low, high, start, integer), integer, slack)
+    first = _find_start(at, (low, high), start, integer, infinite)
+    sides = [_Side(first, edge, integer, accepts) for edge in (high, low)]
+    fails, meets = _find_bracket(at, seen, sides, slack)
     if fails is not None:
         _, meets = narrow(at, (fails, meets), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
@@ -175,13 +187,20 @@ def _refuse_if_not_monotone(seen: dict[float, float], relative: float) -> None:
         raise CalibrationError(f"the cost is not monotone: it rises after {rises[0]:g} and falls after {falls[0]:g}")
 
 
-def _find_start(at: Callable[[float], float], low: float, high: float, start: float, integer: bool) -> float:
+def _find_start(
+    at: Callable[[float], float], bounds: tuple[float, float], start: float, integer: bool, infinite: int
+) -> float:
     """A point at which the cost can be evaluated: `start`, or the nearest of its multiples by powers of 2."""
+    low, high = bounds
     start = min(max(start, low), high)
     first: AccountantError | None = None
-    for step in range(30):
+    tried: set[float] = set()
+    for step in range(STARTS):
         for x in (start / 2.0**step, start * 2.0**step):
             x = min(max(float(round(x)) if integer else x, low), high)
+            if x in tried:
+                continue
+            tried.add(x)
             try:
                 at(x)
                 return x
@@ -189,24 +208,21 @@ def _find_start(at: Callable[[float], float], low: float, high: float, start: fl
                 raise
             except AccountantError as error:
                 first = first or error
+                infinite -= isinstance(error, NoGuarantee)
+                if infinite <= 0:
+                    raise first from None
     assert first is not None
     raise first
 
 
 def _find_bracket(
-    at: Callable[[float], float],
-    seen: dict[float, float],
-    bounds: tuple[float, float],
-    start: float,
-    integer: bool,
-    slack: float,
+    at: Callable[[float], float], seen: dict[float, float], sides: list[_Side], slack: float
 ) -> tuple[float | None, float]:
     """(fails, meets) on either side of the target; or (None, the end of the range that meets it best).
 
     One step to either side tells where the target lies; the other side is looked at only if it is not there.
     """
-    (low, high), first = bounds, at(start)
-    sides = [_Side(start, edge, integer) for edge in (high, low)]
+    first, high, low = at(sides[0].inside), sides[0].edge, sides[1].edge
     for begin in (True, False):
         for side in sides:
             if not begin and first > 0 and at(side.inside) * (1 - slack) > first:
@@ -241,9 +257,9 @@ class _Side:
     no next one.
     """
 
-    def __init__(self, start: float, edge: float, integer: bool) -> None:
+    def __init__(self, start: float, edge: float, integer: bool, accepts: Callable[[float], bool] | None) -> None:
         self.inside = self.before = start
-        self.edge, self.integer = edge, integer
+        self.edge, self.integer, self.accepts = edge, integer, accepts
         self.outside, self.factor = math.nan, 2.0
         self.reason: str | None = None
         self.walked = False
@@ -258,11 +274,32 @@ class _Side:
                 raise
             except AccountantError as error:
                 self.outside, self.reason = x, str(error)
-                continue
+                if (last := self._last_accepted()) is None or last == self.inside:
+                    continue
+                try:
+                    at(x := last)
+                except (CalibrationError, OutOfPatience):
+                    raise
+                except AccountantError as another:
+                    self.outside, self.reason, self.accepts = x, str(another), None
+                    continue
             self.before, self.inside = self.inside, x
             return x
         self.walked = True
         return None
+
+    def _last_accepted(self) -> float | None:
+        """The last value in range before the first that is not, which is kept; None if that one is in range."""
+        if self.accepts is None or self.accepts(self.outside):
+            return None
+        last = self.inside
+        while not _adjacent(last, self.outside, self.integer):
+            x = math.sqrt(last) * math.sqrt(self.outside)
+            x = float(round(x)) if self.integer else x
+            if x in (last, self.outside):
+                break
+            last, self.outside = (x, self.outside) if self.accepts(x) else (last, x)
+        return last
 
     def _following(self) -> float:
         rises = self.edge > self.inside

@@ -141,9 +141,16 @@ class _Wider(NamedTuple):
 
 
 def _tight(
-    run: Composition, width: float, ask: Callable[[TightRun], Guarantee], upper: Callable[[Guarantee], float]
+    run: Composition,
+    width: float,
+    ask: Callable[[TightRun], Guarantee],
+    upper: Callable[[Guarantee], float],
+    quick: bool = False,
 ) -> Guarantee:
-    """By the tight route; a refusal names no tolerance but one that was asked, with what was found there."""
+    """By the tight route; a refusal names no tolerance but one that was asked, with what was found there.
+
+    If `quick` none is looked for where something is certified already.
+    """
     known: list[_Wider] = []
 
     def answer(tolerance: float) -> Guarantee:
@@ -159,7 +166,8 @@ def _tight(
     try:
         return answer(width)
     except ToleranceUnreachable as error:
-        looked = look_wider(answer, error)
+        hopeful = not known if quick else known or isinstance(error, OutOfPatience)
+        looked = look_wider(answer, error) if hopeful else None
         error.wide = (error.wide and "") if looked is None else round_up(looked[0])
         if known:
             least = min(known, key=lambda each: each.interval.upper)
@@ -230,7 +238,7 @@ def sharper_epsilon(composition: Composition, point: float, rule: Conversion, wi
         There is no tight price.
     """
     try:
-        tight = _tight(composition, width, lambda run: run.epsilon(point), lambda found: found.epsilon)
+        tight = _tight(composition, width, lambda run: run.epsilon(point), lambda found: found.epsilon, quick=True)
     except NoGuarantee as error:  # delta may be below what its tails hold
         with suppress(NoGuarantee):
             return renyi_epsilon(composition, point, rule)
@@ -277,7 +285,8 @@ def delta(
         if route == "renyi":
             return renyi_delta(composition, point, rule)
         try:
-            tight = _tight(composition, width, lambda run: run.delta(point), lambda found: found.delta)
+            quick = route == "auto"
+            tight = _tight(composition, width, lambda run: run.delta(point), lambda found: found.delta, quick)
         except (ProfileUnavailable, ToleranceUnreachable) as error:
             if route == "tight":
                 raise

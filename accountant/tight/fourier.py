@@ -147,9 +147,9 @@ class LossSum:
 
     def add_between(self, low: Masses, high: Masses, shares: FloatArray, counts: Sequence[int]) -> None:
         """Compose with copies of mixtures of two measures on the same points; `shares` are those of the higher one."""
-        parts = [self._part(each) for each in align(low, high)]
-        mixed = Mixed.of(*parts, shares, self.powers, self.deep)
-        a, b = (part.spectrum for part in parts)
+        first, second = (self._part(each) for each in align(low, high))
+        mixed = Mixed.of(first, second, shares, self.powers, self.deep)
+        a, b = first.spectrum, second.spectrum
         apart, mixture = b - a, np.empty_like(a)
         for share, count in zip(mixed.shares.tolist(), counts, strict=True):
             np.multiply(apart, share, out=mixture)

@@ -51,7 +51,7 @@ class Costs(NamedTuple):
 COSTS = Costs(kind=1e6, step=1.7e4, pair=340.0, many=28.0, point=51.0, root=11.5)
 """Measured."""
 
-COSTS_ABOVE = Costs(kind=1e6, step=300.0, pair=330.0, many=39.0, point=0.0, root=7.2)
+COSTS_ABOVE = Costs(kind=6e6, step=300.0, pair=330.0, many=39.0, point=0.0, root=7.2)
 """The same where there are no tests."""
 
 
@@ -108,7 +108,10 @@ class Setup(NamedTuple):
 
     def reaches(self, portions: FloatArray) -> FloatArray:
         """The x beyond which delta is negligible, where such portions of all kinds are left."""
-        return self.reach([count * portions for count in self.counts])
+        # as `reach`, of which all costs are these shares
+        costs = np.multiply.outer(self.renyi, portions) - (self.floor / self.b)[:, None]
+        largest = float(np.dot(self.counts, self.ends)) * portions
+        return np.asarray(np.minimum(costs.min(axis=0), largest))
 
     def reach(self, left: Sequence[FloatArray]) -> FloatArray:
         """The same where so many are left of each kind."""
@@ -226,7 +229,8 @@ def work_of(asked: Asked, step: float, slack: float) -> float:
         costs = COSTS if asked.tests else COSTS_ABOVE
         once, move = costs.of(kinds, _pairs_told_apart(asked, slack), setup.steps, window)
     else:
-        once, move = 0.0, MOVE * (2 + math.log2(setup.families[0].above.up.size)) * (window + 8)
+        once = 0.0 if asked.tests else COSTS_ABOVE.kind
+        move = MOVE * (2 + math.log2(setup.families[0].above.up.size)) * (window + 8)
     return once + setup.moves * move
 
 

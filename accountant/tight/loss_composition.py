@@ -51,8 +51,11 @@ KIND = 1e5
 PLANNED = 120
 """Orders of a Rényi curve that `plan` asks for."""
 
-SKETCHED, SKETCH_WORK, FEWEST = 128, 6e8, 2
+SKETCHED, SKETCH_WORK, FEWEST = 128, 6e8, 4
 """Kinds of events that stand for all: so many, or fewer where their curves would take more operations than that."""
+
+LOOKED_AT = np.array([2.0, 64.0])
+"""Orders at which curves of all kinds are looked at: for what they cost, and for how heavy their tails are."""
 
 STALL = 10.0
 """A grid so many times finer than that of the last narrower interval is the last that is tried."""
@@ -185,7 +188,7 @@ def settle_on_grids(
             directions = directions[:1]  # the same pairs, with P and Q exchanged
     kinds = list(whole)
     planned = PLANNED * len(directions)
-    once = sum(KIND + event._curve_work() for event, _ in kinds)
+    once = sum(KIND + LOOKED_AT.size * event._curve_work() for event, _ in kinds)
     if len(kinds) <= FEWEST:  # all of them are asked for orders below
         sketched = sum(event._sketch()._curve_work() for event, _ in kinds)
         foresee(
@@ -349,7 +352,7 @@ def planning_work(kinds: Entries) -> float:
         PLANNED * len(DIRECTIONS) * sum(works),
         max(SKETCH_WORK, FEWEST * PLANNED * len(DIRECTIONS) * max(works, default=0.0)),
     )
-    return KIND * len(works) + math.fsum(works) + sketched
+    return KIND * len(works) + LOOKED_AT.size * math.fsum(works) + sketched
 
 
 def representative(kinds: Entries, most_work: float = math.inf) -> Composition:
@@ -358,11 +361,14 @@ def representative(kinds: Entries, most_work: float = math.inf) -> Composition:
     Where an order of all their curves takes more than `most_work` there are fewer, from the costliest down.
     """
     kinds = [(event._sketch(), count) for event, count in kinds]
-    costs = [count * float(event._curve(np.array([2.0]))[0]) for event, count in kinds]
+    found = [count * event._curve(LOOKED_AT) for event, count in kinds]
+    costs = [float(each[0]) for each in found]
     most = np.argsort(costs)[::-1][:SKETCHED].tolist()
     work = sum(kinds[i][0]._curve_work() for i in most)
     if work > most_work:
-        most = most[:: math.ceil(len(most) / max(int(len(most) * most_work / work), FEWEST))]
+        kept = max(int(len(most) * most_work / work), FEWEST)
+        tails = sorted(most, key=lambda i: -float(found[i][1]))[: kept // 2]
+        most = list(dict.fromkeys([*most[:: math.ceil(len(most) / (kept - kept // 2))], *tails]))
     if kinds and costs[most[0]] == math.inf:
         raise NoGuarantee(
             f"{shorten(kinds[most[0]][0])} may have an infinite loss, and does not say how often; accepted in a run: "

@@ -36,6 +36,7 @@ from accountant.tight.screening_game import (
 
 __all__ = [
     "GameValue",
+    "TooManyStates",
     "block_values",
     "block_work",
     "is_played",
@@ -58,6 +59,10 @@ MAX_POINTS_ABOVE = 2**24
 Values = dict[Direction, GameValue]
 
 Width = Callable[[Values], float]
+
+
+class TooManyStates(ToleranceUnreachable):
+    """A game has more states than fit into memory, and has with more kinds in it."""
 
 
 def solve_game(
@@ -224,7 +229,7 @@ def _solve(
             return game
         step, slack = step / 2, slack / 3 if width else slack
     if len(setup.counts) > 1 and not widths and setup.states * reach / step > MAX_POINTS:
-        raise ToleranceUnreachable(
+        raise TooManyStates(
             f"{steps} screenings of {len(setup.counts)} kinds have a game of {setup.states:.2g} states, more than fit "
             "into memory; accepted: a larger tolerance, fewer kinds, or method = 'renyi' or 'auto'"
         )
