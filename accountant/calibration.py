@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import NamedTuple
 
 from accountant.errors import (
     AccountantError,
@@ -17,7 +18,7 @@ from accountant.errors import (
 from accountant.numerics.roots import LOGARITHM, narrow
 from accountant.patience import round_up
 
-__all__ = ["FINE", "refuse_search", "solve", "solve_near"]
+__all__ = ["FINE", "Bounds", "refuse_search", "solve", "solve_near"]
 
 NEARBY = 1.1
 """Ratio of the first two values that are looked at beside a good guess."""
@@ -27,6 +28,9 @@ FARTHEST = 1e6
 
 STARTS = 30
 """Powers of 2 by which a start is multiplied, and divided, until the cost can be evaluated."""
+
+HALVED = 2
+"""Values out of range until the end of the range is looked for."""
 
 USUAL = 48
 """Prices that a search takes, about."""
@@ -38,16 +42,32 @@ FINE = 1e-7
 """Relative distance within which the returned parameter is of the best one, by default."""
 
 
+class Bounds(NamedTuple):
+    """Where to search.
+
+    Attributes
+    ----------
+    low, high : float
+    accepts : callable, optional
+        Whether x is in range at all, where that is known without its excess.
+    infinite : int
+        Values that are tried for one at which the cost is finite.
+    """
+
+    low: float
+    high: float
+    accepts: Callable[[float], bool] | None = None
+    infinite: int = 2 * STARTS
+
+
 def solve(
     excess: Callable[[float], float],
-    bounds: tuple[float, float],
+    bounds: tuple[float, float] | Bounds,
     start: float,
     *,
     integer: bool = False,
     slack: float = 1e-9,
     fine: float = FINE,
-    accepts: Callable[[float], bool] | None = None,
-    infinite: int = 2 * STARTS,
 ) -> float:
     """The most economical x in [low, high] with ``excess(x) <= 0``, for a monotone `excess`.
 
@@ -59,7 +79,7 @@ def solve(
     ----------
     excess : callable
         Cost above the target; may raise an AccountantError where x is out of range.
-    bounds : (float, float)
+    bounds : (float, float) or Bounds
         Range (low, high), 0 < low < high.
     start : float
         Where the search begins.
@@ -69,10 +89,6 @@ def solve(
         Relative size up to which a step in the wrong direction counts as rounding.
     fine : float
         Relative distance within which the returned parameter is of the best one.
-    accepts : callable, optional
-        Whether x is in range at all, where that is known without its excess.
-    infinite : int
-        Values that are tried for one at which the cost is finite.
 
     Raises
     ------
@@ -81,7 +97,7 @@ def solve(
     OutOfPatience
         As the excess raises it: values beyond one that takes too long are not tried.
     """
-    low, high = bounds
+    low, high, accepts, infinite = Bounds(*bounds)
     if integer:
         low, high = float(math.ceil(low)), float(math.floor(high))
         if low > high:
@@ -259,7 +275,7 @@ class _Side:
 
     def __init__(self, start: float, edge: float, integer: bool, accepts: Callable[[float], bool] | None) -> None:
         self.inside = self.before = start
-        self.edge, self.integer, self.accepts = edge, integer, accepts
+        self.edge, self.integer, self.accepts, self.refused = edge, integer, accepts, 0
         self.outside, self.factor = math.nan, 2.0
         self.reason: str | None = None
         self.walked = False
@@ -274,8 +290,9 @@ class _Side:
                 raise
             except AccountantError as error:
                 self.outside, self.reason = x, str(error)
-                if (last := self._last_accepted()) is None or last == self.inside:
-                    continue
+                self.refused += 1
+                if self.refused <= HALVED or (last := self._last_accepted()) is None or last == self.inside:
+                    continue  # next to an end prices may be dear
                 try:
                     at(x := last)
                 except (CalibrationError, OutOfPatience):

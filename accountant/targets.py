@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from accountant.calibration import FINE, refuse_search, solve, solve_near
+from accountant.calibration import FINE, Bounds, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
     CalibrationError,
@@ -188,10 +188,11 @@ class _Search:
     integer: bool
     accepts: Callable[[float], bool]
 
-    def anywhere(self, cost: Cost, goal: float, *, slack: float = ROUNDING, fine: float = FINE, **more: Any) -> float:
+    def anywhere(self, cost: Cost, goal: float, *, slack: float = ROUNDING, fine: float = FINE, **more: int) -> float:
         """From the start on."""
-        how: Any = {"integer": self.integer, "slack": slack, "fine": max(FINE, fine), "accepts": self.accepts, **more}
-        return solve(lambda x: cost(x) - goal, self.bounds, self.start, **how)
+        how: Any = {"integer": self.integer, "slack": slack, "fine": max(FINE, fine)}
+        bounds = Bounds(*self.bounds, self.accepts, **more)
+        return solve(lambda x: cost(x) - goal, bounds, self.start, **how)
 
     def near(self, cost: Cost, goal: float, guess: tuple[float, int], *, width: float) -> float:
         """From a guess on, by few prices."""

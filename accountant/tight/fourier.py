@@ -134,7 +134,7 @@ class LossSum:
         # bounds on errors: of the probabilities in the 2-norm, of the log of their normalisation, of the losses
         self.noise, self.slack, self.shift = 0.0, 0.0, 0.0
         # log E e^{t (l - mean)} and log E e^{-t (l - mean)} for every t of `powers`; the same for one t above the tilt
-        self.powers = 2.0 ** np.arange(-4, 4) / spread
+        self.powers = np.asarray(2.0 ** np.arange(-4, 4) / spread, dtype=np.float64)
         self.cumulants = np.zeros((2, self.powers.size))
         self.deep, self.deep_cumulant = grid.tilt + 6 / spread, 0.0
         self.support = np.zeros(2)  # how far the loss reaches above and below its mean

@@ -51,7 +51,7 @@ class Costs(NamedTuple):
 COSTS = Costs(kind=1e6, step=1.7e4, pair=340.0, many=28.0, point=51.0, root=11.5)
 """Measured."""
 
-COSTS_ABOVE = Costs(kind=6e6, step=300.0, pair=330.0, many=39.0, point=0.0, root=7.2)
+COSTS_ABOVE = Costs(kind=1e6, step=300.0, pair=330.0, many=39.0, point=0.0, root=7.2)
 """The same where there are no tests."""
 
 
@@ -229,8 +229,7 @@ def work_of(asked: Asked, step: float, slack: float) -> float:
         costs = COSTS if asked.tests else COSTS_ABOVE
         once, move = costs.of(kinds, _pairs_told_apart(asked, slack), setup.steps, window)
     else:
-        once = 0.0 if asked.tests else COSTS_ABOVE.kind
-        move = MOVE * (2 + math.log2(setup.families[0].above.up.size)) * (window + 8)
+        once, move = 0.0, MOVE * (2 + math.log2(setup.families[0].above.up.size)) * (window + 8)
     return once + setup.moves * move
 
 

@@ -200,6 +200,7 @@ def settle_on_grids(
     spend(work, f"a grid chosen by a Rényi curve of {count_of(len(sketch.entries), 'release')}")
     runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
     for run in runs:
+        run.near = NEAR * math.sqrt(question.tolerance)
         run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)
     return lower_upper_end(runs, question) if above else refine(runs, question)
 
@@ -270,14 +271,7 @@ def plan(
         raise unreachable(f"the {direction} direction", points, step)
     step = aligned_step(kinds, direction, min(max(step, 16 * spread / MAX_POINTS), COARSEST / (1 + tilt)), tilt)
     return DirectedRun(
-        kinds,
-        direction,
-        remainder,
-        Grid(step, tilt),
-        max(spread, step),
-        log_delta,
-        tolerance=question.tolerance,
-        near=NEAR * math.sqrt(question.tolerance),
+        kinds, direction, remainder, Grid(step, tilt), max(spread, step), log_delta, tolerance=question.tolerance
     )
 
 

@@ -46,6 +46,9 @@ __all__ = [
     "solve_near",
 ]
 
+BLOCK = 5e6
+"""Operations (see `accountant.patience`) that a block takes for each kind, beside its game."""
+
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
 
@@ -158,6 +161,7 @@ def solve_in_order(run: Composition, order: float, delta: float, tolerance: floa
 def block_values(run: Composition, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
     """Bounds from above in both directions on a game, on a grid that adds that share to every step's variance."""
     asked, step = _above(run, delta, tolerance)
+    spend(BLOCK * len(set_up(asked).counts), "blocks of screenings", once=(asked, "begun"))
     game = _play_within(asked, step, tolerance / 5, f"a game of {run.releases} screenings")
     return GameValue(game, game, 0), GameValue(game, game, 1)
 
@@ -165,7 +169,8 @@ def block_values(run: Composition, delta: float, tolerance: float) -> tuple[Game
 def block_work(run: Composition, delta: float, tolerance: float) -> tuple[Hashable, float]:
     """What `block_values` plays, and its operations, for `foresee`."""
     asked, step = _above(run, delta, tolerance)
-    return (asked, round_down(step), tolerance / 5), work_of(asked, round_down(step), tolerance / 5)
+    begun = BLOCK * len(set_up(asked).counts)
+    return (asked, round_down(step), tolerance / 5), begun + work_of(asked, round_down(step), tolerance / 5)
 
 
 def _above(run: Composition, delta: float, tolerance: float) -> tuple[Asked, float]:
