@@ -29,7 +29,7 @@ FARTHEST = 1e6
 STARTS = 30
 """Powers of 2 by which a start is multiplied, and divided, until the cost can be evaluated."""
 
-HALVED = 2
+HALVED = 1
 """Values out of range until the end of the range is looked for."""
 
 USUAL = 48
