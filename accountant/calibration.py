@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import NamedTuple
 
 from accountant.errors import (
     AccountantError,
     CalibrationError,
+    NoGuarantee,
     OutOfPatience,
     ProfileUnavailable,
     ToleranceUnreachable,
@@ -16,13 +18,19 @@ from accountant.errors import (
 from accountant.numerics.roots import LOGARITHM, narrow
 from accountant.patience import round_up
 
-__all__ = ["FINE", "refuse_search", "solve", "solve_near"]
+__all__ = ["FINE", "Bounds", "refuse_search", "solve", "solve_near"]
 
 NEARBY = 1.1
 """Ratio of the first two values that are looked at beside a good guess."""
 
 FARTHEST = 1e6
 """Largest ratio of one value there to the next: it is squared at each."""
+
+STARTS = 30
+"""Powers of 2 by which a start is multiplied, and divided, until the cost can be evaluated."""
+
+HALVED = 1
+"""Values out of range until the end of the range is looked for."""
 
 USUAL = 48
 """Prices that a search takes, about."""
@@ -34,9 +42,27 @@ FINE = 1e-7
 """Relative distance within which the returned parameter is of the best one, by default."""
 
 
+class Bounds(NamedTuple):
+    """Where to search.
+
+    Attributes
+    ----------
+    low, high : float
+    accepts : callable, optional
+        Whether x is in range at all, where that is known without its excess.
+    infinite : int
+        Values that are tried for one at which the cost is finite.
+    """
+
+    low: float
+    high: float
+    accepts: Callable[[float], bool] | None = None
+    infinite: int = 2 * STARTS
+
+
 def solve(
     excess: Callable[[float], float],
-    bounds: tuple[float, float],
+    bounds: tuple[float, float] | Bounds,
     start: float,
     *,
     integer: bool = False,
@@ -53,7 +79,7 @@ def solve(
     ----------
     excess : callable
         Cost above the target; may raise an AccountantError where x is out of range.
-    bounds : (float, float)
+    bounds : (float, float) or Bounds
         Range (low, high), 0 < low < high.
     start : float
         Where the search begins.
@@ -71,7 +97,7 @@ def solve(
     OutOfPatience
         As the excess raises it: values beyond one that takes too long are not tried.
     """
-    low, high = bounds
+    low, high, accepts, infinite = Bounds(*bounds)
     if integer:
         low, high = float(math.ceil(low)), float(math.floor(high))
         if low > high:
@@ -86,7 +112,9 @@ def solve(
             seen[x] = value
         return seen[x]
 
-    fails, meets = _find_bracket(at, seen, (low, high), _find_start(at, low, high, start, integer), integer, slack)
+    first = _find_start(at, (low, high), start, integer, infinite)
+    sides = [_Side(first, edge, integer, accepts) for edge in (high, low)]
+    fails, meets = _find_bracket(at, seen, sides, slack)
     if fails is not None:
         _, meets = narrow(at, (fails, meets), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
@@ -175,13 +203,20 @@ def _refuse_if_not_monotone(seen: dict[float, float], relative: float) -> None:
         raise CalibrationError(f"the cost is not monotone: it rises after {rises[0]:g} and falls after {falls[0]:g}")
 
 
-def _find_start(at: Callable[[float], float], low: float, high: float, start: float, integer: bool) -> float:
+def _find_start(
+    at: Callable[[float], float], bounds: tuple[float, float], start: float, integer: bool, infinite: int
+) -> float:
     """A point at which the cost can be evaluated: `start`, or the nearest of its multiples by powers of 2."""
+    low, high = bounds
     start = min(max(start, low), high)
     first: AccountantError | None = None
-    for step in range(30):
+    tried: set[float] = set()
+    for step in range(STARTS):
         for x in (start / 2.0**step, start * 2.0**step):
             x = min(max(float(round(x)) if integer else x, low), high)
+            if x in tried:
+                continue
+            tried.add(x)
             try:
                 at(x)
                 return x
@@ -189,24 +224,21 @@ def _find_start(at: Callable[[float], float], low: float, high: float, start: fl
                 raise
             except AccountantError as error:
                 first = first or error
+                infinite -= isinstance(error, NoGuarantee)
+                if infinite <= 0:
+                    raise first from None
     assert first is not None
     raise first
 
 
 def _find_bracket(
-    at: Callable[[float], float],
-    seen: dict[float, float],
-    bounds: tuple[float, float],
-    start: float,
-    integer: bool,
-    slack: float,
+    at: Callable[[float], float], seen: dict[float, float], sides: list[_Side], slack: float
 ) -> tuple[float | None, float]:
     """(fails, meets) on either side of the target; or (None, the end of the range that meets it best).
 
     One step to either side tells where the target lies; the other side is looked at only if it is not there.
     """
-    (low, high), first = bounds, at(start)
-    sides = [_Side(start, edge, integer) for edge in (high, low)]
+    first, high, low = at(sides[0].inside), sides[0].edge, sides[1].edge
     for begin in (True, False):
         for side in sides:
             if not begin and first > 0 and at(side.inside) * (1 - slack) > first:
@@ -241,9 +273,9 @@ class _Side:
     no next one.
     """
 
-    def __init__(self, start: float, edge: float, integer: bool) -> None:
+    def __init__(self, start: float, edge: float, integer: bool, accepts: Callable[[float], bool] | None) -> None:
         self.inside = self.before = start
-        self.edge, self.integer = edge, integer
+        self.edge, self.integer, self.accepts, self.refused = edge, integer, accepts, 0
         self.outside, self.factor = math.nan, 2.0
         self.reason: str | None = None
         self.walked = False
@@ -258,11 +290,33 @@ class _Side:
                 raise
             except AccountantError as error:
                 self.outside, self.reason = x, str(error)
-                continue
+                self.refused += 1
+                if self.refused <= HALVED or (last := self._last_accepted()) is None or last == self.inside:
+                    continue  # next to an end prices may be dear
+                try:
+                    at(x := last)
+                except (CalibrationError, OutOfPatience):
+                    raise
+                except AccountantError as another:
+                    self.outside, self.reason, self.accepts = x, str(another), None
+                    continue
             self.before, self.inside = self.inside, x
             return x
         self.walked = True
         return None
+
+    def _last_accepted(self) -> float | None:
+        """The last value in range before the first that is not, which is kept; None if that one is in range."""
+        if self.accepts is None or self.accepts(self.outside):
+            return None
+        last = self.inside
+        while not _adjacent(last, self.outside, self.integer):
+            x = math.sqrt(last) * math.sqrt(self.outside)
+            x = float(round(x)) if self.integer else x
+            if x in (last, self.outside):
+                break
+            last, self.outside = (x, self.outside) if self.accepts(x) else (last, x)
+        return last
 
     def _following(self) -> float:
         rises = self.edge > self.inside

@@ -73,12 +73,15 @@ class ToleranceUnreachable(AccountantError, ValueError):
         The tolerance that accepts it, where that is known.
     curve : list of pairs of float, or None
         The same as `found` for each of several points, some of which are as narrow as was asked.
+    wider : float, or None
+        About the tolerance at which there is patience for the work.
     """
 
     found: tuple[float, float] | None = None
     source = ""
     wide: str | None = None
     curve: list[tuple[float, float]] | None = None
+    wider: float | None = None
 
     def __str__(self) -> str:
         said = super().__str__()

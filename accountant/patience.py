@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
-from accountant.errors import OutOfPatience, real
+from accountant.errors import NoGuarantee, OutOfPatience, ToleranceUnreachable, real
 
 __all__ = [
     "OPERATIONS_PER_SECOND",
@@ -25,6 +25,7 @@ __all__ = [
     "count_of",
     "fits",
     "foresee",
+    "look_wider",
     "remember",
     "remembered_as",
     "round_up",
@@ -44,6 +45,9 @@ OPERATIONS_PER_SECOND = 1e9
 """What one idle core of about 2020 does: an operation is a nanosecond of it. The constants that say how many a piece of
 work takes were measured there, and are rather too large."""
 
+LOOK, LOOKS, WIDER = 0.25, 4, 8.0
+"""Share of the patience by which a tolerance that is accepted is looked for, how often, and by what factor wider."""
+
 Progress = Callable[[float, float], None]
 """Is told the seconds of work that are spent, and those that will be when what is begun now is done."""
 
@@ -57,6 +61,7 @@ class Allowance:
 
     def __init__(self, seconds: float, pool: float | None = None, tolerance: float | None = None) -> None:
         self.seconds, self.spent, self.pool, self.tolerance = seconds, 0.0, pool, tolerance
+        self.looking = False
         self.known: set[Hashable] = set()
 
 
@@ -77,7 +82,7 @@ def allow_work(seconds: float, pool: float | None = None, tolerance: float | Non
         For the work of many prices: what is free by itself counts like other work, but so many operations of it are
         done whatever the patience.
     tolerance : float, optional
-        What was asked, of which parts of the work may get shares: a refusal says what should be asked instead.
+        What was asked, of which parts of the work may get shares, by one price: `look_wider` then may look for another.
     """
     if _current.get() is not None:
         yield
@@ -169,7 +174,10 @@ def spend(
         needed = (before + operations) / OPERATIONS_PER_SECOND
         pooled = operations <= free and allowance.pool is not None and operations <= allowance.pool
         if needed > allowance.seconds and not pooled:
-            raise OutOfPatience(_refusal(what, needed, allowance, tolerance, halves), needed)
+            refusal = OutOfPatience(_refusal(what, needed, allowance), needed)
+            if tolerance is not None:
+                refusal.wider = _wider(needed, allowance, tolerance, halves)
+            raise refusal
         if pooled:
             allowance.pool = (allowance.pool or 0.0) - operations
         allowance.spent += operations
@@ -271,17 +279,45 @@ def fits(operations: float) -> bool:
     return allowance is None or allowance.spent + operations <= allowance.seconds * OPERATIONS_PER_SECOND
 
 
-def _refusal(what: str, needed: float, allowance: Allowance, tolerance: float | None, halves: float) -> str:
+def look_wider(answer: Callable[[float], R], refusal: ToleranceUnreachable) -> tuple[float, R] | None:
+    """A larger tolerance that is accepted, and what is answered there; None if a share of the patience finds none.
+
+    It is answered by itself: whoever asks for that tolerance, with as much patience, has it accepted.
+    """
+    allowance = _current.get()
+    if allowance is None or allowance.tolerance is None or allowance.looking:
+        return None
+    wide = max(refusal.wider or 0.0, float(refusal.wide or 0.0), WIDER * allowance.tolerance)
+    for _ in range(LOOKS):
+        wide = min(float(round_up(wide)), 1.0)
+        left = allowance.seconds - allowance.spent / OPERATIONS_PER_SECOND
+        own = Allowance(min(LOOK * allowance.seconds, left), tolerance=allowance.tolerance)
+        own.looking = True
+        token = _current.set(own)
+        try:
+            return wide, answer(wide)
+        except (ToleranceUnreachable, NoGuarantee):
+            if wide == 1.0:
+                return None
+        finally:
+            _current.reset(token)
+            allowance.spent += own.spent
+        wide *= WIDER
+    return None
+
+
+def _wider(needed: float, allowance: Allowance, tolerance: float, halves: float) -> float | None:
+    """About the tolerance at which all work is what may be spent to look for one."""
+    asked = tolerance if allowance.tolerance is None else allowance.tolerance
+    wide = asked * (1.2 * needed / (LOOK * allowance.seconds)) ** halves
+    return max(wide, asked) if wide <= 1.0 else None
+
+
+def _refusal(what: str, needed: float, allowance: Allowance) -> str:
     """How long it would take, and what would do."""
-    accepted = [f"patience = {round_up(needed)} or more"]
-    left = allowance.seconds * OPERATIONS_PER_SECOND - allowance.spent
-    if tolerance is not None and left > 0:
-        asked = tolerance if allowance.tolerance is None else allowance.tolerance
-        wide = asked * (1.2 * (needed * OPERATIONS_PER_SECOND - allowance.spent) / left) ** halves
-        if wide <= 1.0:
-            accepted.append(f"tolerance = {round_up(wide)} or more")
     took = f"{round_up(needed)} s" if needed < 1e15 else "longer than anybody waits"
-    return f"{what} would take about {took}, patience = {allowance.seconds:g}; accepted: {', '.join(accepted)}"
+    accepted = f"patience = {round_up(needed)} or more"
+    return f"{what} would take about {took}, patience = {allowance.seconds:g}; accepted: {accepted}"
 
 
 def count_of(number: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from accountant.events.priced import PricedAlone
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import PATIENCE, allow_work, check_patience
+from accountant.patience import PATIENCE, allow_work, check_patience, look_wider, round_up
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import POOL, renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import closed_form
@@ -134,6 +135,48 @@ def epsilon(
     return found if alone is None or found.epsilon <= alone.epsilon else alone
 
 
+class _Wider(NamedTuple):
+    interval: Interval
+    source: str
+
+
+def _tight(
+    run: Composition,
+    width: float,
+    ask: Callable[[TightRun], Guarantee],
+    upper: Callable[[Guarantee], float],
+    quick: bool = False,
+) -> Guarantee:
+    """By the tight route; a refusal names no tolerance but one that was asked, with what was found there.
+
+    If `quick` none is looked for where something is certified already.
+    """
+    known: list[_Wider] = []
+
+    def answer(tolerance: float) -> Guarantee:
+        try:
+            found = ask(TightRun(run, tolerance))
+        except ToleranceUnreachable as refusal:
+            if refusal.found is not None:
+                known.append(_Wider(Interval(*refusal.found), refusal.source))
+            raise
+        known.append(_Wider(Interval(found.lower or 0.0, upper(found)), found.source or ""))
+        return found
+
+    try:
+        return answer(width)
+    except ToleranceUnreachable as error:
+        hopeful = not known if quick else known or isinstance(error, OutOfPatience)
+        looked = look_wider(answer, error) if hopeful else None
+        error.wide = (error.wide and "") if looked is None else round_up(looked[0])
+        if known:
+            least = min(known, key=lambda each: each.interval.upper)
+            error.found = max(each.interval.lower for each in known), least.interval.upper
+            error.source = least.source
+            error.wide = error.wide or ""
+        raise
+
+
 def _price_alone(run: Composition, delta: float) -> Guarantee | None:
     """What a single release knows of its price beside its curve."""
     (only, *others) = run.entries or (None,)
@@ -148,7 +191,7 @@ def _certified_epsilon(
 ) -> Guarantee:
     """By the tight route, or, where `method` is "auto", by whichever says the least."""
     if method == "tight":
-        return TightRun(composition, width).epsilon(point)
+        return _tight(composition, width, lambda run: run.epsilon(point), lambda found: found.epsilon)
     try:
         return sharper_epsilon(composition, point, rule, width)
     except (ProfileUnavailable, ToleranceUnreachable) as error:
@@ -179,11 +222,6 @@ def _certified_epsilon(
     return replace(found, lower=lower) if lower > 0.0 else found
 
 
-class _Wider(NamedTuple):
-    interval: Interval
-    source: str
-
-
 def _wider(refusal: Exception) -> _Wider | None:
     """What a refusal of the tight route has certified, although less narrowly than was asked."""
     if not isinstance(refusal, ToleranceUnreachable) or refusal.found is None or refusal.found[1] == math.inf:
@@ -200,7 +238,7 @@ def sharper_epsilon(composition: Composition, point: float, rule: Conversion, wi
         There is no tight price.
     """
     try:
-        tight = TightRun(composition, width).epsilon(point)
+        tight = _tight(composition, width, lambda run: run.epsilon(point), lambda found: found.epsilon, quick=True)
     except NoGuarantee as error:  # delta may be below what its tails hold
         with suppress(NoGuarantee):
             return renyi_epsilon(composition, point, rule)
@@ -247,7 +285,8 @@ def delta(
         if route == "renyi":
             return renyi_delta(composition, point, rule)
         try:
-            tight = TightRun(composition, width).delta(point)
+            quick = route == "auto"
+            tight = _tight(composition, width, lambda run: run.delta(point), lambda found: found.delta, quick)
         except (ProfileUnavailable, ToleranceUnreachable) as error:
             if route == "tight":
                 raise

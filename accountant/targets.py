@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from accountant.calibration import FINE, refuse_search, solve, solve_near
+from accountant.calibration import FINE, Bounds, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
     CalibrationError,
@@ -36,6 +36,9 @@ Cost = Callable[[float], float]
 
 TARGETS = {"epsilon": ("epsilon", "delta"), "advantage": ("value",), "tpr": ("value", "fpr"), "mu": ("value",)}
 """What `calibrate` may be asked to meet, and what it then needs."""
+
+NEARLY, INFINITE = 0.03, 3
+"""How near a guess by the Rényi route has to be, relatively; and values with an infinite curve until there is none."""
 
 ROUNDING = 1e-9
 """By how much a Rényi price may move in the wrong direction, relatively."""
@@ -111,7 +114,9 @@ def calibrate(
         raise ParameterError(f"bounds = {shorten(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
     tries = _Tries(make)
-    search = _Search((low, high), real("start", start, 0.0, math.inf, open_low=True, open_high=True), integer)
+    search = _Search(
+        (low, high), real("start", start, 0.0, math.inf, open_low=True, open_high=True), integer, tries.accept
+    )
     if target == "epsilon":
         goal = real("epsilon", epsilon, 0.0, 1e300)
         costs = _Costs(tries, real("delta", delta, 0.0, 1.0, open_high=True), rule, width)
@@ -137,6 +142,14 @@ class _Tries:
     def __call__(self, x: float) -> Event | Composition:
         self.count += 1
         return self.make(x)
+
+    def accept(self, x: float) -> bool:
+        """Whether `make` makes a run of it."""
+        try:
+            self.make(x)
+        except AccountantError:
+            return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -173,11 +186,13 @@ class _Search:
     bounds: tuple[float, float]
     start: float
     integer: bool
+    accepts: Callable[[float], bool]
 
-    def anywhere(self, cost: Cost, goal: float, *, slack: float = ROUNDING, fine: float = FINE) -> float:
+    def anywhere(self, cost: Cost, goal: float, *, slack: float = ROUNDING, fine: float = FINE, **more: int) -> float:
         """From the start on."""
         how: Any = {"integer": self.integer, "slack": slack, "fine": max(FINE, fine)}
-        return solve(lambda x: cost(x) - goal, self.bounds, self.start, **how)
+        bounds = Bounds(*self.bounds, self.accepts, **more)
+        return solve(lambda x: cost(x) - goal, bounds, self.start, **how)
 
     def near(self, cost: Cost, goal: float, guess: tuple[float, int], *, width: float) -> float:
         """From a guess on, by few prices."""
@@ -216,7 +231,7 @@ def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
 
 def _guess(search: _Search, renyi: Cost, goal: float) -> tuple[float, int] | None:
     """Where about the Rényi route meets the target, and whether the cost rises there; None if that cannot be told."""
-    found = search.anywhere(renyi, goal, fine=1e-3)
+    found = search.anywhere(renyi, goal, fine=NEARLY, infinite=INFINITE)
     rises = search.rises(renyi, found) if goal > 0.0 else None
     return None if rises is None else (found, rises)
 
@@ -256,14 +271,30 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
 
 def _beyond_renyi(search: _Search, costs: _Costs, goal: float, error: AccountantError) -> float:
     """By the tight route alone, where the Rényi route does not meet the target: that may be infinite, or just above."""
+    found: dict[float, float] = {}
+
+    def sharper(x: float) -> float:
+        found[x] = costs.sharper(x)
+        return found[x]
+
     try:
-        if costs.are_above(goal, costs.sharper):
+        if costs.are_above(goal, sharper):
             raise error
-        return search.anywhere(costs.sharper, goal, slack=costs.width, fine=costs.width / 1000)
+        return search.anywhere(sharper, goal, slack=costs.width, fine=costs.width / 1000)
     except OutOfPatience:
-        raise
+        if (best := _most_economical(found, goal)) is None:
+            raise
+        return best
     except (ProfileUnavailable, ToleranceUnreachable):
         raise error from None
+
+
+def _most_economical(found: Mapping[float, float], goal: float) -> float | None:
+    """Of values and what they cost, the one next to the first that costs more than a goal; None if all do, or none."""
+    met, missed = ([x for x, cost in found.items() if (cost <= goal) == kept] for kept in (True, False))
+    if not met or not missed:
+        return None
+    return min(met) if min(met) > max(missed) else max(met) if max(met) < min(missed) else None
 
 
 def _check_target(target: str, given: Mapping[str, float | None]) -> None:

@@ -19,6 +19,7 @@ from accountant.tight.both_sides import BothSides
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.screening_blocks import Aim, Cut, ScreeningBlock, cut_in_one, cut_in_several
+from accountant.tight.screening_families import TooManyStates
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
 from accountant.tight.vote_blocks import votes_as_blocks
@@ -134,7 +135,7 @@ class Blocks:
                 return self._play(kinds, played, ask)
             except ToleranceUnreachable as error:
                 refusals.append(error)
-                if isinstance(error, OutOfPatience):
+                if isinstance(error, OutOfPatience | TooManyStates):
                     break
         first = refusals[-1]
         if several:

@@ -18,6 +18,7 @@ from accountant.tight.flat_ends import split_log_delta, take_lower
 from accountant.tight.fourier import WINDOW_NATS, ComposedLoss, HockeyStick, LossSum, Remainder
 from accountant.tight.loss_grid import (
     MAX_POINTS,
+    Bracket,
     bracket,
     largest_atom,
     loss_range,
@@ -25,15 +26,16 @@ from accountant.tight.loss_grid import (
     unreachable,
     whole_reach,
 )
+from accountant.tight.near_releases import Between, find_near
 from accountant.tight.polygon import ULP, Grid
 
 __all__ = ["DirectedRun", "Entries", "Question", "RemainderTooWide", "Remainders"]
 
-TRANSFORM, POWER, CELL, OUTCOME, ANSWER, GAME, LOOKS = 2.0, 4.0, 200.0, 60.0, 200.0, 1500.0, 600.0
+TRANSFORM, POWER, MIXTURE, CELL, OUTCOME, ANSWER, GAME, LOOKS = 2.0, 4.0, 5.0, 200.0, 60.0, 200.0, 1500.0, 600.0
 """Operations (see `accountant.patience`): of a transform, by point and doubling; of a power, by point and doubling of
-the count; of a cell of an event's measure beside its profile; of an outcome, where they are finitely many; of what is
-asked of a composed measure, by point; of the search for an epsilon where a game comes last, beside that. LOOKS are the
-values of a profile that say how far it reaches."""
+the count; of a mixture of two, by point; of a cell of an event's measure beside its profile; of an outcome, where they
+are finitely many; of what is asked of a composed measure, by point; of the search for an epsilon where a game comes
+last, beside that. LOOKS are the values of a profile that say how far it reaches."""
 
 DEEPEST = -2000.0
 """Log of a delta from which on losses are not followed further."""
@@ -69,7 +71,10 @@ class RemainderTooWide(ToleranceUnreachable):
 
 @dataclass
 class DirectedRun:
-    """One direction of a run: its grid, composed measures (one above, if `both` one below), and the answer so far."""
+    """One direction of a run: its grid, composed measures (one above, if `both` one below), and the answer so far.
+
+    `near` says how near two releases are that stand for those between them (`accountant.tight.near_releases`).
+    """
 
     entries: Entries
     direction: Direction
@@ -81,6 +86,7 @@ class DirectedRun:
     log_infinite: float = -math.inf
     both: bool = True
     tolerance: float | None = None
+    near: float = 0.0
     found: Interval = field(default_factory=lambda: Interval(0.0, math.inf))
 
     def bound(self, epsilon: float, sign: int) -> float:
@@ -148,24 +154,39 @@ class DirectedRun:
         points = 2 * int(next_fast_len(math.ceil(wanted / 2), real=True))
         log_count = math.log(max(sum(count for _, count in self.entries), 1))
         ends = self.log_delta - log_count - 16, -log_count - 25
-        pieces = [each for event, count in self.entries for each in self._pieces(event, count, ends[0])]
+        between, entries = find_near(self.entries, self.near, self.log_delta, log_count)
+        pieces = [each for event, count in entries for each in self._pieces(event, count, ends[0])]
         self._spend(points, LOOKS * sum(piece._profile_work() for piece, _, _ in pieces))
         parts = [(piece, self._reach(piece, ends), many, signs) for piece, many, signs in pieces]
-        self._spend(points, self._work(points, parts))
+        self._spend(points, self._work(points, parts, between))
         sums = [LossSum(self.grid, points, self.spread) for _ in range(1 + self.both)]
         self.log_infinite, log_whole = -math.inf, 0.0
+        ends_of_near, found = {each for one in between for each in (one.low, one.high)}, {}
         for piece, reach, many, signs in parts:
             offset = largest_atom(piece, self.direction, self.grid.step)
-            found = bracket(piece, self.direction, reach, offset, self.grid, -1 in signs)
-            for sign, total, masses in zip((1, -1), sums, found.measures, strict=False):
+            measured = bracket(piece, self.direction, reach, offset, self.grid, -1 in signs)
+            if piece in ends_of_near:
+                found[piece] = measured
+            for sign, total, masses in zip((1, -1), sums, measured.measures, strict=False):
                 if sign in signs:
                     total.add(masses, many)
             if 1 in signs:
-                self.log_infinite = float(np.logaddexp(self.log_infinite, found.log_infinite + math.log(many)))
-                log_whole += many * found.log_whole
+                log_whole += self._add_infinite(measured, many)
+        for one in between:
+            low, high = found[one.low], found[one.high]
+            one.add_to(sums, self.direction, low.measures, high.measures)
+            larger = max(low, high, key=lambda each: each.log_infinite)
+            log_whole += self._add_infinite(
+                larger._replace(log_whole=max(low.log_whole, high.log_whole)), sum(one.counts)
+            )
         self.log_infinite += log_whole  # the others' masses come to more than 1
         self.measures = [total.compose() for total in sums]
         return points
+
+    def _add_infinite(self, measured: Bracket, many: int) -> float:
+        """Add what an event has at infinity to that of the run; gives the log of all that its copies have."""
+        self.log_infinite = float(np.logaddexp(self.log_infinite, measured.log_infinite + math.log(many)))
+        return many * measured.log_whole
 
     def _pieces(self, event: Event, count: int, log_lost: float) -> list[tuple[Event, int, tuple[int, ...]]]:
         """What stands for `count` of an event, how often, and on which sides: above (1), below (-1) or both."""
@@ -184,7 +205,9 @@ class DirectedRun:
         require_cells(event, reach, self.grid.step)
         return reach
 
-    def _work(self, points: int, parts: Sequence[tuple[Event, Interval, int, Sequence[int]]]) -> float:
+    def _work(
+        self, points: int, parts: Sequence[tuple[Event, Interval, int, Sequence[int]]], between: Sequence[Between]
+    ) -> float:
         """Operations that it takes to compose them, and to answer one question."""
         transform = TRANSFORM * math.log2(points) * points
         total = (1 + self.both) * (transform + ANSWER * points)
@@ -195,6 +218,9 @@ class DirectedRun:
             outcomes = event._outcomes() if -1 in signs else None
             total += 0.0 if outcomes is None else OUTCOME * outcomes.losses.size
             total += len(signs) * (transform + POWER * math.log2(2 * count) * points)
+        for each in between:
+            powers = sum(POWER * math.log2(count) + MIXTURE for count in each.counts)
+            total += (1 + self.both) * (2 * transform + powers * points)
         return total
 
     def _spend(self, points: int, operations: float) -> None:

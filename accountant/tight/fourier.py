@@ -7,8 +7,9 @@ transform's error; both are added on the safe side.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.tight.polygon import ULP, Grid, Masses
+
+ComplexArray = NDArray[np.complex128]
 
 __all__ = ["WINDOW_NATS", "ComposedLoss", "HockeyStick", "LossSum", "Remainder"]
 
@@ -41,6 +44,77 @@ class HockeyStick:
     log_lower = log_upper
 
 
+class Part(NamedTuple):
+    """One measure ready to be composed.
+
+    `cumulants` are log E e^{t (l - mean)} and log E e^{-t (l - mean)} for every t of a sum's powers, `deep` the second
+    at its deep t; `error` bounds that of the spectrum in the 2-norm.
+    """
+
+    spectrum: ComplexArray
+    masses: Masses
+    mean: float
+    cumulants: FloatArray
+    deep: float
+    error: float
+
+
+class Mixed(NamedTuple):
+    """Mixtures of two parts on the same points; `shares` are those of the higher one in the tilted masses.
+
+    `masses` says where the points are; the others are as for a part, with a row for every mixture.
+    """
+
+    masses: Masses
+    shares: FloatArray
+    means: FloatArray
+    log_totals: FloatArray
+    cumulants: FloatArray
+    deep: FloatArray
+    error: float
+
+    @classmethod
+    def alone(cls, part: Part) -> Mixed:
+        """One part that is not mixed."""
+        means, log_totals, deep = np.array([[part.mean], [part.masses.log_total], [part.deep]])
+        return cls(part.masses, np.zeros(1), means, log_totals, part.cumulants[None], deep, part.error)
+
+    @classmethod
+    def of(cls, low: Part, high: Part, shares: FloatArray, powers: FloatArray, deep: float) -> Mixed:
+        """Mixtures of which `shares` are those of `high` in the masses that are not tilted."""
+        with np.errstate(divide="ignore"):
+            logs = np.array([np.log1p(-shares) + low.masses.log_total, np.log(shares) + high.masses.log_total])
+            log_totals = np.logaddexp(*logs)
+            tilted = np.exp(logs[1] - log_totals)
+            logs -= log_totals
+        means = (1 - tilted) * low.mean + tilted * high.mean
+
+        def tails(turns: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
+            """Logs of E e^{t (l - mean)}, a row for every mixture and a column for every t."""
+            both = (
+                log[:, None] + value + turns * (part.mean - means)[:, None]
+                for log, part, value in ((logs[0], low, a), (logs[1], high, b))
+            )
+            found = np.logaddexp(*both)
+            return np.asarray(found + ULP * (64 + 4 * np.abs(found)))
+
+        up, down = (
+            tails(sign * powers, low.cumulants[row], high.cumulants[row]) for row, sign in ((0, 1.0), (1, -1.0))
+        )
+        (lowest,) = tails(np.array([-deep]), np.array([low.deep]), np.array([high.deep])).T
+        error = max(low.error, high.error) + 8 * ULP
+        return cls(low.masses, tilted, means, log_totals, np.stack([up, down], axis=1), lowest, error)
+
+
+def align(low: Masses, high: Masses) -> tuple[Masses, Masses]:
+    """The same measures on points that begin and end together."""
+    first = min(low.first, high.first)
+    last = max(each.first + each.weights.size for each in (low, high))
+    padded = (np.pad(each.weights, (each.first - first, last - each.first - each.weights.size)) for each in (low, high))
+    a, b = (Masses(w, first, each.offset, each.log_total) for w, each in zip(padded, (low, high), strict=True))
+    return a, b
+
+
 class LossSum:
     """Collects the masses of a composition's events: spectra are multiplied up, and turned back once by `compose`.
 
@@ -55,48 +129,74 @@ class LossSum:
 
     def __init__(self, grid: Grid, points: int, spread: float) -> None:
         self.grid, self.points = grid, points
-        self.spectrum: NDArray[np.complex128] = np.ones(points // 2 + 1, dtype=complex)
+        self.spectrum: ComplexArray = np.ones(points // 2 + 1, dtype=complex)
         self.first, self.last, self.offset, self.log_total, self.mean, self.kinds = 0, 0, 0.0, 0.0, 0.0, 0
         # bounds on errors: of the probabilities in the 2-norm, of the log of their normalisation, of the losses
         self.noise, self.slack, self.shift = 0.0, 0.0, 0.0
         # log E e^{t (l - mean)} and log E e^{-t (l - mean)} for every t of `powers`; the same for one t above the tilt
-        self.powers = 2.0 ** np.arange(-4, 4) / spread
+        self.powers = np.asarray(2.0 ** np.arange(-4, 4) / spread, dtype=np.float64)
         self.cumulants = np.zeros((2, self.powers.size))
         self.deep, self.deep_cumulant = grid.tilt + 6 / spread, 0.0
         self.support = np.zeros(2)  # how far the loss reaches above and below its mean
 
     def add(self, masses: Masses, count: int) -> None:
         """Compose with `count` copies."""
+        part = self._part(masses)
+        self.spectrum *= integer_power(part.spectrum, count)
+        self._account(Mixed.alone(part), [count])
+
+    def add_between(self, low: Masses, high: Masses, shares: FloatArray, counts: Sequence[int]) -> None:
+        """Compose with copies of mixtures of two measures on the same points; `shares` are those of the higher one."""
+        first, second = (self._part(each) for each in align(low, high))
+        mixed = Mixed.of(first, second, shares, self.powers, self.deep)
+        a, b = first.spectrum, second.spectrum
+        apart, mixture = b - a, np.empty_like(a)
+        for share, count in zip(mixed.shares.tolist(), counts, strict=True):
+            np.multiply(apart, share, out=mixture)
+            mixture += a
+            self.spectrum *= mixture if count == 1 else integer_power(mixture, count)
+        self._account(mixed, counts)
+
+    def _part(self, masses: Masses) -> Part:
+        """The spectrum of one measure, and what bounds its tails."""
         from scipy.fft import rfft
 
         x, n = masses.weights, self.points
         wrapped = np.zeros(math.ceil(x.size / n) * n)
         wrapped[: x.size] = x
         wrapped = wrapped.reshape(-1, n).sum(axis=0)
-        self.spectrum *= integer_power(rfft(wrapped), count)
         places = self.grid.step * np.arange(x.size)
         mean = float(np.sum(x * places))
-        self.kinds += 1
-        self.first += count * masses.first
-        self.last += count * (x.size - 1)
-        self.offset += count * masses.offset
-        self.log_total += count * masses.log_total
-        self.mean += count * mean
-        self.support += count * np.array([float(places[-1]) - mean, mean])
-        # |spectrum| <= 1: all errors add up
-        self.noise += count * (transform_error(n) * norm(wrapped) + 32 * ULP)
-        far = max(abs(masses.first), abs(masses.first + x.size)) * self.grid.step + abs(masses.offset)
-        self.slack += count * ULP * (x.size + 8 * (1 + abs(masses.log_total)) + 8 * self.grid.tilt * far)
-        self.shift += count * far
         rounding = ULP * (x.size + 32)
+        cumulants = np.empty((2, self.powers.size))
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             for row, sign in enumerate((1.0, -1.0)):
                 growth = np.exp(sign * self.powers[0] * (places - mean))
                 for column in range(self.powers.size):
-                    self.cumulants[row, column] += count * (np.log(np.sum(x * growth, where=x > 0)) + rounding)
+                    cumulants[row, column] = np.log(np.sum(x * growth, where=x > 0)) + rounding
                     growth = growth * growth
-            deep = np.exp(-self.deep * (places - mean))
-            self.deep_cumulant += count * (np.log(np.sum(x * deep, where=x > 0)) + rounding)
+            deep = np.log(np.sum(x * np.exp(-self.deep * (places - mean)), where=x > 0)) + rounding
+        error = transform_error(n) * norm(wrapped) + 32 * ULP
+        return Part(rfft(wrapped), masses, mean, cumulants, float(deep), error)
+
+    def _account(self, mixed: Mixed, copies: Sequence[int]) -> None:
+        """Add up what `compose` has to know of mixtures, each composed so many times."""
+        masses, tilt, whole, counts = mixed.masses, self.grid.tilt, sum(copies), np.array(copies, dtype=float)
+        size, many, mean = masses.weights.size, float(whole), float(counts @ mixed.means)
+        self.kinds += counts.size
+        self.first += whole * masses.first
+        self.last += whole * (size - 1)
+        self.offset += many * masses.offset
+        self.log_total += float(counts @ mixed.log_totals)
+        self.mean += mean
+        self.support += np.array([many * self.grid.step * (size - 1) - mean, mean])
+        # |spectrum| <= 1: all errors add up
+        self.noise += many * mixed.error
+        far = max(abs(masses.first), abs(masses.first + size)) * self.grid.step + abs(masses.offset)
+        self.slack += ULP * (many * (size + 8 + 8 * tilt * far) + 8 * float(counts @ np.abs(mixed.log_totals)))
+        self.shift += many * far
+        self.cumulants += np.tensordot(counts, mixed.cumulants, 1)
+        self.deep_cumulant += float(counts @ mixed.deep)
 
     def compose(self) -> ComposedLoss:
         """The probabilities on one window, with bounds on what lies outside it."""
@@ -197,9 +297,9 @@ class ComposedLoss:
         return min(0.0, float(np.logaddexp(inside, self.log_below + log_w(shifted - self.losses[:1])[0])))
 
 
-def integer_power(z: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
+def integer_power(z: ComplexArray, n: int) -> ComplexArray:
     """z**n by squaring: fewer than 4 n roundings, relative to max(|z|, 1)**n."""
-    result: NDArray[np.complex128] | None = None
+    result: ComplexArray | None = None
     while n:
         if n & 1:
             result = z.copy() if result is None else result * z

@@ -110,7 +110,10 @@ class Setup(NamedTuple):
 
     def reaches(self, portions: FloatArray) -> FloatArray:
         """The x beyond which delta is negligible, where such portions of all kinds are left."""
-        return self.reach([count * portions for count in self.counts])
+        # as `reach`, of which all costs are these shares
+        costs = np.multiply.outer(self.renyi, portions) - (self.floor / self.b)[:, None]
+        largest = float(np.dot(self.counts, self.ends)) * portions
+        return np.asarray(np.minimum(costs.min(axis=0), largest))
 
     def reach(self, left: Sequence[FloatArray]) -> FloatArray:
         """The same where so many are left of each kind."""

@@ -53,14 +53,20 @@ KIND = 1e5
 PLANNED = 120
 """Orders of a Rényi curve that `plan` asks for."""
 
-SKETCHED = 128
-"""Kinds of events that stand for all."""
+SKETCHED, SKETCH_WORK, FEWEST = 128, 6e8, 4
+"""Kinds of events that stand for all: so many, or fewer where their curves would take more operations than that."""
+
+LOOKED_AT = np.array([2.0, 64.0])
+"""Orders at which curves of all kinds are looked at: for what they cost, and for how heavy their tails are."""
 
 STALL = 10.0
 """A grid so many times finer than that of the last narrower interval is the last that is tried."""
 
 HALVINGS = 4
 """Times that a step is halved where only an upper end is asked for."""
+
+NEAR = 0.7
+"""How near releases are of which two stand for those between, over the root of the tolerance."""
 
 SPARE = 5.0
 """Nats by which a tilt may miss the saddle point: errors grow by as much, relative to the answer."""
@@ -186,18 +192,19 @@ def settle_on_grids(
             directions = directions[:1]  # the same pairs, with P and Q exchanged
     kinds = list(whole)
     planned = PLANNED * len(directions)
-    once = sum(KIND + event._curve_work() for event, _ in kinds)
-    if len(kinds) <= SKETCHED:  # all of them are asked for orders below
+    once = sum(KIND + LOOKED_AT.size * event._curve_work() for event, _ in kinds)
+    if len(kinds) <= FEWEST:  # all of them are asked for orders below
         sketched = sum(event._sketch()._curve_work() for event, _ in kinds)
         foresee(
             [(None, once + planned * sketched)], f"a grid chosen by a Rényi curve of {count_of(len(kinds), 'release')}"
         )
     spend(once, count_of(len(kinds), "different release"))
-    sketch = representative(kinds)
+    sketch = representative(kinds, SKETCH_WORK / planned)
     work = planned * sketch._curve_work()
     spend(work, f"a grid chosen by a Rényi curve of {count_of(len(sketch.entries), 'release')}")
     runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
     for run in runs:
+        run.near = NEAR * math.sqrt(question.tolerance)
         run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)
     return lower_upper_end(runs, question) if above else refine(runs, question)
 
@@ -300,6 +307,7 @@ def refine(runs: list[DirectedRun], question: Question) -> Interval:
                 elif worst.grid.step < best_step / STALL:
                     raise ToleranceUnreachable("finer grids do not help")
                 step = worst.grid.step * min(max(0.8 * math.sqrt(question.tolerance / width), 0.25), 0.9)
+                worst.near *= (step / worst.grid.step) ** 0.25  # nearly always the grid is what is wide
                 worst.grid = Grid(aligned_step(worst.entries, worst.direction, step, worst.grid.tilt), worst.grid.tilt)
             worst.both, worst.tolerance = True, None
             worst.solve(question)
@@ -337,14 +345,28 @@ def lower_upper_end(runs: list[DirectedRun], question: Question) -> Interval:
 
 def planning_work(kinds: Entries) -> float:
     """Operations that the choice of a grid takes at most, in both directions, for `foresee`."""
-    return math.fsum(KIND + (1 + PLANNED * len(DIRECTIONS)) * event._curve_work() for event, _ in kinds)
+    works = [event._curve_work() for event, _ in kinds]
+    sketched = min(
+        PLANNED * len(DIRECTIONS) * sum(works),
+        max(SKETCH_WORK, FEWEST * PLANNED * len(DIRECTIONS) * max(works, default=0.0)),
+    )
+    return KIND * len(works) + LOOKED_AT.size * math.fsum(works) + sketched
 
 
-def representative(kinds: Entries) -> Composition:
-    """The costliest kinds of events, counted so often that they stand for all: enough to guess a tilt from."""
+def representative(kinds: Entries, most_work: float = math.inf) -> Composition:
+    """Costly kinds of events, counted so often that they stand for all: enough to guess a tilt from.
+
+    Where an order of all their curves takes more than `most_work` there are fewer, from the costliest down.
+    """
     kinds = [(event._sketch(), count) for event, count in kinds]
-    costs = [count * float(event._curve(np.array([2.0]))[0]) for event, count in kinds]
+    found = [count * event._curve(LOOKED_AT) for event, count in kinds]
+    costs = [float(each[0]) for each in found]
     most = np.argsort(costs)[::-1][:SKETCHED].tolist()
+    work = sum(kinds[i][0]._curve_work() for i in most)
+    if work > most_work:
+        kept = max(int(len(most) * most_work / work), FEWEST)
+        tails = sorted(most, key=lambda i: -float(found[i][1]))[: kept // 2]
+        most = list(dict.fromkeys([*most[:: math.ceil(len(most) / (kept - kept // 2))], *tails]))
     if kinds and costs[most[0]] == math.inf:
         raise NoGuarantee(
             f"{shorten(kinds[most[0]][0])} may have an infinite loss, and does not say how often; accepted in a run: "

@@ -37,6 +37,7 @@ from accountant.tight.screening_game import (
 
 __all__ = [
     "GameValue",
+    "TooManyStates",
     "block_values",
     "block_work",
     "is_played",
@@ -46,6 +47,9 @@ __all__ = [
     "solve_in_order",
     "solve_near",
 ]
+
+BLOCK = 5e6
+"""Operations (see `accountant.patience`) that a block takes for each kind, beside its game."""
 
 MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
@@ -63,6 +67,10 @@ LESS = 0.5
 Values = dict[Direction, GameValue]
 
 Width = Callable[[Values], float]
+
+
+class TooManyStates(ToleranceUnreachable):
+    """A game has more states than fit into memory, and has with more kinds in it."""
 
 
 def solve_game(
@@ -174,6 +182,7 @@ def solve_in_order(run: Composition, order: float, delta: float, tolerance: floa
 def block_values(run: Composition, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
     """Bounds from above in both directions on a game, on a grid that adds that share to every step's variance."""
     asked, step = _above(run, delta, tolerance)
+    spend(BLOCK * len(set_up(asked).counts), "blocks of screenings", once=(asked, "begun"))
     game = _play_within(asked, step, tolerance / 5, f"a game of {run.releases} screenings")
     return GameValue(game, game, 0), GameValue(game, game, 1)
 
@@ -181,7 +190,8 @@ def block_values(run: Composition, delta: float, tolerance: float) -> tuple[Game
 def block_work(run: Composition, delta: float, tolerance: float) -> tuple[Hashable, float]:
     """What `block_values` plays, and its operations, for `foresee`."""
     asked, step = _above(run, delta, tolerance)
-    return (asked, round_down(step), tolerance / 5), work_of(asked, round_down(step), tolerance / 5)
+    begun = BLOCK * len(set_up(asked).counts)
+    return (asked, round_down(step), tolerance / 5), begun + work_of(asked, round_down(step), tolerance / 5)
 
 
 def _above(run: Composition, delta: float, tolerance: float) -> tuple[Asked, float]:
@@ -245,7 +255,7 @@ def _solve(
             return game
         step, slack = step / 2, slack / 3 if width else slack
     if len(setup.counts) > 1 and not widths and setup.states * reach / step > MAX_POINTS:
-        raise ToleranceUnreachable(
+        raise TooManyStates(
             f"{steps} screenings of {len(setup.counts)} kinds have a game of {setup.states:.2g} states, more than fit "
             "into memory; accepted: a larger tolerance, fewer kinds, or method = 'renyi' or 'auto'"
         )

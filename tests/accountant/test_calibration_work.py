@@ -1,12 +1,13 @@
 """All prices of a calibration share one patience: what is counted for them, and where the search ends."""
 
+import math
 from functools import partial
 
 import pytest
 
 import accountant as ac
 from accountant import patience, targets
-from accountant.calibration import solve
+from accountant.calibration import Bounds, solve
 from accountant.renyi.route import POOL
 
 SECONDS = POOL / patience.OPERATIONS_PER_SECOND
@@ -108,3 +109,33 @@ def test_values_that_are_refused_are_not_tried_until_patience_ends(prices):
     assert taken <= 5.0
     assert prices.count("tight") <= 1
     assert isinstance(error, ac.CalibrationError | ac.ToleranceUnreachable)
+
+
+def test_an_infinite_curve_is_not_looked_for_at_sixty_values():
+    made = []
+    rest = 5 * ac.PoissonSubsampled(ac.ApproximateDP(0.3, 1e-10), 1e-4)
+
+    def make(sigma):
+        made.append(sigma)
+        return 100 * ac.PoissonSubsampled(ac.Gaussian(sigma), 0.01) + rest
+
+    found = ac.calibrate(make, 1.0, 1e-6, method="tight", tolerance=0.03)
+    assert ac.epsilon(make(found), 1e-6, method="tight", tolerance=0.03).epsilon <= 1.0
+    assert len(made) < 30
+
+
+def test_the_end_of_a_range_is_found_without_prices():
+    priced = []
+
+    def excess(x):
+        if x < 1e-6:
+            raise ac.ParameterError(f"x = {x:g}; accepted: 1e-6 or more")
+        priced.append(x)
+        return -1.0 - math.log(x) / 100
+
+    found = solve(excess, Bounds(1e-9, 1e12, accepts=lambda x: x >= 1e-6), 1.0)
+    assert found == pytest.approx(1e-6, rel=1e-8)
+    below = len(priced)
+    priced.clear()
+    assert solve(excess, (1e-9, 1e12), 1.0) == pytest.approx(1e-6, rel=1e-8)
+    assert below < len(priced) - 10
