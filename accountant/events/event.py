@@ -275,7 +275,7 @@ class Event(ABC):
         return None
 
     def _certain(self, times: int = 1) -> Event:
-        """An event that costs no more, if the surrogates below are below a bound only; as one of `times` releases."""
+        """An event that costs no more, if the price is a bound; of `times` releases, 0 if it is all of the run."""
         return self
 
     def _sketch(self) -> Event:

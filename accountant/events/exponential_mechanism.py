@@ -17,6 +17,7 @@ from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import EpsilonOfNoise
 from accountant.events.randomized_response import PureLike
 from accountant.events.registry import register
+from accountant.events.two_candidates import Contest, reached_by_two
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
     divergence_from_log_mean,
@@ -163,6 +164,9 @@ class PermuteAndFlip(PureLike):
 
     def _bits(self) -> int:
         return 1
+
+    def _certain(self, times: int = 1) -> Event:
+        return reached_by_two(Contest("exponential", self.epsilon), self, times) if self.epsilon > 0.0 else self
 
 
 @Kernel

@@ -19,6 +19,7 @@ from accountant.events.gaussian import GaussianLike
 from accountant.events.laplace import Laplace
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.registry import register
+from accountant.events.two_candidates import Contest, reached_by_two
 from accountant.events.votes_seen import SeenVotes
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr
@@ -70,6 +71,10 @@ class GNMax(GaussianLike):
 
     def _mu(self) -> float:
         return math.sqrt(2.0) / self.sigma
+
+    def _certain(self, times: int = 1) -> Event:
+        mu = self._mu()  # votes are whole, and a lead moves by two
+        return reached_by_two(Contest("gaussian", mu, mu / 2), self, times)
 
 
 @register("lnmax")
@@ -130,6 +135,9 @@ class LNMax(Event):
 
     def _profile_knots(self) -> Iterable[float]:  # type: ignore[override]
         return self._counts._profile_knots()
+
+    def _certain(self, times: int = 1) -> Event:
+        return reached_by_two(Contest("laplace", 2 / self.scale, 1 / self.scale), self, times)
 
 
 def _checked_votes(votes: object) -> tuple[float, ...]:

@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
 from accountant.events.comparison_attacks import Stream
-from accountant.events.comparisons import GaussianComparisons, LaplaceComparisons
+from accountant.events.comparisons import Comparisons, GaussianComparisons, LaplaceComparisons, attacked
 from accountant.events.event import Event
 from accountant.events.exponential_mechanism import ExponentialMechanism, PermuteAndFlip
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
+from accountant.events.two_candidates import BestLead, Contest, reached_by_two
 
 __all__ = ["ReportNoisyMax", "SparseVector"]
 
@@ -82,6 +83,12 @@ class ReportNoisyMax(PricedAsAnother):
         return (
             PermuteAndFlip(epsilon, self.adjacency) if self.noise == "exponential" else PureDP(epsilon, self.adjacency)
         )
+
+    def _certain(self, times: int = 1) -> Event:
+        price = self._price()
+        if isinstance(price, PureDP):
+            return reached_by_two(Contest("laplace", price.epsilon), price, times) if price.epsilon > 0.0 else self
+        return super()._certain(times)
 
 
 @register("sparse-vector")
@@ -179,7 +186,19 @@ class SparseVector(PricedAsAnother):
         shift = self.sensitivity / self.threshold_scale
         kappa = (1.0 if self.monotone else 2.0) * self.tops * self.sensitivity / self.query_scale
         if self.threshold_noise == "gaussian":
-            scales = self.threshold_scale / self.sensitivity, self.query_scale / self.sensitivity
-            stream = Stream("gaussian", scales[0], "laplace", scales[1], self.tops, self.queries, self.monotone)
-            return LaplaceComparisons(shift, kappa, stream, self.adjacency)
+            return LaplaceComparisons(shift, kappa, self._stream(), self.adjacency)
         return PureDP(shift + kappa, self.adjacency)
+
+    def _stream(self) -> Stream:
+        """What is asked, in units of the sensitivity."""
+        threshold, query = self.threshold_scale / self.sensitivity, self.query_scale / self.sensitivity
+        return Stream(self.threshold_noise, threshold, self.query_noise, query, self.tops, self.queries, self.monotone)
+
+    def _certain(self, times: int = 1) -> Event:
+        price, stream = self._price(), self._stream()
+        if isinstance(price, Comparisons):
+            return price._certain(times)
+        other = stream.query_scale / stream.threshold_scale
+        if stream.queries == 1 and times == 0 and abs(other - 1) > 0.01:  # whether it is above: both scales' noise
+            return BestLead(Contest("laplace", 1 / stream.threshold_scale, 0.0, other), price, self.adjacency)
+        return attacked(stream, price, times)

@@ -16,6 +16,7 @@ from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.registry import register
+from accountant.events.shuffled_attack import SameInputs
 from accountant.events.shuffled_rounds import log_round_delta, work_of_races
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
@@ -107,6 +108,9 @@ class Shuffled(Event):
         finite_curve(orders[finite], log_masses, log_masses[::-1].copy(), losses, found)
         curve[finite] = np.minimum(found, losses[-1])
         return curve
+
+    def _certain(self, times: int = 1) -> Event:
+        return SameInputs(self.local, self.n, self) if local_epsilon(self.local) > 0.0 else self
 
     def _profile_work(self) -> float:
         return 50.0 * grid_pair(self.local, self.n)[0].size

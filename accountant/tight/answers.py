@@ -37,6 +37,7 @@ __all__ = [
     "Game",
     "KnownProfile",
     "LossDistribution",
+    "between_bounds",
     "certain_of",
     "from_closed_form",
     "lower_end",
@@ -198,12 +199,14 @@ class LossDistribution:
         certain = certain_of(self.singles)
 
         def ask(remainders: Remainders | None) -> Interval:
-            found = bound_epsilon(self.singles, delta, self.tolerance, remainders, above=certain is not None)
+            bounded = certain is not None and between_bounds(self.singles)
+            found = bound_epsilon(self.singles, delta, self.tolerance, remainders, above=bounded)
             if certain is None:
                 return found
             # neither is the sharper
-            upper = min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon)
-            return Interval(lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper)
+            known = renyi_epsilon(self.sharpened(), delta, "improved").epsilon if bounded else math.inf
+            upper = min(found.upper, known)
+            return Interval(min(lower_end(bound_epsilon, certain, delta, self.tolerance, remainders), upper), upper)
 
         return self._with_remainders(ask, delta)
 
@@ -211,11 +214,15 @@ class LossDistribution:
         certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
 
         def ask(epsilon: float, remainders: Remainders | None) -> Interval:
-            if certain is None:
-                return bound_delta(self.singles, epsilon, self.tolerance, remainders, least=self.least)
-            found = bound_delta_above(self.singles, epsilon, self.tolerance, remainders)
-            upper = min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta)
-            return Interval(lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper)
+            if certain is None or not between_bounds(self.singles):
+                found = bound_delta(self.singles, epsilon, self.tolerance, remainders, least=self.least)
+                if certain is None:
+                    return found
+                upper = found.upper
+            else:
+                found = bound_delta_above(self.singles, epsilon, self.tolerance, remainders)
+                upper = min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta)
+            return Interval(min(lower_end(bound_delta, certain, epsilon, self.tolerance, remainders), upper), upper)
 
         return [
             Interval(0.0, 0.0) if epsilon >= self.end else self._with_remainders(partial(ask, epsilon), smallest)
@@ -238,6 +245,11 @@ def certain_of(singles: Entries) -> Entries | None:
     entries = [(event._certain(count), count) for event, count in singles]
     same = all(event is other for (event, _), (other, _) in zip(entries, singles, strict=True))
     return None if same else entries
+
+
+def between_bounds(singles: Entries) -> bool:
+    """Whether grids know some of them from above only; other bounds they know from both sides."""
+    return any(event.between_bounds for event, _ in singles)
 
 
 def trade_off_of(singles: Entries, families: Entries, direction: Direction, tolerance: float) -> TradeOff:
