@@ -98,7 +98,7 @@ class Contest(NamedTuple):
             x = (low + high) / 2
             above = np.log1p(x) - x - np.log1p(a - x) + (a - x) > epsilons
             low, high = np.where(above, x, low), np.where(above, high, x)
-        return np.where(beyond > 0, -np.minimum(beyond, 1e300), low)
+        return np.where(beyond > 0, -np.minimum(beyond, 1e15), low)
 
     def _searched_lead(self, epsilons: FloatArray) -> FloatArray:
         """The same where the scales differ: the ratio of densities falls, and a lead far out is as good as any."""

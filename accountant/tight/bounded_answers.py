@@ -28,12 +28,13 @@ class Priced(Protocol):
     def trade_off(self, direction: Direction) -> TradeOff: ...
 
 
-def reached(run: Composition) -> Composition | None:
+def reached(run: Composition, as_tests: bool = False) -> Composition | None:
     """A run that costs no more, where some release is priced by a bound that no data may reach; else None.
 
-    What has a profile of its own although it is between bounds is priced by that (`_sharpened`).
+    What has a profile of its own although it is between bounds is priced by that (`_sharpened`). A single release may
+    have other data at each epsilon, but for `as_tests`: true-positive rates are those of one pair.
     """
-    alone, entries = run.releases == 1, list(run)
+    alone, entries = run.releases == 1 and not as_tests, list(run)
     least = [event if event._sharpened() else event._certain(0 if alone else count) for event, count in entries]
     if all(one is event for one, (event, _) in zip(least, entries, strict=True)):
         return None
@@ -52,21 +53,30 @@ def lower_of(ask: Callable[[], float]) -> float:
 
 @dataclass(frozen=True)
 class BoundedAnswers:
-    """Answers by a profile from above; `make_below` makes the run that costs no more ready."""
+    """Answers by a profile from above.
+
+    `make_below` makes the run that costs no more ready, and is None if the profile is reached; `make_tests` the same of
+    single pairs.
+    """
 
     above: Answers
-    make_below: Callable[[], Priced]
+    make_below: Callable[[], Priced] | None
+    make_tests: Callable[[], Priced]
 
     @property
     def source(self) -> str:
         return self.above.source
 
     def epsilon(self, delta: float) -> Interval:
-        upper = self.above.epsilon(delta).upper
-        return Interval(min(lower_of(lambda: self.make_below().epsilon(delta).lower or 0.0), upper), upper)
+        found, make = self.above.epsilon(delta), self.make_below
+        if make is None:
+            return found
+        return Interval(min(lower_of(lambda: make().epsilon(delta).lower or 0.0), found.upper), found.upper)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         found = self.above.deltas(epsilons)
+        if self.make_below is None:
+            return found
         lows = [0.0] * len(epsilons)
         with suppress(ToleranceUnreachable, NoGuarantee, ProfileUnavailable):
             below = self.make_below()
@@ -76,5 +86,5 @@ class BoundedAnswers:
     def trade_off(self, direction: Direction) -> TradeOff:
         above = self.above.trade_off(direction)
         with suppress(ToleranceUnreachable, NoGuarantee, ProfileUnavailable):
-            return BetweenTradeOffs(above, self.make_below().trade_off(direction))
+            return BetweenTradeOffs(above, self.make_tests().trade_off(direction))
         return above

@@ -85,8 +85,11 @@ class TightRun:
 
     def _from_known(self, known: ClosedForm) -> Answers:
         """By a profile, or from above by one where some releases may cost less."""
-        answers, below = from_closed_form(known, self.run), reached(self.run)
-        return answers if below is None else BoundedAnswers(answers, partial(TightRun, below, self.tolerance))
+        answers, below, tests = from_closed_form(known, self.run), reached(self.run), reached(self.run, as_tests=True)
+        if tests is None:
+            return answers
+        made = None if below is None else partial(TightRun, below, self.tolerance)
+        return BoundedAnswers(answers, made, partial(TightRun, tests, self.tolerance))
 
     def epsilon(self, delta: float) -> Guarantee:
         """Certified bounds on the smallest epsilon at a delta in [0, 1).
@@ -187,6 +190,12 @@ class TightRun:
     def mu(self) -> float | None:
         """The mu of a run whose pair is N(mu, 1) against N(0, 1); None for any other."""
         return self._answers.known.mu if isinstance(self._answers, KnownProfile) else None
+
+    @property
+    def mu_above(self) -> float | None:
+        """The mu of such a pair that is above the run; None where none is known."""
+        above = self._answers.above if isinstance(self._answers, BoundedAnswers) else self._answers
+        return above.known.mu if isinstance(above, KnownProfile) else None
 
     def trade_off(self, direction: Direction) -> TradeOff:
         """Bounds on the true-positive rates of one direction."""

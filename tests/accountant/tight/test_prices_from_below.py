@@ -52,12 +52,12 @@ def above_threshold(query, threshold_scale, query_scale):
 
 @pytest.mark.parametrize(("threshold", "query"), [(10.0, 20.0), (20.0, 3.0), (0.5, 1.0)])
 def test_one_query_of_a_sparse_vector_is_one_bit(threshold, query):
-    values = np.linspace(-8 * max(threshold, query), 8 * max(threshold, query), 401)
+    values = np.linspace(-8 * max(threshold, query), 0.5, 301)
     chances = [(above_threshold(x, threshold, query), above_threshold(x - 1, threshold, query)) for x in values]
 
     def truth(epsilon):
         bits = [hockey_stick((p, 1 - p), (q, 1 - q), epsilon) for p, q in chances]
-        return max(bits) * (1 + 2e-4)  # the best value lies between two that are tried
+        return max(bits) * (1 + 5e-4)  # the best value lies between two that are tried
 
     check(ac.SparseVector(threshold, query, queries=1), truth, (0.0, 0.1 / threshold, 0.4 / threshold), 0.99)
 
@@ -110,13 +110,15 @@ MAXIMA = [
 
 @pytest.mark.parametrize(("event", "noise", "apart", "unit"), MAXIMA, ids=str)
 def test_two_candidates_reach_the_lower_end_of_a_noisy_maximum(event, noise, apart, unit):
-    leads = unit * np.arange(-60.0, 60.0) if unit else np.linspace(apart / 2 - 12.0, apart / 2 + 12.0, 4801)
+    leads = unit * np.arange(-120.0, 20.0) if unit else np.linspace(apart / 2 - 12.0, apart / 2, 601)
     leads = [x for x in leads.tolist() if abs(x) < 15.0]
 
     def reached(epsilon):
-        return max(hockey_stick(*bit(noise, lead, apart), epsilon) for lead in leads) * (1 if unit else 1 + 1e-4)
+        return max(hockey_stick(*bit(noise, lead, apart), epsilon) for lead in leads) * (1 if unit else 1 + 1e-3)
 
     check(event, reached, (0.0, 0.3 * apart, 0.8 * apart), 0.998)
+    fair = bit(noise, apart / 2, apart)
+    assert float(ac.true_positive_rate(event, 0.01).lower) <= 0.01 * fair[0][0] / fair[1][0] * SLACK
     pair = product_pair([bit(noise, apart / 2, apart)] * 3)
     check(3 * event, lambda epsilon: hockey_stick(*pair, epsilon), (0.0, apart, 2.2 * apart), 0.99)
 
@@ -170,7 +172,7 @@ def worst_shuffled(laws, changed, others, epsilon):
 @pytest.mark.parametrize(
     ("local", "users", "least"),
     [
-        (ac.RandomizedResponse(1.0, 2, REPLACE, length=2), 4, 0.1),
+        (ac.RandomizedResponse(1.0, 2, REPLACE, length=2), 3, 0.1),
         (ac.RandomizedResponse(2.0, 1, REPLACE), 6, 0.3),
         (ac.RandomizedResponse(0.5, 1, REPLACE), 12, 0.3),
     ],
@@ -200,9 +202,13 @@ def test_collision_buckets_in_a_round():
 def test_rounds_are_composed_of_what_each_may_tell():
     event = ac.Shuffled(ac.RandomizedResponse(1.0, 1, REPLACE), 5)
     laws, _ = words(1.0, 1, 1)
-    rounds = [[list(counts_law([laws[first], *[laws[1]] * 4]).values()) for first in range(2)]] * 2
-    pair = product_pair(rounds)
-    check(2 * event, lambda epsilon: hockey_stick(*pair, epsilon), (0.2, 1.0), 0.97)
+    first, second = (counts_law([laws[changed], *[laws[1]] * 4]) for changed in range(2))
+    pair = product_pair([(list(first.values()), [second[key] for key in first])] * 2)
+
+    def truth(epsilon):
+        return max(hockey_stick(*pair, epsilon), hockey_stick(*pair[::-1], epsilon))
+
+    check(2 * event, truth, (0.2, 1.0), 0.97)
 
 
 @pytest.mark.parametrize("users", [10**3, 10**6, 10**9])
@@ -257,14 +263,16 @@ def test_what_is_added_to_a_run_adds_to_its_ends(event):
     alone, both = (ac.epsilon(run, 1e-5, method="tight") for run in (1 * beside, event + beside))
     assert both.lower >= alone.lower * (1 - 0.02)
     assert both.epsilon >= max(alone.epsilon, both.lower)
-    assert ac.risk.true_positive_rates(event + beside, [0.05]).lower[0] > 0.05
+    assert float(ac.true_positive_rate(event + beside, 0.05).lower) > 0.05
 
 
-@pytest.mark.parametrize("event", [ac.GNMax(2.0), ac.LNMax(2.0), ac.ReportNoisyMax(2.0), ac.PermuteAndFlip(1.0)], ids=str)
+@pytest.mark.parametrize(
+    "event", [ac.GNMax(2.0), ac.LNMax(2.0), ac.ReportNoisyMax(2.0), ac.PermuteAndFlip(1.0)], ids=str
+)
 def test_groups_and_samples_have_lower_ends_of_their_own(event):
     one = ac.epsilon(event, 1e-3)
     group = ac.epsilon(ac.Group(event, 3), 1e-3)
-    assert group.lower <= one.epsilon and group.epsilon > one.epsilon
+    assert group.lower <= one.epsilon < group.epsilon
     sample = ac.epsilon(ac.PoissonSubsampled(event, 0.1), 1e-3)
     assert sample.lower <= one.lower
     assert sample.epsilon < one.epsilon
