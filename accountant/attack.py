@@ -15,6 +15,7 @@ from accountant.errors import (
     ParameterError,
     ProfileUnavailable,
     ToleranceUnreachable,
+    is_one_of,
     real,
     shorten,
 )
@@ -76,9 +77,9 @@ def ask(
     OutOfPatience
         The route that is left would take longer than `patience`.
     """
-    if method not in METHODS:
+    if not is_one_of(method, METHODS):
         raise ParameterError(f"method = {shorten(method)}; accepted: {', '.join(METHODS)}")
-    if direction not in WAYS:
+    if not is_one_of(direction, WAYS):
         raise ParameterError(f"direction = {shorten(direction)}; accepted: {', '.join(WAYS)}")
     width, seconds = real("tolerance", tolerance, 1e-6, 1.0), check_patience(patience)
     whole = 1 * run if isinstance(run, Event) else run

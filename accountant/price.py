@@ -20,6 +20,7 @@ from accountant.errors import (
     shorten,
 )
 from accountant.events.composition import Composition
+from accountant.events.curve import as_reals
 from accountant.events.event import Event
 from accountant.events.priced import PricedAlone
 from accountant.guarantee import Guarantee
@@ -60,9 +61,8 @@ def choose_route(method: object, conversion: object) -> tuple[str, Conversion]:
     rule: Conversion = "improved" if conversion is None else check_conversion(conversion)
     if method is None:
         return ("auto" if conversion is None else "renyi"), rule
-    for known in ROUTES:
-        if method == known:
-            return known, rule
+    if isinstance(method, str) and method in ROUTES:
+        return str(method), rule
     raise ParameterError(f"method = {shorten(method)}; accepted: {', '.join(ROUTES)}")
 
 
@@ -294,7 +294,9 @@ def curve(
     Otherwise as `delta`, but that "auto" takes the Rényi route only where the tight one has no price.
     """
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
-    points = [real("epsilon", epsilon, 0.0, 1e300) for epsilon in np.ravel(np.asarray(epsilons)).tolist()]
+    points = [
+        real("epsilon", epsilon, 0.0, 1e300) for epsilon in as_reals("epsilon", epsilons, "[0, 1e300]").ravel().tolist()
+    ]
     width = real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
     if route != "renyi":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -63,17 +64,27 @@ class Profile:
         return np.asarray(self.worst, dtype=dtype)
 
 
-def as_reals(name: str, values: ArrayLike) -> FloatArray:
-    """`values` as an array of floats, or ParameterError."""
+def as_reals(name: str, values: ArrayLike, range_of_each: str = "") -> FloatArray:
+    """`values` as an array of floats, or ParameterError; as in parameters truth values, text and decimals are none."""
     try:
-        return np.asarray(values, dtype=float)
+        array = np.asarray(values)
+        if array.dtype.kind not in "iuf" or isinstance(values, list | tuple):
+            refused = next((each for each in np.asarray(values, dtype=object).flat if not _is_real(each)), None)
+            if refused is not None or array.dtype.kind not in "iufO":
+                raise TypeError
+        return array.astype(float)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name} = {shorten(values)}; accepted: a real number, or an array of them") from None
+        accepted = "a real number, or an array of them" + (f", in {range_of_each}" if range_of_each else "")
+        raise ParameterError(f"{name} = {shorten(values)}; accepted: {accepted}") from None
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
 
 
 def check_orders(orders: ArrayLike) -> FloatArray:
     """Orders as floats, or ParameterError if one is nan or below 1."""
-    points = as_reals("order", orders)
+    points = as_reals("order", orders, "[1, inf]")
     bad = points[~(points >= 1)]
     if bad.size:
         raise ParameterError(f"order = {bad.flat[0]:g} is out of range; accepted: [1, inf]")

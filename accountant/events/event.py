@@ -346,7 +346,7 @@ class Event(ABC):
         ParameterError
             An epsilon is nan or infinite.
         """
-        points = as_reals("epsilon", epsilons)
+        points = as_reals("epsilon", epsilons, "(-inf, inf)")
         flat = points.ravel()
         if not np.isfinite(flat).all():
             raise ParameterError(f"epsilon = {flat[~np.isfinite(flat)][0]} is out of range; accepted: finite reals")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, shorten
+from accountant.errors import ParameterError, is_one_of, shorten
 from accountant.events.comparison_attacks import Stream
 from accountant.events.comparisons import Comparisons, GaussianComparisons, LaplaceComparisons, attacked
 from accountant.events.event import Event
@@ -21,7 +21,7 @@ __all__ = ["ReportNoisyMax", "SparseVector"]
 
 
 def _check_choice(name: str, value: object, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
+    if not is_one_of(value, accepted):
         raise ParameterError(f"{name} = {shorten(value)}; accepted: {', '.join(map(repr, accepted))}")
 
 
