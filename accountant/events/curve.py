@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -13,6 +14,10 @@ from accountant.errors import EventError, ParameterError, ProfileUnavailable, sh
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["Profile", "StandardForm", "as_reals", "check_orders", "evaluate_curve", "refusal_of_profile"]
+
+
+FAR = 1e12
+"""Order from which on a curve is compared with its limit at order inf."""
 
 
 class StandardForm(NamedTuple):
@@ -94,7 +99,12 @@ def check_orders(orders: ArrayLike) -> FloatArray:
 def evaluate_curve(thing: Any, orders: ArrayLike) -> FloatArray:
     """Check orders, evaluate `_curve` on a flat array, restore the shape, and refuse nan."""
     points = check_orders(orders)
-    curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float)
+    far = (points.ravel() >= FAR) & np.isfinite(points.ravel())
+    with np.errstate(over="ignore", invalid="ignore"):
+        curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float)
+        if far.any() and curve.shape == far.shape:
+            # the divergence rises with the order, and products of an order may have left the range of floats
+            curve = np.where(far, np.minimum(curve, thing._curve(np.array([math.inf]))), curve)
     if curve.shape != (points.size,):
         raise EventError(f"the Rényi curve of {thing!r} has shape {curve.shape} for {points.size} orders")
     if np.isnan(curve).any():

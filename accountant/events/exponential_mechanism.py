@@ -141,7 +141,8 @@ class PermuteAndFlip(PureLike):
     sensitivity of the scores (c times it if none falls when others rise); the release is epsilon-DP (McKenna & Sheldon
     2020). Its losses may range over more than epsilon, so the curve of the exponential mechanism does not hold;
     it is priced as any epsilon-DP release. Two candidates whose order turns have the total variation
-    ``1 - e^(-epsilon/2)``, nearly that of the price, ``tanh(epsilon/2)``.
+    ``1 - e^(-epsilon/2)``, nearly that of the price, ``tanh(epsilon/2)``; what two candidates tell is the lower end of
+    prices (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------

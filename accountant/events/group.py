@@ -41,6 +41,7 @@ class Group(PricedAsAnother):
     * Noisy screening, sampled or not: the count moves by at most as many votes as records join, and no further than
       its limits (proof: notebooks/mathematics.md, Groups).
 
+    Of events that are themselves priced by a bound the lower end of a price is what one of the records costs at least.
     Any other event is refused: nothing is proven. Groups of sampled records come after sampling:
     ``ac.Group(ac.PoissonSubsampled(event, rate), size)``.
 

@@ -41,7 +41,8 @@ class GNMax(GaussianLike):
 
     One changed voter moves two counts by one each, so the L2-sensitivity is sqrt(2) and the curve
     ``a / sigma**2`` (Papernot et al. 2018, Prop. 8). Profile, and Poisson subsampling, as for the Gaussian
-    mechanism, of which the arg max is a post-processing.
+    mechanism, of which the arg max is a post-processing. The lower end of a price is what the arg max of two counts
+    tells, whole votes of which one leads (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------
@@ -83,7 +84,8 @@ class LNMax(Event):
     """LNMAX: arg max of votes plus Laplace noise on every count, whatever the votes are.
 
     One changed voter moves two counts by one each: the curve is that of two Laplace coordinates, which is
-    nowhere above the ``2/scale``-DP bound of Papernot et al. 2017 (section 3.1).
+    nowhere above the ``2/scale``-DP bound of Papernot et al. 2017 (section 3.1). The lower end of a price is what the
+    arg max of two counts tells, whole votes of which one leads (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------

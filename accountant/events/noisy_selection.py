@@ -42,6 +42,9 @@ class ReportNoisyMax(PricedAsAnother):
     * "gumbel": the exponential mechanism, whose probabilities it has, priced by its bounded range.
     * "exponential": `PermuteAndFlip` (Ding et al. 2021).
 
+    The lower end of a price with Laplace or exponential noise is what the maximum of two scores tells
+    (notebooks/mathematics.md, Prices from below).
+
     Parameters
     ----------
     scale : float
@@ -116,8 +119,10 @@ class SparseVector(PricedAsAnother):
     Where some noise is Gaussian, the profile, too, is a bound from above: ``E (1 - e^(e - L - M))_+`` in both
     directions, with L the loss of a threshold that moves by s and M, independent of it, kappa; or, for Gaussian noise
     on the queries, the sum of `tops` losses of the largest of K standard normal values that move by m, or the profile
-    of all noisy queries, where that is less (same section). On the tight route the lower end of the price is that of a
-    stream that an attacker may ask.
+    of all noisy queries, where that is less (same section).
+
+    Whatever the noise, on the tight route the lower end of the price is that of a stream that an attacker may ask; with
+    Laplace noise and `queries` = 1 it is exact (notebooks/mathematics.md, Prices from below).
 
     Nothing but "above" and "below" is released; a noisy value of a query is a release of its own, with fresh noise.
 

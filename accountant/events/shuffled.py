@@ -64,6 +64,9 @@ class Shuffled(Event):
     other users' inputs, so rounds compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one
     user's input changes.
 
+    This is a bound from above. The lower end of a price is what the number of reports in one set tells where all other
+    users have the same input (notebooks/mathematics.md, Prices from below).
+
     In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds
     that a price may take by default: they are priced with more `patience`.
 

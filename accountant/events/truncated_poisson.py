@@ -100,7 +100,8 @@ class TruncatedPoissonGaussian(PricedAsAnother):
 
     and word of which it was: where the batch is full, the individual takes another record's place (Ganesh 2025; proof:
     notebooks/mathematics.md, Truncated Poisson samples). The price neither rises nor falls with n alone, so n has to
-    be public, and right: under add-remove adjacency n is the number with the individual, n - 1 the one without.
+    be public, and right: under add-remove adjacency n is the number with the individual, n - 1 the one without. The
+    lower end of a price is that of data on which all other vectors are 0 (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------

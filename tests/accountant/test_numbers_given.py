@@ -70,3 +70,22 @@ WORDS = {
 def test_an_array_is_no_word(name, value):
     with pytest.raises(ac.ParameterError, match=f"^(entry|{name} = ).*; accepted: "):
         WORDS[name](value)
+
+
+FAR_OUT = [
+    ac.DataDependentScreening(1e-6, 98516856.42, 453),
+    ac.Group(ac.NoisyScreening(1e-6, 98516856.42, 453), 2),
+    ac.DiscreteGaussian(1e-50, 1, 258),
+    ac.PoissonSubsampled(ac.Laplace(1e-50), 0.1),
+    ac.Laplace(1e-50, 1e50),
+    2 * ac.GNMax(1e-50) + ac.Laplace(1.0),
+    *ac.MixtureOfGaussians.examples(),
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("event", FAR_OUT, ids=str)
+def test_no_curve_leaves_its_limit_or_warns(event):
+    curve = event.renyi([2.0, 1e10, 1e100, 1e300, 1.7e308, np.inf])
+    assert (np.diff(curve[np.isfinite(curve)]) >= -1e-12 * curve[np.isfinite(curve)][1:]).all()
+    assert (curve <= curve[-1]).all()
