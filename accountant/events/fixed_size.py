@@ -33,9 +33,8 @@ class FixedSizeSampled(Event):
     Under REPLACE, with g = batch / records and e^{e'} = 1 + g (e^e - 1), the profile at e' is at most g times that of
     the event at e, in both directions (Balle, Barthe & Gaboardi 2018, Thm 9), and no smaller bound holds for all events
     of this profile. The Rényi curve is the integral over that profile, for Gaussian noise and wherever the loss is
-    bounded. Proof: notebooks/mathematics.md, Samples of a fixed size. A run of several has as the lower end of its price
-    that of data on which all other records are alike, which reach the profile in one direction (same, Prices from
-    below).
+    bounded. Proof: notebooks/mathematics.md, Samples of a fixed size. The lower end of the price of several is that of
+    data on which all other records are alike, which reach the profile in one direction (same, Prices from below).
 
     Poisson samples of the same mean size are priced otherwise: this is not `PoissonSubsampled`. In plans `batch` and
     `records` beside ``event = "fixed-size-sampled"`` are these parameters, and mean no Poisson sample.

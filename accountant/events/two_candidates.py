@@ -136,7 +136,8 @@ class Contest(NamedTuple):
             gains, cost = (self.excess(lead), self.excess(trails)), np.expm1(epsilons) * np.exp(other)
             gap = gains[0] + gains[1] - cost - ROUNDING * (np.abs(gains[0]) + np.abs(gains[1]) + cost)
             difference = np.log(np.where(gap > 0, gap, 0.0))
-        found = np.maximum(np.where(np.isnan(ratio), -math.inf, ratio), np.nan_to_num(difference, nan=-math.inf))
+        found = np.fmax(ratio, difference)  # numbers that left the range of floats tell nothing
+        found = np.where(np.isnan(found), -math.inf, found)
         return np.asarray(np.minimum(found, 0.0))
 
     def bit(self) -> float:

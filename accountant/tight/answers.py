@@ -248,8 +248,8 @@ def certain_of(singles: Entries) -> Entries | None:
 
 
 def between_bounds(singles: Entries) -> bool:
-    """Whether grids know some of them from above only; other bounds they know from both sides."""
-    return any(event.between_bounds for event, _ in singles)
+    """Whether grids know bounds of some from above only; other bounds they know from both sides."""
+    return any(event.between_bounds and event._certain(count) is not event for event, count in singles)
 
 
 def trade_off_of(singles: Entries, families: Entries, direction: Direction, tolerance: float) -> TradeOff:
