@@ -22,7 +22,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr, ndtri_exp
 from accountant.numerics.special import log_binomial_pmf
 
-__all__ = ["Comparisons", "GaussianComparisons", "LaplaceComparisons", "attacked"]
+__all__ = ["Comparisons", "GaussianComparisons", "LaplaceComparisons", "attack_on"]
 
 HUGE = 1e100
 """Slopes beyond are not squared."""
@@ -101,7 +101,7 @@ class Comparisons(Event):
         """What is asked, in units of the sensitivity."""
 
     def _certain(self, times: int = 1) -> Event:
-        return attacked(self._stream(), self, times)
+        return attack_on(self._stream(), self, times)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         if (queries := self._all_queries()) is not None:
@@ -122,7 +122,7 @@ class Comparisons(Event):
         return logs, logs
 
 
-def attacked(stream: Stream, above: Event, times: int) -> Event:
+def attack_on(stream: Stream, above: Event, times: int) -> Event:
     """An attack on a stream that is priced as `above`, where one is known."""
     if not 1 / FAR_APART < stream.size < FAR_APART:
         return PureDP(0.0, above.adjacency)

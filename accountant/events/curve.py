@@ -104,7 +104,7 @@ def evaluate_curve(thing: Any, orders: ArrayLike) -> FloatArray:
         curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float)
         if far.any() and curve.shape == far.shape:
             # the divergence rises with the order, and products of an order may have left the range of floats
-            curve = np.where(far, np.minimum(curve, thing._curve(np.array([math.inf]))), curve)
+            curve = np.where(far, np.fmin(curve, thing._curve(np.array([math.inf]))), curve)
     if curve.shape != (points.size,):
         raise EventError(f"the Rényi curve of {thing!r} has shape {curve.shape} for {points.size} orders")
     if np.isnan(curve).any():

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, is_one_of, shorten
 from accountant.events.comparison_attacks import Stream
-from accountant.events.comparisons import Comparisons, GaussianComparisons, LaplaceComparisons, attacked
+from accountant.events.comparisons import Comparisons, GaussianComparisons, LaplaceComparisons, attack_on
 from accountant.events.event import Event
 from accountant.events.exponential_mechanism import ExponentialMechanism, PermuteAndFlip
 from accountant.events.parameters import NoiseScale, Range, Scale
@@ -206,4 +206,4 @@ class SparseVector(PricedAsAnother):
         other = stream.query_scale / stream.threshold_scale
         if stream.queries == 1 and times == 0 and abs(other - 1) > 0.01:  # whether it is above: both scales' noise
             return BestLead(Contest("laplace", 1 / stream.threshold_scale, 0.0, other), price, self.adjacency)
-        return attacked(stream, price, times)
+        return attack_on(stream, price, times)

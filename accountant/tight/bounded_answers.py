@@ -15,7 +15,7 @@ from accountant.numerics.roots import Interval
 from accountant.tight.answers import Answers
 from accountant.tight.trade_off import BetweenTradeOffs, TradeOff
 
-__all__ = ["BoundedAnswers", "lower_of", "reached"]
+__all__ = ["BoundedAnswers", "lower_of", "run_below"]
 
 
 class Priced(Protocol):
@@ -28,7 +28,7 @@ class Priced(Protocol):
     def trade_off(self, direction: Direction) -> TradeOff: ...
 
 
-def reached(run: Composition, as_tests: bool = False) -> Composition | None:
+def run_below(run: Composition, as_tests: bool = False) -> Composition | None:
     """A run that costs no more, where some release is priced by a bound that no data may reach; else None.
 
     What has a profile of its own although it is between bounds is priced by that (`_sharpened`). A single release may

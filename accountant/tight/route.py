@@ -18,7 +18,7 @@ from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
 from accountant.tight.block_answers import answers_of
-from accountant.tight.bounded_answers import BoundedAnswers, lower_of, reached
+from accountant.tight.bounded_answers import BoundedAnswers, lower_of, run_below
 from accountant.tight.closed_forms import (
     ClosedForm,
     by_coordinate,
@@ -85,7 +85,11 @@ class TightRun:
 
     def _from_known(self, known: ClosedForm) -> Answers:
         """By a profile, or from above by one where some releases may cost less."""
-        answers, below, tests = from_closed_form(known, self.run), reached(self.run), reached(self.run, as_tests=True)
+        answers, below, tests = (
+            from_closed_form(known, self.run),
+            run_below(self.run),
+            run_below(self.run, as_tests=True),
+        )
         if tests is None:
             return answers
         made = None if below is None else partial(TightRun, below, self.tolerance)
@@ -120,7 +124,7 @@ class TightRun:
         """The pure-DP limit, if it is the price."""
         if left == 0.0:
             return _pure(self.run)
-        found, below = _near_limit(self.run, left, self.tolerance), reached(self.run)
+        found, below = _near_limit(self.run, left, self.tolerance), run_below(self.run)
         if found is None or below is None:
             return found
         return Interval(lower_of(lambda: TightRun(below, self.tolerance).epsilon(left).lower or 0.0), found.upper)
@@ -245,7 +249,7 @@ def single_release_epsilon(run: Composition, delta: float) -> float:
     """A lower bound on epsilon, from the costliest of the run's releases alone; 0 where none has a profile."""
     best = 0.0
     for event in run.entries:
-        known = None if event.family else closed_form(reached(1 * event) or 1 * event)
+        known = None if event.family else closed_form(run_below(1 * event) or 1 * event)
         if known is not None:
             best = max(best, inverse_profile(known, math.log(delta)).lower)
     return best
