@@ -112,7 +112,8 @@ class PoissonSubsampled(Event):
         if self.rate == 0.0 or self.event.between_bounds or not costs_less(self.event):
             return self
         least = self.event._certain(2)
-        return PureDP(0.0, self.adjacency) if least.between_bounds else PoissonSubsampled(least, self.rate)
+        rare = self.rate * least.sampling_rate < 1e-15
+        return PureDP(0.0, self.adjacency) if rare or least.between_bounds else PoissonSubsampled(least, self.rate)
 
     @property
     def family(self) -> bool:  # type: ignore[override]  # as the event underneath
