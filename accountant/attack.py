@@ -15,6 +15,7 @@ from accountant.errors import (
     ParameterError,
     ProfileUnavailable,
     ToleranceUnreachable,
+    is_one_of,
     real,
     shorten,
 )
@@ -76,9 +77,9 @@ def ask(
     OutOfPatience
         The route that is left would take longer than `patience`.
     """
-    if method not in METHODS:
+    if not is_one_of(method, METHODS):
         raise ParameterError(f"method = {shorten(method)}; accepted: {', '.join(METHODS)}")
-    if direction not in WAYS:
+    if not is_one_of(direction, WAYS):
         raise ParameterError(f"direction = {shorten(direction)}; accepted: {', '.join(WAYS)}")
     width, seconds = real("tolerance", tolerance, 1e-6, 1.0), check_patience(patience)
     whole = 1 * run if isinstance(run, Event) else run
@@ -98,7 +99,7 @@ def ask(
             with allow_work(left):
                 tight = TightRun(whole, width)
                 sides = tuple(tight.trade_off(each) for each in DIRECTIONS)
-                return question(Attack(sides, direction, tight.mu)), How("tight", tight.source)
+                return question(Attack(sides, direction, tight.mu, tight.mu_above)), How("tight", tight.source)
         except (ProfileUnavailable, ToleranceUnreachable):
             if method == "tight":
                 raise
@@ -115,6 +116,7 @@ class Attack:
     both: tuple[TradeOff, ...]
     direction: str
     mu: float | None = None
+    mu_above: float | None = None
 
     @property
     def sides(self) -> list[TradeOff]:
@@ -170,7 +172,10 @@ class Attack:
         if self.mu is not None:
             return Interval(self.mu * (1 - 1e-15), self.mu * (1 + 1e-15))
         ends = [bound_mu(side, other, floor) for side, other in zip(self.both, self.both[::-1], strict=True)]
-        return Interval(max(end.lower for end in ends), max(end.upper for end in ends))
+        upper = max(end.upper for end in ends)
+        if self.mu_above is not None:
+            upper = min(upper, self.mu_above * (1 + 1e-15))
+        return Interval(min(max(end.lower for end in ends), upper), upper)
 
 
 def bound_mu(side: TradeOff, other: TradeOff, floor: float) -> Interval:

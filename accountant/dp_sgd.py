@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accountant.adjacency import Adjacency, as_adjacency
-from accountant.errors import ParameterError, integer, real, shorten
+from accountant.errors import ParameterError, integer, is_one_of, real, shorten
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -268,7 +268,7 @@ def dp_sgd(
     each = integer("batch", batch, 1, size)
     point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
     relation, width = as_adjacency(adjacency), real("tolerance", tolerance, 1e-6, 1.0)
-    if sampler not in SAMPLERS:
+    if not is_one_of(sampler, SAMPLERS):
         raise ParameterError(f"sampler = {shorten(sampler)}; accepted: {', '.join(SAMPLERS)}")
     recipe = Recipe(size, each, relation, sampler)
     steps = None if epochs is None else recipe.steps(epochs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import index
 from typing import SupportsIndex, cast
 
@@ -179,6 +179,11 @@ def real(
     if math.isnan(number) or below or above:
         raise ParameterError(f"{name} = {repr(number).removesuffix('.0')} is out of range; accepted: {accepted}")
     return number
+
+
+def is_one_of(value: object, accepted: Iterable[str]) -> bool:
+    """Whether a value is one of the accepted words; an array, which compares as an array, is none."""
+    return isinstance(value, str) and value in accepted
 
 
 def integer(name: str, value: object, low: int, high: int) -> int:

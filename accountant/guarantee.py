@@ -34,7 +34,7 @@ class Guarantee:
         Whether that order lay at an end of the searched range, so that a better one may exist.
     lower : float or None
         Certified lower end of what was asked for, epsilon or delta, where the method gives one: the truth lies
-        between it and the upper bound.
+        between it and the upper bound. Some data, or an attacker, cost so much; 0 where none that do are known.
     source : str or None
         What a tight number was computed by: a closed form, a privacy-loss distribution, a dynamic programme.
     data_dependent : bool

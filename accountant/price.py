@@ -21,6 +21,7 @@ from accountant.errors import (
     shorten,
 )
 from accountant.events.composition import Composition
+from accountant.events.curve import as_reals
 from accountant.events.event import Event
 from accountant.events.priced import PricedAlone
 from accountant.guarantee import Guarantee
@@ -61,9 +62,8 @@ def choose_route(method: object, conversion: object) -> tuple[str, Conversion]:
     rule: Conversion = "improved" if conversion is None else check_conversion(conversion)
     if method is None:
         return ("auto" if conversion is None else "renyi"), rule
-    for known in ROUTES:
-        if method == known:
-            return known, rule
+    if isinstance(method, str) and method in ROUTES:
+        return str(method), rule
     raise ParameterError(f"method = {shorten(method)}; accepted: {', '.join(ROUTES)}")
 
 
@@ -335,7 +335,9 @@ def curve(
     Games of screenings know deltas below 1e-12 as widely as one of that size.
     """
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
-    points = [real("epsilon", epsilon, 0.0, 1e300) for epsilon in np.ravel(np.asarray(epsilons)).tolist()]
+    points = [
+        real("epsilon", epsilon, 0.0, 1e300) for epsilon in as_reals("epsilon", epsilons, "[0, 1e300]").ravel().tolist()
+    ]
     width = real("tolerance", tolerance, 1e-6, 1.0)
     seconds, known = check_patience(patience), None
     if route != "renyi":

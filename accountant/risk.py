@@ -187,7 +187,7 @@ def precision(
     """
     share = real("base_rate", base_rate, 0.0, 1.0, open_low=True, open_high=True)
     rates = true_positive_rate(run, fpr, direction=direction, method=method, tolerance=tolerance, patience=patience)
-    return _precision(rates, as_reals("fpr", fpr), share)
+    return _precision(rates, as_reals("fpr", fpr, "[0, 1]"), share)
 
 
 def _precision(rates: RiskInterval[FloatArray], fprs: FloatArray, share: float) -> RiskInterval[FloatArray]:
@@ -322,7 +322,7 @@ def assess(
 
 
 def _as_rates(fpr: ArrayLike) -> FloatArray:
-    points = as_reals("fpr", fpr)
+    points = as_reals("fpr", fpr, "[0, 1]")
     bad = points[~((points >= 0) & (points <= 1))]
     if bad.size:
         raise ParameterError(f"fpr = {bad.flat[0]:g} is out of range; accepted: [0, 1]")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from accountant.calibration import refuse_search, solve
-from accountant.errors import OutOfPatience, ParameterError, integer, real
+from accountant.errors import OutOfPatience, ParameterError, integer, is_one_of, real
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
 from accountant.events.shuffled_rounds import log_round_delta, work_ahead
@@ -223,7 +223,7 @@ def _check(local: float | Event, n: int, delta: float) -> tuple[float, int, floa
 
 def _profile(local: float | Event, end: float, method: str) -> LogProfile | None:
     """The log of delta by users and epsilon; None where the local guarantee is as good."""
-    if method not in BOUNDS:
+    if not is_one_of(method, BOUNDS):
         raise ParameterError(f"method = {method!r}; accepted: {', '.join(BOUNDS)}")
     if end > NO_GAIN:
         return None

@@ -175,7 +175,7 @@ def check_task(
         epsilon = real("epsilon", epsilon, 0.0, 1e300)
     else:
         delta = real("delta", 1e-5 if delta is None else delta, 0.0, 1.0, open_high=True)
-    if errors not in ("raise", "nan"):
+    if not isinstance(errors, str) or errors not in ("raise", "nan"):
         raise ParameterError(f"errors = {shorten(errors)}; accepted: raise, nan")
     width = real("tolerance", prices["tolerance"], 1e-6, 1.0)
     seconds = check_patience(prices.get("patience", PATIENCE))

@@ -17,6 +17,7 @@ from accountant.errors import (
     ParameterError,
     ProfileUnavailable,
     ToleranceUnreachable,
+    is_one_of,
     real,
     shorten,
 )
@@ -298,7 +299,7 @@ def _most_economical(found: Mapping[float, float], goal: float) -> float | None:
 
 
 def _check_target(target: str, given: Mapping[str, float | None]) -> None:
-    if target not in TARGETS:
+    if not is_one_of(target, TARGETS):
         raise ParameterError(f"target = {shorten(target)}; accepted: {', '.join(TARGETS)}")
     needed, allowed = TARGETS[target], (*TARGETS[target], *(["fpr_floor"] if target == "mu" else []))
     for name, number in given.items():

@@ -11,14 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.errors import ProfileUnavailable
-from accountant.events.discrete_pair import DiscretePair, Outcomes
+from accountant.adjacency import Adjacency, Direction
+from accountant.events.discrete_pair import DiscretePair
 from accountant.events.event import Event
+from accountant.events.from_below import FromBelow, pair_from_below
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr
 from accountant.numerics.special import log_binomial_pmf
@@ -208,10 +208,8 @@ def choose_stream(stream: Stream, aim: Aim) -> tuple[tuple[float, ...], tuple[fl
 
 
 @dataclass(frozen=True)
-class AttackedStream(Event):
+class AttackedStream(FromBelow):
     """A stream against whose answers an attacker compares; it is chosen for so many in a run."""
-
-    between_bounds: ClassVar[bool] = True
 
     stream: Stream
     above: Event
@@ -221,8 +219,13 @@ class AttackedStream(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.above._curve(orders)
 
-    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        raise ProfileUnavailable(f"{self!r} is a bound from below only")
+    @property
+    def limit_reached(self) -> bool:  # type: ignore[override]
+        """With Laplace noise, where so many answers "below" hold the threshold up that every "above" is far out."""
+        plain = self.stream.threshold_noise == self.stream.query_noise == "laplace"
+        held = self.stream.queries - self.stream.tops
+        needed = self.stream.tops + self.stream.query_scale / self.stream.threshold_scale
+        return plain and (self.stream.queries == 0 or held > needed)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         return [(attack_pair(self.stream, self._aim(log_lost), direction), 1)]
@@ -253,10 +256,4 @@ def attack_pair(stream: Stream, aim: Aim, direction: Direction) -> DiscretePair:
     other = bound_chances(log_chances(stream, asked, moves, noise), step)[1]
     kept = likely > 1e-250
     likely, other = likely[kept], other[kept]
-    # what is left of one is where the other may have nothing; what the likely one lacks counts for the reverse only
-    rest, lack = 1 - math.fsum(other.tolist()) - ROUNDING, max(1 - math.fsum(likely.tolist()), 0.0) + ROUNDING
-    if direction == DIRECTIONS[0]:
-        order = np.argsort(likely / other)
-        return DiscretePair(Outcomes(other[order], (likely / other)[order], rest, 0.0, ROUNDING, -ROUNDING), lack)
-    order = np.argsort(other / likely)
-    return DiscretePair(Outcomes(likely[order], (other / likely)[order], 0.0, rest, ROUNDING, -ROUNDING), lack, True)
+    return pair_from_below(likely, other, ROUNDING, direction)

@@ -22,7 +22,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr, ndtri_exp
 from accountant.numerics.special import log_binomial_pmf
 
-__all__ = ["GaussianComparisons", "LaplaceComparisons"]
+__all__ = ["Comparisons", "GaussianComparisons", "LaplaceComparisons", "attack_on"]
 
 HUGE = 1e100
 """Slopes beyond are not squared."""
@@ -101,10 +101,7 @@ class Comparisons(Event):
         """What is asked, in units of the sensitivity."""
 
     def _certain(self, times: int = 1) -> Event:
-        stream = self._stream()
-        if not 1 / FAR_APART < stream.size < FAR_APART:
-            return PureDP(0.0, self.adjacency)
-        return AttackedStream(stream, self, times, self.adjacency)
+        return attack_on(self._stream(), self, times)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         if (queries := self._all_queries()) is not None:
@@ -123,6 +120,13 @@ class Comparisons(Event):
             result[i] = min(math.fsum((weights * values).tolist()) * (1.0 + accuracy) + lost, 1.0)
         logs = np.log(np.maximum(result, 5e-324))  # an underflow to 0 would claim pure DP
         return logs, logs
+
+
+def attack_on(stream: Stream, above: Event, times: int) -> Event:
+    """An attack on a stream that is priced as `above`, where one is known."""
+    if not 1 / FAR_APART < stream.size < FAR_APART:
+        return PureDP(0.0, above.adjacency)
+    return AttackedStream(stream, above, max(times, 1), above.adjacency)
 
 
 @dataclass(frozen=True)

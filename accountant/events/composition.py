@@ -251,9 +251,11 @@ def _pairs(entries: object) -> Iterator[tuple[object, object]]:
     """(event, count) pairs, or ParameterError for whatever is not one."""
     if isinstance(entries, Mapping):
         entries = entries.items()
-    if not isinstance(entries, Iterable):
-        raise ParameterError(f"entries = {shorten(entries)}; accepted: (event, count) pairs, or a mapping")
-    for entry in entries:
+    try:
+        pairs = iter(entries)  # type: ignore[call-overload]  # whatever it is
+    except TypeError:
+        raise ParameterError(f"entries = {shorten(entries)}; accepted: (event, count) pairs, or a mapping") from None
+    for entry in pairs:
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             raise ParameterError(f"entry {shorten(entry)}; accepted: a pair (event, count)")
         yield entry[0], entry[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +14,10 @@ from accountant.errors import EventError, ParameterError, ProfileUnavailable, sh
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["Profile", "StandardForm", "as_reals", "check_orders", "evaluate_curve", "refusal_of_profile"]
+
+
+FAR = 1e12
+"""Order from which on a curve is compared with its limit at order inf."""
 
 
 class StandardForm(NamedTuple):
@@ -63,17 +69,27 @@ class Profile:
         return np.asarray(self.worst, dtype=dtype)
 
 
-def as_reals(name: str, values: ArrayLike) -> FloatArray:
-    """`values` as an array of floats, or ParameterError."""
+def as_reals(name: str, values: ArrayLike, range_of_each: str = "") -> FloatArray:
+    """`values` as an array of floats, or ParameterError; as in parameters truth values, text and decimals are none."""
     try:
-        return np.asarray(values, dtype=float)
+        array = np.asarray(values)
+        if array.dtype.kind not in "iuf" or isinstance(values, list | tuple):
+            refused = next((each for each in np.asarray(values, dtype=object).flat if not _is_real(each)), None)
+            if refused is not None or array.dtype.kind not in "iufO":
+                raise TypeError
+        return array.astype(float)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name} = {shorten(values)}; accepted: a real number, or an array of them") from None
+        accepted = "a real number, or an array of them" + (f", in {range_of_each}" if range_of_each else "")
+        raise ParameterError(f"{name} = {shorten(values)}; accepted: {accepted}") from None
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
 
 
 def check_orders(orders: ArrayLike) -> FloatArray:
     """Orders as floats, or ParameterError if one is nan or below 1."""
-    points = as_reals("order", orders)
+    points = as_reals("order", orders, "[1, inf]")
     bad = points[~(points >= 1)]
     if bad.size:
         raise ParameterError(f"order = {bad.flat[0]:g} is out of range; accepted: [1, inf]")
@@ -83,7 +99,12 @@ def check_orders(orders: ArrayLike) -> FloatArray:
 def evaluate_curve(thing: Any, orders: ArrayLike) -> FloatArray:
     """Check orders, evaluate `_curve` on a flat array, restore the shape, and refuse nan."""
     points = check_orders(orders)
-    curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float)
+    far = (points.ravel() >= FAR) & np.isfinite(points.ravel())
+    with np.errstate(over="ignore", invalid="ignore"):
+        curve: FloatArray = np.asarray(thing._curve(points.ravel()), dtype=float)
+        if far.any() and curve.shape == far.shape:
+            # the divergence rises with the order, and products of an order may have left the range of floats
+            curve = np.where(far, np.fmin(curve, thing._curve(np.array([math.inf]))), curve)
     if curve.shape != (points.size,):
         raise EventError(f"the Rényi curve of {thing!r} has shape {curve.shape} for {points.size} orders")
     if np.isnan(curve).any():

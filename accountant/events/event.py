@@ -275,7 +275,7 @@ class Event(ABC):
         return None
 
     def _certain(self, times: int = 1) -> Event:
-        """An event that costs no more, if the surrogates below are below a bound only; as one of `times` releases."""
+        """An event that costs no more, if the price is a bound; of `times` releases, 0 if it is all of the run."""
         return self
 
     def _sketch(self) -> Event:
@@ -346,7 +346,7 @@ class Event(ABC):
         ParameterError
             An epsilon is nan or infinite.
         """
-        points = as_reals("epsilon", epsilons)
+        points = as_reals("epsilon", epsilons, "(-inf, inf)")
         flat = points.ravel()
         if not np.isfinite(flat).all():
             raise ParameterError(f"epsilon = {flat[~np.isfinite(flat)][0]} is out of range; accepted: finite reals")

@@ -17,6 +17,7 @@ from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import EpsilonOfNoise
 from accountant.events.randomized_response import PureLike
 from accountant.events.registry import register
+from accountant.events.two_candidates import Contest, reached_by_two
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
     divergence_from_log_mean,
@@ -140,7 +141,8 @@ class PermuteAndFlip(PureLike):
     sensitivity of the scores (c times it if none falls when others rise); the release is epsilon-DP (McKenna & Sheldon
     2020). Its losses may range over more than epsilon, so the curve of the exponential mechanism does not hold;
     it is priced as any epsilon-DP release. Two candidates whose order turns have the total variation
-    ``1 - e^(-epsilon/2)``, nearly that of the price, ``tanh(epsilon/2)``.
+    ``1 - e^(-epsilon/2)``, nearly that of the price, ``tanh(epsilon/2)``; what two candidates tell is the lower end of
+    prices (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------
@@ -163,6 +165,9 @@ class PermuteAndFlip(PureLike):
 
     def _bits(self) -> int:
         return 1
+
+    def _certain(self, times: int = 1) -> Event:
+        return reached_by_two(Contest("exponential", self.epsilon), self, times) if self.epsilon > 0.0 else self
 
 
 @Kernel

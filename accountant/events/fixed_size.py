@@ -13,8 +13,10 @@ from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingErr
 from accountant.events.answers import AdditiveNoise
 from accountant.events.drawn_gaussians import DrawnGaussians, mean_curve
 from accountant.events.event import Event
+from accountant.events.from_below import costs_less
 from accountant.events.gaussian import GaussianLike
 from accountant.events.parameters import Range
+from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.events.subsampling import integral_work, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
@@ -31,7 +33,8 @@ class FixedSizeSampled(Event):
     Under REPLACE, with g = batch / records and e^{e'} = 1 + g (e^e - 1), the profile at e' is at most g times that of
     the event at e, in both directions (Balle, Barthe & Gaboardi 2018, Thm 9), and no smaller bound holds for all events
     of this profile. The Rényi curve is the integral over that profile, for Gaussian noise and wherever the loss is
-    bounded. Proof: notebooks/mathematics.md, Samples of a fixed size.
+    bounded. Proof: notebooks/mathematics.md, Samples of a fixed size. The lower end of the price of several is that of
+    data on which all other records are alike, which reach the profile in one direction (same, Prices from below).
 
     Poisson samples of the same mean size are priced otherwise: this is not `PoissonSubsampled`. In plans `batch` and
     `records` beside ``event = "fixed-size-sampled"`` are these parameters, and mean no Poisson sample.
@@ -122,6 +125,13 @@ class FixedSizeSampled(Event):
         height: FloatArray = math.log(self.rate) + np.maximum(*self.event._log_profile(inner))
         return height
 
+    def _certain(self, times: int = 1) -> Event:
+        """All other records are alike: alone in a run the profile is reached; else one pair in the same direction."""
+        if costs_less(self.event):
+            least = self.event._certain(2)
+            return PureDP(0.0, self.adjacency) if least.between_bounds else ReplacedInSample(least, self.rate, self)
+        return self if times == 0 or self.rate == 1.0 else ReplacedInSample(self.event, self.rate, self)
+
     def _profile_knots(self) -> tuple[float, ...]:
         knots = np.asarray(self.event._profile_knots(), dtype=float)
         return tuple(log_mixture_ratio(self.rate, knots).tolist()) if knots.size else ()
@@ -144,6 +154,32 @@ class FixedSizeSampled(Event):
         """For Gaussian noise."""
         mu = self.event._mu()  # type: ignore[attr-defined]  # of GaussianLike
         return DrawnGaussians(self.rate, (0.0,), (mu,), (False,))
+
+
+@dataclass(frozen=True)
+class ReplacedInSample(Event):
+    """An event whose record is replaced, if it is drawn, by one that is like all others: a mixture against one half of
+    a pair (notebooks/mathematics.md, Prices from below).
+    """
+
+    event: Event
+    rate: float
+    above: Event
+    adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.above._curve(orders)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self.above._curve_work(rate)
+
+    def _profile_work(self) -> float:
+        return 2 * self.event._profile_work() + 100.0
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.rate == 1.0:
+            return self.event._log_profile(epsilons)
+        return Event._subsampled_log_profile(self.event, self.rate, epsilons)
 
 
 def has_profile(event: Event) -> bool:

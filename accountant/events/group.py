@@ -13,6 +13,7 @@ from accountant.errors import ParameterError, shorten
 from accountant.events.answers import AdditiveNoise
 from accountant.events.discrete_laplace import DiscreteLaplace
 from accountant.events.event import Event
+from accountant.events.from_below import costs_less
 from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
 from accountant.events.sampled_groups import SampledGaussianGroup, SampledGeometricGroup
@@ -40,6 +41,7 @@ class Group(PricedAsAnother):
     * Noisy screening, sampled or not: the count moves by at most as many votes as records join, and no further than
       its limits (proof: notebooks/mathematics.md, Groups).
 
+    Of events that are themselves priced by a bound the lower end of a price is what one of the records costs at least.
     Any other event is refused: nothing is proven. Groups of sampled records come after sampling:
     ``ac.Group(ac.PoissonSubsampled(event, rate), size)``.
 
@@ -91,6 +93,11 @@ class Group(PricedAsAnother):
 
     def _price(self) -> Event:
         return self._priced
+
+    def _certain(self, times: int = 1) -> Event:
+        # what one of the records costs, where that is known by a bound
+        bounded = self.size > 1 and costs_less(self.event) and not costs_less(self._priced)
+        return self.event._certain(times) if bounded else super()._certain(times)
 
     @property
     def _amplified(self) -> bool:

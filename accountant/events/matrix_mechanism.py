@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from accountant.adjacency import Adjacency, Direction
-from accountant.errors import ParameterError, SubsamplingError, shorten
+from accountant.errors import ParameterError, SubsamplingError, is_one_of, shorten
 from accountant.events.answers import AdditiveNoise, Summand
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.composition import Composition
@@ -134,7 +134,7 @@ class MatrixMechanism(Bracketed):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "strategy", as_strategy(self.strategy))
-        if self.gaps not in ("at least", "exactly"):
+        if not is_one_of(self.gaps, ("at least", "exactly")):
             raise ParameterError(f"gaps = {shorten(self.gaps)}; accepted: 'at least', 'exactly'")
         columns = len(self.strategy[0]) if isinstance(self.strategy[0], tuple) else self.steps
         if columns != self.steps:

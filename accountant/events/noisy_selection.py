@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, shorten
+from accountant.errors import ParameterError, is_one_of, shorten
 from accountant.events.comparison_attacks import Stream
-from accountant.events.comparisons import GaussianComparisons, LaplaceComparisons
+from accountant.events.comparisons import Comparisons, GaussianComparisons, LaplaceComparisons, attack_on
 from accountant.events.event import Event
 from accountant.events.exponential_mechanism import ExponentialMechanism, PermuteAndFlip
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
+from accountant.events.two_candidates import BestLead, Contest, reached_by_two
 
 __all__ = ["ReportNoisyMax", "SparseVector"]
 
 
 def _check_choice(name: str, value: object, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
+    if not is_one_of(value, accepted):
         raise ParameterError(f"{name} = {shorten(value)}; accepted: {', '.join(map(repr, accepted))}")
 
 
@@ -40,6 +41,9 @@ class ReportNoisyMax(PricedAsAnother):
       Noisy comparisons). Where only two scores change, as with votes, `LNMax` is cheaper.
     * "gumbel": the exponential mechanism, whose probabilities it has, priced by its bounded range.
     * "exponential": `PermuteAndFlip` (Ding et al. 2021).
+
+    The lower end of a price with Laplace or exponential noise is what the maximum of two scores tells
+    (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------
@@ -83,6 +87,12 @@ class ReportNoisyMax(PricedAsAnother):
             PermuteAndFlip(epsilon, self.adjacency) if self.noise == "exponential" else PureDP(epsilon, self.adjacency)
         )
 
+    def _certain(self, times: int = 1) -> Event:
+        price = self._price()
+        if isinstance(price, PureDP):
+            return reached_by_two(Contest("laplace", price.epsilon), price, times) if price.epsilon > 0.0 else self
+        return super()._certain(times)
+
 
 @register("sparse-vector")
 @dataclass(frozen=True)
@@ -109,8 +119,10 @@ class SparseVector(PricedAsAnother):
     Where some noise is Gaussian, the profile, too, is a bound from above: ``E (1 - e^(e - L - M))_+`` in both
     directions, with L the loss of a threshold that moves by s and M, independent of it, kappa; or, for Gaussian noise
     on the queries, the sum of `tops` losses of the largest of K standard normal values that move by m, or the profile
-    of all noisy queries, where that is less (same section). On the tight route the lower end of the price is that of a
-    stream that an attacker may ask.
+    of all noisy queries, where that is less (same section).
+
+    Whatever the noise, on the tight route the lower end of the price is that of a stream that an attacker may ask; with
+    Laplace noise and `queries` = 1 it is exact (notebooks/mathematics.md, Prices from below).
 
     Nothing but "above" and "below" is released; a noisy value of a query is a release of its own, with fresh noise.
 
@@ -179,7 +191,19 @@ class SparseVector(PricedAsAnother):
         shift = self.sensitivity / self.threshold_scale
         kappa = (1.0 if self.monotone else 2.0) * self.tops * self.sensitivity / self.query_scale
         if self.threshold_noise == "gaussian":
-            scales = self.threshold_scale / self.sensitivity, self.query_scale / self.sensitivity
-            stream = Stream("gaussian", scales[0], "laplace", scales[1], self.tops, self.queries, self.monotone)
-            return LaplaceComparisons(shift, kappa, stream, self.adjacency)
+            return LaplaceComparisons(shift, kappa, self._stream(), self.adjacency)
         return PureDP(shift + kappa, self.adjacency)
+
+    def _stream(self) -> Stream:
+        """What is asked, in units of the sensitivity."""
+        threshold, query = self.threshold_scale / self.sensitivity, self.query_scale / self.sensitivity
+        return Stream(self.threshold_noise, threshold, self.query_noise, query, self.tops, self.queries, self.monotone)
+
+    def _certain(self, times: int = 1) -> Event:
+        price, stream = self._price(), self._stream()
+        if isinstance(price, Comparisons):
+            return price._certain(times)
+        other = stream.query_scale / stream.threshold_scale
+        if stream.queries == 1 and times == 0 and abs(other - 1) > 0.01:  # whether it is above: both scales' noise
+            return BestLead(Contest("laplace", 1 / stream.threshold_scale, 0.0, other), price, self.adjacency)
+        return attack_on(stream, price, times)

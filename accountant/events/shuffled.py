@@ -16,6 +16,7 @@ from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.registry import register
+from accountant.events.shuffled_attack import SameInputs
 from accountant.events.shuffled_rounds import log_round_delta, work_ahead
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
@@ -63,6 +64,9 @@ class Shuffled(Event):
     other users' inputs, so rounds compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one
     user's input changes.
 
+    This is a bound from above. The lower end of a price is what the number of reports in one set tells where all other
+    users have the same input (notebooks/mathematics.md, Prices from below).
+
     In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds
     that a price may take by default: they are priced with more `patience`.
 
@@ -107,6 +111,9 @@ class Shuffled(Event):
         finite_curve(orders[finite], log_masses, log_masses[::-1].copy(), losses, found)
         curve[finite] = np.minimum(found, losses[-1])
         return curve
+
+    def _certain(self, times: int = 1) -> Event:
+        return SameInputs(self.local, self.n, self) if local_epsilon(self.local) > 0.0 else self
 
     def _profile_work(self) -> float:
         return 50.0 * grid_pair(self.local, self.n)[0].size

@@ -14,8 +14,10 @@ from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, real
 from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, Choices, GivenFinite, Row, linear_row
 from accountant.events.event import Event
+from accountant.events.from_below import costs_less
 from accountant.events.gaussian import subsampled_gaussian_curves
 from accountant.events.joint_pairs import JointSketch, joint_pair
+from accountant.events.randomized_response import PureDP
 from accountant.events.subsampling import refuse_subsampling
 from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray
@@ -101,6 +103,17 @@ class PoissonSubsampled(Event):
 
     def to_table(self, *, own: bool = False) -> dict[str, Any]:
         return {**self.event.to_table(own=own), "sampling_rate": self.rate}
+
+    def _certain(self, times: int = 1) -> Event:
+        """A sample of what costs no more, if that is a single pair."""
+        if self.rate == 1.0:
+            own = self.event._certain(times)
+            return self if own is self.event else own
+        if self.rate == 0.0 or self.event.between_bounds or not costs_less(self.event):
+            return self
+        least = self.event._certain(2)
+        rare = self.rate * least.sampling_rate < 1e-15
+        return PureDP(0.0, self.adjacency) if rare or least.between_bounds else PoissonSubsampled(least, self.rate)
 
     @property
     def family(self) -> bool:  # type: ignore[override]  # as the event underneath

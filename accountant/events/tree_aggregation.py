@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, shorten
+from accountant.errors import ParameterError, is_one_of, shorten
 from accountant.events.answers import AdditiveNoise
 from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian
@@ -55,7 +55,7 @@ class TreeAggregation(PricedAsAnother):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.noise not in ("gaussian", "laplace"):
+        if not is_one_of(self.noise, ("gaussian", "laplace")):
             raise ParameterError(f"noise = {shorten(self.noise)}; accepted: 'gaussian', 'laplace'")
         self._refuse_out_of_range("sensitivity")
 

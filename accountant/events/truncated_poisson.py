@@ -15,6 +15,7 @@ from accountant.events.clipped_sum import ClippedSum
 from accountant.events.event import Event
 from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
+from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.numerics.kernel import FloatArray
@@ -38,7 +39,8 @@ class EitherRelease(Event):
     """One of two releases, the second with probability e^log_second, and word of which it was.
 
     The word has the same distribution on all data. So ``H = (1 - s) H_1 + s H_2`` in both directions, and
-    ``e^((a-1) D) = (1 - s) e^((a-1) D_1) + s e^((a-1) D_2)``. Without the word it costs no more.
+    ``e^((a-1) D) = (1 - s) e^((a-1) D_1) + s e^((a-1) D_2)``. Without the word it costs no more;
+    then `least` is an event that costs no more than what is priced so.
     """
 
     first: Event
@@ -46,6 +48,7 @@ class EitherRelease(Event):
     log_first: float
     log_second: float
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+    least: Event | None = None
 
     @property
     def _amplified(self) -> bool:
@@ -69,6 +72,9 @@ class EitherRelease(Event):
         one, other = self.first._log_profile(epsilons), self.second._log_profile(epsilons)
         remove, add = (np.logaddexp(self.log_first + a, self.log_second + b) for a, b in zip(one, other, strict=True))
         return np.minimum(remove, 0.0), np.minimum(add, 0.0)
+
+    def _certain(self, times: int = 1) -> Event:
+        return self if self.least is None else self.least
 
     def _curve_work(self, rate: float = 1.0) -> float:
         return self.first._curve_work() + self.second._curve_work()
@@ -94,7 +100,8 @@ class TruncatedPoissonGaussian(PricedAsAnother):
 
     and word of which it was: where the batch is full, the individual takes another record's place (Ganesh 2025; proof:
     notebooks/mathematics.md, Truncated Poisson samples). The price neither rises nor falls with n alone, so n has to
-    be public, and right: under add-remove adjacency n is the number with the individual, n - 1 the one without.
+    be public, and right: under add-remove adjacency n is the number with the individual, n - 1 the one without. The
+    lower end of a price is that of data on which all other vectors are 0 (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------
@@ -143,8 +150,21 @@ class TruncatedPoissonGaussian(PricedAsAnother):
     def _price(self) -> Event:
         return price_of_parts(self, self.adjacency, self.adjacency)
 
+    def _certain(self, times: int = 1) -> Event:
+        return self if self.population <= self.largest_batch else least_of_parts(self, self.adjacency)
+
     def _ceiling(self) -> Event:
         return ClippedSum(self.sigma, 2 * self.clip, self.adjacency)
+
+
+def least_of_parts(event: TruncatedPoissonGaussian, own: Adjacency) -> Event:
+    """What it costs if all other vectors are 0: a sample that the individual is in as often as in the batch."""
+    log_room, log_full, full_rate = truncation_odds(event.rate, event.population, event.largest_batch)
+    kept = event.rate if log_full == -math.inf else math.exp(log_room) * event.rate + math.exp(log_full) * full_rate
+    if kept < 1e-15:
+        return PureDP(0.0, own)
+    alone = ClippedSum(event.sigma, event.clip, own)
+    return PoissonSubsampled(alone, min(kept * (1.0 if log_full == -math.inf else 1 - 1e-12), 1.0))
 
 
 def price_of_parts(event: TruncatedPoissonGaussian, own: Adjacency, crowded: Adjacency) -> Event:
@@ -154,7 +174,11 @@ def price_of_parts(event: TruncatedPoissonGaussian, own: Adjacency, crowded: Adj
     if log_full == -math.inf:
         return room
     full = PoissonSubsampled(ClippedSum(event.sigma, 2 * event.clip, crowded), rate)
-    return full if log_room == -math.inf else EitherRelease(room, full, log_room, log_full, own)
+    return (
+        full
+        if log_room == -math.inf
+        else EitherRelease(room, full, log_room, log_full, own, least_of_parts(event, own))
+    )
 
 
 def truncation_odds(rate: float, records: int, largest: int) -> tuple[float, float, float]:

@@ -12,15 +12,10 @@ import numpy as np
 from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise
-from accountant.events.drawn_gaussians import (
-    UNSEEN,
-    DrawnGaussians,
-    log_expm1_ratio,
-    log_height_of_few,
-    mean_curve,
-)
+from accountant.events.drawn_gaussians import UNSEEN, DrawnGaussians, log_expm1_ratio, log_height_of_few, mean_curve
 from accountant.events.event import Event
 from accountant.events.fixed_size import FixedSizeSampled
+from accountant.events.from_below import costs_less
 from accountant.events.gaussian import GaussianLike
 from accountant.events.group import price_of_group
 from accountant.events.mixture_of_gaussians import MixtureOfGaussians, mixture_log_profile
@@ -252,9 +247,10 @@ class SampledWithReplacement(Event):
         return [(BoundOnDraws(self), 1)]
 
     def _certain(self, times: int = 1) -> Event:
-        if self.draws == 1 or self.population == 1:
+        if self.population == 1 and not costs_less(self.event):
             return BoundOnDraws(self)
-        return SumOfDraws(self) if isinstance(self.event, GaussianLike) else DrawnGroup(self.event, 1, 1, self.rate)
+        gaussian = isinstance(self.event, GaussianLike) and not costs_less(self.event)
+        return SumOfDraws(self) if gaussian else DrawnGroup(self.event, 1, 1, self.rate)._certain(max(times, 1))
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AdjacencyMismatch, NoGuarantee, ParameterError, integer, real, shorten
+from accountant.errors import AdjacencyMismatch, NoGuarantee, ParameterError, integer, is_one_of, real, shorten
 from accountant.events.composition import MAX_COUNT, Composition
 from accountant.events.event import Event
 from accountant.events.gaussian import GaussianDP
@@ -171,7 +171,7 @@ class Filter(_Run):
         self.epsilon = real("epsilon", epsilon, 0.0, 1e6, open_low=True)
         self.delta = real("delta", delta, 0.0, 1.0, open_high=True)
         self.failures = real("failures", failures, 0.0, max(self.delta, 5e-324), open_high=True)
-        if kind not in ("auto", "renyi", "gdp"):
+        if not is_one_of(kind, ("auto", "renyi", "gdp")):
             raise ParameterError(f"kind = {shorten(kind)}; accepted: auto, renyi, gdp")
         if self.delta == 0.0 and kind != "auto":
             raise ParameterError(f"delta = 0 with kind = {kind!r}; accepted: delta in (0, 1), or kind = 'auto'")

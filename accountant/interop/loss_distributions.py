@@ -25,7 +25,7 @@ from accountant.tight.fourier import HockeyStick
 from accountant.tight.loss_composition import Question, plan
 from accountant.tight.loss_trade_off import LossTradeOff, Table
 from accountant.tight.route import TightRun
-from accountant.tight.trade_off import ProfileTradeOff, SureTradeOff, TradeOff
+from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, SureTradeOff, TradeOff
 
 __all__ = ["GridLosses", "grid_losses", "profile_above"]
 
@@ -187,6 +187,8 @@ def _bounds(side: TradeOff, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower = np.logaddexp(math.log(low), math.log1p(-low) + lower) if low > 0 else lower
         upper = np.logaddexp(math.log(high), math.log1p(-high) + upper) if high > 0 else upper
         return lower - 1e-12, np.minimum(upper + 1e-12, 0.0)
+    if isinstance(side, BetweenTradeOffs):
+        return _bounds(side.below, x)[0], _bounds(side.above, x)[1]
     if isinstance(side, ProfileTradeOff):
         return side.log_bounds(x)
     if not isinstance(side, LossTradeOff):

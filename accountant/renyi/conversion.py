@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from accountant.errors import ParameterError
+from accountant.errors import ParameterError, shorten
 from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import golden_bracket, golden_step
@@ -26,9 +26,9 @@ CONVERSIONS: tuple[Conversion, ...] = get_args(Conversion)
 def check_conversion(conversion: object) -> Conversion:
     """`conversion`, if it is one; otherwise raise ParameterError."""
     for known in CONVERSIONS:
-        if conversion == known:
+        if isinstance(conversion, str) and conversion == known:
             return known
-    raise ParameterError(f"conversion = {conversion!r}; accepted: {', '.join(CONVERSIONS)}")
+    raise ParameterError(f"conversion = {shorten(conversion)}; accepted: {', '.join(CONVERSIONS)}")
 
 
 def epsilon_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray, log_delta: float) -> FloatArray:

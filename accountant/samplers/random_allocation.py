@@ -12,9 +12,11 @@ from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.errors import ParameterError, ProfileUnavailable, shorten
 from accountant.events.answers import AdditiveNoise
 from accountant.events.event import Event
+from accountant.events.from_below import FromBelow, costs_less
 from accountant.events.gaussian import Gaussian
 from accountant.events.laplace import Laplace
 from accountant.events.parameters import Range
+from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 from accountant.samplers.allocation_curve import allocation_curve
@@ -158,7 +160,9 @@ class RandomAllocation(Event):
         return found
 
     def _certain(self, times: int = 1) -> Event:
-        return self if self.selected in (1, self.steps) or self._tells_nothing else SumOfLosses(self, times)
+        if costs_less(self.event):
+            return PureDP(0.0, self.adjacency)
+        return self if self.selected in (1, self.steps) or self._tells_nothing else SumOfLosses(self, max(times, 1))
 
     def _sketch(self) -> Event:
         return LeadingMoments(self) if self.steps >= MANY * self.selected else self
@@ -190,10 +194,8 @@ class LeadingMoments(Event):
 
 
 @dataclass(frozen=True)
-class SumOfLosses(Event):
+class SumOfLosses(FromBelow):
     """What the sum of the steps' rounded losses tells of who took part: no more than all steps do."""
-
-    between_bounds: ClassVar[bool] = True
 
     epoch: RandomAllocation
     times: int = 1
@@ -201,9 +203,6 @@ class SumOfLosses(Event):
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.epoch._curve(orders)
-
-    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        raise ProfileUnavailable(f"{self!r} is a bound from below only")
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         event, drawn = self.epoch.event, Drawn(self.epoch.steps, self.epoch.selected, 0.0)

@@ -10,13 +10,15 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
+from accountant.errors import ParameterError, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.discrete_pair import DiscretePair
 from accountant.events.event import Event
+from accountant.events.from_below import FromBelow, costs_less
 from accountant.events.gaussian import Gaussian, GaussianLike
 from accountant.events.parameters import Range
+from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr, ndtri_exp
@@ -106,6 +108,8 @@ class ShuffledEpoch(Event):
         return [(self.event, 1)]
 
     def _certain(self, times: int = 1) -> Event:
+        if costs_less(self.event):
+            return self.event._certain(max(times, 1)) if self.steps == 1 else PureDP(0.0, self.adjacency)
         return self.event if self.steps == 1 else LargestStep(self)
 
     @property
@@ -114,10 +118,8 @@ class ShuffledEpoch(Event):
 
 
 @dataclass(frozen=True)
-class LargestStep(Event):
+class LargestStep(FromBelow):
     """What the largest of an epoch's sums tells, if all other records pull the sums the other way."""
-
-    between_bounds: ClassVar[bool] = True
 
     epoch: ShuffledEpoch
     adjacency: Adjacency = field(default=Adjacency.ADD_REMOVE, init=False, repr=False)
@@ -127,9 +129,6 @@ class LargestStep(Event):
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.epoch._curve(orders)
-
-    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        raise ProfileUnavailable(f"{self!r} is a bound from below only")
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         event = self.epoch.event

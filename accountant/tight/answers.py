@@ -38,6 +38,7 @@ __all__ = [
     "KnownProfile",
     "LossDistribution",
     "answer_all",
+    "between_bounds",
     "certain_of",
     "from_closed_form",
     "least_of",
@@ -204,16 +205,21 @@ class LossDistribution:
             ask = partial(bound_epsilon, self.singles, delta, self.tolerance)
             return with_games(self.families, delta, self.tolerance, ask, cap)
 
+        bounded = between_bounds(self.singles)
+
         def above(tolerance: float, remainders: Remainders | None) -> Interval:
-            found = bound_epsilon(self.singles, delta, tolerance, remainders, above=True)
+            found = bound_epsilon(self.singles, delta, tolerance, remainders, above=bounded)
             # neither is the sharper
-            return Interval(0.0, min(found.upper, renyi_epsilon(self.sharpened(), delta, "improved").epsilon))
+            known = renyi_epsilon(self.sharpened(), delta, "improved").epsilon if bounded else math.inf
+            return Interval(0.0, min(found.upper, known))
 
         below = partial(bound_epsilon, certain, delta)
         return BetweenBounds(above, below, self.tolerance).answer(self.families, delta, cap)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
+
+        bounded = certain is not None and between_bounds(self.singles)
 
         def answer(epsilon: float) -> Interval:
             if epsilon >= self.end:
@@ -224,6 +230,8 @@ class LossDistribution:
                 return with_games(self.families, smallest, self.tolerance, ask, cap)
 
             def above(tolerance: float, remainders: Remainders | None) -> Interval:
+                if not bounded:
+                    return bound_delta(self.singles, epsilon, tolerance, remainders, least=self.least)
                 found = bound_delta_above(self.singles, epsilon, tolerance, remainders)
                 return Interval(0.0, min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta))
 
@@ -269,6 +277,11 @@ def certain_of(singles: Entries) -> Entries | None:
     entries = [(event._certain(count), count) for event, count in singles]
     same = all(event is other for (event, _), (other, _) in zip(entries, singles, strict=True))
     return None if same else entries
+
+
+def between_bounds(singles: Entries) -> bool:
+    """Whether grids know bounds of some from above only; other bounds they know from both sides."""
+    return any(event.between_bounds and event._certain(count) is not event for event, count in singles)
 
 
 def trade_off_of(singles: Entries, families: Entries, direction: Direction, tolerance: float) -> TradeOff:

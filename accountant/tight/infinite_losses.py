@@ -24,7 +24,7 @@ from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta
-from accountant.tight.answers import answer_all, certain_of, trade_off_of
+from accountant.tight.answers import answer_all, between_bounds, certain_of, trade_off_of
 from accountant.tight.games_last import lower_end, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_delta_above, bound_epsilon
@@ -175,7 +175,8 @@ class OneSided:
         def ask(remainders: Remainders | None) -> Interval:
             if certain is None:
                 return bound_delta(self.finite, epsilon, self.tolerance, remainders, ways, least)
-            upper = bound_delta_above(self.finite, epsilon, self.tolerance, remainders, ways).upper
+            bound = bound_delta_above if between_bounds(self.finite) else bound_delta
+            upper = bound(self.finite, epsilon, self.tolerance, remainders, ways).upper
             lower = lower_end(bound_delta, certain, epsilon, self.tolerance, remainders, ways)
             return Interval(min(lower, upper), upper)
 
@@ -192,7 +193,8 @@ class OneSided:
         certain, ways = certain_of(self.finite), (direction,)
 
         def ask(remainders: Remainders | None) -> Interval:
-            found = bound_epsilon(self.finite, left, self.tolerance, remainders, ways, above=certain is not None)
+            above = certain is not None and between_bounds(self.finite)
+            found = bound_epsilon(self.finite, left, self.tolerance, remainders, ways, above=above)
             if certain is None:
                 return found
             lower = lower_end(bound_epsilon, certain, left, self.tolerance, remainders, ways)

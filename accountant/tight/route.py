@@ -12,11 +12,13 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.from_below import FromBelow
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
 from accountant.tight.block_answers import answers_of
+from accountant.tight.bounded_answers import BoundedAnswers, lower_of, run_below
 from accountant.tight.closed_forms import (
     ClosedForm,
     by_coordinate,
@@ -72,7 +74,7 @@ class TightRun:
     def _choose(self, known: ClosedForm | None, log_finite: tuple[float, float]) -> Answers:
         """How to answer; where infinite losses differ by direction the answers count them themselves."""
         if known is not None:
-            return from_closed_form(known, self.run)
+            return self._from_known(known)
         if log_finite[0] == log_finite[1]:
             lost = bounds_on_lost(log_finite[0])[0] if log_finite[0] < 0.0 else 0.0
             return answers_of(self.run, self._end, self.tolerance, lost / max(math.exp(log_finite[0]), 1e-300))
@@ -80,6 +82,18 @@ class TightRun:
         families = [each for each in families if each[0]._largest_loss() > 0.0]
         self._log_finite, self._end = 0.0, math.inf
         return OneSided(singles, log_finite, self.tolerance, families)
+
+    def _from_known(self, known: ClosedForm) -> Answers:
+        """By a profile, or from above by one where some releases may cost less."""
+        answers, below, tests = (
+            from_closed_form(known, self.run),
+            run_below(self.run),
+            run_below(self.run, as_tests=True),
+        )
+        if tests is None:
+            return answers
+        made = None if below is None else partial(TightRun, below, self.tolerance)
+        return BoundedAnswers(answers, made, partial(TightRun, tests, self.tolerance))
 
     def epsilon(self, delta: float) -> Guarantee:
         """Certified bounds on the smallest epsilon at a delta in [0, 1).
@@ -108,7 +122,12 @@ class TightRun:
 
     def _limit(self, left: float) -> Interval | None:
         """The pure-DP limit, if it is the price."""
-        return _pure(self.run) if left == 0.0 else _near_limit(self.run, left, self.tolerance)
+        if left == 0.0:
+            return _pure(self.run)
+        found, below = _near_limit(self.run, left, self.tolerance), run_below(self.run)
+        if found is None or below is None:
+            return found
+        return Interval(lower_of(lambda: TightRun(below, self.tolerance).epsilon(left).lower or 0.0), found.upper)
 
     def _ask(self, left: float) -> Interval:
         kept = leave_out(self.run, left)
@@ -134,7 +153,7 @@ class TightRun:
         """Certified bounds on delta at each epsilon; all of them share one game of screenings."""
         if self._slow is not None and fits(2 * len(epsilons) * self._slow.work):
             self._exact = True
-            return from_closed_form(self._slow, self.run).deltas(epsilons)
+            return self._from_known(self._slow).deltas(epsilons)
         try:
             found = self._finite_deltas(epsilons)
         except ToleranceUnreachable as error:
@@ -190,6 +209,12 @@ class TightRun:
         """The mu of a run whose pair is N(mu, 1) against N(0, 1); None for any other."""
         return self._answers.known.mu if isinstance(self._answers, KnownProfile) else None
 
+    @property
+    def mu_above(self) -> float | None:
+        """The mu of such a pair that is above the run; None where none is known."""
+        above = self._answers.above if isinstance(self._answers, BoundedAnswers) else self._answers
+        return above.known.mu if isinstance(above, KnownProfile) else None
+
     def trade_off(self, direction: Direction) -> TradeOff:
         """Bounds on the true-positive rates of one direction."""
         found = self._answers.trade_off(direction)
@@ -243,7 +268,7 @@ def single_release_epsilon(run: Composition, delta: float) -> float:
     """A lower bound on epsilon, from the costliest of the run's releases alone; 0 where none has a profile."""
     best = 0.0
     for event in run.entries:
-        known = None if event.family else closed_form(1 * event)
+        known = None if event.family else closed_form(run_below(1 * event) or 1 * event)
         if known is not None:
             best = max(best, inverse_profile(known, math.log(delta)).lower)
     return best
@@ -296,5 +321,7 @@ def _near_limit(run: Composition, delta: float, tolerance: float) -> Interval | 
 
 def _nearly_largest(direction: int, event: Event) -> float:
     """Just below the largest loss of an event, if the loss comes so near in that direction; else 0."""
-    near = float((certain := event._certain()).renyi(math.inf)) * (1 - 1e-9)
+    near = float((certain := event._certain(0)).renyi(math.inf)) * (1 - 1e-9)
+    if isinstance(certain, FromBelow):
+        return near if certain.limit_reached else 0.0
     return near if float(certain._log_profile(np.array([near]))[direction][0]) > -math.inf else 0.0

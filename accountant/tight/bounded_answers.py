@@ -1,0 +1,90 @@
+"""Runs that are priced by a known profile from above, and of which some releases may cost less than that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from accountant.adjacency import Direction
+from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
+from accountant.events.composition import Composition
+from accountant.guarantee import Guarantee
+from accountant.numerics.roots import Interval
+from accountant.tight.answers import Answers
+from accountant.tight.trade_off import BetweenTradeOffs, TradeOff
+
+__all__ = ["BoundedAnswers", "lower_of", "run_below"]
+
+
+class Priced(Protocol):
+    """A run that has prices of its own."""
+
+    def epsilon(self, delta: float) -> Guarantee: ...
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]: ...
+
+    def trade_off(self, direction: Direction) -> TradeOff: ...
+
+
+def run_below(run: Composition, as_tests: bool = False) -> Composition | None:
+    """A run that costs no more, where some release is priced by a bound that no data may reach; else None.
+
+    What has a profile of its own although it is between bounds is priced by that (`_sharpened`). A single release may
+    have other data at each epsilon, but for `as_tests`: true-positive rates are those of one pair.
+    """
+    alone, entries = run.releases == 1 and not as_tests, list(run)
+    least = [event if event._sharpened() else event._certain(0 if alone else count) for event, count in entries]
+    if all(one is event for one, (event, _) in zip(least, entries, strict=True)):
+        return None
+    return Composition((one, count) for one, (_, count) in zip(least, entries, strict=True))
+
+
+def lower_of(ask: Callable[[], float]) -> float:
+    """What is certified from below; 0, which always holds, where nothing else is."""
+    try:
+        return ask()
+    except ToleranceUnreachable as error:
+        return 0.0 if error.found is None else error.found[0]
+    except (NoGuarantee, ProfileUnavailable):
+        return 0.0
+
+
+@dataclass(frozen=True)
+class BoundedAnswers:
+    """Answers by a profile from above.
+
+    `make_below` makes the run that costs no more ready, and is None if the profile is reached; `make_tests` the same of
+    single pairs.
+    """
+
+    above: Answers
+    make_below: Callable[[], Priced] | None
+    make_tests: Callable[[], Priced]
+
+    @property
+    def source(self) -> str:
+        return self.above.source
+
+    def epsilon(self, delta: float) -> Interval:
+        found, make = self.above.epsilon(delta), self.make_below
+        if make is None:
+            return found
+        return Interval(min(lower_of(lambda: make().epsilon(delta).lower or 0.0), found.upper), found.upper)
+
+    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        found = self.above.deltas(epsilons)
+        if self.make_below is None:
+            return found
+        lows = [0.0] * len(epsilons)
+        with suppress(ToleranceUnreachable, NoGuarantee, ProfileUnavailable):
+            below = self.make_below()
+            lows = [lower_of(lambda x=x: below.deltas([x])[0].lower) for x in epsilons]  # type: ignore[misc]
+        return [Interval(min(low, each.upper), each.upper) for low, each in zip(lows, found, strict=True)]
+
+    def trade_off(self, direction: Direction) -> TradeOff:
+        above = self.above.trade_off(direction)
+        with suppress(ToleranceUnreachable, NoGuarantee, ProfileUnavailable):
+            return BetweenTradeOffs(above, self.make_tests().trade_off(direction))
+        return above
