@@ -19,7 +19,6 @@ from accountant.events.gaussian import GaussianLike
 from accountant.events.laplace import Laplace
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.registry import register
-from accountant.events.two_candidates import Contest, reached_by_two
 from accountant.events.votes_seen import SeenVotes
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr
@@ -41,8 +40,8 @@ class GNMax(GaussianLike):
 
     One changed voter moves two counts by one each, so the L2-sensitivity is sqrt(2) and the curve
     ``a / sigma**2`` (Papernot et al. 2018, Prop. 8). Profile, and Poisson subsampling, as for the Gaussian
-    mechanism, of which the arg max is a post-processing. The lower end of a price is what the arg max of two counts
-    tells, whole votes of which one leads (notebooks/mathematics.md, Prices from below).
+    mechanism: what is priced is the release of all noisy counts, of which the arg max is a post-processing, and both
+    ends of a certified interval are theirs.
 
     Parameters
     ----------
@@ -73,10 +72,6 @@ class GNMax(GaussianLike):
     def _mu(self) -> float:
         return math.sqrt(2.0) / self.sigma
 
-    def _certain(self, times: int = 1) -> Event:
-        mu = self._mu()  # votes are whole, and a lead moves by two
-        return reached_by_two(Contest("gaussian", mu, mu / 2), self, times)
-
 
 @register("lnmax")
 @dataclass(frozen=True)
@@ -84,8 +79,8 @@ class LNMax(Event):
     """LNMAX: arg max of votes plus Laplace noise on every count, whatever the votes are.
 
     One changed voter moves two counts by one each: the curve is that of two Laplace coordinates, which is
-    nowhere above the ``2/scale``-DP bound of Papernot et al. 2017 (section 3.1). The lower end of a price is what the
-    arg max of two counts tells, whole votes of which one leads (notebooks/mathematics.md, Prices from below).
+    nowhere above the ``2/scale``-DP bound of Papernot et al. 2017 (section 3.1). What is priced is the release of all
+    noisy counts, of which the arg max is a post-processing, and both ends of a certified interval are theirs.
 
     Parameters
     ----------
@@ -137,9 +132,6 @@ class LNMax(Event):
 
     def _profile_knots(self) -> Iterable[float]:  # type: ignore[override]
         return self._counts._profile_knots()
-
-    def _certain(self, times: int = 1) -> Event:
-        return reached_by_two(Contest("laplace", 2 / self.scale, 1 / self.scale), self, times)
 
 
 def _checked_votes(votes: object) -> tuple[float, ...]:

@@ -205,5 +205,5 @@ class SparseVector(PricedAsAnother):
             return price._certain(times)
         other = stream.query_scale / stream.threshold_scale
         if stream.queries == 1 and times == 0 and abs(other - 1) > 0.01:  # whether it is above: both scales' noise
-            return BestLead(Contest("laplace", 1 / stream.threshold_scale, 0.0, other), price, self.adjacency)
+            return BestLead(Contest("laplace", 1 / stream.threshold_scale, other), price, self.adjacency)
         return attack_on(stream, price, times)

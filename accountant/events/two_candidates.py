@@ -16,7 +16,6 @@ from accountant.adjacency import Adjacency
 from accountant.events.event import Event
 from accountant.events.randomized_response import PureDP
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.scipy_special import log_ndtr
 
 __all__ = ["BestLead", "Contest", "reached_by_two"]
 
@@ -36,20 +35,16 @@ LARGEST = 1e6
 class Contest(NamedTuple):
     """Two candidates, of which the one with the larger noisy score wins.
 
-    A lead is the difference of their scores, in scales of the noise (Gaussian: in standard deviations of the noises'
-    difference); between neighbours it changes by `apart`. Leads are multiples of `unit`, or any reals if that is 0.
-    With Laplace noise the other's may have a scale of `other`, as a threshold's has.
+    A lead is the difference of their scores, in scales of the noise; between neighbours it changes by `apart`. With
+    Laplace noise the other's may have a scale of `other`, as a threshold's has.
     """
 
     noise: str
     apart: float
-    unit: float = 0.0
     other: float = 1.0
 
     def log_wins(self, lead: FloatArray) -> FloatArray:
         """Log of the probability that the one who leads wins: symmetric about 1/2."""
-        if self.noise == "gaussian":
-            return np.asarray(log_ndtr(lead))
         size = np.abs(lead)
         with np.errstate(under="ignore"):
             log_loses = -size + self._log_share(size)
@@ -69,9 +64,7 @@ class Contest(NamedTuple):
         """By how much that probability is above 1/2."""
         size = np.abs(lead)
         with np.errstate(under="ignore"):
-            if self.noise == "gaussian":
-                half = np.array([math.erf(x / math.sqrt(2.0)) / 2 for x in size.tolist()])
-            elif self.noise == "laplace" and self.other != 1.0:
+            if self.noise == "laplace" and self.other != 1.0:
                 r = self.other
                 half = (r * r * np.expm1(-size / r) - np.expm1(-size)) / (2 * (1 - r * r))
             elif self.noise == "laplace":
@@ -83,8 +76,6 @@ class Contest(NamedTuple):
     def best_lead(self, epsilons: FloatArray) -> FloatArray:
         """About where P(lead) - e^epsilon P(lead - apart) is largest, P the probability to win."""
         a = self.apart
-        if self.noise == "gaussian":
-            return a / 2 - epsilons / a
         left = np.maximum(a - epsilons, 0.0)
         if self.noise != "laplace":
             return left / 2
@@ -119,11 +110,7 @@ class Contest(NamedTuple):
 
     def log_reached(self, epsilons: FloatArray) -> FloatArray:
         """Log of the largest P(lead) - e^epsilon P(lead - apart), or less, at epsilons >= 0."""
-        lead = self.best_lead(epsilons)
-        if self.unit == 0.0:
-            return self._log_at(epsilons, lead)
-        below = np.floor(lead / self.unit)
-        return np.maximum(*(self._log_at(epsilons, self.unit * (below + more)) for more in (0.0, 1.0)))
+        return self._log_at(epsilons, self.best_lead(epsilons))
 
     def _log_at(self, epsilons: FloatArray, lead: FloatArray) -> FloatArray:
         """The same at a lead, as a ratio of probabilities or as their difference."""

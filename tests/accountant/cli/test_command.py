@@ -184,9 +184,9 @@ def test_epsilon_as_a_table(table):
         "share of the cost",
         "4.6%",
         "95.4%",
-        "epsilon = 0.872834 at delta = 1e-05 (tight; epsilon is at least 0.68707)",
+        "epsilon = 0.872834 at delta = 1e-05 (tight; epsilon is at least 0.868731)",
         "(0.872834, 1e-05)-DP under add-remove adjacency (tight, privacy-loss distribution of blocks of screenings, "
-        "certified from below at 0.68707)",
+        "certified from below at 0.868731)",
         "Protects: whether any one record is in the private data (add-remove adjacency).",
         "Sampling: screening at rate 0.15, votes at rate 0.15; every record joins each release independently",
         "Assumes: the noise has the stated distribution; sensitivities hold for every possible neighbour; counts are "

@@ -73,11 +73,6 @@ def test_one_query_tells_no_more_than_its_density():
 NOISES = {
     "laplace": (lambda z: math.exp(-abs(z)) / 2, lambda z: 1 - math.exp(-z) / 2 if z > 0 else math.exp(z) / 2, -40.0),
     "exponential": (lambda z: math.exp(-z), lambda z: -math.expm1(-z) if z > 0 else 0.0, 0.0),
-    "gaussian": (
-        lambda z: math.exp(-z * z / 2) / math.sqrt(2 * math.pi),
-        lambda z: math.erfc(-z / math.sqrt(2)) / 2,
-        -12.0,
-    ),
 }
 
 
@@ -97,24 +92,20 @@ def bit(noise, lead, apart):
 
 
 MAXIMA = [
-    (ac.ReportNoisyMax(4.0), "laplace", 0.5, 0.0),
-    (ac.ReportNoisyMax(1.0, monotone=True), "laplace", 1.0, 0.0),
-    (ac.ReportNoisyMax(4.0, "exponential"), "exponential", 0.5, 0.0),
-    (ac.PermuteAndFlip(2.0), "exponential", 2.0, 0.0),
-    (ac.GNMax(1.0), "gaussian", 2.0, 1.0),
-    (ac.GNMax(0.4), "gaussian", 5.0, 2.5),
-    (ac.LNMax(1.0), "laplace", 2.0, 1.0),
-    (ac.LNMax(20.0), "laplace", 0.1, 0.05),
+    (ac.ReportNoisyMax(4.0), "laplace", 0.5),
+    (ac.ReportNoisyMax(1.0, monotone=True), "laplace", 1.0),
+    (ac.ReportNoisyMax(4.0, "exponential"), "exponential", 0.5),
+    (ac.PermuteAndFlip(2.0), "exponential", 2.0),
 ]
 
 
-@pytest.mark.parametrize(("event", "noise", "apart", "unit"), MAXIMA, ids=str)
-def test_two_candidates_reach_the_lower_end_of_a_noisy_maximum(event, noise, apart, unit):
-    leads = unit * np.arange(-120.0, 20.0) if unit else np.linspace(apart / 2 - 12.0, apart / 2, 601)
+@pytest.mark.parametrize(("event", "noise", "apart"), MAXIMA, ids=str)
+def test_two_candidates_reach_the_lower_end_of_a_noisy_maximum(event, noise, apart):
+    leads = np.linspace(apart / 2 - 12.0, apart / 2, 601)
     leads = [x for x in leads.tolist() if abs(x) < 15.0]
 
     def reached(epsilon):
-        return max(hockey_stick(*bit(noise, lead, apart), epsilon) for lead in leads) * (1 if unit else 1 + 1e-3)
+        return max(hockey_stick(*bit(noise, lead, apart), epsilon) for lead in leads) * (1 + 1e-3)
 
     check(event, reached, (0.0, 0.3 * apart, 0.8 * apart), 0.998)
     fair = bit(noise, apart / 2, apart)
@@ -123,9 +114,9 @@ def test_two_candidates_reach_the_lower_end_of_a_noisy_maximum(event, noise, apa
     check(3 * event, lambda epsilon: hockey_stick(*pair, epsilon), (0.0, apart, 2.2 * apart), 0.99)
 
 
-@pytest.mark.parametrize("contest", [Contest("laplace", 2e-9), Contest("exponential", 1e-9), Contest("gaussian", 1e-9)])
+@pytest.mark.parametrize("contest", [Contest("laplace", 2e-9), Contest("exponential", 1e-9)])
 def test_hardly_any_difference_keeps_its_digits(contest):
-    slope = {"laplace": 1 / 4, "exponential": 1 / 2, "gaussian": 1 / math.sqrt(2 * math.pi)}[contest.noise]
+    slope = {"laplace": 1 / 4, "exponential": 1 / 2}[contest.noise]
     found = float(np.exp(contest.log_reached(np.zeros(1)))[0])
     assert found == pytest.approx(slope * contest.apart, rel=1e-8)
     assert contest.bit() == pytest.approx(4 * slope * contest.apart / 2, rel=1e-8)
@@ -266,9 +257,7 @@ def test_what_is_added_to_a_run_adds_to_its_ends(event):
     assert float(ac.true_positive_rate(event + beside, 0.05).lower) > 0.05
 
 
-@pytest.mark.parametrize(
-    "event", [ac.GNMax(2.0), ac.LNMax(2.0), ac.ReportNoisyMax(2.0), ac.PermuteAndFlip(1.0)], ids=str
-)
+@pytest.mark.parametrize("event", [ac.ReportNoisyMax(2.0), ac.PermuteAndFlip(1.0)], ids=str)
 def test_groups_and_samples_have_lower_ends_of_their_own(event):
     one = ac.epsilon(event, 1e-3)
     group = ac.epsilon(ac.Group(event, 3), 1e-3)
