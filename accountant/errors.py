@@ -93,7 +93,7 @@ class OutOfPatience(ToleranceUnreachable):
     Attributes
     ----------
     seconds : float
-        How long it would take.
+        How long it would take, with what is known to follow.
     """
 
     def __init__(self, message: str, seconds: float = math.inf) -> None:

@@ -18,13 +18,18 @@ from accountant.errors import OutOfPatience, real
 __all__ = [
     "OPERATIONS_PER_SECOND",
     "PATIENCE",
+    "Allowance",
     "Progress",
     "allow_work",
     "check_patience",
     "count_done",
     "count_of",
     "fits",
+    "followed_by",
     "foresee",
+    "has_limit",
+    "is_counted",
+    "rehearse_work",
     "remember",
     "remembered_as",
     "round_up",
@@ -59,6 +64,16 @@ class Allowance:
         self.seconds, self.spent, self.pool, self.tolerance = seconds, 0.0, pool, tolerance
         self.known: set[Hashable] = set()
 
+    @property
+    def taken(self) -> float:
+        """Seconds of work that were counted."""
+        return self.spent / OPERATIONS_PER_SECOND
+
+    @property
+    def left(self) -> float:
+        """Seconds of work that are left."""
+        return max(self.seconds - self.taken, 0.0)
+
 
 _current: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 _tally: ContextVar[list[float] | None] = ContextVar("tally", default=None)
@@ -67,7 +82,7 @@ _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
-def allow_work(seconds: float, pool: float | None = None, tolerance: float | None = None) -> Iterator[None]:
+def allow_work(seconds: float, pool: float | None = None, tolerance: float | None = None) -> Iterator[Allowance]:
     """While the block runs, all work together may take so many seconds; within another allowance that one counts.
 
     Parameters
@@ -79,14 +94,37 @@ def allow_work(seconds: float, pool: float | None = None, tolerance: float | Non
     tolerance : float, optional
         What was asked, of which parts of the work may get shares: a refusal says what should be asked instead.
     """
-    if _current.get() is not None:
-        yield
+    if (outer := _current.get()) is not None:
+        yield outer
         return
-    token = _current.set(Allowance(seconds, pool, tolerance))
+    allowance = Allowance(seconds, pool, tolerance)
+    token = _current.set(allowance)
     try:
-        yield
+        yield allowance
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def rehearse_work(seconds: float, pool: float | None = None, tolerance: float | None = None) -> Iterator[Allowance]:
+    """As `allow_work`, as if nothing had been counted before and nobody watched: for what a refusal advises."""
+    tokens = _current.set(None), _watcher.set(None)
+    try:
+        with allow_work(seconds, pool, tolerance) as allowance:
+            yield allowance
+    finally:
+        _current.reset(tokens[0])
+        _watcher.reset(tokens[1])
+
+
+def has_limit() -> bool:
+    """Whether much work would be refused."""
+    return _current.get() is not None
+
+
+def is_counted() -> bool:
+    """Whether this work is part of other work that is counted."""
+    return _current.get() is not None or _tally.get() is not None or _record.get() is not None
 
 
 @contextmanager
@@ -251,6 +289,22 @@ def foresee(pieces: Iterable[Piece], what: str) -> None:
     total = sum(operations for made, operations in pieces if made not in allowance.known)
     if not fits(total):
         spend(total, what)
+
+
+@contextmanager
+def followed_by(later: Callable[[], float]) -> Iterator[None]:
+    """Where work of the block is refused, what is likely to follow it is counted in what the refusal says of the whole.
+
+    Parameters
+    ----------
+    later : callable
+        Operations of what follows, about.
+    """
+    try:
+        yield
+    except OutOfPatience as error:
+        error.seconds += later() / OPERATIONS_PER_SECOND
+        raise
 
 
 def count_done(operations: float, once: Hashable = None) -> None:

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from accountant.advice import advised_work, at_coarser, by_rungs, interval_of
 from accountant.errors import (
+    AccountantError,
     NoGuarantee,
     OutOfPatience,
     ParameterError,
@@ -121,8 +123,12 @@ def epsilon(
     point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
     alone = None if route == "tight" else _price_alone(composition, point)
+
+    def certified(width: float) -> Interval:
+        return interval_of(TightRun(composition, width).epsilon(point))
+
     try:
-        with allow_work(seconds, tolerance=width):
+        with advised_work(seconds, None if route == "renyi" else certified, width):
             if route == "renyi":
                 found = renyi_epsilon(composition, point, rule)
             else:
@@ -150,33 +156,48 @@ def _certified_epsilon(
     if method == "tight":
         return TightRun(composition, width).epsilon(point)
     try:
-        return sharper_epsilon(composition, point, rule, width)
-    except (ProfileUnavailable, ToleranceUnreachable) as error:
-        known = _wider(error)
-        wide = None if known is None else certify(composition, known.interval, point, known.source)
-        try:
-            found = renyi_epsilon(composition, point, rule)
-        except OutOfPatience:
-            if wide is not None:
-                return wide
-            raise
-        except NoGuarantee as none:  # the curve is infinite
-            if wide is not None:
-                return wide
-            if point == 0.0:
-                raise none from None
-            if isinstance(error, ProfileUnavailable):
-                neither = f"the Rényi curve is infinite at every order, and {_reason(error)}"
-                raise NoGuarantee(f"{neither}; accepted: runs that one of both routes can price") from None
-            raise error from None
+        return sharper_epsilon(composition, point, rule, width, rungs=True)
+    except (ProfileUnavailable, ToleranceUnreachable) as refusal:
+        error = refusal
+    none: AccountantError | None = None
+    found: Guarantee | None = None
+    try:
+        found = renyi_epsilon(composition, point, rule)
+    except (NoGuarantee, OutOfPatience) as refusal:  # the curve is infinite, or takes too long
+        none = refusal
+    wide = _coarser_epsilon(composition, point, error, found, width)
+    if wide is None and found is None:
+        if none is not None and (isinstance(none, OutOfPatience) or point == 0.0):
+            raise none from None
+        if isinstance(error, ProfileUnavailable):
+            neither = f"the Rényi curve is infinite at every order, and {_reason(error)}"
+            raise NoGuarantee(f"{neither}; accepted: runs that one of both routes can price") from None
+        raise error
     lower = 0.0 if wide is None else wide.lower or 0.0
-    if wide is not None and wide.epsilon < found.epsilon:
-        found = wide
-    if 0 < len(composition) <= CHEAP_EVENTS and point > 0.0:
+    best = min((each for each in (wide, found) if each is not None), key=lambda each: each.epsilon)
+    if found is not None and 0 < len(composition) <= CHEAP_EVENTS and point > 0.0:
         with suppress(ToleranceUnreachable):  # no patience is left
             alone = single_release_epsilon(composition, point)
-            lower = max(lower, alone if found.epsilon - alone <= width * found.epsilon else 0.0)
-    return replace(found, lower=lower) if lower > 0.0 else found
+            lower = max(lower, alone if best.epsilon - alone <= width * best.epsilon else 0.0)
+    return replace(best, lower=min(lower, best.epsilon)) if lower > 0.0 else best
+
+
+def _coarser_epsilon(
+    composition: Composition, point: float, error: Exception, found: Guarantee | None, width: float
+) -> Guarantee | None:
+    """What the tight route certifies less narrowly than was asked: on the way to its refusal, or at coarser tolerances.
+
+    These are not asked where the Rényi price `found` is known to be as near as that.
+    """
+    known = _wider(error)
+    bounds = [] if known is None else [certify(composition, known.interval, point, known.source)]
+    lower = max((each.lower or 0.0 for each in bounds), default=0.0)
+    if isinstance(error, ToleranceUnreachable) and (found is None or found.epsilon - lower > width * found.epsilon):
+        bounds += at_coarser(lambda coarse: TightRun(composition, coarse).epsilon(point), width)
+    if not bounds:
+        return None
+    best = min(bounds, key=lambda each: each.epsilon)
+    return replace(best, lower=min(max(each.lower or 0.0 for each in bounds), best.epsilon))
 
 
 class _Wider(NamedTuple):
@@ -191,16 +212,22 @@ def _wider(refusal: Exception) -> _Wider | None:
     return _Wider(Interval(*refusal.found), refusal.source)
 
 
-def sharper_epsilon(composition: Composition, point: float, rule: Conversion, width: float) -> Guarantee:
-    """The tight price; where the Rényi price is smaller, that with the certified lower end.
+def sharper_epsilon(
+    composition: Composition, point: float, rule: Conversion, width: float, *, rungs: bool = False
+) -> Guarantee:
+    """The tight price; where the Rényi price is smaller, that with the certified lower end. `rungs`: see `by_rungs`.
 
     Raises
     ------
     ProfileUnavailable, ToleranceUnreachable
         There is no tight price.
     """
+
+    def certified(width: float) -> Guarantee:
+        return TightRun(composition, width).epsilon(point)
+
     try:
-        tight = TightRun(composition, width).epsilon(point)
+        tight = by_rungs(certified, width) if rungs else certified(width)
     except NoGuarantee as error:  # delta may be below what its tails hold
         with suppress(NoGuarantee):
             return renyi_epsilon(composition, point, rule)
@@ -243,24 +270,56 @@ def delta(
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
-    with allow_work(seconds, tolerance=width):
+
+    def certified(width: float) -> Guarantee:
+        return TightRun(composition, width).delta(point)
+
+    def interval(width: float) -> Interval:
+        return interval_of(certified(width), "delta")
+
+    with advised_work(seconds, None if route == "renyi" else interval, width):
         if route == "renyi":
             return renyi_delta(composition, point, rule)
         try:
-            tight = TightRun(composition, width).delta(point)
+            tight = certified(width) if route == "tight" else by_rungs(certified, width, "delta")
         except (ProfileUnavailable, ToleranceUnreachable) as error:
             if route == "tight":
                 raise
-            if (known := _wider(error)) is None:
-                return renyi_delta(composition, point, rule)
-            tight = certify(composition, Interval(known.interval.lower, point), known.interval.upper, known.source)
+            return _coarser_delta(composition, point, rule, error, width)
         if route == "tight" or closed_form(composition) is not None:
             return tight
         with suppress(OutOfPatience):
-            renyi = renyi_delta(composition, point, rule)
-            if renyi.delta < tight.delta:
-                return replace(renyi, lower=min(tight.lower or 0.0, renyi.delta))
+            return _smaller_delta(renyi_delta(composition, point, rule), tight)
     return tight
+
+
+def _coarser_delta(
+    composition: Composition, point: float, rule: Conversion, error: Exception, width: float
+) -> Guarantee:
+    """The Rényi price, or what the tight route certifies less narrowly than was asked, if that is smaller."""
+    known, found = _wider(error), None
+    bounds = []
+    if known is not None:
+        interval = Interval(known.interval.lower, point)
+        bounds.append(certify(composition, interval, known.interval.upper, known.source))
+    try:
+        found = renyi_delta(composition, point, rule)
+    except OutOfPatience:
+        if not bounds:
+            raise
+    lower = max((each.lower or 0.0 for each in bounds), default=0.0)
+    if isinstance(error, ToleranceUnreachable) and (found is None or found.delta - lower > width * found.delta):
+        bounds += at_coarser(lambda coarse: TightRun(composition, coarse).delta(point), width)
+    if not bounds:
+        assert found is not None
+        return found
+    best = min(bounds, key=lambda each: each.delta)
+    tight = replace(best, lower=min(max(each.lower or 0.0 for each in bounds), best.delta))
+    return tight if found is None else _smaller_delta(found, tight)
+
+
+def _smaller_delta(renyi: Guarantee, tight: Guarantee) -> Guarantee:
+    return replace(renyi, lower=min(tight.lower or 0.0, renyi.delta)) if renyi.delta < tight.delta else tight
 
 
 class Curve(NamedTuple):
@@ -297,17 +356,30 @@ def curve(
     points = [real("epsilon", epsilon, 0.0, 1e300) for epsilon in np.ravel(np.asarray(epsilons)).tolist()]
     width = real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
+
+    def certified(width: float) -> FloatArray:
+        return np.array(TightRun(composition, width).deltas(points)).reshape(-1, 2)
+
+    def rehearsed(width: float) -> None:
+        certified(width)
+
+    bounds: list[FloatArray] = []
     if route != "renyi":
-        try:
-            with allow_work(seconds, POOL, width):
-                bounds = np.array(TightRun(composition, width).deltas(points)).reshape(-1, 2)
-            return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
-        except (ProfileUnavailable, ToleranceUnreachable):
-            if route == "tight":
-                raise
+        with advised_work(seconds, rehearsed, width, POOL):
+            try:
+                lower, upper = certified(width).T
+                return Curve(np.array(points), upper, lower, "tight")
+            except (ProfileUnavailable, ToleranceUnreachable) as error:
+                if route == "tight":
+                    raise
+                bounds += at_coarser(certified, width) if isinstance(error, ToleranceUnreachable) else []
     with allow_work(seconds, POOL):
         upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
-    return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
+    if not bounds:
+        return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
+    upper = np.minimum(upper, np.min([each[:, 1] for each in bounds], axis=0))
+    lower = np.max([each[:, 0] for each in bounds], axis=0)
+    return Curve(np.array(points), upper, np.minimum(lower, upper), "tight")
 
 
 def as_composition(run: object) -> Composition:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from accountant.advice import coarser_than
 from accountant.calibration import FINE, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
@@ -36,6 +37,9 @@ Cost = Callable[[float], float]
 
 TARGETS = {"epsilon": ("epsilon", "delta"), "advantage": ("value",), "tpr": ("value", "fpr"), "mu": ("value",)}
 """What `calibrate` may be asked to meet, and what it then needs."""
+
+ROUGH = 1e-3
+"""How near to what the Rényi route says a guess from it is, relatively."""
 
 ROUNDING = 1e-9
 """By how much a Rényi price may move in the wrong direction, relatively."""
@@ -81,8 +85,8 @@ def calibrate(
         As for `epsilon`; the upper end counts. For a risk there is no conversion.
     patience : float
         As for `epsilon`, for all prices of the search together. By "auto", where patience or tolerance is not enough
-        for the tight route, the search ends at the most economical value that it came by, or at that of the Rényi
-        route: it meets the target like any other.
+        for the tight route, the search begins again at coarser tolerances, and ends at the most economical value that
+        it came by, or at that of the Rényi route: it meets the target like any other.
 
     Returns
     -------
@@ -157,9 +161,9 @@ class _Costs:
     def tight(self, x: float) -> float:
         return price(self.make(x), self.point, method="tight", tolerance=self.width).epsilon
 
-    def sharper(self, x: float) -> float:
+    def sharper(self, x: float, width: float) -> float:
         """The smaller of both; refused where there is no tight price."""
-        return sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, self.width).epsilon
+        return sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, width).epsilon
 
     def are_above(self, goal: float, cost: Cost) -> bool:
         """Whether all costs are above a goal: what costs least by the Rényi route, of what is known, does so by any."""
@@ -216,7 +220,7 @@ def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
 
 def _guess(search: _Search, renyi: Cost, goal: float) -> tuple[float, int] | None:
     """Where about the Rényi route meets the target, and whether the cost rises there; None if that cannot be told."""
-    found = search.anywhere(renyi, goal, fine=1e-3)
+    found = search.anywhere(renyi, goal, fine=ROUGH)
     rises = search.rises(renyi, found) if goal > 0.0 else None
     return None if rises is None else (found, rises)
 
@@ -234,36 +238,51 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
         return _beyond_renyi(search, costs, goal, error)
     met: list[float] = []
 
-    def sharper(x: float) -> float:
-        found = costs.sharper(x)
+    def sharper(x: float, width: float) -> float:
+        found = costs.sharper(x, width)
         if found <= goal:
             met.append(x)
         return found
 
-    with suppress(ProfileUnavailable, ToleranceUnreachable):
-        if guess is not None:
-            return search.near(sharper, goal, guess, width=costs.width)
-        with suppress(CalibrationError):  # the same at all values, or no longer monotone where it is zero
-            return search.anywhere(sharper, goal, slack=costs.width, fine=costs.width / 1000)
+    for width in (costs.width, *coarser_than(costs.width)):
+        cost = partial(sharper, width=width)
+        try:
+            if guess is not None:
+                met.append(search.near(cost, goal, guess, width=width))
+            else:
+                with suppress(CalibrationError):  # the same at all values, or no longer monotone where it is zero
+                    return search.anywhere(cost, goal, slack=width, fine=width / 1000)
+            break
+        except ProfileUnavailable:
+            break
+        except ToleranceUnreachable:
+            continue
+    best = None if guess is None else (max if guess[1] > 0 else min)
+    if guess is not None and best is not None and met and guess[1] * math.log(best(met) / guess[0]) > 2 * ROUGH:
+        return best(met)  # the Rényi route does not come near
     try:
         safe = search.anywhere(costs.renyi, goal)
     except OutOfPatience:
         if guess is None:
             raise
         safe = guess[0]  # it meets the target, if less closely
-    return safe if guess is None else (max if guess[1] > 0 else min)([safe, *met])
+    return safe if best is None else best([safe, *met])
 
 
 def _beyond_renyi(search: _Search, costs: _Costs, goal: float, error: AccountantError) -> float:
     """By the tight route alone, where the Rényi route does not meet the target: that may be infinite, or just above."""
-    try:
-        if costs.are_above(goal, costs.sharper):
-            raise error
-        return search.anywhere(costs.sharper, goal, slack=costs.width, fine=costs.width / 1000)
-    except OutOfPatience:
-        raise
-    except (ProfileUnavailable, ToleranceUnreachable):
-        raise error from None
+    late: OutOfPatience | None = None
+    for width in (costs.width, *coarser_than(costs.width)):
+        cost = partial(costs.sharper, width=width)
+        try:
+            if costs.are_above(goal, cost):
+                break
+            return search.anywhere(cost, goal, slack=width, fine=width / 1000)
+        except OutOfPatience as refusal:
+            late = late or refusal
+        except (ProfileUnavailable, ToleranceUnreachable):
+            continue
+    raise late or error from None
 
 
 def _check_target(target: str, given: Mapping[str, float | None]) -> None:

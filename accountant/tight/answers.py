@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -12,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.errors import ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
@@ -277,20 +276,18 @@ def with_games(
 
     delta = max(delta, LEAST_DELTA)
 
-    def games(share: float) -> Remainders:
-        near, _ = solve_near(Composition(families), delta, max(share * tolerance, 1e-6))
-        return near
-
-    *shares, last = FAMILY_SHARES
-    for share in shares:
-        with suppress(RemainderTooWide):
-            return ask(games(share))
-    try:
-        return ask(games(last))
-    except RemainderTooWide as error:
-        refusal = ToleranceUnreachable(error.args[0])
-        refusal.found, refusal.wide = error.found, error.wide
-        raise refusal from None
+    for share in FAMILY_SHARES:
+        near, refusal = solve_near(Composition(families), delta, max(share * tolerance, 1e-6))
+        try:
+            return ask(near)
+        except RemainderTooWide as error:
+            if not isinstance(refusal, OutOfPatience):  # else finer grids take too long as well
+                if share != FAMILY_SHARES[-1]:
+                    continue
+                refusal = ToleranceUnreachable(error.args[0])
+            refusal.found, refusal.wide = error.found, error.wide
+            raise refusal from None
+    raise AssertionError
 
 
 def lower_end(
