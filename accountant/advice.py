@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeVar
 from accountant.errors import AccountantError, NoGuarantee, OutOfPatience, ToleranceUnreachable
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
-from accountant.patience import Allowance, allow_work, is_counted, rehearse_work, round_up
+from accountant.patience import Allowance, allow_work, is_counted, lend_patience, rehearse_work, round_up
 
-__all__ = ["advised_work", "at_coarser", "by_rungs", "coarser_than", "interval_of"]
+__all__ = ["advised_work", "along_rungs", "at_coarser", "by_rungs", "coarser_than", "interval_of"]
 
 T = TypeVar("T")
 
@@ -35,6 +35,9 @@ HASTE = 0.5
 
 SHARE = 0.25
 """Share of the patience that is left which it may take."""
+
+LENT = 0.25
+"""Share of all patience that coarser answers may take at least."""
 
 SURE = 1.5
 """What a price is said to take, as a multiple of what its work is known to be or grows to: found on random runs."""
@@ -57,8 +60,7 @@ def by_rungs(ask: Callable[[float], Guarantee], tolerance: float, asked: str = "
         As the price raises it, with the narrowest interval that is known.
     """
     known, source = Interval(0.0, math.inf), ""
-    rungs = [each for each in reversed(coarser_than(tolerance)) if each <= USUAL]
-    for each in [*rungs, tolerance]:
+    for each in rungs_to(tolerance):
         try:
             found = ask(each)
         except ToleranceUnreachable as error:
@@ -77,10 +79,32 @@ def by_rungs(ask: Callable[[float], Guarantee], tolerance: float, asked: str = "
 
 
 def at_coarser(ask: Callable[[float], T], tolerance: float) -> Iterator[T]:
-    """The answer at the first tolerance well above one that was refused for which there is patience, if any."""
-    for each in coarser_than(max(tolerance, USUAL)):
-        with suppress(NoGuarantee, ToleranceUnreachable):
-            yield ask(each)
+    """Answers at tolerances well above one that was refused, the coarsest first, for as long as there is patience.
+
+    A share of it is for this, even if all of it is spent.
+    """
+    with lend_patience(LENT):
+        for each in reversed(coarser_than(max(tolerance, USUAL))):
+            with suppress(NoGuarantee, ToleranceUnreachable):
+                yield ask(each)
+
+
+def rungs_to(tolerance: float) -> list[float]:
+    """The usual tolerance, finer ones, and the one that was asked last; that alone where it is coarser."""
+    return [*(each for each in reversed(coarser_than(tolerance)) if each <= USUAL), tolerance]
+
+
+def along_rungs(work: Callable[[float], None], tolerance: float) -> None:
+    """Do something at the usual tolerance and at finer ones down to the one that was asked, until one is refused.
+
+    Where the first is refused it is done at coarser ones.
+    """
+    for number, each in enumerate(rungs_to(tolerance)):
+        try:
+            work(each)
+        except ToleranceUnreachable:
+            if number == 0:
+                list(at_coarser(work, tolerance))
             return
 
 

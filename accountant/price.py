@@ -85,23 +85,30 @@ def epsilon(
     delta : float
         In [0, 1); 0 asks for pure DP.
     method : {"auto", "tight", "renyi"}, optional
-        "tight": the exact price up to `tolerance`, between certified ends; events need a privacy profile. "renyi": the
-        best real order of the Rényi curve, within microseconds for most events, from above only. "auto": tight; Rényi
-        where the tight route has no price within `tolerance` and `patience`, unless the wider interval that it did
-        find ends below; and where the Rényi price is the smaller one, that with the lower end of the tight price. The
-        guarantee says which. By default "auto", or "renyi" where a
+        "tight": between certified ends, which the computation holds within `tolerance` of each other; events need a
+        privacy profile. "renyi": the best real order of the Rényi curve, within microseconds for most events, from
+        above only. "auto": tight; where the tight route has no price within `tolerance` and `patience`, what it
+        certifies less narrowly, at coarser tolerances too, or the Rényi price, whichever is smaller; and where the
+        Rényi price is the smaller one, that with the lower end of the tight price. So a finer tolerance costs no more,
+        but for less than that tolerance. The guarantee says which. By default "auto", or "renyi" where a
         `conversion` is given. Of a single `Selection` both are the smaller of this and of its shifted profile.
     conversion : {"improved", "classic", "optimal"}, optional
         The Rényi route's alone, by default "improved": Canonne, Kamath & Steinke 2020, Prop. 12; "classic": Mironov
         2017, Prop. 3; "optimal": the smallest epsilon that a Rényi bound at one order implies (Asoodeh et al. 2021),
         never above improved.
     tolerance : float
-        Largest width of the certified interval, relative to its upper end; [1e-6, 1]. The tight route's alone.
+        Width that the computation may add to the certified interval, relative to its upper end (or to a hundredth of
+        the privacy loss's standard deviation, where that is more); [1e-6, 1]. The tight route's alone. Where all events
+        are known exactly that is the interval's width. Some are known between two bounds only, however finely they are
+        computed (`RandomAllocation`, `SampledWithReplacement`, `ShuffledEpoch`, `SparseVector` beside others,
+        `Selection` beside others): their interval may be wider, and then `Guarantee.source` names them.
     patience : float
         Seconds that a price may take; (0, inf]. Its work is counted before it is done, as what an idle core
         does in a second (`accountant.patience.OPERATIONS_PER_SECOND`), not timed: a price that is refused is
-        refused on every machine, at once, with the patience or the tolerance that would do. "auto" then gives the
-        Rényi price. In memory its grids take up to 2 GB.
+        refused on every machine, before the work that is too much. The refusal names a patience that would do, as far
+        as that is known from the same price at coarser tolerances ("at least" where it is not), and a tolerance at
+        which there is a price, where one was found; the search for them takes a second, or a quarter of the patience.
+        "auto" then takes up to a quarter of the patience more for a coarser price. In memory its grids take up to 2 GB.
 
     Returns
     -------

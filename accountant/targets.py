@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from accountant.advice import coarser_than
+from accountant.advice import along_rungs, coarser_than
 from accountant.calibration import FINE, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
@@ -244,29 +244,27 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
             met.append(x)
         return found
 
-    for width in (costs.width, *coarser_than(costs.width)):
-        cost = partial(sharper, width=width)
-        try:
-            if guess is not None:
-                met.append(search.near(cost, goal, guess, width=width))
-            else:
-                with suppress(CalibrationError):  # the same at all values, or no longer monotone where it is zero
-                    return search.anywhere(cost, goal, slack=width, fine=width / 1000)
-            break
-        except ProfileUnavailable:
-            break
-        except ToleranceUnreachable:
-            continue
-    best = None if guess is None else (max if guess[1] > 0 else min)
-    if guess is not None and best is not None and met and guess[1] * math.log(best(met) / guess[0]) > 2 * ROUGH:
+    if guess is None:
+        cost, fine = partial(sharper, width=costs.width), costs.width / 1000
+        # the cost may be the same at all values, or not monotone where it is zero
+        with suppress(CalibrationError, ProfileUnavailable, ToleranceUnreachable):
+            return search.anywhere(cost, goal, slack=costs.width, fine=fine)
+        return search.anywhere(costs.renyi, goal)
+
+    def near(width: float) -> None:
+        begin = guess if not met else (best(met), guess[1])
+        met.append(search.near(partial(sharper, width=width), goal, begin, width=width))
+
+    best = max if guess[1] > 0 else min
+    with suppress(ProfileUnavailable):
+        along_rungs(near, costs.width)
+    if met and guess[1] * math.log(best(met) / guess[0]) > 2 * ROUGH:
         return best(met)  # the Rényi route does not come near
     try:
         safe = search.anywhere(costs.renyi, goal)
     except OutOfPatience:
-        if guess is None:
-            raise
         safe = guess[0]  # it meets the target, if less closely
-    return safe if best is None else best([safe, *met])
+    return best([safe, *met])
 
 
 def _beyond_renyi(search: _Search, costs: _Costs, goal: float, error: AccountantError) -> float:
