@@ -17,7 +17,7 @@ from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
 from accountant.patience import Allowance, allow_work, is_counted, lend_patience, rehearse_work, round_up
 
-__all__ = ["advised_work", "along_rungs", "at_coarser", "by_rungs", "coarser_than", "interval_of"]
+__all__ = ["allow_with_advice", "along_rungs", "at_coarser", "by_rungs", "coarser_than", "interval_of"]
 
 T = TypeVar("T")
 
@@ -175,7 +175,7 @@ def _short(tolerance: float) -> float:
 
 
 @contextmanager
-def advised_work(
+def allow_with_advice(
     seconds: float, ask: Callable[[float], Interval | None] | None, tolerance: float, pool: float | None = None
 ) -> Iterator[None]:
     """As `allow_work`; a refusal names a patience and a tolerance that would do, as far as there are any.
@@ -201,10 +201,10 @@ def advised_work(
         else:
             return
     assert ask is not None
-    raise _advised(refusal, _Trials(ask, pool), tolerance, seconds, max(SHARE * left, HASTE)) from None
+    raise _advise(refusal, _Trials(ask, pool), tolerance, seconds, max(SHARE * left, HASTE)) from None
 
 
-def _advised(
+def _advise(
     error: ToleranceUnreachable, trials: _Trials, tolerance: float, seconds: float, haste: float
 ) -> ToleranceUnreachable:
     """The refusal with what trials of so many seconds tell."""
@@ -223,7 +223,7 @@ def _advised(
         else:
             known, takes = None, SURE * max(least, trials.grown(tolerance) if trials.done else 0.0)
         told = known is not None or bool(trials.done)
-        refusal: ToleranceUnreachable = OutOfPatience(_reworded(error, takes, told, seconds, best), takes)
+        refusal: ToleranceUnreachable = OutOfPatience(_reword(error, takes, told, seconds, best), takes)
     else:
         named = "" if best is None or best.found is not None else f"; accepted also: tolerance = {best.tolerance:g}"
         refusal = ToleranceUnreachable(error.args[0] + named)
@@ -240,7 +240,7 @@ def interval_of(price: Guarantee, asked: str = "epsilon") -> Interval:
     return Interval(price.lower or 0.0, getattr(price, asked))
 
 
-def _reworded(error: OutOfPatience, takes: float, told: bool, patience: float, best: _Trial | None) -> str:
+def _reword(error: OutOfPatience, takes: float, told: bool, patience: float, best: _Trial | None) -> str:
     """What it says of the work that is next, and then what all of it takes."""
     said, _, rest = error.args[0].partition(", patience = ")
     otherwise = rest.partition("; otherwise: ")[2].partition("; accepted: patience")[0]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.advice import advised_work, at_coarser, by_rungs, interval_of
+from accountant.advice import allow_with_advice, at_coarser, by_rungs, interval_of
 from accountant.errors import (
     AccountantError,
     NoGuarantee,
@@ -135,7 +135,7 @@ def epsilon(
         return interval_of(TightRun(composition, width).epsilon(point))
 
     try:
-        with advised_work(seconds, None if route == "renyi" else certified, width):
+        with allow_with_advice(seconds, None if route == "renyi" else certified, width):
             if route == "renyi":
                 found = renyi_epsilon(composition, point, rule)
             else:
@@ -284,7 +284,7 @@ def delta(
     def interval(width: float) -> Interval:
         return interval_of(certified(width), "delta")
 
-    with advised_work(seconds, None if route == "renyi" else interval, width):
+    with allow_with_advice(seconds, None if route == "renyi" else interval, width):
         if route == "renyi":
             return renyi_delta(composition, point, rule)
         try:
@@ -372,7 +372,7 @@ def curve(
 
     bounds: list[FloatArray] = []
     if route != "renyi":
-        with advised_work(seconds, rehearsed, width, POOL):
+        with allow_with_advice(seconds, rehearsed, width, POOL):
             try:
                 lower, upper = certified(width).T
                 return Curve(np.array(points), upper, lower, "tight")

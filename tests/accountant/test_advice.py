@@ -188,7 +188,7 @@ def test_an_advice_says_when_nothing_is_known():
         raise ToleranceUnreachable("as it was")
 
     def within(work):
-        with advice.advised_work(1.0, ask, 0.01):
+        with advice.allow_with_advice(1.0, ask, 0.01):
             work()
 
     with pytest.raises(ac.OutOfPatience, match=r"about 10 s, .* accepted: patience = 15 at least$"):
