@@ -39,7 +39,7 @@ SHARE = 0.25
 LENT = 0.25
 """Share of all patience that coarser answers may take at least."""
 
-SURE = 1.5
+SURE = 2.0
 """What a price is said to take, as a multiple of what its work is known to be or grows to: found on random runs."""
 
 STEEPEST = 1.2

@@ -50,6 +50,9 @@ OPERATIONS_PER_SECOND = 1e9
 """What one idle core of about 2020 does: an operation is a nanosecond of it. The constants that say how many a piece of
 work takes were measured there, and are rather too large."""
 
+LIKELY = 0.6
+"""Share of what is likely to follow refused work that is counted: refusals name a multiple of the sum."""
+
 Progress = Callable[[float, float], None]
 """Is told the seconds of work that are spent, and those that will be when what is begun now is done."""
 
@@ -318,7 +321,7 @@ def followed_by(later: Callable[[], float]) -> Iterator[None]:
     try:
         yield
     except OutOfPatience as error:
-        error.seconds += later() / OPERATIONS_PER_SECOND
+        error.seconds += LIKELY * later() / OPERATIONS_PER_SECOND
         raise
 
 

@@ -176,7 +176,7 @@ def test_work_that_is_lent_is_taken_back():
 def test_what_is_likely_to_follow_is_counted():
     with patience.allow_work(1.0), pytest.raises(ac.OutOfPatience) as refusal, patience.followed_by(lambda: 3e9):
         patience.spend(2e9, "squares")
-    assert refusal.value.seconds == 5.0
+    assert refusal.value.seconds == pytest.approx(3.8)
 
 
 def test_an_advice_says_when_nothing_is_known():
@@ -191,7 +191,7 @@ def test_an_advice_says_when_nothing_is_known():
         with advice.allow_with_advice(1.0, ask, 0.01):
             work()
 
-    with pytest.raises(ac.OutOfPatience, match=r"about 10 s, .* accepted: patience = 15 at least$"):
+    with pytest.raises(ac.OutOfPatience, match=r"about 10 s, .* accepted: patience = 20 at least$"):
         within(lambda: ask(0.01))
     with patience.tally_work(), pytest.raises(ToleranceUnreachable, match=r"^as it was$"):  # part of other work
         within(refuse)
