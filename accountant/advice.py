@@ -94,10 +94,10 @@ def rungs_to(tolerance: float) -> list[float]:
     return [*(each for each in reversed(coarser_than(tolerance)) if each <= USUAL), tolerance]
 
 
-def along_rungs(work: Callable[[float], None], tolerance: float) -> None:
+def along_rungs(work: Callable[[float], None], tolerance: float) -> bool:
     """Do something at the usual tolerance and at finer ones down to the one that was asked, until one is refused.
 
-    Where the first is refused it is done at coarser ones.
+    Where the first is refused it is done at coarser ones. Returns whether it was done at the one that was asked.
     """
     for number, each in enumerate(rungs_to(tolerance)):
         try:
@@ -105,7 +105,8 @@ def along_rungs(work: Callable[[float], None], tolerance: float) -> None:
         except ToleranceUnreachable:
             if number == 0:
                 list(at_coarser(work, tolerance))
-            return
+            return False
+    return True
 
 
 def coarser_than(tolerance: float) -> list[float]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.advice import allow_with_advice, at_coarser, by_rungs, interval_of
+from accountant.advice import allow_with_advice, along_rungs, at_coarser, by_rungs, interval_of
 from accountant.errors import (
     AccountantError,
     NoGuarantee,
@@ -89,8 +89,8 @@ def epsilon(
         privacy profile. "renyi": the best real order of the Rényi curve, within microseconds for most events, from
         above only. "auto": tight; where the tight route has no price within `tolerance` and `patience`, what it
         certifies less narrowly, at coarser tolerances too, or the Rényi price, whichever is smaller; and where the
-        Rényi price is the smaller one, that with the lower end of the tight price. So a finer tolerance costs no more,
-        but for less than that tolerance. The guarantee says which. By default "auto", or "renyi" where a
+        Rényi price is the smaller one, that with the lower end of the tight price. So a tolerance finer than
+        0.01 costs no more than 0.01 does. The guarantee says which. By default "auto", or "renyi" where a
         `conversion` is given. Of a single `Selection` both are the smaller of this and of its shifted profile.
     conversion : {"improved", "classic", "optimal"}, optional
         The Rényi route's alone, by default "improved": Canonne, Kamath & Steinke 2020, Prop. 12; "classic": Mironov
@@ -370,16 +370,18 @@ def curve(
     def rehearsed(width: float) -> None:
         certified(width)
 
-    bounds: list[FloatArray] = []
+    bounds, done = list[FloatArray](), False
     if route != "renyi":
         with allow_with_advice(seconds, rehearsed, width, POOL):
-            try:
-                lower, upper = certified(width).T
-                return Curve(np.array(points), upper, lower, "tight")
-            except (ProfileUnavailable, ToleranceUnreachable) as error:
-                if route == "tight":
-                    raise
-                bounds += at_coarser(certified, width) if isinstance(error, ToleranceUnreachable) else []
+            if route == "tight":
+                bounds.append(certified(width))
+                done = True
+            else:
+                with suppress(ProfileUnavailable):
+                    done = along_rungs(lambda each: bounds.append(certified(each)), width)
+        if done:
+            lower, upper = bounds[-1].T
+            return Curve(np.array(points), upper, lower, "tight")
     with allow_work(seconds, POOL):
         upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
     if not bounds:
