@@ -6,6 +6,7 @@ Four nouns, left to right: Event -> Composition -> curve or profile -> Guarantee
 from typing import TYPE_CHECKING, Any
 
 from accountant.adjacency import Adjacency
+from accountant.delta_curve import Curve, curve
 from accountant.dp_sgd import PrivateTraining, dp_sgd
 from accountant.errors import (
     AccountantError,
@@ -70,7 +71,7 @@ from accountant.events.tries import Geometric, NegativeBinomial, Poisson
 from accountant.events.with_replacement import SampledWithReplacement
 from accountant.filters import BudgetExceeded, Filter, FilterConversion, IndividualFilter, Odometer
 from accountant.guarantee import Guarantee
-from accountant.price import Curve, curve, delta, epsilon
+from accountant.price import delta, epsilon
 from accountant.rates import epsilons_by_group
 from accountant.renyi.conversion import Conversion
 from accountant.risk import (

@@ -73,15 +73,12 @@ class ToleranceUnreachable(AccountantError, ValueError):
         The tolerance that accepts it, where that is known.
     curve : list of pairs of float, or None
         The same as `found` for each of several points, some of which are as narrow as was asked.
-    wider : float, or None
-        About the tolerance at which there is patience for the work.
     """
 
     found: tuple[float, float] | None = None
     source = ""
     wide: str | None = None
     curve: list[tuple[float, float]] | None = None
-    wider: float | None = None
 
     def __str__(self) -> str:
         said = super().__str__()
@@ -99,7 +96,7 @@ class OutOfPatience(ToleranceUnreachable):
     Attributes
     ----------
     seconds : float
-        How long it would take.
+        How long it would take, with what is known to follow.
     """
 
     def __init__(self, message: str, seconds: float = math.inf) -> None:

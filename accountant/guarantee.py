@@ -36,7 +36,8 @@ class Guarantee:
         Certified lower end of what was asked for, epsilon or delta, where the method gives one: the truth lies
         between it and the upper bound. Some data, or an attacker, cost so much; 0 where none that do are known.
     source : str or None
-        What a tight number was computed by: a closed form, a privacy-loss distribution, a dynamic programme.
+        What a tight number was computed by: a closed form, a privacy-loss distribution, a dynamic programme; and where
+        its interval is wider than the tolerance, which events are known between two bounds only.
     data_dependent : bool
         Whether the number is itself a function of private data. Such a guarantee prints so; `as_dict`, pickling
         and ``--json`` refuse it.

@@ -13,19 +13,24 @@ from contextvars import ContextVar
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
-from accountant.errors import NoGuarantee, OutOfPatience, ToleranceUnreachable, real
+from accountant.errors import OutOfPatience, real
 
 __all__ = [
     "OPERATIONS_PER_SECOND",
     "PATIENCE",
+    "Allowance",
     "Progress",
     "allow_work",
     "check_patience",
     "count_done",
     "count_of",
     "fits",
+    "followed_by",
     "foresee",
-    "look_wider",
+    "has_limit",
+    "is_counted",
+    "lend_patience",
+    "rehearse_work",
     "remember",
     "remembered_as",
     "round_up",
@@ -45,8 +50,8 @@ OPERATIONS_PER_SECOND = 1e9
 """What one idle core of about 2020 does: an operation is a nanosecond of it. The constants that say how many a piece of
 work takes were measured there, and are rather too large."""
 
-LOOK, LOOKS, WIDER = 0.25, 4, 8.0
-"""Share of the patience by which a tolerance that is accepted is looked for, how often, and by what factor wider."""
+LIKELY = 0.6
+"""Share of what is likely to follow refused work that is counted: refusals name a multiple of the sum."""
 
 Progress = Callable[[float, float], None]
 """Is told the seconds of work that are spent, and those that will be when what is begun now is done."""
@@ -61,8 +66,17 @@ class Allowance:
 
     def __init__(self, seconds: float, pool: float | None = None, tolerance: float | None = None) -> None:
         self.seconds, self.spent, self.pool, self.tolerance = seconds, 0.0, pool, tolerance
-        self.looking = False
         self.known: set[Hashable] = set()
+
+    @property
+    def taken(self) -> float:
+        """Seconds of work that were counted."""
+        return self.spent / OPERATIONS_PER_SECOND
+
+    @property
+    def left(self) -> float:
+        """Seconds of work that are left."""
+        return max(self.seconds - self.taken, 0.0)
 
 
 _current: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
@@ -72,7 +86,7 @@ _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
-def allow_work(seconds: float, pool: float | None = None, tolerance: float | None = None) -> Iterator[None]:
+def allow_work(seconds: float, pool: float | None = None, tolerance: float | None = None) -> Iterator[Allowance]:
     """While the block runs, all work together may take so many seconds; within another allowance that one counts.
 
     Parameters
@@ -82,16 +96,39 @@ def allow_work(seconds: float, pool: float | None = None, tolerance: float | Non
         For the work of many prices: what is free by itself counts like other work, but so many operations of it are
         done whatever the patience.
     tolerance : float, optional
-        What was asked, of which parts of the work may get shares, by one price: `look_wider` then may look for another.
+        What was asked, of which parts of the work may get shares: a refusal says what should be asked instead.
     """
-    if _current.get() is not None:
-        yield
+    if (outer := _current.get()) is not None:
+        yield outer
         return
-    token = _current.set(Allowance(seconds, pool, tolerance))
+    allowance = Allowance(seconds, pool, tolerance)
+    token = _current.set(allowance)
     try:
-        yield
+        yield allowance
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def rehearse_work(seconds: float, pool: float | None = None, tolerance: float | None = None) -> Iterator[Allowance]:
+    """As `allow_work`, as if nothing had been counted before and nobody watched: for what a refusal advises."""
+    tokens = _current.set(None), _watcher.set(None)
+    try:
+        with allow_work(seconds, pool, tolerance) as allowance:
+            yield allowance
+    finally:
+        _current.reset(tokens[0])
+        _watcher.reset(tokens[1])
+
+
+def has_limit() -> bool:
+    """Whether much work would be refused."""
+    return _current.get() is not None
+
+
+def is_counted() -> bool:
+    """Whether this work is part of other work that is counted."""
+    return _current.get() is not None or _tally.get() is not None or _record.get() is not None
 
 
 @contextmanager
@@ -174,10 +211,7 @@ def spend(
         needed = (before + operations) / OPERATIONS_PER_SECOND
         pooled = operations <= free and allowance.pool is not None and operations <= allowance.pool
         if needed > allowance.seconds and not pooled:
-            refusal = OutOfPatience(_refusal(what, needed, allowance), needed)
-            if tolerance is not None:
-                refusal.wider = _wider(needed, allowance, tolerance, halves)
-            raise refusal
+            raise OutOfPatience(_refusal(what, needed, allowance, tolerance, halves), needed)
         if pooled:
             allowance.pool = (allowance.pool or 0.0) - operations
         allowance.spent += operations
@@ -261,6 +295,36 @@ def foresee(pieces: Iterable[Piece], what: str) -> None:
         spend(total, what)
 
 
+@contextmanager
+def lend_patience(share: float) -> Iterator[None]:
+    """While the block runs, at least that share of the patience is left, whatever was spent before."""
+    if (allowance := _current.get()) is None:
+        yield
+        return
+    seconds = allowance.seconds
+    allowance.seconds = max(seconds, allowance.taken + share * seconds)
+    try:
+        yield
+    finally:
+        allowance.seconds = seconds
+
+
+@contextmanager
+def followed_by(later: Callable[[], float]) -> Iterator[None]:
+    """Where work of the block is refused, what is likely to follow it is counted in what the refusal says of the whole.
+
+    Parameters
+    ----------
+    later : callable
+        Operations of what follows, about.
+    """
+    try:
+        yield
+    except OutOfPatience as error:
+        error.seconds += LIKELY * later() / OPERATIONS_PER_SECOND
+        raise
+
+
 def count_done(operations: float, once: Hashable = None) -> None:
     """Count work that is done already: little by itself, it is not refused, but may leave nothing for what follows."""
     if (tally := _tally.get()) is not None:
@@ -279,45 +343,17 @@ def fits(operations: float) -> bool:
     return allowance is None or allowance.spent + operations <= allowance.seconds * OPERATIONS_PER_SECOND
 
 
-def look_wider(answer: Callable[[float], R], refusal: ToleranceUnreachable) -> tuple[float, R] | None:
-    """A larger tolerance that is accepted, and what is answered there; None if a share of the patience finds none.
-
-    It is answered by itself: whoever asks for that tolerance, with as much patience, has it accepted.
-    """
-    allowance = _current.get()
-    if allowance is None or allowance.tolerance is None or allowance.looking:
-        return None
-    wide = max(refusal.wider or 0.0, float(refusal.wide or 0.0), WIDER * allowance.tolerance)
-    for _ in range(LOOKS):
-        wide = min(float(round_up(wide)), 1.0)
-        left = allowance.seconds - allowance.spent / OPERATIONS_PER_SECOND
-        own = Allowance(min(LOOK * allowance.seconds, left), tolerance=allowance.tolerance)
-        own.looking = True
-        token = _current.set(own)
-        try:
-            return wide, answer(wide)
-        except (ToleranceUnreachable, NoGuarantee):
-            if wide == 1.0:
-                return None
-        finally:
-            _current.reset(token)
-            allowance.spent += own.spent
-        wide *= WIDER
-    return None
-
-
-def _wider(needed: float, allowance: Allowance, tolerance: float, halves: float) -> float | None:
-    """About the tolerance at which all work is what may be spent to look for one."""
-    asked = tolerance if allowance.tolerance is None else allowance.tolerance
-    wide = asked * (1.2 * needed / (LOOK * allowance.seconds)) ** halves
-    return max(wide, asked) if wide <= 1.0 else None
-
-
-def _refusal(what: str, needed: float, allowance: Allowance) -> str:
+def _refusal(what: str, needed: float, allowance: Allowance, tolerance: float | None, halves: float) -> str:
     """How long it would take, and what would do."""
+    accepted = [f"patience = {round_up(needed)} or more"]
+    left = allowance.seconds * OPERATIONS_PER_SECOND - allowance.spent
+    if tolerance is not None and left > 0:
+        asked = tolerance if allowance.tolerance is None else allowance.tolerance
+        wide = asked * (1.2 * (needed * OPERATIONS_PER_SECOND - allowance.spent) / left) ** halves
+        if wide <= 1.0:
+            accepted.append(f"tolerance = {round_up(wide)} or more")
     took = f"{round_up(needed)} s" if needed < 1e15 else "longer than anybody waits"
-    accepted = f"patience = {round_up(needed)} or more"
-    return f"{what} would take about {took}, patience = {allowance.seconds:g}; accepted: {accepted}"
+    return f"{what} would take about {took}, patience = {allowance.seconds:g}; accepted: {', '.join(accepted)}"
 
 
 def count_of(number: int, noun: str) -> str:

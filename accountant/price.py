@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike
-
+from accountant.advice import allow_with_advice, at_coarser, by_rungs, interval_of
 from accountant.errors import (
+    AccountantError,
     NoGuarantee,
     OutOfPatience,
     ParameterError,
@@ -21,24 +19,20 @@ from accountant.errors import (
     shorten,
 )
 from accountant.events.composition import Composition
-from accountant.events.curve import as_reals
 from accountant.events.event import Event
 from accountant.events.priced import PricedAlone
 from accountant.guarantee import Guarantee
-from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import PATIENCE, allow_work, check_patience, look_wider, round_up
+from accountant.patience import PATIENCE, check_patience
 from accountant.renyi.conversion import Conversion, check_conversion
-from accountant.renyi.route import POOL, renyi_delta, renyi_epsilon
+from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import closed_form
 from accountant.tight.route import TightRun, certify, single_release_epsilon
 
 __all__ = [
     "ROUTES",
-    "Curve",
     "as_composition",
     "choose_route",
-    "curve",
     "delta",
     "epsilon",
     "sharper_epsilon",
@@ -84,23 +78,30 @@ def epsilon(
     delta : float
         In [0, 1); 0 asks for pure DP.
     method : {"auto", "tight", "renyi"}, optional
-        "tight": the exact price up to `tolerance`, between certified ends; events need a privacy profile. "renyi": the
-        best real order of the Rényi curve, within microseconds for most events, from above only. "auto": tight; Rényi
-        where the tight route has no price within `tolerance` and `patience`, unless the wider interval that it did
-        find ends below; and where the Rényi price is the smaller one, that with the lower end of the tight price. The
-        guarantee says which. By default "auto", or "renyi" where a
+        "tight": between certified ends, which the computation holds within `tolerance` of each other; events need a
+        privacy profile. "renyi": the best real order of the Rényi curve, within microseconds for most events, from
+        above only. "auto": tight; where the tight route has no price within `tolerance` and `patience`, what it
+        certifies less narrowly, at coarser tolerances too, or the Rényi price, whichever is smaller; and where the
+        Rényi price is the smaller one, that with the lower end of the tight price. So a tolerance finer than
+        0.01 costs no more than 0.01 does. The guarantee says which. By default "auto", or "renyi" where a
         `conversion` is given. Of a single `Selection` both are the smaller of this and of its shifted profile.
     conversion : {"improved", "classic", "optimal"}, optional
         The Rényi route's alone, by default "improved": Canonne, Kamath & Steinke 2020, Prop. 12; "classic": Mironov
         2017, Prop. 3; "optimal": the smallest epsilon that a Rényi bound at one order implies (Asoodeh et al. 2021),
         never above improved.
     tolerance : float
-        Largest width of the certified interval, relative to its upper end; [1e-6, 1]. The tight route's alone.
+        Width that the computation may add to the certified interval, relative to its upper end (or to a hundredth of
+        the privacy loss's standard deviation, where that is more); [1e-6, 1]. The tight route's alone. Where all events
+        are known exactly that is the interval's width. Some are known between two bounds only, however finely they are
+        computed (`RandomAllocation`, `SampledWithReplacement`, `ShuffledEpoch`, `SparseVector` beside others,
+        `Selection` beside others): their interval may be wider, and then `Guarantee.source` names them.
     patience : float
         Seconds that a price may take; (0, inf]. Its work is counted before it is done, as what an idle core
         does in a second (`accountant.patience.OPERATIONS_PER_SECOND`), not timed: a price that is refused is
-        refused on every machine, at once, with the patience or the tolerance that would do. "auto" then gives the
-        Rényi price. In memory its grids take up to 2 GB.
+        refused on every machine, before the work that is too much. The refusal names a patience that would do, as far
+        as that is known from the same price at coarser tolerances ("at least" where it is not), and a tolerance at
+        which there is a price, where one was found; the search for them takes a second, or a quarter of the patience.
+        "auto" then takes up to a quarter of the patience more for a coarser price. In memory its grids take up to 2 GB.
 
     Returns
     -------
@@ -122,8 +123,12 @@ def epsilon(
     point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
     alone = None if route == "tight" else _price_alone(composition, point)
+
+    def certified(width: float) -> Interval:
+        return interval_of(TightRun(composition, width).epsilon(point))
+
     try:
-        with allow_work(seconds, tolerance=width):
+        with allow_with_advice(seconds, None if route == "renyi" else certified, width):
             if route == "renyi":
                 found = renyi_epsilon(composition, point, rule)
             else:
@@ -133,48 +138,6 @@ def epsilon(
             raise
         return alone
     return found if alone is None or found.epsilon <= alone.epsilon else alone
-
-
-class _Wider(NamedTuple):
-    interval: Interval
-    source: str
-
-
-def _tight(
-    run: Composition,
-    width: float,
-    ask: Callable[[TightRun], Guarantee],
-    upper: Callable[[Guarantee], float],
-    quick: bool = False,
-) -> Guarantee:
-    """By the tight route; a refusal names no tolerance but one that was asked, with what was found there.
-
-    If `quick` none is looked for where something is certified already.
-    """
-    known: list[_Wider] = []
-
-    def answer(tolerance: float) -> Guarantee:
-        try:
-            found = ask(TightRun(run, tolerance))
-        except ToleranceUnreachable as refusal:
-            if refusal.found is not None:
-                known.append(_Wider(Interval(*refusal.found), refusal.source))
-            raise
-        known.append(_Wider(Interval(found.lower or 0.0, upper(found)), found.source or ""))
-        return found
-
-    try:
-        return answer(width)
-    except ToleranceUnreachable as error:
-        hopeful = not known if quick else known or isinstance(error, OutOfPatience)
-        looked = look_wider(answer, error) if hopeful else None
-        error.wide = (error.wide and "") if looked is None else round_up(looked[0])
-        if known:
-            least = min(known, key=lambda each: each.interval.upper)
-            error.found = max(each.interval.lower for each in known), least.interval.upper
-            error.source = least.source
-            error.wide = error.wide or ""
-        raise
 
 
 def _price_alone(run: Composition, delta: float) -> Guarantee | None:
@@ -191,35 +154,55 @@ def _certified_epsilon(
 ) -> Guarantee:
     """By the tight route, or, where `method` is "auto", by whichever says the least."""
     if method == "tight":
-        return _tight(composition, width, lambda run: run.epsilon(point), lambda found: found.epsilon)
+        return TightRun(composition, width).epsilon(point)
     try:
-        return sharper_epsilon(composition, point, rule, width)
-    except (ProfileUnavailable, ToleranceUnreachable) as error:
-        known = _wider(error)
-        wide = None if known is None else certify(composition, known.interval, point, known.source)
-        try:
-            found = renyi_epsilon(composition, point, rule)
-        except OutOfPatience:
-            if wide is not None:
-                return wide
-            raise
-        except NoGuarantee as none:  # the curve is infinite
-            if wide is not None:
-                return wide
-            if point == 0.0:
-                raise none from None
-            if isinstance(error, ProfileUnavailable):
-                neither = f"the Rényi curve is infinite at every order, and {_reason(error)}"
-                raise NoGuarantee(f"{neither}; accepted: runs that one of both routes can price") from None
-            raise error from None
+        return sharper_epsilon(composition, point, rule, width, rungs=True)
+    except (ProfileUnavailable, ToleranceUnreachable) as refusal:
+        error = refusal
+    none: AccountantError | None = None
+    found: Guarantee | None = None
+    try:
+        found = renyi_epsilon(composition, point, rule)
+    except (NoGuarantee, OutOfPatience) as refusal:  # the curve is infinite, or takes too long
+        none = refusal
+    wide = _coarser_epsilon(composition, point, error, found, width)
+    if wide is None and found is None:
+        if none is not None and (isinstance(none, OutOfPatience) or point == 0.0):
+            raise none from None
+        if isinstance(error, ProfileUnavailable):
+            neither = f"the Rényi curve is infinite at every order, and {_reason(error)}"
+            raise NoGuarantee(f"{neither}; accepted: runs that one of both routes can price") from None
+        raise error
     lower = 0.0 if wide is None else wide.lower or 0.0
-    if wide is not None and wide.epsilon < found.epsilon:
-        found = wide
-    if 0 < len(composition) <= CHEAP_EVENTS and point > 0.0:
+    best = min((each for each in (wide, found) if each is not None), key=lambda each: each.epsilon)
+    if found is not None and 0 < len(composition) <= CHEAP_EVENTS and point > 0.0:
         with suppress(ToleranceUnreachable):  # no patience is left
             alone = single_release_epsilon(composition, point)
-            lower = max(lower, alone if found.epsilon - alone <= width * found.epsilon else 0.0)
-    return replace(found, lower=lower) if lower > 0.0 else found
+            lower = max(lower, alone if best.epsilon - alone <= width * best.epsilon else 0.0)
+    return replace(best, lower=min(lower, best.epsilon)) if lower > 0.0 else best
+
+
+def _coarser_epsilon(
+    composition: Composition, point: float, error: Exception, found: Guarantee | None, width: float
+) -> Guarantee | None:
+    """What the tight route certifies less narrowly than was asked: on the way to its refusal, or at coarser tolerances.
+
+    These are not asked where the Rényi price `found` is known to be as near as that.
+    """
+    known = _wider(error)
+    bounds = [] if known is None else [certify(composition, known.interval, point, known.source)]
+    lower = max((each.lower or 0.0 for each in bounds), default=0.0)
+    if isinstance(error, ToleranceUnreachable) and (found is None or found.epsilon - lower > width * found.epsilon):
+        bounds += at_coarser(lambda coarse: TightRun(composition, coarse).epsilon(point), width)
+    if not bounds:
+        return None
+    best = min(bounds, key=lambda each: each.epsilon)
+    return replace(best, lower=min(max(each.lower or 0.0 for each in bounds), best.epsilon))
+
+
+class _Wider(NamedTuple):
+    interval: Interval
+    source: str
 
 
 def _wider(refusal: Exception) -> _Wider | None:
@@ -229,16 +212,22 @@ def _wider(refusal: Exception) -> _Wider | None:
     return _Wider(Interval(*refusal.found), refusal.source)
 
 
-def sharper_epsilon(composition: Composition, point: float, rule: Conversion, width: float) -> Guarantee:
-    """The tight price; where the Rényi price is smaller, that with the certified lower end.
+def sharper_epsilon(
+    composition: Composition, point: float, rule: Conversion, width: float, *, rungs: bool = False
+) -> Guarantee:
+    """The tight price; where the Rényi price is smaller, that with the certified lower end. `rungs`: see `by_rungs`.
 
     Raises
     ------
     ProfileUnavailable, ToleranceUnreachable
         There is no tight price.
     """
+
+    def certified(width: float) -> Guarantee:
+        return TightRun(composition, width).epsilon(point)
+
     try:
-        tight = _tight(composition, width, lambda run: run.epsilon(point), lambda found: found.epsilon, quick=True)
+        tight = by_rungs(certified, width) if rungs else certified(width)
     except NoGuarantee as error:  # delta may be below what its tails hold
         with suppress(NoGuarantee):
             return renyi_epsilon(composition, point, rule)
@@ -281,82 +270,56 @@ def delta(
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
-    with allow_work(seconds, tolerance=width):
+
+    def certified(width: float) -> Guarantee:
+        return TightRun(composition, width).delta(point)
+
+    def interval(width: float) -> Interval:
+        return interval_of(certified(width), "delta")
+
+    with allow_with_advice(seconds, None if route == "renyi" else interval, width):
         if route == "renyi":
             return renyi_delta(composition, point, rule)
         try:
-            quick = route == "auto"
-            tight = _tight(composition, width, lambda run: run.delta(point), lambda found: found.delta, quick)
+            tight = certified(width) if route == "tight" else by_rungs(certified, width, "delta")
         except (ProfileUnavailable, ToleranceUnreachable) as error:
             if route == "tight":
                 raise
-            if (known := _wider(error)) is None:
-                return renyi_delta(composition, point, rule)
-            tight = certify(composition, Interval(known.interval.lower, point), known.interval.upper, known.source)
+            return _coarser_delta(composition, point, rule, error, width)
         if route == "tight" or closed_form(composition) is not None:
             return tight
         with suppress(OutOfPatience):
-            renyi = renyi_delta(composition, point, rule)
-            if renyi.delta < tight.delta:
-                return replace(renyi, lower=min(tight.lower or 0.0, renyi.delta))
+            return _smaller_delta(renyi_delta(composition, point, rule), tight)
     return tight
 
 
-class Curve(NamedTuple):
-    """Delta as a function of epsilon, between certified ends.
+def _coarser_delta(
+    composition: Composition, point: float, rule: Conversion, error: Exception, width: float
+) -> Guarantee:
+    """The Rényi price, or what the tight route certifies less narrowly than was asked, if that is smaller."""
+    known, found = _wider(error), None
+    bounds = []
+    if known is not None:
+        interval = Interval(known.interval.lower, point)
+        bounds.append(certify(composition, interval, known.interval.upper, known.source))
+    try:
+        found = renyi_delta(composition, point, rule)
+    except OutOfPatience:
+        if not bounds:
+            raise
+    lower = max((each.lower or 0.0 for each in bounds), default=0.0)
+    if isinstance(error, ToleranceUnreachable) and (found is None or found.delta - lower > width * found.delta):
+        bounds += at_coarser(lambda coarse: TightRun(composition, coarse).delta(point), width)
+    if not bounds:
+        assert found is not None
+        return found
+    best = min(bounds, key=lambda each: each.delta)
+    tight = replace(best, lower=min(max(each.lower or 0.0 for each in bounds), best.delta))
+    return tight if found is None else _smaller_delta(found, tight)
 
-    Attributes
-    ----------
-    epsilons, upper, lower : array of shape (n,)
-        `lower` is 0 on the Rényi route, which gives no lower end.
-    method : str
-        "renyi" or "tight".
-    """
 
-    epsilons: FloatArray
-    upper: FloatArray
-    lower: FloatArray
-    method: str
-
-
-def curve(
-    run: Event | Composition,
-    epsilons: ArrayLike,
-    *,
-    method: str | None = None,
-    conversion: Conversion | None = None,
-    tolerance: float = 0.01,
-    patience: float = PATIENCE,
-) -> Curve:
-    """Delta at every one of a 1-D array of epsilons in [0, 1e300], all by one route; `patience` is for all of them.
-
-    Otherwise as `delta`, but that "auto" takes the Rényi route only where the tight one has no price at all. Where that
-    has wider intervals than were asked at some points the curve has these, and the Rényi bound where it is smaller.
-    Games of screenings know deltas below 1e-12 as widely as one of that size.
-    """
-    composition, (route, rule) = as_composition(run), choose_route(method, conversion)
-    points = [
-        real("epsilon", epsilon, 0.0, 1e300) for epsilon in as_reals("epsilon", epsilons, "[0, 1e300]").ravel().tolist()
-    ]
-    width = real("tolerance", tolerance, 1e-6, 1.0)
-    seconds, known = check_patience(patience), None
-    if route != "renyi":
-        try:
-            with allow_work(seconds, POOL, width):
-                bounds = np.array(TightRun(composition, width).deltas(points)).reshape(-1, 2)
-            return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
-        except (ProfileUnavailable, ToleranceUnreachable) as error:
-            if route == "tight":
-                raise
-            if isinstance(error, ToleranceUnreachable):
-                known = error.curve or ([error.found] if error.found is not None else None)
-    with allow_work(seconds, POOL):
-        upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
-    if known is None:
-        return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
-    lower, wide = np.array(known).T
-    upper = np.minimum(upper, wide)
-    return Curve(np.array(points), upper, np.minimum(lower, upper), "tight")
+def _smaller_delta(renyi: Guarantee, tight: Guarantee) -> Guarantee:
+    return replace(renyi, lower=min(tight.lower or 0.0, renyi.delta)) if renyi.delta < tight.delta else tight
 
 
 def as_composition(run: object) -> Composition:

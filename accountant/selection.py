@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from accountant.adjacency import Adjacency
+from accountant.delta_curve import curve as price_curve
 from accountant.errors import ParameterError, ToleranceUnreachable, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -20,7 +21,6 @@ from accountant.events.registry import register
 from accountant.events.tries import Geometric, Poisson, Tries
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
-from accountant.price import curve as price_curve
 from accountant.price import epsilon as price
 
 __all__ = ["Selection"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from accountant.advice import along_rungs, coarser_than
 from accountant.calibration import FINE, Bounds, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
@@ -85,8 +86,8 @@ def calibrate(
         As for `epsilon`; the upper end counts. For a risk there is no conversion.
     patience : float
         As for `epsilon`, for all prices of the search together. By "auto", where patience or tolerance is not enough
-        for the tight route, the search ends at the most economical value that it came by, or at that of the Rényi
-        route: it meets the target like any other.
+        for the tight route, the search begins again at coarser tolerances, and ends at the most economical value that
+        it came by, or at that of the Rényi route: it meets the target like any other.
 
     Returns
     -------
@@ -171,9 +172,9 @@ class _Costs:
     def tight(self, x: float) -> float:
         return price(self.make(x), self.point, method="tight", tolerance=self.width).epsilon
 
-    def sharper(self, x: float) -> float:
+    def sharper(self, x: float, width: float) -> float:
         """The smaller of both; refused where there is no tight price."""
-        return sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, self.width).epsilon
+        return sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, width).epsilon
 
     def are_above(self, goal: float, cost: Cost) -> bool:
         """Whether all costs are above a goal: what costs least by the Rényi route, of what is known, does so by any."""
@@ -250,44 +251,56 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
         return _beyond_renyi(search, costs, goal, error)
     met: list[float] = []
 
-    def sharper(x: float) -> float:
-        found = costs.sharper(x)
+    def sharper(x: float, width: float) -> float:
+        found = costs.sharper(x, width)
         if found <= goal:
             met.append(x)
         return found
 
-    with suppress(ProfileUnavailable, ToleranceUnreachable):
-        if guess is not None:
-            return search.near(sharper, goal, guess, width=costs.width)
-        with suppress(CalibrationError):  # the same at all values, or no longer monotone where it is zero
-            return search.anywhere(sharper, goal, slack=costs.width, fine=costs.width / 1000)
+    if guess is None:
+        cost, fine = partial(sharper, width=costs.width), costs.width / 1000
+        # the cost may be the same at all values, or not monotone where it is zero
+        with suppress(CalibrationError, ProfileUnavailable, ToleranceUnreachable):
+            return search.anywhere(cost, goal, slack=costs.width, fine=fine)
+        return search.anywhere(costs.renyi, goal)
+
+    def near(width: float) -> None:
+        begin = guess if not met else (best(met), guess[1])
+        met.append(search.near(partial(sharper, width=width), goal, begin, width=width))
+
+    best = max if guess[1] > 0 else min
+    with suppress(ProfileUnavailable):
+        along_rungs(near, costs.width)
+    if met and guess[1] * math.log(best(met) / guess[0]) > 2 * NEARLY:
+        return best(met)  # the Rényi route does not come near
     try:
         safe = search.anywhere(costs.renyi, goal)
     except OutOfPatience:
-        if guess is None:
-            raise
         safe = guess[0]  # it meets the target, if less closely
-    return safe if guess is None else (max if guess[1] > 0 else min)([safe, *met])
+    return best([safe, *met])
 
 
 def _beyond_renyi(search: _Search, costs: _Costs, goal: float, error: AccountantError) -> float:
     """By the tight route alone, where the Rényi route does not meet the target: that may be infinite, or just above."""
-    found: dict[float, float] = {}
+    late: OutOfPatience | None = None
+    for width in (costs.width, *coarser_than(costs.width)):
+        found: dict[float, float] = {}
 
-    def sharper(x: float) -> float:
-        found[x] = costs.sharper(x)
-        return found[x]
+        def sharper(x: float, width: float = width, found: dict[float, float] = found) -> float:
+            found[x] = costs.sharper(x, width=width)
+            return found[x]
 
-    try:
-        if costs.are_above(goal, sharper):
-            raise error
-        return search.anywhere(sharper, goal, slack=costs.width, fine=costs.width / 1000)
-    except OutOfPatience:
-        if (best := _most_economical(found, goal)) is None:
-            raise
-        return best
-    except (ProfileUnavailable, ToleranceUnreachable):
-        raise error from None
+        try:
+            if costs.are_above(goal, sharper):
+                break
+            return search.anywhere(sharper, goal, slack=width, fine=width / 1000)
+        except OutOfPatience as refusal:
+            if (best := _most_economical(found, goal)) is not None:
+                return best
+            late = late or refusal
+        except (ProfileUnavailable, ToleranceUnreachable):
+            continue
+    raise late or error from None
 
 
 def _most_economical(found: Mapping[float, float], goal: float) -> float | None:

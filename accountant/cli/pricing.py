@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from accountant.cli.arguments import add_plan, add_route, read_plan, refuse_private, route
+from accountant.delta_curve import curve
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
-from accountant.price import choose_route, curve, delta, epsilon, try_tight
+from accountant.price import choose_route, delta, epsilon, try_tight
 from accountant.summary import assumptions, parameters_in_words, shares
 from accountant.tables import Column, Table, add_forms, console, write_table
 from accountant.terminal import delta_of, number, number_range, show_work

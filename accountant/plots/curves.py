@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.attack import ask
+from accountant.delta_curve import curve
 from accountant.errors import real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -37,7 +38,7 @@ from accountant.plots.style import (
     write_legend,
 )
 from accountant.plots.worst_pairs import worst_pairs
-from accountant.price import curve, epsilon
+from accountant.price import epsilon
 from accountant.renyi.conversion import check_conversion
 from accountant.tight.trade_off import envelope, supporting_lines
 

@@ -20,7 +20,7 @@ from accountant.events.discrete_pair import DiscretePair, Outcomes
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import fits, remember, spend, tally_work
+from accountant.patience import fits, has_limit, remember, spend, tally_work
 from accountant.samplers.lattice_sums import sum_on_lattice
 from accountant.samplers.likelihoods import (
     ADDITION,
@@ -225,7 +225,7 @@ class Rehearsal:
 
     def require_patience(self) -> None:
         """Refuse what would be refused on the way."""
-        if self.products > SURE * MOST_PRODUCTS:
+        if self.products > SURE * MOST_PRODUCTS and not has_limit():
             raise too_many_products(self.products)
         if not fits(self.work / SURE):
             spend(self.work, "sums of likelihood ratios")

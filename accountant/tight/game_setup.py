@@ -113,7 +113,7 @@ class Setup(NamedTuple):
         # as `reach`, of which all costs are these shares
         costs = np.multiply.outer(self.renyi, portions) - (self.floor / self.b)[:, None]
         largest = float(np.dot(self.counts, self.ends)) * portions
-        return np.asarray(np.minimum(costs.min(axis=0), largest))
+        return np.asarray(np.minimum(np.minimum(costs.min(axis=0), largest), self.cap))
 
     def reach(self, left: Sequence[FloatArray]) -> FloatArray:
         """The same where so many are left of each kind."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
@@ -53,14 +52,18 @@ def with_games(
         return ask(None)
 
     run, delta = Composition(families), max(delta, LEAST_DELTA)
-    *shares, last = FAMILY_SHARES
-    for share in shares:
-        with suppress(RemainderTooWide):
-            return ask(solve_near(run, delta, max(share * tolerance, 1e-6))[0])
-    try:
-        return ask(solve_near(run, delta, max(last * tolerance, 1e-6))[0])
-    except RemainderTooWide as error:
-        known = _plain(error)
+    known: ToleranceUnreachable | None = None
+    for share in FAMILY_SHARES:
+        near, refusal = solve_near(run, delta, max(share * tolerance, 1e-6))
+        try:
+            return ask(near)
+        except RemainderTooWide as error:
+            known = _plain(error)
+            if isinstance(refusal, OutOfPatience):  # finer grids take too long as well
+                refusal.found, refusal.wide = error.found, error.wide
+                known = refusal
+                break
+    assert known is not None
     end, shares = cap.first(), list(CAPPED_SHARES)
     while shares and (values := solve_capped(run, delta, end, shares[0] * tolerance)) is not None:
         try:

@@ -118,7 +118,7 @@ class TightRun:
                 f"no epsilon is enough at delta = {delta:g}: a loss may be infinite with more probability; accepted: a "
                 "larger delta"
             )
-        return self._guarantee(found.upper, delta, found.lower, source)
+        return certify(self.run, found, delta, self._with_reason(source, found))
 
     def _limit(self, left: float) -> Interval | None:
         """The pure-DP limit, if it is the price."""
@@ -147,7 +147,7 @@ class TightRun:
     def delta(self, epsilon: float) -> Guarantee:
         """Certified bounds on delta at an epsilon; errors as for `epsilon`."""
         (found,) = self.deltas([epsilon])
-        return self._guarantee(epsilon, found.upper, found.lower, self.source)
+        return certify(self.run, Interval(found.lower, epsilon), found.upper, self._with_reason(self.source, found))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         """Certified bounds on delta at each epsilon; all of them share one game of screenings."""
@@ -222,8 +222,17 @@ class TightRun:
             return found
         return SureTradeOff(found, bounds_on_lost(self._log_finite))
 
-    def _guarantee(self, epsilon: float, delta: float, lower: float, source: str) -> Guarantee:
-        return certify(self.run, Interval(lower, epsilon), delta, source)
+    def _with_reason(self, source: str, found: Interval) -> str:
+        """The source, and which events are the reason where the interval is wider than the tolerance."""
+        if found.upper - found.lower <= self.tolerance * found.upper:
+            return source
+        wide = [event for event in self.run.entries if event.between_bounds]
+        events = [
+            each for event in wide for each in (event.releases if isinstance(event, KnownByCurve) else [(event, 1)])
+        ]
+        names = sorted({type(event.unsampled).__name__ for event, _ in events})
+        verb = "is" if len(names) == 1 else "are"
+        return f"{source}; {' and '.join(names)} {verb} known between two bounds only" if names else source
 
 
 def _next(found: Interval) -> Interval:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.numerics.scipy_special import gammaln
+from accountant.patience import followed_by
 from accountant.tight.loss_grid import bracket
 from accountant.tight.polygon import ULP, Grid
 from accountant.tight.screening_families import GameValue, block_values, block_work, largest_pair
@@ -45,6 +46,9 @@ LEAST = -740.0
 
 COARSE = 600.0
 """A grid's step times the order from which on exponentials overflow."""
+
+FALL = 0.4
+"""What is left of a gap where blocks are four times as long, about."""
 
 GAME_SHARE = 0.3
 """Share of the tolerance that the grid of a block's game may add to the variance of every step."""
@@ -244,13 +248,30 @@ def cut_in_one(event: Event, count: int, aim: Aim) -> Cut:
 
 def cut_in_several(event: Event, count: int, aim: Aim) -> Cut | None:
     """Blocks of about one length; None where only one would be near enough."""
-    steps = LEAST_BLOCK
+    steps, gaps = LEAST_BLOCK, [math.inf]
     while count >= LEAST_BLOCKS * steps:
         blocks = count // steps
         length, longer = divmod(count, blocks)
         block = aim.block((event, length))
-        if (gap := blocks * block.gap()) <= aim.room:
+        with followed_by(partial(_longer, block, count / steps, gaps, aim)):
+            gap = blocks * block.gap()
+        if gap <= aim.room:
             found: list[tuple[Event, int]] = [(block, blocks - longer), (aim.block((event, length + 1)), longer)]
             return Cut(found if longer else found[:1], gap)
-        steps *= 4
+        steps, gaps = 4 * steps, [*gaps, gap]
     return None
+
+
+def _longer(block: ScreeningBlock, blocks: float, gaps: list[float], aim: Aim) -> float:
+    """Operations of longer blocks than one that is refused, or of one game of all, where gaps fall on as they did."""
+    work, longer, found = block.work()[1], 1.0, 0.0
+    if len(gaps) < 2:  # nothing is known of them
+        return 0.0
+    fall = min(gaps[-1] / gaps[-2], 1.0) if len(gaps) > 2 else FALL
+    gap = gaps[-1] * fall
+    while gap > aim.room:
+        longer, gap = 4 * longer, gap * fall
+        if blocks < LEAST_BLOCKS * longer:
+            return found + work * math.pow(blocks, 1.5)
+        found += work * math.pow(longer, 1.5)
+    return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ParameterError, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.patience import spend
+from accountant.patience import followed_by, spend
 from accountant.tight.flat_ends import FlatEnd
 from accountant.tight.game_setup import Asked, family_of, round_down, set_up, work_of
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
@@ -249,7 +249,9 @@ def _solve(
     while setup.moves * reach / step <= MAX_WORK and setup.states * reach / step <= MAX_POINTS and not _stalls(widths):
         known = f", known within {widths[-1]:.2g} so far," if widths else ""
         what, hint = f"a game of {steps} screenings{known}", None if widths else tolerance
-        played.append(game := _play_within(asked, step, slack, what, hint))
+        with followed_by(partial(_halved_on, asked, step, slack, widths, tolerance)):
+            game = _play_within(asked, step, slack, what, hint)
+        played.append(game)
         widths.append(width(_both(game)) if width else max(game.width(way, delta, scale) for way in range(2)))
         if widths[-1] <= tolerance:
             return game
@@ -263,6 +265,12 @@ def _solve(
         f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings; "
         "accepted: a larger tolerance, fewer screenings, or method = 'renyi' or 'auto'"
     )
+
+
+def _halved_on(asked: Asked, step: float, slack: float, widths: list[float], tolerance: float) -> float:
+    """Operations of what follows the next grid, if widths halve with the step."""
+    halvings = math.ceil(math.log2(widths[-1] / tolerance)) if widths else 1
+    return work_of(asked, round_down(step), slack) * (2.0 ** max(halvings, 1) - 2.0)
 
 
 def _play_within(asked: Asked, step: float, slack: float, what: str, tolerance: float | None = None) -> PlayedGame:

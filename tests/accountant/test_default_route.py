@@ -189,7 +189,8 @@ def test_a_wider_interval_is_taken_where_it_ends_below_the_renyi_price():
     with pytest.raises(ac.ToleranceUnreachable, match="certified so far") as refusal:
         ac.epsilon(WIDE, 0.0185, method="tight", tolerance=2e-6)
     found, narrow = ac.epsilon(WIDE, 0.0185, tolerance=2e-6), ac.epsilon(WIDE, 0.0185, tolerance=1e-4)
-    assert (found.lower, found.epsilon) == refusal.value.found
+    lower, upper = refusal.value.found
+    assert lower <= found.epsilon <= upper
     assert (found.method, found.source) == ("tight", narrow.source)
     assert found.lower <= narrow.epsilon
     assert narrow.lower <= found.epsilon < ac.epsilon(WIDE, 0.0185, method="renyi").epsilon

@@ -46,8 +46,12 @@ def test_what_takes_too_long_is_refused_before_it_begins():
     assert ac.curve(MANY, [5.0], method="auto", patience=1e-3).method == "renyi"
 
 
-def test_the_named_patience_is_enough():
+def test_the_named_patience_is_enough_and_the_named_tolerance_too():
     run = 10**4 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01) + ac.Laplace(100.0)
+    with pytest.raises(ac.OutOfPatience, match="tolerance = ") as error:
+        tight(run, 1e-5, patience=0.03, tolerance=1e-3)
+    words = str(error.value).split("tolerance = ")[1].split()[0]
+    assert tight(run, 1e-5, patience=0.03, tolerance=float(words)).method == "tight"
     for each in (run, FEW_NODES):  # by grids, by Fourier inversion
         price_, seconds = counted(lambda each=each: tight(each, 1e-5))
         assert tight(each, 1e-5, patience=1.001 * seconds) == price_

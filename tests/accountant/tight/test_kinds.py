@@ -284,7 +284,8 @@ def test_ten_kinds_are_composed_however_many_states_their_game_has():
     with pytest.raises(ac.ToleranceUnreachable, match=r"otherwise: .* certified so far: ") as refusal:
         tight(run, 1e-5, tolerance=1e-4)
     wide = ac.epsilon(run, 1e-5, tolerance=1e-4)  # the nearest of what was certified
-    assert (wide.lower, wide.epsilon) == refusal.value.found
+    lower, upper = refusal.value.found
+    assert lower <= wide.epsilon <= upper
     assert wide.source == "privacy-loss distribution of blocks of screenings"
     assert wide.lower <= found.epsilon
     assert found.lower <= wide.epsilon < ac.epsilon(run, 1e-5, method="renyi").epsilon
@@ -345,7 +346,7 @@ def test_a_game_that_is_too_wide_says_what_it_knows(monkeypatch):
     lower, upper = refusal.value.found
     assert play(run, upper) <= delta <= play(run, lower)
     found = ac.epsilon(run, delta, tolerance=1e-6)
-    assert (found.lower, found.epsilon) == (lower, upper)
+    assert lower <= found.epsilon <= upper
     assert found.epsilon < 0.05 * ac.epsilon(run, delta, method="renyi").epsilon
 
 

@@ -1,0 +1,253 @@
+"""What a refusal of the tight route advises, and what "auto" does instead: the same price at coarser tolerances.
+
+Only the piece of work that is begun next is known exactly. What all of a price takes is told by the same price at
+coarser tolerances, which takes less: what they took is counted, and a tolerance that is named is one that did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+from accountant.errors import AccountantError, NoGuarantee, OutOfPatience, ToleranceUnreachable
+from accountant.guarantee import Guarantee
+from accountant.numerics.roots import Interval
+from accountant.patience import Allowance, allow_work, is_counted, lend_patience, rehearse_work, round_up
+
+__all__ = ["allow_with_advice", "along_rungs", "at_coarser", "by_rungs", "coarser_than", "interval_of"]
+
+T = TypeVar("T")
+
+USUAL = 0.01
+"""The tolerance that is tried first where a finer one is asked."""
+
+RUNG = 10.0
+"""Ratio of the tolerances that are tried."""
+
+ABOVE = 1.001
+"""Ratio from which on a tolerance is above another."""
+
+HASTE = 0.5
+"""Seconds that the search for an advice may take, however little patience there is."""
+
+SHARE = 0.25
+"""Share of the patience that is left which it may take."""
+
+LENT = 0.25
+"""Share of all patience that coarser answers may take at least."""
+
+SURE = 2.0
+"""What a price is said to take, as a multiple of what its work is known to be or grows to: found on random runs."""
+
+STEEPEST = 1.2
+"""Largest power of 1/tolerance with which work grows from one tolerance to the next."""
+
+FLATTEST = 0.5
+"""Its smallest power: that of a grid's points."""
+
+
+def by_rungs(ask: Callable[[float], Guarantee], tolerance: float, asked: str = "epsilon") -> Guarantee:
+    """The tight price at a tolerance; one finer than usual is come to by rungs, and nothing that they certify is lost.
+
+    So a finer tolerance begins with the very work of a coarser one, and what that certifies no patience is missing for.
+
+    Raises
+    ------
+    ToleranceUnreachable
+        As the price raises it, with the narrowest interval that is known.
+    """
+    known, source = Interval(0.0, math.inf), ""
+    for each in rungs_to(tolerance):
+        try:
+            found = ask(each)
+        except ToleranceUnreachable as error:
+            if error.found is not None and error.found[1] < known.upper:
+                source = error.source
+            if source or error.found is not None:
+                lower, upper = error.found or (0.0, math.inf)
+                error.found, error.source = (max(lower, known.lower), min(upper, known.upper)), source
+            raise
+        low, high = interval_of(found, asked)
+        if high < known.upper:
+            source = found.source or ""
+        known = Interval(max(low, known.lower), min(high, known.upper))
+    epsilon, delta = (known.upper, found.delta) if asked == "epsilon" else (found.epsilon, known.upper)
+    return replace(found, epsilon=epsilon, delta=delta, lower=min(known.lower, known.upper), source=source)
+
+
+def at_coarser(ask: Callable[[float], T], tolerance: float) -> Iterator[T]:
+    """Answers at tolerances well above one that was refused, the coarsest first, for as long as there is patience.
+
+    A share of it is for this, even if all of it is spent.
+    """
+    with lend_patience(LENT):
+        for each in reversed(coarser_than(max(tolerance, USUAL))):
+            with suppress(NoGuarantee, ToleranceUnreachable):
+                yield ask(each)
+
+
+def rungs_to(tolerance: float) -> list[float]:
+    """The usual tolerance, finer ones, and the one that was asked last; that alone where it is coarser."""
+    return [*(each for each in reversed(coarser_than(tolerance)) if each <= USUAL), tolerance]
+
+
+def along_rungs(work: Callable[[float], None], tolerance: float) -> bool:
+    """Do something at the usual tolerance and at finer ones down to the one that was asked, until one is refused.
+
+    Where the first is refused it is done at coarser ones. Returns whether it was done at the one that was asked.
+    """
+    for number, each in enumerate(rungs_to(tolerance)):
+        try:
+            work(each)
+        except ToleranceUnreachable:
+            if number == 0:
+                list(at_coarser(work, tolerance))
+            return False
+    return True
+
+
+def coarser_than(tolerance: float) -> list[float]:
+    """Tolerances well above one, the finest first."""
+    return sorted(each for k in range(-2, 5) if (each := USUAL / RUNG**k) > tolerance * ABOVE)
+
+
+class _Trial(NamedTuple):
+    """A price at a tolerance, the work that it took, and the error if it is none."""
+
+    tolerance: float
+    work: Allowance
+    found: Interval | None
+    error: AccountantError | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self.work.taken
+
+
+class _Trials:
+    """The same price at other tolerances, for as long as a search for an advice may take."""
+
+    def __init__(self, ask: Callable[[float], Interval | None], pool: float | None) -> None:
+        self.ask, self.pool = ask, pool
+        self.done: list[_Trial] = []
+
+    def at(self, tolerance: float, most: float) -> _Trial:
+        """The price by at most so many seconds of work, or, not found, as many as it would have taken, or more."""
+        with rehearse_work(most, self.pool, tolerance) as work:
+            try:
+                return _Trial(tolerance, work, self.ask(tolerance))
+            except AccountantError as error:
+                return _Trial(tolerance, work, None, error)
+
+    def descend(self, tolerance: float, hint: float | None, most: float) -> None:
+        """Coarse tolerances, then finer ones down to the one that was asked, by so many seconds of work."""
+        rungs = {1.0} | {min(_short(tolerance * RUNG**k), 1.0) for k in range(1, 6)}
+        if hint is not None and tolerance < hint < 1.0:
+            rungs.add(hint)
+        refused = tolerance
+        for each in sorted(rungs, reverse=True):
+            found = self.at(each, most)
+            most -= found.seconds
+            if found.error is None:
+                self.done.append(found)
+            elif self.done:
+                refused = each
+                break
+        if self.done and (between := _short(math.sqrt(refused * self.done[-1].tolerance))) < self.done[-1].tolerance:
+            found = self.at(between, most)
+            self.done += [found] if found.error is None else []
+
+    def grown(self, tolerance: float) -> float:
+        """What a price at a finer tolerance takes, as those before it grew."""
+        *before, last = self.done
+        power = FLATTEST
+        if before and last.seconds > before[-1].seconds > 0.0:
+            rise = math.log(last.seconds / before[-1].seconds) / math.log(before[-1].tolerance / last.tolerance)
+            power = min(max(rise, FLATTEST), STEEPEST)
+        return last.seconds * math.pow(last.tolerance / tolerance, power)
+
+
+def _short(tolerance: float) -> float:
+    """With the digits that a message shows."""
+    return float(f"{tolerance:.2g}")
+
+
+@contextmanager
+def allow_with_advice(
+    seconds: float, ask: Callable[[float], Interval | None] | None, tolerance: float, pool: float | None = None
+) -> Iterator[None]:
+    """As `allow_work`; a refusal names a patience and a tolerance that would do, as far as there are any.
+
+    Parameters
+    ----------
+    seconds : float
+    ask : callable or None
+        The tight price at a tolerance: its interval, or None where it is not a single one. None by the Rényi route,
+        where refusals stay as they are.
+    tolerance : float
+        What was asked.
+    pool : float, optional
+    """
+    part = ask is None or is_counted()
+    with allow_work(seconds, pool, tolerance) as work:
+        try:
+            yield
+        except ToleranceUnreachable as error:
+            if part:  # whoever counts says what would do
+                raise
+            refusal, left = error, work.left
+        else:
+            return
+    assert ask is not None
+    raise _advise(refusal, _Trials(ask, pool), tolerance, seconds, max(SHARE * left, HASTE)) from None
+
+
+def _advise(
+    error: ToleranceUnreachable, trials: _Trials, tolerance: float, seconds: float, haste: float
+) -> ToleranceUnreachable:
+    """The refusal with what trials of so many seconds tell."""
+    known, least = None, 0.0
+    if isinstance(error, OutOfPatience):
+        least = error.seconds
+        if least < haste:  # it may take little more than was allowed
+            known = trials.at(tolerance, haste)
+            least = max(least, known.error.seconds if isinstance(known.error, OutOfPatience) else 0.0)
+    trials.descend(tolerance, float(error.wide) if error.wide else None, haste)
+    enough = [each for each in trials.done if each.seconds * ABOVE <= seconds]
+    best = enough[-1] if enough else None
+    if isinstance(error, OutOfPatience):
+        if known is not None and known.error is None:
+            takes = known.seconds * ABOVE
+        else:
+            known, takes = None, SURE * max(least, trials.grown(tolerance) if trials.done else 0.0)
+        told = known is not None or bool(trials.done)
+        refusal: ToleranceUnreachable = OutOfPatience(_reword(error, takes, told, seconds, best), takes)
+    else:
+        named = "" if best is None or best.found is not None else f"; accepted also: tolerance = {best.tolerance:g}"
+        refusal = ToleranceUnreachable(error.args[0] + named)
+    refusal.found, refusal.source, refusal.wide = error.found, error.source, "" if error.found else None
+    if best is not None and best.found is not None:
+        lower, upper = error.found or best.found
+        refusal.found = max(lower, best.found.lower), min(upper, best.found.upper)
+        refusal.wide = f"{best.tolerance:g}"
+    return refusal
+
+
+def interval_of(price: Guarantee, asked: str = "epsilon") -> Interval:
+    """The certified ends of what was asked, epsilon or delta."""
+    return Interval(price.lower or 0.0, getattr(price, asked))
+
+
+def _reword(error: OutOfPatience, takes: float, told: bool, patience: float, best: _Trial | None) -> str:
+    """What it says of the work that is next, and then what all of it takes."""
+    said, _, rest = error.args[0].partition(", patience = ")
+    otherwise = rest.partition("; otherwise: ")[2].partition("; accepted: patience")[0]
+    accepted = [f"patience = {round_up(takes)} {'or more' if told else 'at least'}"]
+    if best is not None:
+        accepted.append(f"tolerance = {best.tolerance:g} or more")
+    whole = f", the whole price about {round_up(takes)} s" if takes < 1e15 else ""
+    text = f"{said}{whole}, patience = {patience:g}; accepted: {', '.join(accepted)}"
+    return f"{text}; otherwise: {otherwise}" if otherwise else text
