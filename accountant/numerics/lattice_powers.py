@@ -36,8 +36,8 @@ NEGLIGIBLE = -50.0
 """Log of |A|^c from which on it counts as 0, and as an error of that size."""
 
 WAVES = 2**20, 2**25
-"""Products of frequencies and masses up to which A is summed as it stands: where a transform would do, and where it would
-not; beyond, it is a transform anyhow."""
+"""Products of frequencies and masses up to which A is summed as it stands, where a transform of the masses would do and
+where it would not; beyond, it is a transform anyhow."""
 
 ACCURATE = 1e-8
 """Error of A^c, relative to itself, up to which a transform does."""
