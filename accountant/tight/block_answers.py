@@ -45,7 +45,7 @@ GROUP_MOVES = (4000, 4000), (60_000, 4000), (60_000, 60_000)
 """Steps of a game of several kinds whose screenings become one block, of the costliest group and of any other; each
 next one is tried where the one before was not enough."""
 
-COMPOSED = 1.5e7
+COMPOSED = 1e7
 """Operations (see `accountant.patience`) that a kind of many takes once it is a block, about: those of all grids."""
 
 VOTE_SHARE = 0.3
