@@ -20,8 +20,9 @@ from accountant.patience import round_up
 
 __all__ = ["FINE", "Bounds", "refuse_search", "solve", "solve_near"]
 
-NEARBY = 1.1
-"""Ratio of the first two values that are looked at beside a good guess."""
+NEARBY, DISTANT, APART = 1.1, 2.0, 1.5
+"""Ratio of the first two values that are looked at beside a good guess, and beside one whose cost is farther from the
+target in its logarithm."""
 
 FARTHEST = 1e6
 """Largest ratio of one value there to the next: it is squared at each."""
@@ -154,7 +155,7 @@ def solve_near(
         return math.log(max(seen[x], 1e-300))
 
     x, rises = guess
-    first, ratio, outside = at(x) <= 0.0, NEARBY, math.nan
+    first, ratio, outside = at(x) <= 0.0, NEARBY if abs(at(x)) < APART else DISTANT, math.nan
     while True:
         # halve, on a log scale, towards the first value that is refused
         away = x * ratio ** (rises if first else -rises) if math.isnan(outside) else math.sqrt(x) * math.sqrt(outside)

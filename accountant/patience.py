@@ -34,6 +34,7 @@ __all__ = [
     "remember",
     "remembered_as",
     "round_up",
+    "share_patience",
     "skip_counting",
     "spend",
     "tally_work",
@@ -139,6 +140,20 @@ def skip_counting() -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def share_patience(share: float) -> Iterator[None]:
+    """While the block runs it may take no more than that share of what is left."""
+    if (allowance := _current.get()) is None:
+        yield
+        return
+    whole, spent = allowance.seconds, allowance.spent / OPERATIONS_PER_SECOND
+    allowance.seconds = spent + share * (whole - spent)
+    try:
+        yield
+    finally:
+        allowance.seconds = whole
 
 
 @contextmanager

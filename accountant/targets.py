@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from accountant.advice import along_rungs, coarser_than
@@ -24,7 +24,7 @@ from accountant.errors import (
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.patience import PATIENCE, allow_work, check_patience
+from accountant.patience import PATIENCE, allow_work, check_patience, share_patience
 from accountant.price import as_composition, choose_route, sharper_epsilon
 from accountant.price import epsilon as price
 from accountant.renyi.conversion import Conversion
@@ -41,6 +41,12 @@ TARGETS = {"epsilon": ("epsilon", "delta"), "advantage": ("value",), "tpr": ("va
 
 NEARLY, INFINITE = 0.03, 3
 """How near a guess by the Rényi route has to be, relatively; and values with an infinite curve until there is none."""
+
+GUESSED = 0.4
+"""Share of the patience that such a guess may take."""
+
+FAR, WIDER = 4.0, 10.0
+"""How far below a target a cost has to be for a nearer guess, by prices whose tolerance is so many times wider."""
 
 ROUNDING = 1e-9
 """By how much a Rényi price may move in the wrong direction, relatively."""
@@ -169,12 +175,20 @@ class _Costs:
             self.known[x] = price(self.make(x), self.point, method="renyi", conversion=self.rule).epsilon
         return self.known[x]
 
-    def tight(self, x: float) -> float:
-        return price(self.make(x), self.point, method="tight", tolerance=self.width).epsilon
+    def tight(self, x: float, width: float | None = None) -> float:
+        return price(self.make(x), self.point, method="tight", tolerance=width or self.width).epsilon
 
     def sharper(self, x: float, width: float) -> float:
         """The smaller of both; refused where there is no tight price."""
         return sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, width).epsilon
+
+    def nearest(self, goal: float) -> tuple[float, int] | None:
+        """Of what is known by the Rényi route, the value nearest to a goal, and whether costs rise with the value."""
+        points = sorted(x for x, cost in self.known.items() if 0.0 < cost < math.inf)
+        change = self.known[points[-1]] - self.known[points[0]] if points else 0.0
+        if change == 0.0 or not goal > 0.0:
+            return None
+        return min(points, key=lambda x: abs(math.log(self.known[x] / goal))), 1 if change > 0.0 else -1
 
     def are_above(self, goal: float, cost: Cost) -> bool:
         """Whether all costs are above a goal: what costs least by the Rényi route, of what is known, does so by any."""
@@ -196,9 +210,11 @@ class _Search:
         bounds = Bounds(*self.bounds, self.accepts, **more)
         return solve(lambda x: cost(x) - goal, bounds, self.start, **how)
 
-    def near(self, cost: Cost, goal: float, guess: tuple[float, int], *, width: float) -> float:
+    def near(
+        self, cost: Cost, goal: float, guess: tuple[float, int], *, width: float, fine: float | None = None
+    ) -> float:
         """From a guess on, by few prices."""
-        how: Any = {"integer": self.integer, "slack": width, "fine": max(FINE, width / 1000)}
+        how: Any = {"integer": self.integer, "slack": width, "fine": fine or max(FINE, width / 1000)}
         return solve_near(lambda x: cost(x) / goal, self.bounds, guess, **how)
 
     def rises(self, cost: Cost, found: float) -> int | None:
@@ -220,7 +236,7 @@ def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
     """From near where the Rényi route meets the target, if it does."""
     guess = None
     try:
-        guess = _guess(search, costs.renyi, goal)
+        guess = _guess(search, costs, goal)
     except OutOfPatience:
         raise
     except AccountantError as error:
@@ -228,14 +244,39 @@ def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
             raise error
     if guess is None:
         return search.anywhere(costs.tight, goal, slack=costs.width, fine=costs.width / 1000)
-    return search.near(costs.tight, goal, guess, width=costs.width)
+    tight = cache(costs.tight)
+    return search.near(tight, goal, _nearer(search, costs, goal, guess, tight), width=costs.width)
 
 
-def _guess(search: _Search, renyi: Cost, goal: float) -> tuple[float, int] | None:
-    """Where about the Rényi route meets the target, and whether the cost rises there; None if that cannot be told."""
-    found = search.anywhere(renyi, goal, fine=NEARLY, infinite=INFINITE)
-    rises = search.rises(renyi, found) if goal > 0.0 else None
+def _guess(search: _Search, costs: _Costs, goal: float) -> tuple[float, int] | None:
+    """Where about the Rényi route meets the target, and whether the cost rises there; None if that cannot be told.
+
+    Where its prices are dear it is the nearest of those that a share of the patience knows: the tight route goes on.
+    """
+    look = partial(search.anywhere, costs.renyi, goal, fine=NEARLY, infinite=INFINITE)
+    try:
+        with share_patience(GUESSED):
+            found = look()
+    except OutOfPatience:
+        if (near := costs.nearest(goal)) is not None:
+            return near
+        found = look()
+    rises = search.rises(costs.renyi, found) if goal > 0.0 else None
     return None if rises is None else (found, rises)
+
+
+def _nearer(search: _Search, costs: _Costs, goal: float, guess: tuple[float, int], cost: Cost) -> tuple[float, int]:
+    """A guess by wide tight prices, where that by the Rényi route is far off: on the way prices may be dear."""
+    if not 0.0 < cost(guess[0]) < goal / FAR:
+        return guess
+    wide = min(WIDER * costs.width, 1.0)
+
+    def coarse(x: float) -> float:
+        return cost(x) if x == guess[0] else costs.tight(x, wide)
+
+    with suppress(AccountantError):
+        return search.near(coarse, goal, guess, width=wide, fine=NEARLY), guess[1]
+    return guess
 
 
 def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
@@ -244,13 +285,14 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
     Prices that mix both routes from value to value would leap where the tight one begins to refuse.
     """
     try:
-        guess = _guess(search, costs.renyi, goal)
+        guess = _guess(search, costs, goal)
     except OutOfPatience:
         raise
     except AccountantError as error:
         return _beyond_renyi(search, costs, goal, error)
     met: list[float] = []
 
+    @cache
     def sharper(x: float, width: float) -> float:
         found = costs.sharper(x, width)
         if found <= goal:
@@ -263,21 +305,24 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
         with suppress(CalibrationError, ProfileUnavailable, ToleranceUnreachable):
             return search.anywhere(cost, goal, slack=costs.width, fine=fine)
         return search.anywhere(costs.renyi, goal)
+    best = max if guess[1] > 0 else min
 
     def near(width: float) -> None:
-        begin = guess if not met else (best(met), guess[1])
-        met.append(search.near(partial(sharper, width=width), goal, begin, width=width))
+        cost = partial(sharper, width=width)
+        begin = (best(met), guess[1]) if met else _nearer(search, costs, goal, guess, cost)
+        met.append(search.near(cost, goal, begin, width=width))
 
-    best = max if guess[1] > 0 else min
     with suppress(ProfileUnavailable):
         along_rungs(near, costs.width)
     if met and guess[1] * math.log(best(met) / guess[0]) > 2 * NEARLY:
         return best(met)  # the Rényi route does not come near
     try:
-        safe = search.anywhere(costs.renyi, goal)
+        return best([search.anywhere(costs.renyi, goal), *met])
     except OutOfPatience:
-        safe = guess[0]  # it meets the target, if less closely
-    return best([safe, *met])
+        met += [x for x, cost in costs.known.items() if cost <= goal]  # if less closely
+        if not met:
+            raise
+        return best(met)
 
 
 def _beyond_renyi(search: _Search, costs: _Costs, goal: float, error: AccountantError) -> float:

@@ -18,8 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.events.blanket import local_epsilon
-from accountant.events.collision import Collision
 from accountant.events.discrete_pair import DiscretePair
 from accountant.events.event import Event
 from accountant.events.from_below import FromBelow, pair_from_below
@@ -63,7 +61,7 @@ class Told(NamedTuple):
 class SameInputs(FromBelow):
     """A round of n users of whom n - 1 have the same input."""
 
-    local: float | Event
+    local: RandomizedResponse
     users: int
     above: Event
     adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
@@ -76,19 +74,9 @@ class SameInputs(FromBelow):
         return [(counted_pair(told(self.local), self.users, direction), 1)]
 
 
-def told(local: float | Event) -> Told:
+def told(local: RandomizedResponse) -> Told:
     """The set of reports that tells most of the two inputs, for many users."""
-    epsilon = local_epsilon(local)
-    if isinstance(local, Collision):
-        # buckets that the first input alone hits
-        kept = min(local.nonzeros, local.buckets - local.nonzeros)
-        log_hit = -math.log(local.nonzeros + (local.buckets - local.nonzeros) * math.exp(-epsilon))
-        p = kept * math.exp(log_hit)
-        q = p * math.exp(-epsilon)
-        return Told(p, q, 1 - p, 1 - q, -p * math.expm1(-epsilon))
-    if isinstance(local, RandomizedResponse):
-        return told_by_bits(local.epsilon, local.bits if local.bits <= BITS else 1)
-    return told_by_bits(epsilon, 1)
+    return told_by_bits(local.epsilon, local.bits if local.bits <= BITS else 1)
 
 
 def told_by_bits(epsilon: float, bits: int) -> Told:

@@ -51,10 +51,10 @@ WHAT = "bounds on shuffled bits"
 
 def may_go_through(epsilon: float, users: int) -> bool:
     """Whether all inputs of the others are gone through: where few reports are flipped."""
-    return users > 1 and users * flipped(epsilon) <= MOST_FLIPPED
+    return users > 1 and users * chance_to_flip(epsilon) <= MOST_FLIPPED
 
 
-def flipped(epsilon: float) -> float:
+def chance_to_flip(epsilon: float) -> float:
     """The probability p that a bit is flipped."""
     return math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
 
@@ -85,7 +85,7 @@ def largest_difference(first: float, second: float, chances: FloatArray, below: 
 @lru_cache(maxsize=2)
 def laws_of_sums(epsilon: float, users: int) -> tuple[FloatArray, FloatArray]:
     """f(s) and F(s - 1) for all numbers of others with either input, one after the other; see `work_of_laws`."""
-    p, pairs = flipped(epsilon), list(fewest(users - 1))
+    p, pairs = chance_to_flip(epsilon), list(fewest(users - 1))
     laws = {number: binomial_law(number, p) for number in sorted({number for pair in pairs for number in pair})}
     # as many zeros as are flipped, and fewer ones
     chances = [np.convolve(laws[zeros], laws[ones][::-1]) for zeros, ones in pairs]
@@ -94,7 +94,7 @@ def laws_of_sums(epsilon: float, users: int) -> tuple[FloatArray, FloatArray]:
 
 def work_of_laws(epsilon: float, users: int) -> float:
     """About how many operations these take, which are not counted there: once for all points."""
-    p = flipped(epsilon)
+    p = chance_to_flip(epsilon)
     sizes = [(counts_of(zeros, p).size, counts_of(ones, p).size) for zeros, ones in fewest(users - 1)]
     return float(sum(zeros * ones + PAIR for zeros, ones in sizes))
 

@@ -35,7 +35,7 @@ SMALLEST = 1e-300
 NUMBERS = 1 << 16
 """Numbers held at once."""
 
-OPERATIONS = {"gaussian": 20.0, "laplace": 3.0}
+OPERATIONS = {"gaussian": 20.0, "laplace": 5.0}
 """Of a factor of the integrand at one point."""
 
 WHAT = "the neighbours of the votes that were cast"

@@ -35,8 +35,12 @@ ALIASED = -38.0
 NEGLIGIBLE = -50.0
 """Log of |A|^c from which on it counts as 0, and as an error of that size."""
 
-WAVES = 2**25
-"""Products of frequencies and masses up to which A is summed as it stands; beyond, it is a Fourier transform, too."""
+WAVES = 2**20, 2**25
+"""Products of frequencies and masses up to which A is summed as it stands, where a transform of the masses would do and
+where it would not; beyond, it is a transform anyhow."""
+
+ACCURATE = 1e-8
+"""Error of A^c, relative to itself, up to which a transform does."""
 
 CHUNK = 2**21
 """Products that are held at once."""
@@ -228,7 +232,7 @@ def _spectrum(law: _Tilted, size: int, low: int) -> tuple[NDArray[np.complex128]
     spectrum = np.zeros(waves.size, dtype=complex)
     error = float(np.sum(np.exp(log_sizes[~counts])))
     some = np.flatnonzero(counts)
-    if some.size * n <= WAVES:
+    if some.size * n <= WAVES[0 if c * fuzz <= ACCURATE else 1]:
         above_one, errors = _sums(law, waves[some])
     else:
         above_one, errors = rough[some] - 1.0, np.full(some.size, fuzz)

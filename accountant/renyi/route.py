@@ -33,6 +33,12 @@ LONG = 2.5e8
 POOL = 12 * LONG
 """Operations that all such searches of a calibration or of a curve may take whatever the patience."""
 
+FINE = 1e-7
+"""How near the logarithm of a - 1 is to the best one."""
+
+MANY, AT_ONCE = 64, 8
+"""Different events of which each takes longer to be asked than to answer, and orders that are then asked at once."""
+
 _LOW, _HIGH = math.log(1e-9), math.log(1e12)
 _AT_EDGE = 1 + math.exp(_LOW + 1e-6), 1 + math.exp(_HIGH - 1e-6)
 _STEP = math.log(10) / 4
@@ -134,7 +140,8 @@ def _best_of_rules(
     work = run._curve_work()
     if work > 0.0:
         spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
-    found = [_best_order(partial(_convert, run, convert, conversion, given))]
+    many = len(run.entries) >= MANY and work == 0.0
+    found = [_best_order(partial(_convert, run, convert, conversion, given), AT_ONCE if many else 1)]
     if conversion == "optimal":
         task = CLASSIC_EPSILON if convert is epsilon_from_renyi else CLASSIC_DELTA
         quick = _price_compiled([run], np.array([given]), "improved", task)
@@ -168,8 +175,8 @@ def _guarantee(run: Composition, epsilon: float, delta: float, conversion: Conve
     )
 
 
-def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, float]:
-    """Order and value of the least `objective(a - 1)`.
+def _best_order(objective: Callable[[FloatArray], FloatArray], at_once: int = 1) -> tuple[float, float]:
+    """Order and value of the least `objective(a - 1)`, in the end at so many orders at once.
 
     (a-1) times a Rényi curve is convex, which makes both closed-form conversions quasi-convex in the order. The
     search goes out from order 2 on a log grid until the objective rises, then minimises inside the bracket. Every
@@ -200,6 +207,10 @@ def _best_order(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, f
     best = min(seen, key=lambda x: (seen[x], abs(x)))
     low, high = max(best - _STEP, _LOW), min(best + _STEP, _HIGH)
     if math.isfinite(seen[best]):
-        minimise(lambda x: float(at(np.array([x]))[0]), low, high, 1e-7)
+        while at_once > 1 and high - low > FINE:
+            xs = np.linspace(low, high, at_once + 2)
+            least = int(np.argmin(at(xs[1:-1]))) + 1
+            low, high = float(xs[least - 1]), float(xs[least + 1])
+        minimise(lambda x: float(at(np.array([x]))[0]), low, high, FINE)
         best = min(seen, key=lambda x: (seen[x], abs(x)))
     return 1 + math.exp(best), seen[best]

@@ -45,6 +45,9 @@ GROUP_MOVES = (4000, 4000), (60_000, 4000), (60_000, 60_000)
 """Steps of a game of several kinds whose screenings become one block, of the costliest group and of any other; each
 next one is tried where the one before was not enough."""
 
+COMPOSED = 1e7
+"""Operations (see `accountant.patience`) that a kind of many takes once it is a block, about: those of all grids."""
+
 VOTE_SHARE = 0.3
 """Share of the tolerance that the grid of a block of votes may add, where screenings come last."""
 
@@ -206,9 +209,12 @@ class Blocks:
 
     def _cuts(self, order: float, delta: float, room: float) -> list[Kind]:
         """Each kind as blocks, those that are known worst first; none of a single kind where one game does as well."""
-        found = []
+        found, aim = [], self._aim(order, delta, room / len(self.families))
+        if len(self.families) > 1:
+            begun = [aim.block((event, count)).begun() for event, count in self.families if count < MANY]
+            composed = COMPOSED * len(self.families)
+            foresee([*begun, (None, composed)], f"blocks of {len(self.families)} kinds of screening")
         for event, count in self.families:
-            aim = self._aim(order, delta, room / len(self.families))
             cut = cut_in_several(event, count, aim) if count >= MANY else None
             if cut is None and len(self.families) > 1:
                 cut = cut_in_one(event, count, aim)

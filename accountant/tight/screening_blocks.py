@@ -31,7 +31,7 @@ from accountant.numerics.scipy_special import gammaln
 from accountant.patience import followed_by
 from accountant.tight.loss_grid import bracket
 from accountant.tight.polygon import ULP, Grid
-from accountant.tight.screening_families import GameValue, block_values, block_work, largest_pair
+from accountant.tight.screening_families import GameValue, begun_work, block_values, block_work, largest_pair
 
 __all__ = ["Aim", "Cut", "ScreeningBlock", "cut_in_one", "cut_in_several"]
 
@@ -53,6 +53,9 @@ FALL = 0.4
 GAME_SHARE = 0.3
 """Share of the tolerance that the grid of a block's game may add to the variance of every step."""
 
+
+KEPT = 2**14
+"""Cells of a game whose pair a block keeps."""
 
 CURVE = 7e4
 """Operations of an order of the curve of one kind."""
@@ -115,12 +118,22 @@ class ScreeningBlock(Event):
         return found
 
     def dominating(self) -> DominatingPair:
-        """The pair whose profile is the value of the game."""
-        return DominatingPair(self, *block_values(Composition(self.kinds), self._delta(), self.tolerance))
+        """The pair whose profile is the value of the game; every grid asks for it."""
+        known: DominatingPair | None = self.__dict__.get("_dominating")
+        if known is None:
+            known = DominatingPair(self, *block_values(Composition(self.kinds), self._delta(), self.tolerance))
+            reach, step = known.games[0].window()
+            if reach / step <= KEPT:
+                object.__setattr__(self, "_dominating", known)
+        return known
 
     def work(self) -> tuple[Hashable, float]:
         """What the game of that pair is known by where work is counted, and its operations."""
         return block_work(Composition(self.kinds), self._delta(), self.tolerance)
+
+    def begun(self) -> tuple[Hashable, float]:
+        """The same before that game is sized."""
+        return begun_work(Composition(self.kinds), self._delta())
 
     def _delta(self) -> float:
         return min(max(math.exp(self.log_lost), 1e-250), 0.5)

@@ -38,6 +38,7 @@ from accountant.tight.screening_game import (
 __all__ = [
     "GameValue",
     "TooManyStates",
+    "begun_work",
     "block_values",
     "block_work",
     "is_played",
@@ -48,7 +49,7 @@ __all__ = [
     "solve_near",
 ]
 
-BLOCK = 5e6
+BLOCK = 1e7
 """Operations (see `accountant.patience`) that a block takes for each kind, beside its game."""
 
 MAX_WORK = 6e9
@@ -182,7 +183,7 @@ def solve_in_order(run: Composition, order: float, delta: float, tolerance: floa
 def block_values(run: Composition, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
     """Bounds from above in both directions on a game, on a grid that adds that share to every step's variance."""
     asked, step = _above(run, delta, tolerance)
-    spend(BLOCK * len(set_up(asked).counts), "blocks of screenings", once=(asked, "begun"))
+    spend(BLOCK * len(asked.run.entries), "blocks of screenings", once=(asked, "begun"))
     game = _play_within(asked, step, tolerance / 5, f"a game of {run.releases} screenings")
     return GameValue(game, game, 0), GameValue(game, game, 1)
 
@@ -192,6 +193,11 @@ def block_work(run: Composition, delta: float, tolerance: float) -> tuple[Hashab
     asked, step = _above(run, delta, tolerance)
     begun = BLOCK * len(set_up(asked).counts)
     return (asked, round_down(step), tolerance / 5), begun + work_of(asked, round_down(step), tolerance / 5)
+
+
+def begun_work(run: Composition, delta: float) -> tuple[Hashable, float]:
+    """What `block_values` begins with before its game can be counted, and its operations, for `foresee`."""
+    return (Asked(run, delta, tests=False), "begun"), BLOCK * len(run.entries)
 
 
 def _above(run: Composition, delta: float, tolerance: float) -> tuple[Asked, float]:

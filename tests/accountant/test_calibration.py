@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import accountant as ac
-from accountant.calibration import FINE, solve
+from accountant.calibration import FINE, solve, solve_near
 
 given = pytest.importorskip("hypothesis").given
 st = pytest.importorskip("hypothesis.strategies")
@@ -378,3 +378,26 @@ def test_parameters_out_of_range(changes, words):
     arguments = {"make": ac.Gaussian, "epsilon": 1.0, "delta": 1e-5, **changes}
     with pytest.raises(ac.ParameterError, match=words):
         ac.calibrate(**arguments)
+
+
+@pytest.mark.parametrize("far", [1.0, 1.05, 1e2, 1e-2])
+def test_a_guess_is_left_faster_the_farther_its_cost_is_from_the_target(far):
+    asked = []
+
+    def share(x):
+        asked.append(x)
+        return (3.0 / x) ** 2
+
+    assert 3.0 <= solve_near(share, (1e-6, 1e6), (3.0 * far, -1)) <= 3.0 * (1 + FINE)
+    assert max(asked[1] / asked[0], asked[0] / asked[1]) == pytest.approx(1.1 if 0.5 < far < 2.0 else 2.0)
+    assert len(asked) < 20
+
+
+@pytest.mark.audit
+def test_calibration_goes_on_by_the_tight_route_where_the_renyi_route_is_far_off_and_dear():
+    def make(sigma):
+        return ac.RandomAllocation(ac.Gaussian(sigma), 10**6)
+
+    sigma = ac.calibrate(make, 1.0, 1e-6, tolerance=0.05, patience=8.0)
+    assert 0.8 < ac.epsilon(make(sigma), 1e-6).epsilon <= 1.0
+    assert ac.epsilon(make(0.7), 1e-6).epsilon < 0.01  # where the Rényi route ends

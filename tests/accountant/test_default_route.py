@@ -8,6 +8,7 @@ import pytest
 
 import accountant as ac
 from accountant.calibration import solve_near
+from accountant.renyi.route import _best_order
 from accountant.report.html import report
 
 given = pytest.importorskip("hypothesis").given
@@ -334,3 +335,16 @@ def test_what_grids_certify_is_not_lost_where_an_inversion_takes_too_long():
     assert found.lower <= price.epsilon
     assert found.epsilon == pytest.approx(found.lower, rel=0.01)
     assert price.epsilon < 0.2 * ac.epsilon(run, 1e-5, method="renyi").epsilon
+
+
+def test_many_orders_at_once_find_the_best_one_of_a_gaussian():
+    # epsilon from rho a, a = 1 + b, by the classic conversion is least at b = sqrt(log(1/delta)/rho)
+    rho, log_delta = 0.003, math.log(1e-7)
+
+    def price(b):
+        return rho * (1 + b) - log_delta / b
+
+    for at_once in (1, 8):
+        order, best = _best_order(price, at_once)
+        assert order - 1 == pytest.approx(math.sqrt(-log_delta / rho), rel=1e-6)
+        assert best == pytest.approx(rho + 2 * math.sqrt(-log_delta * rho), rel=1e-13)

@@ -466,3 +466,37 @@ def test_values_of_the_profile_of_many_coordinates_are_counted():
     few, many = (ac.DiscreteLaplace(0.14, coordinates=n)._profile_work() for n in (1000, 10_000))
     assert few == ac.RandomizedResponse(1.0, 1000)._profile_work()
     assert 8 * few < many < 10 * few
+
+
+def test_a_share_of_the_patience_is_of_what_is_left_and_ends_with_the_block():
+    with patience.allow_work(2.0):
+        patience.spend(1e9, "this")
+        with patience.share_patience(0.5):
+            assert patience.fits(0.5e9)
+            assert not patience.fits(0.51e9)
+            with pytest.raises(ac.OutOfPatience, match=r"that would take about 1\.6 s"):
+                patience.spend(0.6e9, "that")
+        assert patience.fits(1e9)
+        assert not patience.fits(1.01e9)
+    with patience.share_patience(0.5):
+        assert patience.fits(math.inf)
+
+
+def test_very_many_kinds_of_screening_are_refused_before_the_first_block(monkeypatch):
+    run = ac.Composition((ac.NoisyScreening(20.0 + i / 100, 50.5, 100), 1) for i in range(1000))
+    begun = []
+    monkeypatch.setattr(block_answers, "cut_in_one", lambda *kind: begun.append(kind))
+    with pytest.raises(ac.OutOfPatience, match=r"blocks of 1000 kinds of screening would take about 2.* s") as refusal:
+        ac.epsilon(run, 1e-6, method="tight")
+    assert not begun
+    assert 15.0 < refusal.value.seconds < 40.0
+    assert ac.epsilon(run, 1e-6).method == "renyi"
+
+
+def test_blocks_of_all_grids_have_one_game(monkeypatch):
+    played = []
+    play = screening_blocks.block_values
+    monkeypatch.setattr(screening_blocks, "block_values", lambda *game: played.append(game) or play(*game))
+    run = ac.Composition((ac.NoisyScreening(20.0 + i, 50.5, 100), 40) for i in range(20))
+    ac.epsilon(run, 1e-6, tolerance=0.05)
+    assert len(played) == len(set(played))

@@ -2,11 +2,13 @@
 
 import math
 from fractions import Fraction
+from itertools import accumulate
 
 import mpmath as mp
 import numpy as np
 import pytest
 
+from accountant.numerics import lattice_powers
 from accountant.numerics.lattice_powers import lattice_power
 
 MOST = 2**20
@@ -87,3 +89,22 @@ def test_one_copy_and_copies_that_are_certain():
 
 def test_a_sum_that_takes_too_much_is_none():
     assert lattice_power(np.log(np.array([0.5, 0.5])), 10**9, 0.0, -60.0, 2**10) is None
+
+
+def test_many_masses_with_heavy_ends_are_transformed_and_bound_the_sum(monkeypatch):
+    size, count, heavy = 1000, 32, 4000
+    weights = [heavy + 1] + [1] * (size - 2) + [heavy + 1]
+    ways = [1] + [0] * ((size - 1) * count)
+    for _ in range(count):  # sums of weights, in whole numbers
+        sums, earlier = list(accumulate(ways)), [0] * (size - 1) + ways
+        ways = [
+            heavy * (each + earlier[n]) + sums[n] - (sums[n - size] if n >= size else 0) for n, each in enumerate(ways)
+        ]
+    monkeypatch.setattr(lattice_powers, "_sums", None)  # a transform is near enough everywhere
+    logs = np.log(np.array(weights) / sum(weights))
+    found = lattice_power(logs, count, 0.0, -60.0, MOST)
+    for n in range(found.first, found.first + found.low.size, 97):
+        exact = log(Fraction(ways[n], sum(weights) ** count))
+        low, high = found.low[n - found.first], found.high[n - found.first]
+        assert low <= exact <= high
+        assert high - low < 1e-6

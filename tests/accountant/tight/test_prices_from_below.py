@@ -182,14 +182,6 @@ def test_a_small_round_costs_at_most_what_enumeration_says():
     assert ac.epsilon(ac.Shuffled(ac.RandomizedResponse(0.5, 1, REPLACE), 50), 1e-3).lower <= 0.138137
 
 
-def test_collision_buckets_in_a_round():
-    local = ac.Collision(1.0, 1, 3)
-    omega = math.exp(1.0) + 2
-    laws = [[math.exp(1.0) / omega if i == hit else 1 / omega for i in range(3)] for hit in range(3)]
-    truth = {x: worst_shuffled(laws, (0, 1), 4, x) for x in (0.0, 0.5)}
-    check(ac.Shuffled(local, 5), truth.__getitem__, (0.0, 0.5), 0.1)
-
-
 def test_rounds_are_composed_of_what_each_may_tell():
     event = ac.Shuffled(ac.RandomizedResponse(1.0, 1, REPLACE), 5)
     laws, _ = words(1.0, 1, 1)
@@ -204,7 +196,7 @@ def test_rounds_are_composed_of_what_each_may_tell():
 
 @pytest.mark.parametrize("users", [10**3, 10**6, 10**9])
 def test_counts_that_are_put_together_lose_little(users):
-    event = ac.Shuffled(1.0, users)
+    event = ac.Shuffled(ac.RandomizedResponse(1.0), users)
     found = ac.epsilon(event, 1e-6)
     assert 0.7 * found.epsilon <= found.lower <= found.epsilon
 
@@ -242,7 +234,7 @@ def test_truncated_samples_hold_the_individual_as_often_as_it_is_kept(adjacency)
 BOUNDED = [each[0] for each in MAXIMA] + [
     ac.SparseVector(10.0, 20.0),
     ac.SparseVector(10.0, 20.0, queries=3),
-    ac.Shuffled(1.0, 30),
+    ac.Shuffled(ac.RandomizedResponse(1.0), 30),
     ac.FixedSizeSampled(ac.ClippedSum(1.0, adjacency=REPLACE), 1, 100),
     ac.TruncatedPoissonGaussian(1.0, 0.4, 5, 2),
 ]
