@@ -1,6 +1,7 @@
 """Work is counted before it is done: what is refused, what is answered in its stead, and what counting let through."""
 
 import math
+import re
 from contextlib import suppress
 
 import mpmath as mp
@@ -89,7 +90,7 @@ def test_a_tolerance_that_is_named_is_accepted(ask, run, tolerance, seconds):
     """It was asked before it was named; estimates were too small in four of five refusals."""
     with pytest.raises(ac.OutOfPatience) as refused:
         ask(run, tolerance=tolerance, patience=seconds)
-    assert str(refused.value).count("tolerance = ") == 1
+    assert len(set(re.findall(r"tolerance = ([0-9.e-]+[0-9])", str(refused.value)))) == 1
     wide, (lower, upper) = float(refused.value.wide), refused.value.found
     found = ask(run, tolerance=wide, patience=seconds)
     assert wide > tolerance
@@ -489,7 +490,7 @@ def test_very_many_kinds_of_screening_are_refused_before_the_first_block(monkeyp
     with pytest.raises(ac.OutOfPatience, match=r"blocks of 1000 kinds of screening would take about 2.* s") as refusal:
         ac.epsilon(run, 1e-6, method="tight")
     assert not begun
-    assert 15.0 < refusal.value.seconds < 40.0
+    assert 15.0 < refusal.value.seconds < 60.0  # twice what is begun, as refusals say
     assert ac.epsilon(run, 1e-6).method == "renyi"
 
 
