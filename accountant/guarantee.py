@@ -34,7 +34,9 @@ class Guarantee:
         Whether that order lay at an end of the searched range, so that a better one may exist.
     lower : float or None
         Certified lower end of what was asked for, epsilon or delta, where the method gives one: the truth lies
-        between it and the upper bound. Some data, or an attacker, cost so much; 0 where none that do are known.
+        between it and the upper bound. Some data, or an attacker, cost so much; 0 where none that do are known. Events
+        that say so are priced as another release of which theirs is a function, or as their dominating pair (`GNMax`,
+        `LNMax`, `Shuffled`): the truth that is meant is then that of this release.
     source : str or None
         What a tight number was computed by: a closed form, a privacy-loss distribution, a dynamic programme; and where
         its interval is wider than the tolerance, which events are known between two bounds only.

@@ -40,6 +40,7 @@ __all__ = [
     "Gaussian",
     "GaussianDP",
     "GaussianLike",
+    "equal_noise",
     "gaussian_log_profile",
     "subsampled_gaussian_curve",
 ]
@@ -166,6 +167,11 @@ class GaussianDP(GaussianLike):
 
     def _mu(self) -> float:
         return self.mu
+
+
+def equal_noise(mu: float, adjacency: Adjacency) -> Event:
+    """Gaussian noise by its mu alone, for those who bound other events by it."""
+    return GaussianDP(mu, adjacency)
 
 
 def gaussian_closed_form(square: float) -> ClosedForm:

@@ -15,9 +15,7 @@ from accountant.events.blanket import NO_GAIN, USERS, local_epsilon
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
-from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.registry import register
-from accountant.events.shuffled_attack import SameInputs
 from accountant.events.shuffled_rounds import log_round_delta, work_ahead
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
@@ -65,9 +63,8 @@ class Shuffled(Event):
     other users' inputs, so rounds compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one
     user's input changes.
 
-    Both ends of a certified interval are those of this pair, but for randomized response: there the lower end is what
-    the number of reports in one set tells where all other users have the same input (notebooks/mathematics.md, Prices
-    from below).
+    Both ends of a certified interval are those of this pair. Of a single randomized bit, and of words of few users, the
+    worst inputs reach it nearly; of more bits they cost some percent less (notebooks/mathematics.md, Shuffled bits).
 
     In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds
     that a price may take by default: they are priced with more `patience`.
@@ -113,11 +110,6 @@ class Shuffled(Event):
         finite_curve(orders[finite], log_masses, log_masses[::-1].copy(), losses, found)
         curve[finite] = np.minimum(found, losses[-1])
         return curve
-
-    def _certain(self, times: int = 1) -> Event:
-        if isinstance(self.local, RandomizedResponse) and self.local.epsilon > 0.0:
-            return SameInputs(self.local, self.n, self)
-        return self
 
     def _profile_work(self) -> float:
         return 50.0 * grid_pair(self.local, self.n)[0].size

@@ -134,4 +134,6 @@ def test_work_is_counted_once():
         ac.epsilon(ac.Shuffled(local, users), 1e-6)
     with tally_work() as again:
         ac.epsilon(ac.Shuffled(local, users), 1e-6)
-    assert told[0] == again[0] > 1e7
+    # what is kept between prices counts again
+    assert told[0] == pytest.approx(again[0], rel=1e-3)
+    assert again[0] > 1e7

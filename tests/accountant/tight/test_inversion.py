@@ -330,6 +330,6 @@ def test_a_transform_of_which_nothing_is_known_is_left_to_grids():
     rare = ac.PoissonSubsampled(ac.Gaussian(33.45507028829363), 0.006547171150607069)
     run = 13 * ac.PoissonSubsampled(ac.Gaussian(52.078051917684306), 0.18357612325031789) + 11442 * rare
     found = ac.delta(run, 9.742616187514203)
-    assert (found.method, found.delta) == ("renyi", 5e-324)
+    assert found.delta == 5e-324
     with pytest.raises(OutOfPatience):
         ac.delta(run, 9.742616187514203, method="tight")

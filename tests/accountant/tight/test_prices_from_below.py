@@ -122,85 +122,6 @@ def test_hardly_any_difference_keeps_its_digits(contest):
     assert contest.bit() == pytest.approx(4 * slope * contest.apart / 2, rel=1e-8)
 
 
-# --- shuffled reports --------------------------------------------------------------------------------------
-
-
-def words(epsilon, bits, length):
-    """Distributions of reports by input, for inputs that differ from the first in at most `bits` bits."""
-    true = 1 / (1 + math.exp(-epsilon))
-    every = list(itertools.product(range(2), repeat=length))
-
-    def law(word):
-        same = [sum(a == b for a, b in zip(word, other, strict=True)) for other in every]
-        return [true**k * (1 - true) ** (length - k) for k in same]
-
-    return [law(word) for word in every], every
-
-
-def counts_law(laws):
-    """Distribution of the multiset of independent reports."""
-    found = {(0,) * len(laws[0]): 1.0}
-    for law in laws:
-        after = dict.fromkeys((), 0.0)
-        for counts, chance in found.items():
-            for i, p in enumerate(law):
-                key = (*counts[:i], counts[i] + 1, *counts[i + 1 :])
-                after[key] = after.get(key, 0.0) + chance * p
-        found = after
-    return found
-
-
-def worst_shuffled(laws, changed, others, epsilon):
-    """The largest divergence over all inputs of the others."""
-    worst = 0.0
-    for inputs in itertools.combinations_with_replacement(range(len(laws)), others):
-        p, q = (counts_law([laws[each] for each in (first, *inputs)]) for first in changed)
-        worst = max(worst, hockey_stick(p.values(), [q[key] for key in p], epsilon))
-        worst = max(worst, hockey_stick(q.values(), [p[key] for key in q], epsilon))
-    return worst
-
-
-@pytest.mark.parametrize(
-    ("local", "users", "least"),
-    [
-        (ac.RandomizedResponse(1.0, 2, REPLACE, length=2), 3, 0.1),
-        (ac.RandomizedResponse(2.0, 1, REPLACE), 6, 0.3),
-        (ac.RandomizedResponse(0.5, 1, REPLACE), 12, 0.3),
-    ],
-)
-def test_the_worst_inputs_of_a_round_are_above_its_lower_end(local, users, least):
-    laws, _ = words(local.epsilon, local.bits, local.bits)
-    changed = (0, len(laws) - 1)
-    places = [0.0, 0.3 * local.epsilon, 0.8 * local.epsilon]
-    truth = {x: worst_shuffled(laws, changed, users - 1, x) for x in places}
-    check(ac.Shuffled(local, users), truth.__getitem__, places, least)
-
-
-def test_a_small_round_costs_at_most_what_enumeration_says():
-    event = ac.Shuffled(ac.RandomizedResponse(1.0, 2, REPLACE, length=2), 7)
-    assert ac.epsilon(event, 1e-2).lower <= 1.292342
-    assert ac.epsilon(ac.Shuffled(ac.RandomizedResponse(0.5, 1, REPLACE), 50), 1e-3).lower <= 0.138137
-
-
-def test_rounds_are_composed_of_what_each_may_tell():
-    event = ac.Shuffled(ac.RandomizedResponse(1.0, 1, REPLACE), 5)
-    laws, _ = words(1.0, 1, 1)
-    first, second = (counts_law([laws[changed], *[laws[1]] * 4]) for changed in range(2))
-    pair = product_pair([(list(first.values()), [second[key] for key in first])] * 2)
-
-    def truth(epsilon):
-        return max(hockey_stick(*pair, epsilon), hockey_stick(*pair[::-1], epsilon))
-
-    check(2 * event, truth, (0.2, 1.0), 0.97)
-
-
-@pytest.mark.parametrize("users", [10**3, 10**6, 10**9])
-def test_counts_that_are_put_together_lose_little(users):
-    event = ac.Shuffled(ac.RandomizedResponse(1.0), users)
-    found = ac.epsilon(event, 1e-6)
-    assert 0.7 * found.epsilon <= found.lower <= found.epsilon
-
-
 # --- samples -----------------------------------------------------------------------------------------------
 
 
@@ -234,7 +155,6 @@ def test_truncated_samples_hold_the_individual_as_often_as_it_is_kept(adjacency)
 BOUNDED = [each[0] for each in MAXIMA] + [
     ac.SparseVector(10.0, 20.0),
     ac.SparseVector(10.0, 20.0, queries=3),
-    ac.Shuffled(ac.RandomizedResponse(1.0), 30),
     ac.FixedSizeSampled(ac.ClippedSum(1.0, adjacency=REPLACE), 1, 100),
     ac.TruncatedPoissonGaussian(1.0, 0.4, 5, 2),
 ]

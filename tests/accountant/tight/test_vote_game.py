@@ -168,13 +168,13 @@ def test_one_vote_is_priced_by_its_profile_and_by_the_game_alike():
 def test_votes_for_which_a_game_would_take_too_long_are_composed():
     """And the price says by what it is computed."""
     few, many = (ac.epsilon(30_000 * VOTES, 1e-6, method="tight", patience=p) for p in (0.5, 5.0))
-    assert few.source == "privacy-loss distribution"
-    assert many.source == "privacy-loss distribution before a dynamic programme"
+    assert few.source.startswith("privacy-loss distribution;")
+    assert many.source.startswith("privacy-loss distribution before a dynamic programme")
     assert many.lower <= many.epsilon <= few.epsilon
     assert few.lower <= many.epsilon
     assert 0.9 * few.epsilon <= few.lower
     different = ac.Composition((GN(40.0, (200.0, 40.0 + i, 10.0, 0.0)), 1) for i in range(40))
-    assert ac.epsilon(different, 1e-6, method="tight").source == "privacy-loss distribution"
+    assert ac.epsilon(different, 1e-6, method="tight").source.startswith("privacy-loss distribution")
 
 
 @pytest.mark.parametrize("votes", [(0, 0, 1, 1, 5), (1, 2, 3), (0, 4), (0, 0), (3, 3), (90, 40, 40, 2, 1, 1, 0)])
