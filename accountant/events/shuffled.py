@@ -137,9 +137,11 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
     """
     if local_epsilon(local) == 0.0:
         return np.zeros(1), np.zeros(1)
+    once, each = work_ahead(local, users)
+    spend(once + RACES * each, WHAT)
     with tally_work():
         points = grid(local, users)
-    values = log_values(local, users, points)
+    values = log_values(local, users, points, each > 0.0)
     # the profile is convex and its own mirror image: at u = 1 it is below the chord from 1/u to u, for every u
     with np.errstate(invalid="ignore"):
         chords = np.log((np.expm1(points[1:]) + 2 * np.exp(values[1:])) / (np.exp(points[1:]) + 1))
@@ -172,7 +174,7 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
     )
 
 
-def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArray:
+def log_values(local: float | Event, users: int, points: FloatArray, may_race: bool) -> FloatArray:
     """Logs of the profile; it falls, and from where it is at most `LEAST` its value there stands for the rest.
 
     What all take is counted before they are computed: as much for each as every `EACH`-th, on both sides, in the mean.
@@ -180,13 +182,11 @@ def log_values(local: float | Event, users: int, points: FloatArray) -> FloatArr
     """
     values, gains, counted = np.full(points.size, math.nan), np.zeros(points.size), list[float]()
     races, last = np.zeros(points.size, dtype=bool), points.size - 1
-    once, each = work_ahead(local, users)
-    spend(once + RACES * each, WHAT)
     for i in range(0, points.size - 1, EACH):
         with tally_work() as work:
             values[i] = without = log_round_delta(local, users, float(points[i]), race=False)
         counted.append(work[0])
-        if each > 0.0:
+        if may_race:
             with tally_work():
                 values[i] = min(without, log_round_delta(local, users, float(points[i]), slots=False))
             gains[i : i + EACH] = without - values[i]

@@ -37,8 +37,8 @@ WHAT = "bounds on shuffled bits"
 
 
 def may_enumerate(facts: Facts, users: int) -> bool:
-    """Whether all words are inputs, and there are few enough of them and of users."""
-    if not 1 < facts.bits == facts.length <= MOST_BITS or facts.ones or not 1 < users < MOST_CELLS:
+    """Whether all words may be inputs, or those of few ones, and there are few enough of them and of users."""
+    if not 1 < facts.bits == facts.length <= MOST_BITS or not 1 < users < MOST_CELLS:
         return False
     return math.comb(users + 2**facts.bits - 1, users) ** 2 <= MOST_CELLS
 

@@ -82,7 +82,18 @@ def test_what_is_enumerated():
     assert may_enumerate(Facts(2, 0, 2), 23)
     assert not may_enumerate(Facts(2, 0, 2), 24)
     assert may_enumerate(Facts(3, 0, 3), 6)
-    assert not any(may_enumerate(facts, 5) for facts in (Facts(2), Facts(2, 0, 3), Facts(2, 1, 2), Facts(1, 0, 1)))
+    assert may_enumerate(Facts(2, 1, 2), 5)
+    assert not any(may_enumerate(facts, 5) for facts in (Facts(2), Facts(2, 0, 3), Facts(1, 0, 1)))
     assert not may_enumerate(Facts(2, 0, 2), 10**12)
     with pytest.raises(ac.ToleranceUnreachable, match=r"would take about .* s"):
         ac.shuffled_epsilon(ac.RandomizedResponse(0.5, 2, length=2), 22, 1e-6, patience=1e-3)
+
+
+@pytest.mark.parametrize("ones", [1, 2])
+def test_what_is_known_of_words_never_costs(ones):
+    """Where the most ones of an input were told, too, nothing was enumerated: 7 % more."""
+    plain, told = (ac.RandomizedResponse(0.5, 2, length=2, **more) for more in ({}, {"ones": ones}))
+    assert ac.shuffled_epsilon(told, 7, 1e-3) <= ac.shuffled_epsilon(plain, 7, 1e-3)
+    assert ac.epsilon(ac.Shuffled(told, 7), 1e-3).epsilon <= ac.epsilon(ac.Shuffled(plain, 7), 1e-3).epsilon * (
+        1 + 1e-9
+    )
