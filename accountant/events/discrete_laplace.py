@@ -14,6 +14,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import ProfileUnavailable
 from accountant.events.answers import AdditiveNoise, GroupLine, Lattice, Summand
 from accountant.events.event import BatchedEvent, Event
+from accountant.events.few_losses import MOST_FEW, BothOutcomes, few_of_lattice
 from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import NoiseScale, Range
 from accountant.events.randomized_response import (
@@ -24,6 +25,7 @@ from accountant.events.randomized_response import (
     bernoulli_summand,
     bernoulli_work,
     bit_lattice,
+    few_bits,
     sampled_bits_curve,
     sampled_bits_work,
 )
@@ -99,11 +101,22 @@ class DiscreteLaplace(BatchedEvent):
         s, t = self.sensitivity, self._rate()
         if s == 1:
             return bit_lattice(t) if self.coordinates > FEW_BITS else None
-        if self.coordinates == 1 or s > MOST_LOSSES:
-            return None
+        return None if self.coordinates == 1 or s > MOST_LOSSES else self._losses()
+
+    def _losses(self) -> Lattice:
+        """Those of one coordinate."""
+        s, t = self.sensitivity, self._rate()
         logs = -np.arange(s, -0.5, -1.0) * t - math.log1p(math.exp(-t))
         logs[1:-1] += math.log(-math.expm1(-t))
         return Lattice(logs, 2 * t)
+
+    def _few_losses(self, times: int, rate: float = 1.0) -> BothOutcomes | None:
+        if rate < 1.0 and self.coordinates > 1:
+            return None
+        if self.sensitivity == 1:
+            return few_bits(self._rate(), times * self.coordinates, rate)
+        fits = self.sensitivity * self.coordinates < MOST_FEW
+        return few_of_lattice(self._losses(), times * self.coordinates, rate) if fits else None
 
     @property
     def _chords(self) -> bool:  # type: ignore[override]

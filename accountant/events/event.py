@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from accountant.events import answers
     from accountant.events.answers import AdditiveNoise, Choices, GivenFinite, GroupLine, Lattice, Row, Summand
     from accountant.events.composition import Composition
+    from accountant.events.few_losses import BothOutcomes
     from accountant.events.screening_pairs import Screening
 
     Entries = list[tuple["Event", int]]
@@ -35,7 +36,7 @@ __all__ = ["BatchedEvent", "Event"]
 
 SHORTCUTS = {
     *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening", "_sketch"),
-    *("_largest_loss", "_choices", "_lattice", "_outcomes", "_sharpened"),
+    *("_largest_loss", "_choices", "_lattice", "_outcomes", "_few_losses", "_sharpened"),
     *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line", "_surrogates", "_certain"),
 }
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
@@ -55,7 +56,7 @@ class Event(ABC):
 
     * in plans: `to_table`, `caveats` beside prices, `examples` for ``verify``; for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
-      `_coordinate_field` with `_block`, `_outcomes`, `_profile_work` where it is much; for `Group`: `_group`, `_line`;
+      `_coordinate_field`, `_block`, `_outcomes`, `_few_losses`, `_profile_work`; for `Group`: `_group`, `_line`;
     * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for laws: `_ceiling`.
 
     Those that repeat what the curve says, `SHORTCUTS`, are inherited from abstract classes alone: a subclass of an
@@ -119,8 +120,10 @@ class Event(ABC):
         return ()  # epsilons > 0 at which the profile is not smooth, other than where it ends
 
     def _outcomes(self) -> answers.Outcomes | None:
-        """The pair of direction "remove", if it has finitely many outcomes and is neither bounds nor a family."""
-        return None
+        return None  # the pair of direction "remove", if it has finitely many outcomes, and is no bound and no family
+
+    def _few_losses(self, times: int, rate: float = 1.0) -> BothOutcomes | None:
+        return None  # all losses of `times` releases, Poisson-sampled at a rate in (0, 1], where they are few
 
     def _profile_work(self) -> float:
         """Operations that a value of the profile takes, both directions (see `accountant.patience`)."""
@@ -240,7 +243,7 @@ class Event(ABC):
 
     def _with_coordinates(self, count: int) -> Event:
         """The same release with another number of coordinates; only where `_coordinate_field` names their field."""
-        assert self._coordinate_field is not None
+        assert self._coordinate_field
         return replace(self, **{self._coordinate_field: count})  # type: ignore[type-var]  # a dataclass
 
     @property
@@ -253,8 +256,7 @@ class Event(ABC):
         return None
 
     def _screening(self) -> Screening | None:
-        """Noise, threshold and counts of a noisy screening; None of any other event."""
-        return None
+        return None  # noise, threshold and counts of a noisy screening; None of any other event
 
     def _choices(self, rate: float = 1.0) -> Choices | None:
         """The pairs of a family, if they have two outcomes each, under Poisson subsampling at a rate in (0, 1]."""
@@ -265,8 +267,7 @@ class Event(ABC):
         return None
 
     def _subsampled_given_finite(self, rate: float) -> GivenFinite | None:
-        """The same of a Poisson sample."""
-        return None
+        return None  # the same of a Poisson sample
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> Entries | None:
         """Events above (sign 1) or below (-1) it in one direction, where no profile is known; their composition counts.
@@ -283,8 +284,7 @@ class Event(ABC):
         return self
 
     def _sharpened(self) -> Event | None:
-        """The event with a smaller curve, if it has one and an exact profile, though it is between bounds."""
-        return None
+        return None  # the event with a smaller curve, if it has one and an exact profile, though it is between bounds
 
     def _group(self, size: int) -> Event | None:
         """An event whose price is that of `size` > 1 records of one individual; None where nothing is proven."""

@@ -11,7 +11,9 @@ from typing import Annotated
 import numpy as np
 
 from accountant.adjacency import Adjacency
+from accountant.events.answers import Lattice
 from accountant.events.event import Event
+from accountant.events.few_losses import BothOutcomes, few_of_lattice
 from accountant.events.finite_pairs import FinitePair
 from accountant.events.parameters import EpsilonOfNoise, Range
 from accountant.events.registry import register
@@ -75,6 +77,10 @@ class KaryRandomizedResponse(Event):
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = self._pair().log_profile(epsilons)[0]
         return both, both
+
+    def _few_losses(self, times: int, rate: float = 1.0) -> BothOutcomes | None:
+        log_masses = self._pair().log_p[[1, 2, 0] if self.categories > 2 else [1, 0]]
+        return few_of_lattice(Lattice(log_masses, 2 * self.epsilon / (log_masses.size - 1)), times, rate)
 
     def _profile_knots(self) -> Sequence[float]:
         return (self.epsilon,)

@@ -11,6 +11,7 @@ from accountant.adjacency import Direction
 from accountant.errors import ParameterError
 from accountant.events.answers import Choices, GivenFinite, GroupLine, Row, Summand
 from accountant.events.event import Event
+from accountant.events.few_losses import BothOutcomes
 from accountant.numerics.kernel import FloatArray
 
 if TYPE_CHECKING:
@@ -98,6 +99,9 @@ class PricedAsAnother(Event):
 
     def _summand(self) -> Summand | None:
         return self._price()._summand()
+
+    def _few_losses(self, times: int, rate: float = 1.0) -> BothOutcomes | None:
+        return self._price()._few_losses(times, rate)
 
     def _given_finite(self) -> GivenFinite | None:
         return self._price()._given_finite()

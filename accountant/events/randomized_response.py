@@ -14,9 +14,19 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable
-from accountant.events.answers import LARGEST_ROW, ClosedForm, GroupLine, Lattice, Row, Summand, bits_row
+from accountant.events.answers import (
+    LARGEST_ROW,
+    ClosedForm,
+    GroupLine,
+    Lattice,
+    Outcomes,
+    Row,
+    Summand,
+    bits_row,
+)
 from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
+from accountant.events.few_losses import MOST_FEW, BothOutcomes
 from accountant.events.parameters import EpsilonOfNoise, Range
 from accountant.events.registry import register
 from accountant.events.subsampling import SAMPLED_ORDER
@@ -61,6 +71,9 @@ class BernoulliLike(BatchedEvent):
 
     def _row(self, rate: float = 1.0) -> Row | None:
         return bits_row(self.epsilon, self._bits()) if rate == 1.0 and self.epsilon <= LARGEST_ROW else None
+
+    def _few_losses(self, times: int, rate: float = 1.0) -> BothOutcomes | None:
+        return few_bits(self.epsilon, times * self._bits(), rate) if rate == 1.0 or self._bits() == 1 else None
 
     @property
     def _block(self) -> int:
@@ -231,6 +244,19 @@ def bit_lattice(epsilon: float) -> Lattice:
     return Lattice(np.array([log_likely - epsilon, log_likely]), 2 * epsilon)
 
 
+def few_bits(epsilon: float, bits: int, rate: float) -> BothOutcomes | None:
+    """All losses of so many bits, each Poisson-sampled at a rate in (0, 1], in both directions, where they are few."""
+    if bits >= MOST_FEW or (rate < 1.0 and epsilon > LARGE):
+        return None
+    k = np.arange(bits + 1.0)
+    if rate == 1.0:
+        return (Outcomes((2 * k - bits) * epsilon, _log_masses(epsilon, bits, k)),) * 2
+    up, down = log_mixture_ratio(rate, np.array([epsilon, -epsilon])).tolist()
+    forward, backward = (_log_masses(epsilon, bits, k, each) for each in (rate, 0.0))
+    losses = k * up + (bits - k) * down
+    return Outcomes(losses, forward), Outcomes(-losses, backward)
+
+
 @Kernel
 def bernoulli_divergence(a: float, epsilon: float) -> float:
     """D_a of Bernoulli(e^eps/(1+e^eps)) from its complement, 1 <= a <= inf (Mironov 2017, Prop. 5)."""
@@ -252,8 +278,8 @@ def bernoulli_curves(rows: FloatArray, orders: FloatArray, curves: FloatArray) -
             curves[i, j] = rows[i, 1] * bernoulli_divergence(orders[j], rows[i, 0])
 
 
-def _log_masses(epsilon: float, bits: int, k: FloatArray) -> FloatArray:
-    """Log-probability that k of the bits are told truly.
+def _log_masses(epsilon: float, bits: int, k: FloatArray, rate: float = 1.0) -> FloatArray:
+    """Log-probability that k of the bits are told truly, each if it is sampled; else it is a false one.
 
     Loader's expansion (2000) about the mean. Far from it the logarithm moves by thousands of times the mean's own
     rounding: both means are taken to 40 digits, and what a float of them lacks is added to first order.
@@ -261,8 +287,8 @@ def _log_masses(epsilon: float, bits: int, k: FloatArray) -> FloatArray:
     log_mass = np.empty_like(k)
     with localcontext() as context:
         context.prec = 40
-        odds = Decimal(min(epsilon, LARGE)).exp()
-        means = [bits * odds / (1 + odds), bits / (1 + odds)]
+        odds, share = Decimal(min(epsilon, LARGE)).exp(), Decimal(rate)
+        means = [bits * (part * odds + 1 - part) / (1 + odds) for part in (share, 1 - share)]
         lacking = [float(mean - Decimal(float(mean))) for mean in means]
     fill_log_masses(float(bits), k, np.array([float(mean) for mean in means]), np.array(lacking), log_mass)
     if epsilon > LARGE:

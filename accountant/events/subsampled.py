@@ -14,6 +14,7 @@ from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, real
 from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, Choices, GivenFinite, Row, linear_row
 from accountant.events.event import Event
+from accountant.events.few_losses import BothOutcomes
 from accountant.events.from_below import costs_less
 from accountant.events.gaussian import subsampled_gaussian_curves
 from accountant.events.joint_pairs import JointSketch, joint_pair
@@ -88,6 +89,9 @@ class PoissonSubsampled(Event):
 
     def _given_finite(self) -> GivenFinite | None:
         return self.event._subsampled_given_finite(self.rate) if 0.0 < self.rate < 1.0 else None
+
+    def _few_losses(self, times: int, rate: float = 1.0) -> BothOutcomes | None:
+        return self.event._few_losses(times, rate * self.rate) if rate * self.rate > 0.0 else None
 
     def _largest_loss(self) -> Fraction | float:
         if self.rate in (0.0, 1.0):

@@ -25,6 +25,7 @@ ROUTES = {
 
 TIGHT = {
     "closed form": "the privacy profile of the whole plan in closed form, inverted",
+    "sum over": "the privacy profile of all Gaussian noise, summed over the losses of all other releases, inverted",
     "pure-DP limit": "the largest privacy loss that can occur",
     "privacy-loss distribution": "distributions of the privacy loss on a grid, one from above (Doroshenko et al. 2022) "
     "and one from below, composed by Fourier transform",

@@ -27,6 +27,7 @@ from accountant.tight.closed_forms import (
     inverse_profile,
 )
 from accountant.tight.curve_pairs import KnownByCurve, gather_curves, lacks_profile
+from accountant.tight.few_losses import answers_of_few
 from accountant.tight.infinite_losses import OneSided, bounds_on_lost, left_of
 from accountant.tight.screening_families import is_played
 from accountant.tight.trade_off import SureTradeOff, TradeOff
@@ -77,7 +78,9 @@ class TightRun:
             return self._from_known(known)
         if log_finite[0] == log_finite[1]:
             lost = bounds_on_lost(log_finite[0])[0] if log_finite[0] < 0.0 else 0.0
-            return answers_of(self.run, self._end, self.tolerance, lost / max(math.exp(log_finite[0]), 1e-300))
+            least = lost / max(math.exp(log_finite[0]), 1e-300)
+            on_grids = partial(answers_of, self.run, self._end, self.tolerance, least)
+            return answers_of_few(self.run, self.tolerance, on_grids) or on_grids()
         families, singles = sort_events(self.run)
         families = [each for each in families if each[0]._largest_loss() > 0.0]
         self._log_finite, self._end = 0.0, math.inf

@@ -181,7 +181,7 @@ def test_one_release_that_dwarfs_the_rest_bounds_from_below_what_has_no_tight_pr
 
 WIDE = (
     ac.Gaussian(25.14) + ac.GaussianDP(0.00266) + 3 * ac.DiscreteLaplace(7.874, 3) + 2 * ac.PureDP(0.1446)
-    + 2 * ac.RandomizedResponse(0.0244)
+    + 2 * ac.RandomizedResponse(0.0244) + ac.Laplace(1000.0)
 )  # fmt: skip
 """A run whose interval rounding keeps wider than 2e-6."""
 
