@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from accountant.errors import AccountantError, NoGuarantee, OutOfPatience, ToleranceUnreachable
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
-from accountant.patience import Allowance, allow_work, is_counted, lend_patience, rehearse_work, round_up
+from accountant.patience import Allowance, allow_work, is_counted, rehearse_work, round_up
 
 __all__ = ["allow_with_advice", "along_rungs", "at_coarser", "by_rungs", "coarser_than", "interval_of"]
 
@@ -30,20 +30,21 @@ RUNG = 10.0
 ABOVE = 1.001
 """Ratio from which on a tolerance is above another."""
 
-HASTE = 0.5
-"""Seconds that the search for an advice may take, however little patience there is."""
+HASTE = 0.3
+"""Seconds that the search for an advice may take, however much patience there is."""
 
 SHARE = 0.25
-"""Share of the patience that is left which it may take."""
-
-LENT = 0.25
-"""Share of all patience that coarser answers may take at least."""
+"""Share of the patience that is left which the first answer of that search may take."""
 
 SURE = 2.0
-"""What a price is said to take, as a multiple of what its work is known to be or grows to: found on random runs."""
+"""What a price is said to take, as a multiple of what its work is known to be or grows to, and once more for each
+RUNG that the tolerance is finer than the finest that was tried: found on random runs."""
 
 STEEPEST = 1.2
 """Largest power of 1/tolerance with which work grows from one tolerance to the next."""
+
+FAR = 1.5
+"""RUNGs from the finest tolerance that was tried on from which a patience that is named is a least one."""
 
 FLATTEST = 0.5
 """Its smallest power: that of a grid's points."""
@@ -79,14 +80,10 @@ def by_rungs(ask: Callable[[float], Guarantee], tolerance: float, asked: str = "
 
 
 def at_coarser(ask: Callable[[float], T], tolerance: float) -> Iterator[T]:
-    """Answers at tolerances well above one that was refused, the coarsest first, for as long as there is patience.
-
-    A share of it is for this, even if all of it is spent.
-    """
-    with lend_patience(LENT):
-        for each in reversed(coarser_than(max(tolerance, USUAL))):
-            with suppress(NoGuarantee, ToleranceUnreachable):
-                yield ask(each)
+    """Answers at tolerances well above one that was refused, the coarsest first, for as long as there is patience."""
+    for each in reversed(coarser_than(max(tolerance, USUAL))):
+        with suppress(NoGuarantee, ToleranceUnreachable):
+            yield ask(each)
 
 
 def rungs_to(tolerance: float) -> list[float]:
@@ -142,32 +139,37 @@ class _Trials:
             except AccountantError as error:
                 return _Trial(tolerance, work, None, error)
 
-    def descend(self, tolerance: float, hint: float | None, most: float) -> None:
-        """Coarse tolerances, then finer ones down to the one that was asked, by so many seconds of work."""
+    def descend(self, tolerance: float, hint: float | None, most: float, first: float) -> None:
+        """Coarse tolerances, then finer ones until one is refused, by so many seconds of work.
+
+        The first may take `first`, so that there is an advice where one is quick beside the patience.
+        """
         rungs = {1.0} | {min(_short(tolerance * RUNG**k), 1.0) for k in range(1, 6)}
         if hint is not None and tolerance < hint < 1.0:
             rungs.add(hint)
         refused = tolerance
         for each in sorted(rungs, reverse=True):
-            found = self.at(each, most)
+            found = self.at(each, most if self.done else max(first, most))
             most -= found.seconds
-            if found.error is None:
-                self.done.append(found)
-            elif self.done:
+            if found.error is not None:
                 refused = each
                 break
+            self.done.append(found)
         if self.done and (between := _short(math.sqrt(refused * self.done[-1].tolerance))) < self.done[-1].tolerance:
             found = self.at(between, most)
             self.done += [found] if found.error is None else []
 
-    def grown(self, tolerance: float) -> float:
-        """What a price at a finer tolerance takes, as those before it grew."""
+    def takes(self, tolerance: float) -> tuple[float, bool]:
+        """What a price at a finer tolerance takes, as those before it grew, rather more; and whether they tell it."""
+        if not self.done:
+            return 0.0, False
         *before, last = self.done
-        power = FLATTEST
+        power, finer = FLATTEST, math.log(last.tolerance / tolerance) / math.log(RUNG)
         if before and last.seconds > before[-1].seconds > 0.0:
             rise = math.log(last.seconds / before[-1].seconds) / math.log(before[-1].tolerance / last.tolerance)
             power = min(max(rise, FLATTEST), STEEPEST)
-        return last.seconds * math.pow(last.tolerance / tolerance, power)
+        grown = last.seconds * math.pow(last.tolerance / tolerance, power)
+        return SURE * (1 + finer) * grown, finer <= FAR
 
 
 def _short(tolerance: float) -> float:
@@ -202,28 +204,29 @@ def allow_with_advice(
         else:
             return
     assert ask is not None
-    raise _advise(refusal, _Trials(ask, pool), tolerance, seconds, max(SHARE * left, HASTE)) from None
+    raise _advise(refusal, _Trials(ask, pool), tolerance, seconds, SHARE * left) from None
 
 
 def _advise(
-    error: ToleranceUnreachable, trials: _Trials, tolerance: float, seconds: float, haste: float
+    error: ToleranceUnreachable, trials: _Trials, tolerance: float, seconds: float, first: float
 ) -> ToleranceUnreachable:
-    """The refusal with what trials of so many seconds tell."""
-    known, least = None, 0.0
+    """The refusal with what trials tell, of which the first may take so many seconds."""
+    known, least, most = None, 0.0, HASTE
     if isinstance(error, OutOfPatience):
         least = error.seconds
-        if least < haste:  # it may take little more than was allowed
-            known = trials.at(tolerance, haste)
+        if least < HASTE:  # it may take little more than was allowed
+            known = trials.at(tolerance, HASTE)
             least = max(least, known.error.seconds if isinstance(known.error, OutOfPatience) else 0.0)
-    trials.descend(tolerance, float(error.wide) if error.wide else None, haste)
+            most = HASTE if known.error is not None else min(HASTE, seconds)  # else only a tolerance is asked for
+    trials.descend(tolerance, float(error.wide) if error.wide else None, most, first)
     enough = [each for each in trials.done if each.seconds * ABOVE <= seconds]
     best = enough[-1] if enough else None
     if isinstance(error, OutOfPatience):
         if known is not None and known.error is None:
-            takes = known.seconds * ABOVE
+            takes, told = known.seconds * ABOVE, True
         else:
-            known, takes = None, SURE * max(least, trials.grown(tolerance) if trials.done else 0.0)
-        told = known is not None or bool(trials.done)
+            grown, near = trials.takes(tolerance)
+            takes, told = max(grown, SURE * least), near and least <= grown
         refusal: ToleranceUnreachable = OutOfPatience(_reword(error, takes, told, seconds, best), takes)
     else:
         named = "" if best is None or best.found is not None else f"; accepted also: tolerance = {best.tolerance:g}"

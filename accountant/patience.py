@@ -29,7 +29,6 @@ __all__ = [
     "foresee",
     "has_limit",
     "is_counted",
-    "lend_patience",
     "rehearse_work",
     "remember",
     "remembered_as",
@@ -308,20 +307,6 @@ def foresee(pieces: Iterable[Piece], what: str) -> None:
     total = sum(operations for made, operations in pieces if made not in allowance.known)
     if not fits(total):
         spend(total, what)
-
-
-@contextmanager
-def lend_patience(share: float) -> Iterator[None]:
-    """While the block runs, at least that share of the patience is left, whatever was spent before."""
-    if (allowance := _current.get()) is None:
-        yield
-        return
-    seconds = allowance.seconds
-    allowance.seconds = max(seconds, allowance.taken + share * seconds)
-    try:
-        yield
-    finally:
-        allowance.seconds = seconds
 
 
 @contextmanager

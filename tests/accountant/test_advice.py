@@ -163,14 +163,13 @@ def test_a_guarantee_names_what_is_known_between_two_bounds_only(run, reason):
         assert reason is None or f"{reason} known between two bounds only" in price.source
 
 
-def test_work_that_is_lent_is_taken_back():
-    with patience.allow_work(1.0) as work:
-        patience.spend(0.9e9, "squares")
-        with patience.lend_patience(0.5):
-            assert patience.fits(0.49e9)
-            assert not patience.fits(0.51e9)
-        assert not patience.fits(0.11e9)
-    assert work.taken == 0.9
+@pytest.mark.parametrize("seconds", [0.003, 0.03])
+def test_coarser_prices_stay_within_the_patience(seconds):
+    for run in random_runs(12):
+        with patience.allow_work(seconds) as work:
+            found = ac.epsilon(run, 1e-6, tolerance=1e-4)
+        assert found.epsilon < math.inf
+        assert work.taken <= seconds
 
 
 def test_what_is_likely_to_follow_is_counted():
