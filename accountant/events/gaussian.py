@@ -40,7 +40,6 @@ __all__ = [
     "Gaussian",
     "GaussianDP",
     "GaussianLike",
-    "equal_noise",
     "gaussian_log_profile",
     "subsampled_gaussian_curve",
 ]
@@ -69,7 +68,11 @@ class GaussianLike(BatchedEvent):
 
     def _group(self, size: int) -> Event:
         # Dong, Roth & Su 2022, Thm 2.14: mu-GDP for one is k mu-GDP for k
-        return GaussianDP(size * self._mu(), self.adjacency)
+        return self._with_mu(size * self._mu())
+
+    def _with_mu(self, mu: float) -> Event:
+        """Gaussian noise of another mu, for the same adjacency."""
+        return GaussianDP(mu, self.adjacency)
 
     def _line(self) -> GroupLine:
         return GroupLine("gaussian", self._mu())
@@ -167,11 +170,6 @@ class GaussianDP(GaussianLike):
 
     def _mu(self) -> float:
         return self.mu
-
-
-def equal_noise(mu: float, adjacency: Adjacency) -> Event:
-    """Gaussian noise by its mu alone, for those who bound other events by it."""
-    return GaussianDP(mu, adjacency)
 
 
 def gaussian_closed_form(square: float) -> ClosedForm:

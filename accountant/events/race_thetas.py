@@ -14,6 +14,7 @@ they agree with the first input of the changed user.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,34 @@ Spares = tuple[FloatArray, FloatArray]
 AllReports = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 AllSpares = tuple[FloatArray, FloatArray, IntArray]
 """The same of all, and where those of each kind, or kind and number, begin, and the last end."""
+
+
+class Place(NamedTuple):
+    """A time x, and how many bits of a spare report agree with the first input of the changed user.
+
+    With what the changed user's own report adds there, the number of others, and the log of the least tau with a
+    computed mean.
+    """
+
+    own: float
+    x: float
+    number: float
+    first: float
+    agree: int
+
+
+class Table(NamedTuple):
+    """Reports with factors Z, spare ones, log means of all kinds at the tau, which kinds are sought, what they add.
+
+    Means are nan until they are computed.
+    """
+
+    reports: AllReports
+    spares: AllSpares
+    rows: FloatArray
+    are_sought: BoolArray
+    adds: FloatArray
+
 
 LARGEST = 600.0
 """Exponent beyond which theta is too large."""
@@ -144,26 +173,14 @@ def pick_spares(spares: AllSpares, place: int) -> Spares:
 
 
 @Kernel
-def fill_adds(
-    log_theta: float,
-    own: float,
-    x: float,
-    number: float,
-    first: float,
-    reports: AllReports,
-    spares: AllSpares,
-    agree: int,
-    are_sought: BoolArray,
-    rows: FloatArray,
-    adds: FloatArray,
-) -> None:
-    """Fill logs of e^(theta own) E_s g^number/(2 theta), of the kinds that are sought, for this number that agree."""
-    numbers = (spares[2].size - 1) // are_sought.size
-    for kind in range(are_sought.size):
-        if are_sought[kind]:
-            one, beside = pick_reports(reports, kind), pick_spares(spares, kind * numbers + agree)
-            power = log_power(log_theta, x, number, first, one, beside, rows[kind])
-            adds[kind] = math.exp(log_theta) * own + power - math.log(2.0) - log_theta
+def fill_adds(log_theta: float, place: Place, table: Table) -> None:
+    """Fill logs of e^(theta own) E_s g^number/(2 theta), of the kinds that are sought."""
+    numbers = (table.spares[2].size - 1) // table.are_sought.size
+    for kind in range(table.are_sought.size):
+        if table.are_sought[kind]:
+            one, beside = pick_reports(table.reports, kind), pick_spares(table.spares, kind * numbers + place.agree)
+            power = log_power(log_theta, place.x, place.number, place.first, one, beside, table.rows[kind])
+            table.adds[kind] = math.exp(log_theta) * place.own + power - math.log(2.0) - log_theta
 
 
 @Kernel
@@ -182,72 +199,46 @@ def log_sum(terms: FloatArray, log_weights: FloatArray, are_sought: BoolArray) -
 
 
 @Kernel
-def log_cost(
-    log_theta: float,
-    own: float,
-    x: float,
-    number: float,
-    first: float,
-    reports: AllReports,
-    spares: AllSpares,
-    agree: int,
-    log_weights: FloatArray,
-    are_sought: BoolArray,
-    rows: FloatArray,
-    adds: FloatArray,
-) -> float:
+def log_cost(log_theta: float, place: Place, table: Table, log_weights: FloatArray) -> float:
     """Log of the weighted sum of what the kinds that are sought add, over theta."""
-    fill_adds(log_theta, own, x, number, first, reports, spares, agree, are_sought, rows, adds)
-    return log_sum(adds, log_weights, are_sought) - log_theta
+    fill_adds(log_theta, place, table)
+    return log_sum(table.adds, log_weights, table.are_sought) - log_theta
 
 
 @Kernel
-def find_theta(
-    start: float,
-    own: float,
-    x: float,
-    number: float,
-    first: float,
-    reports: AllReports,
-    spares: AllSpares,
-    agree: int,
-    log_weights: FloatArray,
-    are_sought: BoolArray,
-    rows: FloatArray,
-    adds: FloatArray,
-) -> float:
+def find_theta(start: float, place: Place, table: Table, log_weights: FloatArray) -> float:
     """Log of a theta at which what the kinds that are sought add, over theta, is about the least, from `start` on.
 
     By golden sections.
     """
-    of = own, x, number, first, reports, spares, agree, log_weights, are_sought, rows, adds
     step, middle = 0.5, start
     low, high = middle - step, middle + step
-    below, least, above = log_cost(low, *of), log_cost(middle, *of), log_cost(high, *of)
+    below, above = log_cost(low, place, table, log_weights), log_cost(high, place, table, log_weights)
+    least = log_cost(middle, place, table, log_weights)
     for _ in range(60):
         if least < math.inf and least <= below and least <= above:
             break
         step *= 1.5
         if below < above or below == math.inf:
             high, above, middle, least, low = middle, least, low, below, low - step
-            below = log_cost(low, *of)
+            below = log_cost(low, place, table, log_weights)
         else:
             low, below, middle, least, high = middle, least, high, above, high + step
-            above = log_cost(high, *of)
+            above = log_cost(high, place, table, log_weights)
     while high - low > FINE:
         longer = high - middle > middle - low
-        place = middle + 0.381966 * ((high - middle) if longer else (low - middle))
-        value = log_cost(place, *of)
+        inner = middle + 0.381966 * ((high - middle) if longer else (low - middle))
+        value = log_cost(inner, place, table, log_weights)
         if value < least:
             if longer:
                 low = middle
             else:
                 high = middle
-            middle, least = place, value
+            middle, least = inner, value
         elif longer:
-            high = place
+            high = inner
         else:
-            low = place
+            low = inner
     return middle
 
 
@@ -273,21 +264,21 @@ def fill_thetas(
     kinds, first = starts.size - 1, log_thetas[0] - 0.5 * SIZE * RATIO
     factors, rows, tried = np.empty(rates.size), np.full((kinds, SIZE + 1), math.nan), np.empty(kinds)
     fill_factors(x, rates, values, factors)
-    tilted = masses, rates, factors, starts
     are_all, are_sought = np.ones(kinds, dtype=np.bool_), np.empty(kinds, dtype=np.bool_)
+    every = Table((masses, rates, factors, starts), spares, rows, are_all, tried)
+    some = Table((masses, rates, factors, starts), spares, rows, are_sought, tried)
     for agree in range(own.size):
+        place = Place(own[agree], x, number, first, agree)
         log_theta, are_sought[:] = log_thetas[agree], False
-        fill_adds(log_theta, own[agree], x, number, first, tilted, spares, agree, are_all, rows, tried)
+        fill_adds(log_theta, place, every)
         best = log_sum(tried, log_weights, are_all)
         most[agree] = tried
         if best < enough - LITTLE:
             continue
         for _ in range(kinds):
             are_sought[(tried + log_weights).argmax()] = True
-            log_theta = find_theta(
-                log_theta, own[agree], x, number, first, tilted, spares, agree, log_weights, are_sought, rows, tried
-            )
-            fill_adds(log_theta, own[agree], x, number, first, tilted, spares, agree, are_all, rows, tried)
+            log_theta = find_theta(log_theta, place, some, log_weights)
+            fill_adds(log_theta, place, every)
             total = log_sum(tried, log_weights, are_all)
             if total < best:
                 best, log_thetas[agree] = total, log_theta

@@ -20,7 +20,7 @@ from accountant.errors import ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.finite_pairs import FinitePair
-from accountant.events.gaussian import GaussianLike, equal_noise
+from accountant.events.gaussian import GaussianLike
 from accountant.events.profile_points import pair_of_points
 from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
@@ -91,9 +91,10 @@ class KnownByCurve(Event):
 
     def _certain(self, times: int = 1) -> Event:
         """The Gaussian noise that some of the releases may be; nothing for the others."""
-        mus = [(certain._mu(), n) for each, n in self.releases if isinstance(certain := each._certain(), GaussianLike)]
-        mu = math.sqrt(math.fsum(n * one * one for one, n in mus)) * (1 - 1e-15)
-        return equal_noise(mu, self.adjacency) if mu > 0.0 else Nothing(self.adjacency)
+        certain = [(each._certain(), n) for each, n in self.releases]
+        noise = [(each, n) for each, n in certain if isinstance(each, GaussianLike)]
+        mu = math.sqrt(math.fsum(n * each._mu() ** 2 for each, n in noise)) * (1 - 1e-15)
+        return noise[0][0]._with_mu(mu) if mu > 0.0 else Nothing(self.adjacency)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         return [(CurvePair(self, log_lost), 1)]
