@@ -57,7 +57,7 @@ SMALLEST, LARGEST = 1e-3, 1e4
 STEP_WORK, NODE_WORK, FALL_WORK = 3.0, 120.0, 3e4
 """Operations (see `accountant.patience`) of one point at one frequency, of a point, and of a row's bound beyond."""
 
-MOST_WORK, MOST_ROW_WORK = 3e7, 1e6
+MOST_WORK, MOST_ROW_WORK = 3e7, 3e6
 """Operations up to which inversion is tried, in all or for each row: beyond, a grid is likely to be quicker."""
 
 MOST_FREQUENCIES = 1e5
