@@ -140,23 +140,31 @@ class _Trials:
                 return _Trial(tolerance, work, None, error)
 
     def descend(self, tolerance: float, hint: float | None, most: float, first: float) -> None:
-        """Coarse tolerances, then finer ones until one is refused, by so many seconds of work.
+        """The coarsest tolerance, the usual one, and finer and finer ones until one is refused, by so many seconds.
 
-        The first may take `first`, so that there is an advice where one is quick beside the patience.
+        Where the usual one is refused those in between. The first of all may take `first`, so that there is an advice
+        where one is quick beside the patience.
         """
         rungs = {1.0} | {min(_short(tolerance * RUNG**k), 1.0) for k in range(1, 6)}
         if hint is not None and tolerance < hint < 1.0:
             rungs.add(hint)
+        fine = sorted((each for each in rungs if each <= USUAL * ABOVE), reverse=True)
+        between = sorted(rungs.difference(fine, {1.0}), reverse=True)
         refused = tolerance
-        for each in sorted(rungs, reverse=True):
-            found = self.at(each, most if self.done else max(first, most))
-            most -= found.seconds
-            if found.error is not None:
-                refused = each
+        for some in ([1.0], fine, between):
+            if some is between and fine and refused != fine[0]:
                 break
-            self.done.append(found)
-        if self.done and (between := _short(math.sqrt(refused * self.done[-1].tolerance))) < self.done[-1].tolerance:
-            found = self.at(between, most)
+            for each in some:
+                found = self.at(each, max(first, most))
+                most, first = most - found.seconds, 0.0
+                if found.error is not None:
+                    refused = each
+                    break
+                self.done.append(found)
+            if not self.done:
+                break
+        if self.done and (middle := _short(math.sqrt(refused * self.done[-1].tolerance))) < self.done[-1].tolerance:
+            found = self.at(middle, most)
             self.done += [found] if found.error is None else []
 
     def takes(self, tolerance: float) -> tuple[float, bool]:
