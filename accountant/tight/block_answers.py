@@ -101,7 +101,7 @@ class Blocks:
     def __init__(self, families: Entries, setting: Setting) -> None:
         self.families, self.setting = families, setting
         self.plain = setting.answers(families)
-        self.source = self.plain.source
+        self.source, self.apart = self.plain.source, list[tuple[Event, int]]()
         self.moves = moves_of([count for _, count in families])
 
     def epsilon(self, delta: float) -> Interval:
@@ -138,11 +138,11 @@ class Blocks:
         refusals: list[ToleranceUnreachable] = []
         if len(self.families) >= MANY_KINDS:
             try:
-                if (found := self._ask_clocks(self._aim(order, delta, room), delta, ask)) is not None:
-                    return found
+                if (known := self._ask_clocks(self._aim(order, delta, room), delta, ask)) is not None:
+                    return known
             except ToleranceUnreachable as error:
                 refusals.append(error)
-                if len(self.families) > GROUPED_KINDS:
+                if len(self.families) > GROUPED_KINDS and not self.apart:
                     raise self._refusal(error, refusals) from None
         kinds = self._cuts(order, delta, room)
         if not kinds:
@@ -216,7 +216,7 @@ class Blocks:
         clocks = set_clock_run(self.families, aim, math.log(delta))
         if clocks is None:
             return None
-        run, below = self.setting, None
+        run, below, self.apart = self.setting, None, list(clocks.alone)
         foresee([(None, clocks.work)], f"games of {len(self.families)} kinds of screening")
         if clocks.order.work <= IN_ORDER:
             below = play_in_clock_order(clocks.order)

@@ -27,17 +27,21 @@ __all__ = ["IN_ORDER", "ClockRun", "SamePairs", "set_clock_run"]
 
 Entries = Sequence[tuple[Event, int]]
 
-MOST_WORK = 3.2e9, 1.6e9
+MOST_WORK = 3.2e9, 1.6e9, 8e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
-ORDER_SHARE = 0.1
-"""Share of the tolerance that the grid of the game of one order may take."""
-
 GRID_SHARE = 0.3
-"""The same of games on clocks."""
+"""Share of the tolerance that the grids of games on clocks may add to the variance of every step."""
 
-IN_ORDER = 2e9
-"""Operations of a game of one order up to which it is played."""
+ORDER_SHARES = 0.3, 1.0, 3.0, 10.0
+"""The same of the game of one order, of which less is lost; the next where it takes too long."""
+
+
+COARSEST = 0.01
+"""The tolerance for which games are played where a larger one is asked: one of delta is far less in epsilon."""
+
+FINE_ORDER, IN_ORDER = 1.3e9, 4e9
+"""Operations of a game of one order up to which no coarser grid is tried, and up to which it is played at all."""
 
 KIND = 1.2e6
 """Operations that a kind takes, whatever its game."""
@@ -138,16 +142,19 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float) -> ClockRun | N
     """Games of kinds that are alike; None where no two are."""
     spend(KIND * len(families), BEGUN)
     least = math.exp(max(log_delta - math.log(sum(count for _, count in families)) - 25.0, -690.0))
-    kinds, others = find_kinds(families, aim.order, least)
-    clocks, alone = find_clocks(kinds, aim.order)
+    clocks, alone = find_clocks(find_kinds(families, aim.order, least), aim.order)
     if not clocks:
         return None
-    apart = [*(families[i] for i in others), *((kind.event, kind.count) for kind in alone)]
-    ordered = set_order(clocks, alone, aim.order, log_delta, ORDER_SHARE * aim.tolerance)
+    apart = [(kind.event, kind.times) for kind in alone]
+    tolerance = min(aim.tolerance, COARSEST)
+    for share in ORDER_SHARES:
+        ordered = set_order(clocks, alone, aim.order, log_delta, share * tolerance)
+        if ordered.work <= FINE_ORDER:
+            break
     blocks: Entries = [(aim.block(each), 1) for each in apart]
     for most in MOST_WORK:
         share = most / len(clocks)
-        setups = [set_clock(clock, aim.order, log_delta, GRID_SHARE * aim.tolerance, share) for clock in clocks]
+        setups = [set_clock(clock, aim.order, log_delta, GRID_SHARE * tolerance, share) for clock in clocks]
         run = ClockRun(families[0][0], setups, blocks, ordered)
         if fits(run.work):
             break

@@ -27,6 +27,12 @@ __all__ = ["ClockSetup", "Law", "law_of", "play_on_clock", "reference_tree", "se
 
 ULP = 2.0**-53
 
+DEPTH = 40.0
+"""Nats below delta down to which losses and ticks are told apart."""
+
+SHORTEST = 8
+"""Steps of the longest reference that a block takes at least."""
+
 MOVE = 75.0
 """Operations (see `accountant.patience`) of a move at a grid point, in both directions."""
 
@@ -82,8 +88,22 @@ def law_of(clock: Clock, lost: float) -> Law:
     for kind, rung, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
         chances = np.zeros(ticks[rung + 1] - ticks[rung] + 1)
         chances[0], chances[-1] = 1 - share, share
-        found = found.plus(Law(ticks[rung], chances, 0.0).times(kind.count, lost), lost)
+        found = found.plus(Law(ticks[rung], chances, 0.0).times(kind.times, lost), lost)
     return found
+
+
+class Beyond(NamedTuple):
+    """What is known beyond the grid: ticks of either block at most, the largest loss and the Rényi curve of a tick."""
+
+    fixed: float
+    rest: float
+    end: float
+    b: FloatArray
+    curve: FloatArray
+
+    def bound(self, step: float, upper: FloatArray, ticks: float) -> PlayedGame:
+        """A game of which nothing is known from below."""
+        return PlayedGame(step, upper, never(upper.shape), STEP_ROUNDING, self.b, self.curve * ticks, self.end * ticks)
 
 
 class ClockSetup(NamedTuple):
@@ -96,7 +116,7 @@ class ClockSetup(NamedTuple):
     step: float
     reach: IntArray
     ends: IntArray
-    end: float
+    beyond: Beyond
     slack: float
     work: float
 
@@ -107,13 +127,15 @@ class ClockSetup(NamedTuple):
 
 def set_clock(clock: Clock, order: float, log_delta: float, tolerance: float, most_work: float) -> ClockSetup:
     """Few blocks, of which the game takes no more than that work; `tolerance` is the share that the grid may add."""
-    lost, longest = math.exp(log_delta - 35.0), clock.references[-1].ticks
-    law, count = law_of(clock, lost), sum(kind.count for kind in clock.kinds)
+    # with certainty no more: of what is beyond the grid no more is known
+    whole = sum(k.times * clock.references[i].ticks for k, i in zip(clock.kinds, clock.rungs, strict=True))
+    lost, longest = math.exp(max(log_delta - DEPTH, -700.0)), clock.references[-1].ticks
+    law, count = law_of(clock, lost), sum(kind.times for kind in clock.kinds)
     mean = max(clock.moments()[0], 1.0)
     b = ORDERS * (order - 1)
     curves = np.max([curve_of(each, b) / each.ticks for each in clock.references], axis=0)
     end = max(float(np.max(each.pairs)) / each.ticks for each in clock.references) * (1 + 4 * INPUT_ERROR)
-    deviations = [(kind.count, kind.above.deviation()) for kind in clock.kinds]
+    deviations = [(kind.times, kind.above.deviation()) for kind in clock.kinds]
     deviation = math.sqrt(sum(many * each**2 for many, each in deviations) / count)
     blocks = 0
     while True:
@@ -122,15 +144,26 @@ def set_clock(clock: Clock, order: float, log_delta: float, tolerance: float, mo
         ticks = math.ceil((mean + (blocks - 1) * (longest - 1)) / blocks)
         rest = law if blocks == 1 else law.less((blocks - 1) * (ticks - longest + 1))
         times = np.arange(max(ticks, rest.first + rest.chances.size - 1) + 1.0)
-        costs = np.min(np.multiply.outer(curves, times) - ((log_delta - math.log(count) - 25.0) / b)[:, None], axis=0)
+        costs = np.min(np.multiply.outer(curves, times) - ((log_delta - math.log(count) - DEPTH) / b)[:, None], axis=0)
         reach = np.minimum(costs, end * times)
         step = round_down(min(deviation * math.sqrt(4 * tolerance), float(reach[-1]) / 64))
         farthest = float(reach[-1]) / step + 2.0
         ends = np.ceil(np.minimum(end * times / step, farthest)).astype(np.int64)
         cells = np.minimum(np.ceil(reach / step).astype(np.int64) + 1, ends)
         work = MOVE * len(clock.references) * float(np.sum(cells + 8.0))
-        if work <= most_work or ticks <= 8 * longest:
-            return ClockSetup(clock.references, ticks, blocks - 1, rest, step, cells, ends, float(end * times[-1]), tolerance / 3, work)
+        if work <= most_work or ticks <= SHORTEST * longest:
+            return ClockSetup(
+                clock.references,
+                ticks,
+                blocks - 1,
+                rest,
+                step,
+                cells,
+                ends,
+                Beyond(float(ticks), float(whole), end, b, curves * (1 + 1e-9) + 1e-14 / b),
+                tolerance / 3,
+                work,
+            )
 
 
 @Kernel
@@ -210,17 +243,11 @@ def play_on_clock(setup: ClockSetup) -> tuple[PlayedGame, PlayedGame]:
         setup.slack,
     )
     totals[1] = (totals[1] + law.beyond) * (1 + (law.chances.size + 4) * ULP)
-    fixed, rest = (bounded_above(setup.step, total, setup.end) for total in totals)
-    return fixed, rest
+    known = setup.beyond
+    return known.bound(setup.step, totals[0], known.fixed), known.bound(setup.step, totals[1], known.rest)
 
 
 def reference_tree(reference: Reference, slack: float) -> Tree:
     """The pairs of a reference, to be searched."""
     by_down = Pairs(reference.pairs.up[::-1], reference.pairs.down[::-1])
     return gather(Family(by_down, by_down), slack)
-
-
-def bounded_above(step: float, upper: FloatArray, end: float) -> PlayedGame:
-    """A game of which nothing is known from below, nor beyond its grid but that it ends."""
-    nowhere = np.array([math.inf])
-    return PlayedGame(step, upper, never(upper.shape), STEP_ROUNDING, np.ones(1), nowhere, end)

@@ -31,6 +31,10 @@ KIND = 5e5
 """The same of a kind, beside its steps."""
 
 
+SPARE = 1e-6
+"""More than the tests of two neighbouring grid points differ in what matters for the choice of a grid."""
+
+
 class Ordered(NamedTuple):
     """Kinds, the one that is played last first, with the tree of each one's reference; windows by what is left."""
 
@@ -62,9 +66,9 @@ def set_order(
         found.append((kind, reference_tree(own, slack), curve_of(own, b)))
     found.sort(key=lambda each: each[0].cost, reverse=True)
     kinds, trees, curves = (list(each) for each in zip(*found, strict=True))
-    counts = [kind.count for kind in kinds]
+    counts = [kind.times for kind in kinds]
     steps = sum(counts)
-    square = sum(kind.count * kind.above.deviation() ** 2 for kind in kinds)
+    square = sum(kind.times * kind.above.deviation() ** 2 for kind in kinds)
     total = np.cumsum(np.concatenate([np.zeros((1, b.size)), np.repeat(curves, counts, axis=0)]), axis=0)
     costs = np.min(total - (log_delta - math.log(steps) - 25.0) / b, axis=1)
     largest = np.repeat([float(np.max(kind.above)) for kind in kinds], counts)
@@ -87,19 +91,19 @@ def play_in_clock_order(asked: Ordered) -> dict[Direction, GameValue]:
     now = done = 0
     for kind, tree in zip(asked.kinds, asked.guides, strict=True):
         own = _own_pairs(kind, tree, tables[id(tree)], step, limit)
-        for _ in range(kind.count):
-            for direction in range(2):
-                extend_left(upper[now], tests[now], lattice, int(asked.reach[done]), int(asked.reach[done + 1]), direction)
+        for _ in range(kind.times):
+            known, wanted = int(asked.reach[done]), int(asked.reach[done + 1])
+            for way in range(2):
+                extend_left(upper[now], tests[now], lattice, known, wanted, way)
             done, after = done + 1, 1 - now
-            count, policy = int(asked.reach[done]) + 1, policies[id(tree)]
-            play_step(
-                upper[now], tests[now], upper[after], tests[after], policy, own, lattice, count, slope_error, asked.slack
-            )
+            old, new, policy = (upper[now], tests[now]), (upper[after], tests[after]), policies[id(tree)]
+            play_step(*old, *new, policy, own, lattice, wanted + 1, slope_error, asked.slack)
             now = after
     inside = slice(lattice.base, lattice.base + last + 1)
-    game = PlayedGame(
-        step, upper[now, :, inside].copy(), tests[now, :, inside].copy(), slope_error, np.ones(1), np.array([math.inf]), math.inf
-    )
+    found = tests[now, :, inside].copy()
+    # grids of what comes first are chosen by the tests' own values
+    values = found["value"] * (1 + SPARE) + 1e-300
+    game = PlayedGame(step, values, found, slope_error, np.ones(1), np.array([math.inf]), math.inf)
     return {direction: GameValue(game, game, way) for way, direction in enumerate(DIRECTIONS)}
 
 

@@ -17,15 +17,21 @@ import numpy as np
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.tight.game_setup import family_of
-from accountant.tight.screening_game import INPUT_ERROR, Pairs, gain
+from accountant.tight.screening_game import INPUT_ERROR, Pairs
 
 __all__ = ["Clock", "Kind", "Reference", "cost_of", "curve_of", "find_clocks", "find_kinds", "share_of"]
 
-LADDERS = (1.4, (4, 5, 6)), (2.1, (3, 4, 5, 6)), (3.0, (2, 3, 4, 5, 6)), (4.2, (2, 3, 4, 5, 6, 8)), (8.2, (2, 3, 4, 6, 8, 12, 16))
+LADDERS = (
+    (1.4, (4, 5, 6)),
+    (2.1, (3, 4, 5, 6)),
+    (3.0, (2, 3, 4, 5, 6)),
+    (4.2, (2, 3, 4, 5, 6, 8)),
+    (8.2, (2, 3, 4, 6, 8, 12, 16)),
+)
 """Ticks of references by the ratio of the largest and the smallest divergence among kinds."""
 
-WIDEST = LADDERS[-1][0]
-"""The largest such ratio in one game."""
+WIDEST = 8.2, 3.0, 1.4
+"""The largest such ratio in one game, and those that are tried where that does not hold the largest kind."""
 
 SKEW, WIDER = 0.04, 0.02
 """How far apart in skew two pairs of a reference are: so much, or that share of their skew."""
@@ -38,6 +44,9 @@ LOOSE = 0.06
 
 SPARES = 1.002, 1.006, 1.02
 """By how much the largest reference is larger than the largest kind, until that is below it."""
+
+LEAST_COST = 1e-200
+"""Kinds that cost less are left out."""
 
 LARGEST = 200.0
 """Log-ratios beyond which kinds are left out."""
@@ -57,7 +66,7 @@ class Kind(NamedTuple):
     """
 
     event: Event
-    count: int
+    times: int
     above: Pairs
     played: Pairs
     cost: float
@@ -88,70 +97,60 @@ class Clock(NamedTuple):
         mean = variance = 0.0
         for kind, rung, share in zip(self.kinds, self.rungs, self.shares, strict=True):
             apart = ticks[rung + 1] - ticks[rung]
-            mean += kind.count * (ticks[rung] + share * apart)
-            variance += kind.count * share * (1 - share) * apart**2
+            mean += kind.times * (ticks[rung] + share * apart)
+            variance += kind.times * share * (1 - share) * apart**2
         return mean, variance
+
+
+def curve_of(reference: Reference, b: FloatArray) -> FloatArray:
+    """About the Rényi divergence of a reference at orders 1 + b, in the worse direction."""
+    p, rest, q, keep = (np.log(np.maximum(each, 1e-300)) for each in reference.pairs.masses())
+    up, down = (np.multiply.outer(b, each) for each in reference.pairs)
+    both = np.maximum(np.logaddexp(p + up, rest - down), np.logaddexp(q - up, keep + down))
+    return np.asarray(np.max(both, axis=1) / b)
 
 
 def cost_of(pairs: Pairs, order: float) -> float:
     """The largest Rényi divergence of pairs, in either direction, about."""
-    p, rest, q, keep = (np.maximum(each, 1e-300) for each in pairs.masses())
-    above = order - 1
-    forward = np.logaddexp(np.log(p) + above * pairs.up, np.log(rest) - above * pairs.down)
-    back = np.logaddexp(np.log(q) - above * pairs.up, np.log(keep) + above * pairs.down)
-    return float(max(np.max(forward), np.max(back))) / above
+    return float(curve_of(Reference(1, pairs), np.array([order - 1]))[0])
 
 
-def curve_of(reference: Reference, b: FloatArray) -> FloatArray:
-    """About the Rényi divergence of a reference at orders 1 + b."""
-    p, rest, _, _ = (np.maximum(each, 1e-300) for each in reference.pairs.masses())
-    up, down = (np.multiply.outer(b, each) for each in reference.pairs)
-    return np.asarray(np.max(np.logaddexp(np.log(p) + up, np.log(rest) - down), axis=1) / b)
-
-
-def find_kinds(families: Sequence[tuple[Event, int]], order: float, least: float) -> tuple[list[Kind], list[int]]:
-    """Kinds whose log-ratios are such that tents are told apart, and the places of the others.
-
-    Log-ratios below `least` are raised to it, as in `accountant.tight.game_setup.family_of`.
-    """
-    kinds, others = [], []
-    for place, (event, count) in enumerate(families):
+def find_kinds(families: Sequence[tuple[Event, int]], order: float, least: float) -> list[Kind]:
+    """Kinds that cost anything; log-ratios below `least` are raised to it, as in `game_setup.family_of`."""
+    kinds: list[Kind] = []
+    for event, count in families:
         family = family_of(event, least)
         above, played = (Pairs(pairs.up[::-1], pairs.down[::-1]) for pairs in (family.above, family.played))
-        if not (np.max(above) < LARGEST and np.min(above) > 0.0):
-            others.append(place)
-            continue
         raised = Pairs(*(np.asarray(above) * (1 + INPUT_ERROR)))
-        cost = cost_of(raised, order)
-        if not cost > 1e-200:
-            others.append(place)
-            continue
+        cost = max(cost_of(raised, order), LEAST_COST)
         form = math.log(float(np.max(raised.variation())) ** 2 / cost)
         kinds.append(Kind(event, count, raised, played, cost, form))
-    return kinds, others
+    return kinds
 
 
 def find_clocks(kinds: Sequence[Kind], order: float) -> tuple[list[Clock], list[Kind]]:
     """Games of kinds that are alike, and kinds that are like no other."""
     classes: list[list[Kind]] = []
-    for kind in sorted(kinds, key=lambda each: each.form, reverse=True):
+    alone = [kind for kind in kinds if not (np.max(kind.above) < LARGEST and kind.cost > LEAST_COST)]
+    apart = {id(kind) for kind in alone}
+    alike = [kind for kind in kinds if id(kind) not in apart]
+    for kind in sorted(alike, key=lambda each: each.form, reverse=True):
         if not classes or kind.form < classes[-1][0].form - ALIKE:
             classes.append([])
         classes[-1].append(kind)
     clocks: list[Clock] = []
-    alone: list[Kind] = []
-    for alike in classes:
-        left = sorted(alike, key=lambda kind: kind.cost, reverse=True)
+    for each in classes:
+        left = sorted(each, key=lambda kind: kind.cost, reverse=True)
         while left:
-            group = [kind for kind in left if kind.cost * WIDEST >= left[0].cost]
-            left = left[len(group) :]
-            while group:
+            for widest in WIDEST:
+                group = [kind for kind in left if kind.cost * widest >= left[0].cost]
                 clock, rest = _make_clock(group, order)
-                if clock is None:
-                    alone.append(rest.pop(0))
-                else:
+                if clock is not None and clock.kinds[0] is left[0]:
                     clocks.append(clock)
-                group = rest
+                    left = sorted([*rest, *left[len(group) :]], key=lambda kind: kind.cost, reverse=True)
+                    break
+            else:
+                alone.append(left.pop(0))
     return clocks, alone
 
 
@@ -243,7 +242,7 @@ def _pairs_of(skews: FloatArray, log_variation: FloatArray) -> Pairs:
 
 
 def share_of(kind: Pairs, high: Pairs, low: Pairs | None) -> float:
-    """The least share of `high`, with `low` or nothing for the rest, in a mixture above all pairs; inf if there is none.
+    """The least share of `high`, with `low` or nothing for the rest, in a mixture above all pairs; inf for none.
 
     For each pair a mixture of the two pairs of either reference that are next to it in skew. All tents but that of
     the pair are convex right of u = 1 and left of it, so that they are compared where they bend.
@@ -253,13 +252,7 @@ def share_of(kind: Pairs, high: Pairs, low: Pairs | None) -> float:
     for reference in (high, low):
         if reference is None:
             continue
-        known = np.log(reference.up / reference.down)
-        if known.size == 1:
-            terms += [(np.full(skew.size, share), Pairs(*(np.repeat(each, skew.size) for each in reference))) for share in (1.0, 0.0)]
-            continue
-        i = np.clip(np.searchsorted(known, skew) - 1, 0, known.size - 2)
-        right = np.clip((skew - known[i]) / (known[i + 1] - known[i]), 0.0, 1.0)
-        terms += [(1 - right, Pairs(reference.up[i], reference.down[i])), (right, Pairs(reference.up[i + 1], reference.down[i + 1]))]
+        terms += _next_in_skew(reference, skew)
     most = kind.variation()
     tents = [(share, pairs, pairs.variation()) for share, pairs in terms]
     places = [np.zeros(skew.size), *(each for _, pairs in terms for each in (pairs.up, -pairs.down))]
@@ -274,6 +267,17 @@ def share_of(kind: Pairs, high: Pairs, low: Pairs | None) -> float:
         needed = np.maximum(needed, np.where(outside | (wanted <= np.minimum(smaller, larger)), 0.0, least))
     share = float(np.max(needed)) * (1 + SURE)
     return share if share <= 1.0 else math.inf
+
+
+def _next_in_skew(reference: Pairs, skew: FloatArray) -> list[tuple[FloatArray, Pairs]]:
+    """Pairs of a reference on either side of each skew, and their shares."""
+    known = np.log(reference.up / reference.down)
+    i = np.clip(np.searchsorted(known, skew) - 1, 0, max(known.size - 2, 0))
+    j = np.minimum(i + 1, known.size - 1)
+    apart = np.maximum(known[j] - known[i], 1e-300)
+    right = np.clip((skew - known[i]) / apart, 0.0, 1.0)
+    pairs = Pairs(reference.up[i], reference.down[i]), Pairs(reference.up[j], reference.down[j])
+    return [(1 - right, pairs[0]), (right, pairs[1])]
 
 
 def _tent(pairs: Pairs, peak: FloatArray, x: FloatArray) -> FloatArray:
