@@ -16,6 +16,8 @@ from accountant.patience import foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import AIM, Answers, Game, LossDistribution, answer_all, least_of, sort_events
 from accountant.tight.both_sides import BothSides
+from accountant.tight.clock_blocks import IN_ORDER, SamePairs, set_clock_run
+from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.screening_blocks import Aim, Cut, ScreeningBlock, cut_in_one, cut_in_several
@@ -34,6 +36,12 @@ BEYOND = 12.0
 
 MANY = 512
 """Screenings of one kind from which on shorter blocks than all of them are tried."""
+
+MANY_KINDS = 8
+"""Kinds from which on games on clocks are tried first."""
+
+GROUPED_KINDS = 24
+"""Kinds up to which groups of them are tried after these."""
 
 FEW_MOVES = 100
 """Steps of a game of several kinds that is played without asking whether blocks would do."""
@@ -93,7 +101,7 @@ class Blocks:
     def __init__(self, families: Entries, setting: Setting) -> None:
         self.families, self.setting = families, setting
         self.plain = setting.answers(families)
-        self.source = self.plain.source
+        self.source, self.apart = self.plain.source, list[tuple[Event, int]]()
         self.moves = moves_of([count for _, count in families])
 
     def epsilon(self, delta: float) -> Interval:
@@ -127,12 +135,20 @@ class Blocks:
         several = len(self.families) > 1
         if order is None or not 1.0 < order < math.inf or (several and self.moves <= FEW_MOVES):
             return ask(self.plain)
+        refusals: list[ToleranceUnreachable] = []
+        if len(self.families) >= MANY_KINDS:
+            try:
+                if (known := self._ask_clocks(self._aim(order, delta, room), delta, ask)) is not None:
+                    return known
+            except ToleranceUnreachable as error:
+                refusals.append(error)
+                if len(self.families) > GROUPED_KINDS and not self.apart:
+                    raise self._refusal(error, refusals) from None
         kinds = self._cuts(order, delta, room)
         if not kinds:
             return ask(self.plain)
         gaps = [cut.gap for _, cut in kinds]
         fewest = next((k for k in range(len(kinds)) if sum(gaps[k:]) <= room), len(kinds))
-        refusals: list[ToleranceUnreachable] = []
         for played in range(fewest, len(kinds) + 1):
             try:
                 return self._play(kinds, played, ask)
@@ -190,6 +206,30 @@ class Blocks:
         )
         answers = BothSides(
             self.families, run.singles, blocks, order, run.smallest_delta, run.tolerance, least=run.least
+        )
+        found = ask(answers)
+        self.source = answers.source
+        return found
+
+    def _ask_clocks(self, aim: Aim, delta: float, ask: Ask) -> Interval | None:
+        """The answer by games on clocks from above, and by one order of all kinds from below; None of no such kinds."""
+        clocks = set_clock_run(self.families, aim, math.log(delta))
+        if clocks is None:
+            return None
+        run, below, self.apart = self.setting, None, list(clocks.alone)
+        foresee([(None, clocks.work)], f"games of {len(self.families)} kinds of screening")
+        if clocks.order.work <= IN_ORDER:
+            below = play_in_clock_order(clocks.order)
+        answers = BothSides(
+            self.families,
+            run.singles,
+            clocks.blocks(),
+            aim.order,
+            run.smallest_delta,
+            run.tolerance,
+            least=run.least,
+            below=below,
+            unseen=None if below else SamePairs(self.families, aim.order),
         )
         found = ask(answers)
         self.source = answers.source

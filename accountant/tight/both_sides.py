@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
+from accountant.events.event import Event
 from accountant.numerics.roots import Interval
 from accountant.patience import round_up
 from accountant.renyi.route import renyi_delta, renyi_epsilon
@@ -41,7 +42,8 @@ NEAR = 1e-4
 class BothSides:
     """Prices of `singles` and of screenings, of which `blocks` are above all interleavings.
 
-    `order` is the Rényi order by which the costliest kind is told.
+    `order` is the Rényi order by which the costliest kind is told. `below` are bounds from below on what all screenings
+    leave, if others are known than those of one order; `unseen` is an event that stands below all of them instead.
     """
 
     families: Entries
@@ -51,6 +53,8 @@ class BothSides:
     smallest_delta: Callable[[Sequence[float]], float]
     tolerance: float
     least: float = 0.0
+    below: dict[Direction, GameValue] | None = None
+    unseen: Event | None = None
     source: str = "privacy-loss distribution of blocks of screenings"
 
     def epsilon(self, delta: float) -> Interval:
@@ -59,7 +63,7 @@ class BothSides:
         upper = bound_epsilon([*self.singles, *self.blocks], delta, self._share, above=True).upper
         upper = min(upper, renyi_epsilon(run, delta, "improved").epsilon)
         games = self._games(delta)
-        if self.singles:
+        if self.singles or self.unseen:
             lower = self._lower_end(bound_epsilon, delta, games)
         else:
             lower = max(game.epsilon(max(delta, LEAST_DELTA)).lower for game in games.values())
@@ -74,7 +78,7 @@ class BothSides:
         run = Composition([*self.singles, *self.families])
         upper = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share).upper
         upper = min(upper, renyi_delta(run, epsilon, "improved").delta)
-        if self.singles:
+        if self.singles or self.unseen:
             lower = self._lower_end(bound_delta, epsilon, games)
         else:
             lower = max(game.delta(epsilon).lower for game in games.values())
@@ -86,12 +90,17 @@ class BothSides:
 
     def _games(self, delta: float) -> dict[Direction, GameValue]:
         """What the adversary of one order gets of the screenings."""
+        if self.below is not None or self.unseen is not None:
+            return self.below or {}
         games = solve_in_order(Composition(self.families), self.order, max(delta, LEAST_DELTA), max(self._share, NEAR))
         return dict(zip(DIRECTIONS, games, strict=True))
 
     def _lower_end(self, bound: Callable[..., Interval], point: float, games: Remainders) -> float:
         """What he gets after all other releases, priced by what they cost at least."""
-        return lower_end(bound, certain_of(self.singles) or self.singles, point, 4 * self._share, games)
+        certain = certain_of(self.singles) or self.singles
+        if self.unseen is not None:
+            return lower_end(bound, [*certain, (self.unseen, 1)], point, 4 * self._share, None)
+        return lower_end(bound, certain, point, 4 * self._share, games)
 
     def _checked(self, found: Interval, least: float) -> Interval:
         """The interval, unless it is wider than was asked."""

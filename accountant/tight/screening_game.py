@@ -152,6 +152,11 @@ class Tree(NamedTuple):
             np.array(self.members),
         )
 
+    def with_own_tests(self, chords: GamePairs, step: float, limit: int) -> GamePairs:
+        """The same chords, and tests by these members."""
+        outcomes, shifts = _test_tables(self.members.both_ways(), step, limit)
+        return chords._replace(outcomes=outcomes, test_shifts=shifts, falls=np.array(self.members))
+
 
 def make_lattice(limit: int, last: int, step: float) -> Lattice:
     """Grid points up to `last` that shifts of at most `limit` steps may leave."""

@@ -1,0 +1,253 @@
+"""The game of a few reference families on a clock, of which a run of many kinds of screening takes a random time.
+
+With references G_i that take t_i ticks each,
+
+    O_0(u) = max(1 - u, 0),   O_j(u) = max over the references i with t_i <= j of (G_i O_{j - t_i})(u):
+
+whoever has j ticks left spends them as he likes. The screenings of a run take T ticks, a sum of independent numbers,
+and cost at most E[O_T] in any order (notebooks/mathematics.md, Many kinds of screening).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.tight.clock_references import Clock, Reference, curve_of
+from accountant.tight.game_kernels import TILE, IntArray, Lattice, raise_tile
+from accountant.tight.game_setup import round_down
+from accountant.tight.game_value import PlayedGame
+from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, Pairs, Tree, gather, make_lattice, never
+
+__all__ = ["ClockSetup", "Law", "law_of", "play_on_clock", "reference_tree", "set_clock"]
+
+ULP = 2.0**-53
+
+DEPTH = 40.0
+"""Nats below delta down to which losses and ticks are told apart."""
+
+SHORTEST = 8
+"""Steps of the longest reference that a block takes at least."""
+
+MOVE = 75.0
+"""Operations (see `accountant.patience`) of a move at a grid point, in both directions."""
+
+ORDERS = 10.0 ** np.linspace(-3.0, 3.0, 121)
+"""Orders, less 1, at which it is asked how far losses matter, times about the one at which the price is found."""
+
+
+class Law(NamedTuple):
+    """Chances of `first`, `first` + 1, ... ticks, and of more than these; rounded up, and ticks never rounded down."""
+
+    first: int
+    chances: FloatArray
+    beyond: float
+
+    def plus(self, other: Law, lost: float) -> Law:
+        """Of the sum of two independent numbers; what is less likely than `lost` at either end is not told apart."""
+        sums = np.convolve(self.chances, other.chances)
+        sums *= 1 + 2 * (min(self.chances.size, other.chances.size) + 2) * ULP
+        below, above = np.cumsum(sums), np.cumsum(sums[::-1])[::-1]
+        start = min(int(np.sum(below <= lost)), sums.size - 1)
+        stop = max(int(np.sum(above > lost)), start + 1)
+        kept = sums[start:stop].copy()
+        kept[0] += float(np.sum(sums[:start])) * (1 + sums.size * ULP)
+        beyond = (self.beyond + other.beyond + float(np.sum(sums[stop:]))) * (1 + sums.size * ULP + 8 * ULP)
+        return Law(self.first + other.first + start, kept, beyond)
+
+    def times(self, count: int, lost: float) -> Law:
+        """Of the sum of so many."""
+        found, power = None, self
+        while True:
+            if count & 1:
+                found = power if found is None else found.plus(power, lost)
+            count >>= 1
+            if count == 0:
+                assert found is not None
+                return found
+            power = power.plus(power, lost)
+
+    def less(self, ticks: int) -> Law:
+        """Of so many ticks less, but never of less than none."""
+        first = self.first - ticks
+        if first >= 0:
+            return self._replace(first=first)
+        chances = self.chances[min(-first, self.chances.size - 1) :].copy()
+        chances[0] = float(np.sum(self.chances[: self.chances.size - chances.size + 1])) * (1 + self.chances.size * ULP)
+        return Law(0, chances, self.beyond)
+
+
+def law_of(clock: Clock, lost: float) -> Law:
+    """Of the ticks that all screenings take."""
+    ticks = [0, *(each.ticks for each in clock.references)]
+    found = Law(0, np.ones(1), 0.0)
+    for kind, rung, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
+        chances = np.zeros(ticks[rung + 1] - ticks[rung] + 1)
+        chances[0], chances[-1] = 1 - share, share
+        found = found.plus(Law(ticks[rung], chances, 0.0).times(kind.times, lost), lost)
+    return found
+
+
+class Beyond(NamedTuple):
+    """What is known beyond the grid: ticks of either block at most, the largest loss and the Rényi curve of a tick."""
+
+    fixed: float
+    rest: float
+    end: float
+    b: FloatArray
+    curve: FloatArray
+
+    def bound(self, step: float, upper: FloatArray, ticks: float) -> PlayedGame:
+        """A game of which nothing is known from below."""
+        return PlayedGame(step, upper, never(upper.shape), STEP_ROUNDING, self.b, self.curve * ticks, self.end * ticks)
+
+
+class ClockSetup(NamedTuple):
+    """Blocks of a clock's game and its grid: `many` fixed blocks of `ticks` each, and one of a random time `law`."""
+
+    references: list[Reference]
+    ticks: int
+    many: int
+    law: Law
+    step: float
+    reach: IntArray
+    ends: IntArray
+    beyond: Beyond
+    slack: float
+    work: float
+
+    @property
+    def last(self) -> int:
+        return int(self.reach[-1])
+
+
+def set_clock(clock: Clock, order: float, log_delta: float, tolerance: float, most_work: float) -> ClockSetup:
+    """Few blocks, of which the game takes no more than that work; `tolerance` is the share that the grid may add."""
+    # with certainty no more: of what is beyond the grid no more is known
+    whole = sum(k.times * clock.references[i].ticks for k, i in zip(clock.kinds, clock.rungs, strict=True))
+    lost, longest = math.exp(max(log_delta - DEPTH, -700.0)), clock.references[-1].ticks
+    law, count = law_of(clock, lost), sum(kind.times for kind in clock.kinds)
+    mean = max(clock.moments()[0], 1.0)
+    b = ORDERS * (order - 1)
+    curves = np.max([curve_of(each, b) / each.ticks for each in clock.references], axis=0)
+    end = max(float(np.max(each.pairs)) / each.ticks for each in clock.references) * (1 + 4 * INPUT_ERROR)
+    deviations = [(kind.times, kind.above.deviation()) for kind in clock.kinds]
+    deviation = math.sqrt(sum(many * each**2 for many, each in deviations) / count)
+    blocks = 0
+    while True:
+        blocks += 1
+        # a cut may take the time of the longest reference less one tick
+        ticks = math.ceil((mean + (blocks - 1) * (longest - 1)) / blocks)
+        rest = law if blocks == 1 else law.less((blocks - 1) * (ticks - longest + 1))
+        times = np.arange(max(ticks, rest.first + rest.chances.size - 1) + 1.0)
+        costs = np.min(np.multiply.outer(curves, times) - ((log_delta - math.log(count) - DEPTH) / b)[:, None], axis=0)
+        reach = np.minimum(costs, end * times)
+        step = round_down(min(deviation * math.sqrt(4 * tolerance), float(reach[-1]) / 64))
+        farthest = float(reach[-1]) / step + 2.0
+        ends = np.ceil(np.minimum(end * times / step, farthest)).astype(np.int64)
+        cells = np.minimum(np.ceil(reach / step).astype(np.int64) + 1, ends)
+        work = MOVE * len(clock.references) * float(np.sum(cells + 8.0))
+        if work <= most_work or ticks <= SHORTEST * longest:
+            return ClockSetup(
+                clock.references,
+                ticks,
+                blocks - 1,
+                rest,
+                step,
+                cells,
+                ends,
+                Beyond(float(ticks), float(whole), end, b, curves * (1 + 1e-9) + 1e-14 / b),
+                tolerance / 3,
+                work,
+            )
+
+
+@Kernel
+def fill_clock(
+    values: FloatArray,
+    totals: FloatArray,
+    chances: FloatArray,
+    durations: IntArray,
+    windows: IntArray,
+    starts: IntArray,
+    chords: NDArray[np.void],
+    shifts: IntArray,
+    policies: IntArray,
+    lattice: Lattice,
+    slack: float,
+) -> None:
+    """Play tick by tick, and add to `totals` the values of all ticks by their `chances`, one row for each of both.
+
+    Axes of `values` are (tick, direction, grid point); ticks take turns. `windows` has the reach and the end of each
+    tick. Nodes `starts[k]` up to `starts[k + 1]` of `chords` and `shifts` are the tree of reference k.
+    """
+    base, decay, growth = lattice.base, lattice.decay, lattice.growth
+    trials, trial, stack = np.empty((2, TILE)), np.empty(TILE), np.empty(64, np.int64)
+    for j in range(windows.shape[0]):
+        new, known, end = values[j % values.shape[0]], windows[j, 0], windows[j, 1]
+        new[:] = 0.0
+        for k in range(durations.size):
+            if durations[k] > j:
+                continue
+            old = values[(j - durations[k]) % values.shape[0]]
+            first, beyond = starts[k], starts[k + 1]
+            for d in range(2):
+                tree, moves = chords[d, first:beyond], shifts[d, first:beyond]
+                for i in range(0, known + 1, TILE):
+                    best = trial[: min(TILE, known + 1 - i)]
+                    policy = policies[k, d, i : i + best.size]
+                    raise_tile(old[d], base + i, tree, moves, growth, i, slack, best, policy, trials, stack)
+                    for t in range(best.size):
+                        new[d, base + i + t] = max(new[d, base + i + t], best[t])
+        for d in range(2):
+            new[d, base + end : base + known + 1] = 0.0
+            new[d, base + known + 1 :] = new[d, base + known]
+        for d in range(2):
+            for k in range(1, base + 1):
+                new[d, base - k] = decay[k] * new[1 - d, base + min(k, known)]
+        for row in range(totals.shape[0]):
+            if chances[row, j] > 0.0:
+                for d in range(2):
+                    for i in range(totals.shape[2]):
+                        totals[row, d, i] += chances[row, j] * new[d, base + i]
+
+
+def play_on_clock(setup: ClockSetup) -> tuple[PlayedGame, PlayedGame]:
+    """Values from above: of a block of fixed time, and of the one of a random time."""
+    trees = [reference_tree(each, setup.slack) for each in setup.references]
+    limit = max(tree.limit(setup.step, setup.last) for tree in trees)
+    lattice = make_lattice(limit, setup.last, setup.step)
+    tables = [tree.tabulate(setup.step, limit) for tree in trees]
+    policies = np.empty((len(tables), 2, setup.last + 1), np.int64)
+    policies[:] = np.array([table.outcomes.shape[1] for table in tables])[:, None, None]
+    durations, law = np.array([each.ticks for each in setup.references]), setup.law
+    chances = np.zeros((2, setup.reach.size))
+    chances[0, setup.ticks] = 1.0
+    chances[1, law.first : law.first + law.chances.size] = law.chances
+    totals = np.zeros((2, 2, setup.last + 1))
+    fill_clock(
+        np.zeros((int(durations[-1]) + 1, 2, lattice.size(setup.last))),
+        totals,
+        chances,
+        durations,
+        np.stack([setup.reach, setup.ends], axis=-1),
+        np.cumsum([0, *(table.shifts.shape[1] for table in tables)]),
+        np.concatenate([table.chords for table in tables], axis=1),
+        np.concatenate([table.shifts for table in tables], axis=1),
+        policies,
+        lattice,
+        setup.slack,
+    )
+    totals[1] = (totals[1] + law.beyond) * (1 + (law.chances.size + 4) * ULP)
+    known = setup.beyond
+    return known.bound(setup.step, totals[0], known.fixed), known.bound(setup.step, totals[1], known.rest)
+
+
+def reference_tree(reference: Reference, slack: float) -> Tree:
+    """The pairs of a reference, to be searched."""
+    by_down = Pairs(reference.pairs.up[::-1], reference.pairs.down[::-1])
+    return gather(Family(by_down, by_down), slack)

@@ -1,0 +1,125 @@
+"""Very many kinds of screening from below: in one order, each kind by its own pairs, next to those of its reference.
+
+The search for the best pair is that of the reference (`accountant.tight.clock_references`); what is played is the pair
+of the kind that is nearest to it in skew. Any choice is certified from below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from accountant.adjacency import DIRECTIONS, Direction
+from accountant.numerics.kernel import FloatArray
+from accountant.patience import spend
+from accountant.tight.clock_game import ORDERS, reference_tree
+from accountant.tight.clock_references import Clock, Kind, Reference, curve_of
+from accountant.tight.game_kernels import STEP_ROUNDING, GamePairs, IntArray, extend_left, play_step
+from accountant.tight.game_setup import round_down
+from accountant.tight.game_value import GameValue, PlayedGame
+from accountant.tight.screening_game import INPUT_ERROR, Pairs, Tree, make_lattice, never
+
+__all__ = ["Ordered", "play_in_clock_order", "set_order"]
+
+MOVE = 120.0
+"""Operations (see `accountant.patience`) of a step at a grid point, in both directions, with its tests."""
+
+KIND = 5e5
+"""The same of a kind, beside its steps."""
+
+
+SPARE = 1e-6
+"""More than the tests of two neighbouring grid points differ in what matters for the choice of a grid."""
+
+
+class Ordered(NamedTuple):
+    """Kinds, the one that is played last first, with the tree of each one's reference; windows by what is left."""
+
+    kinds: list[Kind]
+    guides: list[Tree]
+    step: float
+    reach: IntArray
+    slack: float
+
+    @property
+    def work(self) -> float:
+        """Operations that it takes."""
+        return MOVE * float(np.sum(self.reach + 8.0)) + KIND * len(self.kinds)
+
+
+def set_order(
+    clocks: Sequence[Clock], alone: Sequence[Kind], order: float, log_delta: float, tolerance: float
+) -> Ordered:
+    """The costliest kind last; `tolerance` is the share that the grid takes, about."""
+    found: list[tuple[Kind, Tree, FloatArray]] = []
+    slack, b = tolerance / 3, ORDERS * (order - 1)
+    for clock in clocks:
+        trees = [reference_tree(each, slack) for each in clock.references]
+        curves = [curve_of(each, b) for each in clock.references]
+        for kind, rung in zip(clock.kinds, clock.rungs, strict=True):
+            found.append((kind, trees[rung], curves[rung]))
+    for kind in alone:
+        own = Reference(1, kind.above)
+        found.append((kind, reference_tree(own, slack), curve_of(own, b)))
+    found.sort(key=lambda each: each[0].cost, reverse=True)
+    kinds, trees, curves = (list(each) for each in zip(*found, strict=True))
+    counts = [kind.times for kind in kinds]
+    steps = sum(counts)
+    square = sum(kind.times * kind.above.deviation() ** 2 for kind in kinds)
+    total = np.cumsum(np.concatenate([np.zeros((1, b.size)), np.repeat(curves, counts, axis=0)]), axis=0)
+    costs = np.min(total - (log_delta - math.log(steps) - 25.0) / b, axis=1)
+    largest = np.repeat([float(np.max(kind.above)) for kind in kinds], counts)
+    reach = np.minimum(costs, np.insert(np.cumsum(largest), 0, 0.0))
+    step = round_down(min(math.sqrt(4 * tolerance * square / steps), float(reach[-1]) / 64))
+    return Ordered(kinds, trees, step, np.ceil(reach / step).astype(np.int64) + 1, slack)
+
+
+def play_in_clock_order(asked: Ordered) -> dict[Direction, GameValue]:
+    """What the adversary gets; only bounds from below are certified."""
+    spend(asked.work, f"a game of {asked.reach.size - 1} screenings in one order")
+    last, step = int(asked.reach[-1]), asked.step
+    limit = max(tree.limit(step, last) for tree in asked.guides)
+    lattice = make_lattice(limit, last, step)
+    tables = {id(tree): tree.tabulate(step, limit) for tree in asked.guides}
+    policies = {at: np.full((2, last + 1), table.outcomes.shape[1]) for at, table in tables.items()}
+    slope_error = (asked.reach.size + 1) * STEP_ROUNDING
+    shape = 2, 2, lattice.size(last)
+    upper, tests = np.zeros(shape), never(shape)
+    now = done = 0
+    for kind, tree in zip(asked.kinds, asked.guides, strict=True):
+        own = _own_pairs(kind, tree, tables[id(tree)], step, limit)
+        for _ in range(kind.times):
+            known, wanted = int(asked.reach[done]), int(asked.reach[done + 1])
+            for way in range(2):
+                extend_left(upper[now], tests[now], lattice, known, wanted, way)
+            done, after = done + 1, 1 - now
+            old, new, policy = (upper[now], tests[now]), (upper[after], tests[after]), policies[id(tree)]
+            play_step(*old, *new, policy, own, lattice, wanted + 1, slope_error, asked.slack)
+            now = after
+    inside = slice(lattice.base, lattice.base + last + 1)
+    found = tests[now, :, inside].copy()
+    # grids of what comes first are chosen by the tests' own values
+    values = found["value"] * (1 + SPARE) + 1e-300
+    game = PlayedGame(step, values, found, slope_error, np.ones(1), np.array([math.inf]), math.inf)
+    return {direction: GameValue(game, game, way) for way, direction in enumerate(DIRECTIONS)}
+
+
+def _own_pairs(kind: Kind, tree: Tree, table: GamePairs, step: float, limit: int) -> GamePairs:
+    """The table of a reference in which tests are made of the kind's own pairs."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wanted = np.log(tree.members.up) - np.log(tree.members.down)
+        known = np.log(kind.played.up) - np.log(kind.played.down)
+    wanted = np.nan_to_num(wanted)
+    order = np.argsort(known)
+    known = known[order]
+    i = np.clip(np.searchsorted(known, wanted), 1, max(known.size - 1, 1))
+    if known.size > 1:
+        i -= wanted - known[i - 1] < known[i] - wanted
+    else:
+        i[:] = 0
+    picked = order[i]
+    members = Pairs(kind.played.up[picked] * (1 - INPUT_ERROR), kind.played.down[picked] * (1 - INPUT_ERROR))
+    return tree._replace(members=members).with_own_tests(table, step, limit)

@@ -1,0 +1,262 @@
+"""Many kinds of screening in one run: mixtures of references, games on a clock, and one order from below."""
+
+import math
+import random
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import accountant as ac
+from accountant.tight import block_answers, clock_game, clock_references
+from accountant.tight.clock_blocks import ClockPair, SamePairs
+from accountant.tight.clock_game import Law, law_of, play_on_clock, set_clock
+from accountant.tight.clock_order import play_in_clock_order, set_order
+from accountant.tight.clock_references import Clock, Kind, Reference, find_clocks, find_kinds, share_of
+from accountant.tight.game_value import GameValue
+from accountant.tight.loss_composition import bound_delta, bound_delta_above
+from accountant.tight.screening_game import Pairs
+from tests.soak.cases import draw_screening
+from tests.soak.exact import play
+
+S, P = ac.NoisyScreening, ac.PoissonSubsampled
+LEAST = 1e-30
+
+
+def draw_run(seed):
+    """Three kinds, up to six screenings."""
+    dice = random.Random(f"clock {seed}")
+    return ac.Composition((draw_screening(dice), dice.randint(1, 2)) for _ in range(3))
+
+
+def near_run(seed):
+    """The same, of kinds that are alike."""
+    dice = random.Random(f"near {seed}")
+    sigma, most = dice.uniform(1.0, 8.0), dice.randint(2, 4)
+    kinds = [S(sigma * dice.uniform(1.0, 1.5), dice.uniform(0.3, 0.7) * most, most) for _ in range(3)]
+    rate = dice.choice([1.0, 0.3])
+    return ac.Composition((P(kind, rate), dice.randint(1, 2)) for kind in kinds)
+
+
+def one_clock(run, order=5.0):
+    """All kinds in one game, however little alike they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock_references, "ALIKE", 1e3)
+        patch.setattr(clock_references, "LOOSE", 1e3)
+        patch.setattr(clock_references, "WIDEST", (8.2, 3.0, 1.4))
+        return find_clocks(find_kinds(list(run), order, LEAST), order)
+
+
+def exact_step(pairs, value, u):
+    """The largest mean of `value` that a pair of log-ratios (up, down) gives at u, and at which."""
+    best = mp.mpf(0)
+    for up, down in pairs:
+        p = mp.expm1(-mp.mpf(down)) / mp.expm1(-mp.mpf(up) - mp.mpf(down))
+        best = max(best, p * value(u * mp.exp(-mp.mpf(up))) + (1 - p) * value(u * mp.exp(mp.mpf(down))))
+    return best
+
+
+# --- mixtures -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 10**6), x=st.floats(-2.0, 2.0), near=st.booleans())
+def test_mixtures_of_references_are_above_their_kind(seed, x, near):
+    """For random convex falling W, at random u, in high precision."""
+    clocks, _ = one_clock(near_run(seed) if near else draw_run(seed))
+    dice = random.Random(seed)
+    corners = [(mp.mpf(dice.random()), mp.exp(x + dice.gauss(0.0, 0.3))) for _ in range(3)]
+
+    def value(u):
+        return mp.fsum(weight * max(1 - u / corner, 0) for weight, corner in corners)
+
+    with mp.workdps(40):
+        for clock in clocks:
+            pairs = [None, *(list(zip(*map(np.ndarray.tolist, each.pairs), strict=True)) for each in clock.references)]
+            for kind, rung, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
+                own = list(zip(*map(np.ndarray.tolist, kind.above), strict=True))
+                u = mp.exp(mp.mpf(x) + mp.mpf(dice.gauss(0.0, 0.2)))
+                high = exact_step(pairs[rung + 1], value, u)
+                low = value(u) if rung == 0 else exact_step(pairs[rung], value, u)
+                mixed = share * high + (1 - mp.mpf(share)) * low
+                assert exact_step(own, value, u) <= mixed + mp.mpf(10) ** -38
+
+
+def test_shares_at_their_limits():
+    pairs = Pairs(np.array([0.1, 0.2]), np.array([0.25, 0.1]))
+    wider = Pairs(pairs.up * 1.5, pairs.down * 1.5)
+    assert share_of(pairs, pairs, None) == pytest.approx(1.0, abs=1e-9) or share_of(pairs, pairs, None) == math.inf
+    assert 1 / 1.5 <= share_of(pairs, wider, None) <= 1.2 / 1.5
+    assert share_of(wider, pairs, None) == math.inf
+    middle = Pairs(pairs.up * 1.25, pairs.down * 1.25)
+    assert 0.4 < share_of(middle, wider, pairs) < 0.7
+
+
+# --- ticks ----------------------------------------------------------------------------------------------------
+
+
+def some_kind(count):
+    one = Pairs(np.ones(1), np.ones(1))
+    return Kind(S(1.0, 1.0, 2), count, one, one, 1.0, 0.0)
+
+
+def test_the_law_of_ticks_is_that_of_the_sum():
+    shares, rungs, counts, ticks = [0.25, 0.5, 0.875], [0, 1, 1], [3, 2, 4], [0, 2, 5]
+    references = [Reference(each, Pairs(np.ones(1), np.ones(1))) for each in ticks[1:]]
+    law = law_of(Clock([some_kind(count) for count in counts], references, rungs, shares), 0.0)
+    exact = {0: Fraction(1)}
+    for share, rung, count in zip(shares, rungs, counts, strict=True):
+        for _ in range(count):
+            after = {}
+            for at, chance in exact.items():
+                for more, part in ((ticks[rung], 1 - Fraction(share)), (ticks[rung + 1], Fraction(share))):
+                    after[at + more] = after.get(at + more, 0) + chance * part
+            exact = after
+    for at in range(max(exact) + 1):
+        i = at - law.first
+        found = Fraction(float(law.chances[i])) if 0 <= i < law.chances.size else Fraction(0)
+        assert exact.get(at, 0) <= found <= exact.get(at, 0) * Fraction(1 + 1e-12)
+    assert law.beyond == 0.0
+
+
+@given(lost=st.sampled_from([1e-12, 1e-4, 0.05]), share=st.floats(0.0, 1.0), ticks=st.integers(0, 120))
+@settings(deadline=None, derandomize=True, max_examples=20)
+def test_what_is_not_told_apart_is_moved_to_more_ticks(lost, share, ticks):
+    one = Law(1, np.array([1 - share, 0.0, share]), 0.0)
+    exact, found = one.times(40, 0.0), one.times(40, lost).less(ticks)
+    for least in range(130):
+        wanted = sum(c for i, c in enumerate(exact.chances.tolist()) if max(exact.first + i - ticks, 0) >= least)
+        above = found.beyond + sum(c for i, c in enumerate(found.chances.tolist()) if found.first + i >= least)
+        assert above >= wanted * (1 - 1e-12)
+
+
+# --- games ----------------------------------------------------------------------------------------------------
+
+
+def test_the_game_on_a_clock_is_its_recursion():
+    """Two references of one or two pairs; every time up to six ticks, in high precision."""
+    small, large = [(0.2, 0.3)], [(0.5, 0.4), (0.3, 0.6)]
+    references = [Reference(ticks, Pairs(*map(np.array, zip(*sorted(each, key=lambda p: p[0] / p[1]), strict=True))))
+                  for ticks, each in ((2, small), (3, large))]  # fmt: skip
+    own = references[1].pairs
+    clock = Clock([Kind(S(1.0, 1.0, 2), 2, own, own, 1.0, 0.0)], references, [1], [0.25])
+    setup = set_clock(clock, 5.0, math.log(1e-3), 1e-4, math.inf)
+    fixed, rest = play_on_clock(setup)
+
+    def value(ticks, u, swap):
+        best = max(1 - u, mp.mpf(0))
+        for many, pairs in ((2, small), (3, large)):
+            if many <= ticks:
+                turned = [pair[::-1] for pair in pairs] if swap else pairs
+                best = max(best, exact_step(turned, lambda v, left=ticks - many: value(left, v, swap), u))
+        return best
+
+    with mp.workdps(30):
+        for way in range(2):
+            for x in (0.0, 0.3, 0.75):
+                u = mp.exp(mp.mpf(x))
+                wanted = [value(ticks, u, way == 1) for ticks in range(7)]
+                mean = (9 * wanted[4] + 6 * wanted[5] + wanted[6]) / 16
+                for game, true in ((rest, mean), (fixed, wanted[setup.ticks])):
+                    found = GameValue(game, game, way).delta(x).upper
+                    assert true <= found <= true * 1.02 + 1e-9
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 10**6),
+    share=st.floats(0.0, 0.8),
+    order=st.sampled_from([2.0, 6.0, 30.0]),
+    near=st.booleans(),
+    cut=st.booleans(),
+)
+def test_games_on_clocks_bound_every_interleaving(seed, share, order, near, cut):
+    """Above and below, for three kinds and up to six steps; whole, and cut in blocks."""
+    run = near_run(seed) if near else draw_run(seed)
+    epsilon = share * float(run.renyi(math.inf))
+    clocks, alone = one_clock(run, order)
+    like, blocks = next(iter(run.entries)), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock_game, "SHORTEST", 1 if cut else 8)
+        for clock in clocks:
+            setup = set_clock(clock, order, math.log(1e-4), 3e-3, 0.0)
+            fixed, rest = play_on_clock(setup)
+            blocks += [(ClockPair(like, rest), 1), *([(ClockPair(like, fixed), setup.many)] if setup.many else [])]
+    with mp.workdps(40):
+        true = play(run, epsilon)
+        if not alone:
+            assert true <= bound_delta_above(blocks, epsilon, 0.1).upper
+        games = play_in_clock_order(set_order(clocks, alone, order, math.log(1e-4), 3e-3))
+        assert max(game.delta(epsilon).lower for game in games.values()) <= true
+        same = bound_delta([(SamePairs(list(run), order), 1)], epsilon, 0.5)
+        assert same.lower <= true
+
+
+# --- prices ---------------------------------------------------------------------------------------------------
+
+
+def tight(run, delta, **options):
+    return ac.epsilon(run, delta, method="tight", **options)
+
+
+def kinds_between(low, high, kinds, count, rate=1.0):
+    """Noise from `low` to `high`, thresholds not far from the middle."""
+    sigmas = np.linspace(low, high, kinds).tolist()
+    return ac.Composition((P(S(sigma, 28.0 + i % 5, 60), rate), count) for i, sigma in enumerate(sigmas))
+
+
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (kinds_between(10.0, 20.0, 30, 4), 1e-5),
+        (kinds_between(12.0, 15.0, 40, 3), 1e-10),
+        (kinds_between(10.0, 16.0, 25, 4, 0.1), 1e-6),
+    ],
+)
+def test_many_near_kinds_are_known_within_the_tolerance(run, delta):
+    """By blocks of groups they were 2.5 % wide, and more."""
+    found = tight(run, delta, patience=60.0)
+    assert 0.99 * found.epsilon <= found.lower <= found.epsilon < ac.epsilon(run, delta, method="renyi").epsilon
+    assert "blocks of screenings" in found.source
+
+
+def test_many_kinds_beside_other_releases():
+    run, delta = kinds_between(10.0, 20.0, 30, 3), 1e-5
+    votes = 100 * P(ac.Gaussian(2.0), 0.01)
+    alone, both = tight(run, delta), tight(run + votes, delta)
+    assert 0.99 * both.epsilon <= both.lower <= both.epsilon < ac.epsilon(run + votes, delta, method="renyi").epsilon
+    assert alone.lower < both.epsilon
+    assert both.lower <= alone.epsilon + tight(votes, 1e-9).epsilon
+    one = ac.delta(run, alone.epsilon, method="tight", tolerance=0.3)
+    assert one.lower <= delta
+    assert 0.7 * one.delta <= one.lower
+    assert one.delta >= ac.delta(run, alone.epsilon * 1.03, method="tight", tolerance=0.3).lower
+
+
+def test_kinds_of_equal_pairs_cost_what_one_kind_does():
+    """Counts and thresholds moved by the same number: the run is one of 60 screenings of one kind."""
+    run = ac.Composition((S(12.0, 30.0 + i, 60 + i, i), 5) for i in range(12))
+    found, known = tight(run, 1e-5), tight(60 * S(12.0, 30.0, 60), 1e-5)
+    assert found.lower <= known.epsilon
+    assert known.lower <= found.epsilon <= known.epsilon * 1.012
+
+
+def test_kinds_that_cost_nothing_change_nothing():
+    run = kinds_between(10.0, 14.0, 10, 3)
+    found = tight(run, 1e-5)
+    for little in (P(S(12.0, 30.0, 60), 0.0), S(1e9, 3.0, 5)):
+        assert tight(run + little, 1e-5).epsilon == pytest.approx(found.epsilon, rel=0.01)
+
+
+def test_the_game_of_all_kinds_meets_that_on_a_clock(monkeypatch):
+    """Two kinds, whose own game says what is true."""
+    run, delta = 30 * S(12.0, 30.0, 60) + 30 * S(10.0, 31.0, 60), 1e-5
+    true = tight(run, delta)
+    monkeypatch.setattr(block_answers, "MANY_KINDS", 2)
+    found = tight(run, delta)
+    assert found.source != true.source
+    assert found.lower <= true.epsilon
+    assert true.lower <= found.epsilon <= 1.01 * true.epsilon
