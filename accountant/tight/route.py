@@ -13,12 +13,12 @@ from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreacha
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.from_below import FromBelow
-from accountant.guarantee import Guarantee
+from accountant.guarantee import BETWEEN_BOUNDS, Guarantee
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
 from accountant.tight.block_answers import answers_of
-from accountant.tight.bounded_answers import BoundedAnswers, lower_of, run_below
+from accountant.tight.bounded_answers import BoundedAnswers, lower_of, names_between_bounds, run_below
 from accountant.tight.closed_forms import (
     ClosedForm,
     by_coordinate,
@@ -59,7 +59,7 @@ class TightRun:
     """
 
     def __init__(self, run: Composition, tolerance: float) -> None:
-        run = gather_curves(by_coordinate(run))
+        run = self._whole = gather_curves(by_coordinate(run))
         foresee_votes(run)
         known, (finite, log_finite, self._lost) = closed_form(run), given_finite(run)
         self._slow = closed_form(run, slow=True) if known is None else None
@@ -229,13 +229,9 @@ class TightRun:
         """The source, and which events are the reason where the interval is wider than the tolerance."""
         if found.upper - found.lower <= self.tolerance * found.upper:
             return source
-        wide = [event for event in self.run.entries if event.between_bounds]
-        events = [
-            each for event in wide for each in (event.releases if isinstance(event, KnownByCurve) else [(event, 1)])
-        ]
-        names = sorted({type(event.unsampled).__name__ for event, _ in events})
+        names = names_between_bounds(self._whole)
         verb = "is" if len(names) == 1 else "are"
-        return f"{source}; {' and '.join(names)} {verb} known between two bounds only" if names else source
+        return f"{source}; {' and '.join(names)} {verb} {BETWEEN_BOUNDS}" if names else source
 
 
 def _next(found: Interval) -> Interval:
