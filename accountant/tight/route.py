@@ -17,7 +17,7 @@ from accountant.guarantee import BETWEEN_BOUNDS, Guarantee
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
-from accountant.tight.block_answers import answers_of
+from accountant.tight.block_answers import Blocks, answers_of
 from accountant.tight.bounded_answers import BoundedAnswers, lower_of, names_between_bounds, run_below
 from accountant.tight.closed_forms import (
     ClosedForm,
@@ -152,13 +152,18 @@ class TightRun:
         (found,) = self.deltas([epsilon])
         return certify(self.run, Interval(found.lower, epsilon), found.upper, self._with_reason(self.source, found))
 
-    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        """Certified bounds on delta at each epsilon; all of them share one game of screenings."""
+    @property
+    def may_share(self) -> bool:
+        """Whether deltas are each asked at its best, and could share one game of screenings instead."""
+        return isinstance(self._answers, Blocks)
+
+    def deltas(self, epsilons: Sequence[float], together: bool = False) -> list[Interval]:
+        """Certified bounds on delta at each epsilon; if `together`, all of them share one game of screenings."""
         if self._slow is not None and fits(2 * len(epsilons) * self._slow.work):
             self._exact = True
             return self._from_known(self._slow).deltas(epsilons)
         try:
-            found = self._finite_deltas(epsilons)
+            found = self._finite_deltas(epsilons, together)
         except ToleranceUnreachable as error:
             wide = error.curve if len(epsilons) > 1 else None
             if error.found is not None and len(epsilons) == 1:
@@ -177,15 +182,16 @@ class TightRun:
         ]
         return [self._with_lost(one) for one in found]
 
-    def _finite_deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+    def _finite_deltas(self, epsilons: Sequence[float], together: bool) -> list[Interval]:
         """The same, of finite losses; what is left out of the run adds less than the least float."""
         kept = leave_out(self.run, LEAST)
         if len(kept) == len(self.run.entries):
-            return self._answers.deltas(epsilons)
+            answers = self._answers.plain if together and isinstance(self._answers, Blocks) else self._answers
+            return answers.deltas(epsilons)
         if not kept:
             return [Interval(0.0, LEAST)] * len(epsilons)
         try:
-            rest = TightRun(Composition(kept), self.tolerance).deltas(epsilons)
+            rest = TightRun(Composition(kept), self.tolerance).deltas(epsilons, together)
         except ToleranceUnreachable as error:
             if error.found is not None:
                 error.found = _next(Interval(*error.found))
