@@ -28,6 +28,9 @@ __all__ = [
 OTHER_ROUTES = "; accepted: method = 'renyi' or 'auto'"
 """What the end of a refusal of the tight route advises."""
 
+NEARER = 0.5
+"""Share of a tolerance below which an interval is said to be nearer than that."""
+
 WRITTEN = 200
 """Characters of a value that are looked at for a message: more than it shows, for white space is joined."""
 
@@ -85,6 +88,11 @@ class ToleranceUnreachable(AccountantError, ValueError):
         if self.found is None or self.wide is None:
             return said
         known = f"{said}; certified so far: [{self.found[0]:.6g}, {self.found[1]:.6g}]"
+        lower, upper = self.found
+        if self.wide and upper - lower < NEARER * float(self.wide) * upper:
+            return (
+                f"{known}, {100 * (upper - lower) / upper:.2g} % wide, and at tolerance = {self.wide} there is a price"
+            )
         if self.wide:
             return f"{known}, which tolerance = {self.wide} accepts"
         return known if "accepted: " in said else known + OTHER_ROUTES

@@ -11,7 +11,10 @@ from typing import Any
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import AdjacencyMismatch, DataDependentError, ParameterError, real, shorten
 
-__all__ = ["Guarantee", "format_down", "format_up", "html_table"]
+__all__ = ["BETWEEN_BOUNDS", "Guarantee", "format_down", "format_up", "html_table"]
+
+BETWEEN_BOUNDS = "known between two bounds only"
+"""How the reason ends for which an interval is wider than the tolerance."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Guarantee:
         `LNMax`, `Shuffled`): the truth that is meant is then that of this release.
     source : str or None
         What a tight number was computed by: a closed form, a privacy-loss distribution, a dynamic programme; and where
-        its interval is wider than the tolerance, which events are known between two bounds only.
+        its interval is wider than the tolerance, which events are known between two bounds only; that alone beside a
+        Rényi number with a lower end.
     data_dependent : bool
         Whether the number is itself a function of private data. Such a guarantee prints so; `as_dict`, pickling
         and ``--json`` refuse it.
@@ -182,7 +186,8 @@ class Guarantee:
             return f"{self.source}{below}"
         order = "the pure-DP limit" if math.isinf(self.order) else f"order {_order(self.order)}"
         edge = ", at the edge of the searched range" if self.order_at_edge else ""
-        return f"{self.conversion} conversion, {order}{edge}{below}"
+        reason = "" if self.source is None else f"; {self.source}"
+        return f"{self.conversion} conversion, {order}{edge}{reason}{below}"
 
     def heading(self, asked: str = "epsilon") -> str:
         """What is quoted, in a line: both upper ends, and by which route; beside it the lower end of what was asked."""

@@ -366,4 +366,5 @@ def round_up(value: float) -> str:
     if not 0.0 < value < math.inf:
         return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{math.ceil(value / unit * (1 - 1e-9)) * unit:.2g}"
+    rounded = f"{math.ceil(value / unit * (1 - 1e-9)) * unit:.2g}"
+    return f"{float(rounded):g}" if value < 1e5 else rounded

@@ -21,7 +21,7 @@ from accountant.errors import (
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.priced import PricedAlone
-from accountant.guarantee import Guarantee
+from accountant.guarantee import BETWEEN_BOUNDS, Guarantee
 from accountant.numerics.roots import Interval
 from accountant.patience import PATIENCE, check_patience
 from accountant.renyi.conversion import Conversion, check_conversion
@@ -93,8 +93,9 @@ def epsilon(
         Width that the computation may add to the certified interval, relative to its upper end (or to a hundredth of
         the privacy loss's standard deviation, where that is more); [1e-6, 1]. The tight route's alone. Where all events
         are known exactly that is the interval's width. Some are known between two bounds only, however finely they are
-        computed (`RandomAllocation`, `SampledWithReplacement`, `ShuffledEpoch`, `SparseVector` beside others,
-        `Selection` beside others): their interval may be wider, and then `Guarantee.source` names them.
+        computed (`PermuteAndFlip`, `RandomAllocation`, `ReportNoisyMax`, `SampledWithReplacement`, `ShuffledEpoch`,
+        `SparseVector`, `TruncatedPoissonGaussian`, `Selection` beside others): their interval may be wider, and then
+        `Guarantee.source` names them.
     patience : float
         Seconds that a price may take; (0, inf]. Its work is counted before it is done, as what an idle core
         does in a second (`accountant.patience.OPERATIONS_PER_SECOND`), not timed: a price that is refused is
@@ -175,7 +176,8 @@ def _certified_epsilon(
             raise NoGuarantee(f"{neither}; accepted: runs that one of both routes can price") from None
         raise error
     lower = 0.0 if wide is None else wide.lower or 0.0
-    best = min((each for each in (wide, found) if each is not None), key=lambda each: each.epsilon)
+    named = found if found is None or wide is None else _with_lower_end(found, wide, width)
+    best = min((each for each in (wide, named) if each is not None), key=lambda each: each.epsilon)
     if found is not None and 0 < len(composition) <= CHEAP_EVENTS and point > 0.0:
         with suppress(ToleranceUnreachable):  # no patience is left
             alone = single_release_epsilon(composition, point)
@@ -234,12 +236,13 @@ def sharper_epsilon(
             return renyi_epsilon(composition, point, rule)
         raise error from None
     known = closed_form(composition)
-    if known is not None and tight.source == known.source:  # what is near a pure-DP limit is no exact price
+    # what is near a pure-DP limit is no exact price
+    if known is not None and (tight.source or "").partition("; ")[0] == known.source:
         return tight
     with suppress(NoGuarantee, OutOfPatience):  # the curve is infinite, or takes too long
         renyi = renyi_epsilon(composition, point, rule)
         if renyi.epsilon < tight.epsilon:
-            return replace(renyi, lower=min(tight.lower or 0.0, renyi.epsilon))
+            return _with_lower_end(renyi, tight, width)
     return tight
 
 
@@ -290,7 +293,7 @@ def delta(
         if route == "tight" or closed_form(composition) is not None:
             return tight
         with suppress(OutOfPatience):
-            return _smaller_delta(renyi_delta(composition, point, rule), tight)
+            return _smaller_delta(renyi_delta(composition, point, rule), tight, width)
     return tight
 
 
@@ -316,11 +319,19 @@ def _coarser_delta(
         return found
     best = min(bounds, key=lambda each: each.delta)
     tight = replace(best, lower=min(max(each.lower or 0.0 for each in bounds), best.delta))
-    return tight if found is None else _smaller_delta(found, tight)
+    return tight if found is None else _smaller_delta(found, tight, width)
 
 
-def _smaller_delta(renyi: Guarantee, tight: Guarantee) -> Guarantee:
-    return replace(renyi, lower=min(tight.lower or 0.0, renyi.delta)) if renyi.delta < tight.delta else tight
+def _smaller_delta(renyi: Guarantee, tight: Guarantee, width: float) -> Guarantee:
+    return _with_lower_end(renyi, tight, width, "delta") if renyi.delta < tight.delta else tight
+
+
+def _with_lower_end(renyi: Guarantee, tight: Guarantee, width: float, asked: str = "epsilon") -> Guarantee:
+    """The Rényi price, with the lower end of the tight one; and with its reason, where they are further apart."""
+    upper = getattr(renyi, asked)
+    lower, reason = min(tight.lower or 0.0, upper), (tight.source or "").rpartition("; ")[2]
+    named = reason.endswith(BETWEEN_BOUNDS) and upper - lower > width * upper
+    return replace(renyi, lower=lower, source=reason if named else None)
 
 
 def as_composition(run: object) -> Composition:

@@ -13,9 +13,10 @@ from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
 from accountant.tight.answers import Answers
+from accountant.tight.curve_pairs import KnownByCurve
 from accountant.tight.trade_off import BetweenTradeOffs, TradeOff
 
-__all__ = ["BoundedAnswers", "lower_of", "run_below"]
+__all__ = ["BoundedAnswers", "lower_of", "names_between_bounds", "run_below"]
 
 
 class Priced(Protocol):
@@ -39,6 +40,18 @@ def run_below(run: Composition, as_tests: bool = False) -> Composition | None:
     if all(one is event for one, (event, _) in zip(least, entries, strict=True)):
         return None
     return Composition((one, count) for one, (_, count) in zip(least, entries, strict=True))
+
+
+def names_between_bounds(run: Composition) -> list[str]:
+    """Kinds of releases of which the lower end of a price is that of other pairs than the upper end."""
+    alone = run.releases == 1
+    entries = [
+        each
+        for event, count in run
+        if event.between_bounds or event._certain(0 if alone else count) is not event
+        for each in (event.releases if isinstance(event, KnownByCurve) else [(event, count)])
+    ]
+    return sorted({type(event.unsampled).__name__ for event, _ in entries})
 
 
 def lower_of(ask: Callable[[], float]) -> float:

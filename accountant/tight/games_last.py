@@ -27,6 +27,9 @@ CAPPED_SHARES = 0.5, 0.02, 8e-4, 3e-5, 1e-6
 SIDE_SHARES = 1.0, 0.5, 0.25, 0.1
 """Shares of the tolerance that the grids of either side may take, the first time, and when they are asked again."""
 
+FINEST = 1e-6
+"""The finest tolerance of grids."""
+
 NARROWER = 0.8
 """By how much an interval is to be narrower, that another is tried."""
 
@@ -54,7 +57,7 @@ def with_games(
     run, delta = Composition(families), max(delta, LEAST_DELTA)
     known: ToleranceUnreachable | None = None
     for share in FAMILY_SHARES:
-        near, refusal = solve_near(run, delta, max(share * tolerance, 1e-6))
+        near, refusal = solve_near(run, delta, max(share * tolerance, FINEST))
         try:
             return ask(near)
         except RemainderTooWide as error:
@@ -127,9 +130,10 @@ class BetweenBounds:
         """What is known with that; RemainderTooWide if something nearer may be to be had."""
         before, share = self.known, SIDE_SHARES[min(self.asked, len(SIDE_SHARES) - 1)]
         self.asked += 1
-        high, finer = min(self.above(share * self.tolerance, remainders).upper, before.upper), False
+        tolerance = max(share * self.tolerance, FINEST)
+        high, finer = min(self.above(tolerance, remainders).upper, before.upper), False
         try:
-            low = self.below(share * self.tolerance, remainders).lower
+            low = self.below(tolerance, remainders).lower
         except ToleranceUnreachable as error:
             low = 0.0 if error.found is None else error.found[0]
             finer = isinstance(error, RemainderTooWide)

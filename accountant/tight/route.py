@@ -13,12 +13,12 @@ from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreacha
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.from_below import FromBelow
-from accountant.guarantee import Guarantee
+from accountant.guarantee import BETWEEN_BOUNDS, Guarantee
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
-from accountant.tight.block_answers import answers_of
-from accountant.tight.bounded_answers import BoundedAnswers, lower_of, run_below
+from accountant.tight.block_answers import Blocks, answers_of
+from accountant.tight.bounded_answers import BoundedAnswers, lower_of, names_between_bounds, run_below
 from accountant.tight.closed_forms import (
     ClosedForm,
     by_coordinate,
@@ -59,7 +59,7 @@ class TightRun:
     """
 
     def __init__(self, run: Composition, tolerance: float) -> None:
-        run = gather_curves(by_coordinate(run))
+        run = self._whole = gather_curves(by_coordinate(run))
         foresee_votes(run)
         known, (finite, log_finite, self._lost) = closed_form(run), given_finite(run)
         self._slow = closed_form(run, slow=True) if known is None else None
@@ -152,13 +152,18 @@ class TightRun:
         (found,) = self.deltas([epsilon])
         return certify(self.run, Interval(found.lower, epsilon), found.upper, self._with_reason(self.source, found))
 
-    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        """Certified bounds on delta at each epsilon; all of them share one game of screenings."""
+    @property
+    def may_share(self) -> bool:
+        """Whether deltas are each asked at its best, and could share one game of screenings instead."""
+        return isinstance(self._answers, Blocks)
+
+    def deltas(self, epsilons: Sequence[float], together: bool = False) -> list[Interval]:
+        """Certified bounds on delta at each epsilon; if `together`, all of them share one game of screenings."""
         if self._slow is not None and fits(2 * len(epsilons) * self._slow.work):
             self._exact = True
             return self._from_known(self._slow).deltas(epsilons)
         try:
-            found = self._finite_deltas(epsilons)
+            found = self._finite_deltas(epsilons, together)
         except ToleranceUnreachable as error:
             wide = error.curve if len(epsilons) > 1 else None
             if error.found is not None and len(epsilons) == 1:
@@ -177,15 +182,16 @@ class TightRun:
         ]
         return [self._with_lost(one) for one in found]
 
-    def _finite_deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+    def _finite_deltas(self, epsilons: Sequence[float], together: bool) -> list[Interval]:
         """The same, of finite losses; what is left out of the run adds less than the least float."""
         kept = leave_out(self.run, LEAST)
         if len(kept) == len(self.run.entries):
-            return self._answers.deltas(epsilons)
+            answers = self._answers.plain if together and isinstance(self._answers, Blocks) else self._answers
+            return answers.deltas(epsilons)
         if not kept:
             return [Interval(0.0, LEAST)] * len(epsilons)
         try:
-            rest = TightRun(Composition(kept), self.tolerance).deltas(epsilons)
+            rest = TightRun(Composition(kept), self.tolerance).deltas(epsilons, together)
         except ToleranceUnreachable as error:
             if error.found is not None:
                 error.found = _next(Interval(*error.found))
@@ -229,13 +235,9 @@ class TightRun:
         """The source, and which events are the reason where the interval is wider than the tolerance."""
         if found.upper - found.lower <= self.tolerance * found.upper:
             return source
-        wide = [event for event in self.run.entries if event.between_bounds]
-        events = [
-            each for event in wide for each in (event.releases if isinstance(event, KnownByCurve) else [(event, 1)])
-        ]
-        names = sorted({type(event.unsampled).__name__ for event, _ in events})
+        names = names_between_bounds(self._whole)
         verb = "is" if len(names) == 1 else "are"
-        return f"{source}; {' and '.join(names)} {verb} known between two bounds only" if names else source
+        return f"{source}; {' and '.join(names)} {verb} {BETWEEN_BOUNDS}" if names else source
 
 
 def _next(found: Interval) -> Interval:

@@ -152,6 +152,13 @@ def test_sums_of_likelihood_ratios_name_the_time_that_they_take():
     [
         (5 * ac.SparseVector(20.0, 40.0, 2, threshold_noise="gaussian"), "SparseVector is"),
         (ac.Selection(ac.PureDP(0.3), ac.Geometric(10.0)) + 10 * G(9.0), "Selection is"),
+        (19 * ac.PermuteAndFlip(3.35), "PermuteAndFlip is"),
+        (5 * ac.ReportNoisyMax(3.0, "laplace"), "ReportNoisyMax is"),
+        (ac.SparseVector(10.0, 20.0, queries=1), "SparseVector is"),
+        (ac.TruncatedPoissonGaussian(1.0, 0.1, 30, 3), "TruncatedPoissonGaussian is"),
+        (ac.PoissonSubsampled(ac.PermuteAndFlip(3.35), 0.5), "PermuteAndFlip is"),
+        (3 * ac.PermuteAndFlip(3.35) + ac.ReportNoisyMax(3.0, "laplace"), "PermuteAndFlip and ReportNoisyMax are"),
+        (ac.PermuteAndFlip(3.35), None),
         (10 * G(9.0), None),
     ],
 )
@@ -161,6 +168,14 @@ def test_a_guarantee_names_what_is_known_between_two_bounds_only(run, reason):
         assert wide == (reason is not None)
         assert ("known between two bounds only" in str(price)) == wide
         assert reason is None or f"{reason} known between two bounds only" in price.source
+
+
+def test_a_delta_names_what_is_known_between_two_bounds_only():
+    run = 3 * ac.PermuteAndFlip(3.35) + ac.ReportNoisyMax(3.0, "laplace")
+    for method in ("tight", "auto"):
+        price = ac.delta(run, 6.0, method=method)
+        assert price.delta - price.lower > 0.01 * price.delta
+        assert "PermuteAndFlip and ReportNoisyMax are known between two bounds only" in str(price)
 
 
 @pytest.mark.parametrize("seconds", [0.003, 0.03])

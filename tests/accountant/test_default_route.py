@@ -348,3 +348,18 @@ def test_many_orders_at_once_find_the_best_one_of_a_gaussian():
         order, best = _best_order(price, at_once)
         assert order - 1 == pytest.approx(math.sqrt(-log_delta / rho), rel=1e-6)
         assert best == pytest.approx(rho + 2 * math.sqrt(-log_delta * rho), rel=1e-13)
+
+
+def test_a_curve_is_as_near_as_each_delta_where_one_game_serves_all():
+    run = 1871 * ac.NoisyScreening(32.94841108204407, 20.0, 40)
+    run += 3 * ac.PoissonSubsampled(ac.GNMax(20.0), 0.1)
+    curve, alone = ac.curve(run, [0.0, 1.0, 1.97, 3.0]), ac.delta(run, 1.97)
+    assert curve.widths[2] <= 1.5 * (alone.delta - alone.lower) / alone.delta
+    assert curve.widths.max() < 0.1
+    assert max(curve.lower[2], alone.lower) <= min(curve.upper[2], alone.delta)
+
+
+def test_a_refusal_says_how_near_it_came():
+    run = 2520 * ac.PoissonSubsampled(ac.NoisyScreening(2.8447110197824266, 20.0, 40), 0.03200179888568021)
+    with pytest.raises(ac.OutOfPatience, match=r"9\.9 % wide, and at tolerance = 1 there is a price"):
+        ac.delta(run, 2.5697534342205155, method="tight")

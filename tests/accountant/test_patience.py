@@ -501,3 +501,10 @@ def test_blocks_of_all_grids_have_one_game(monkeypatch):
     run = ac.Composition((ac.NoisyScreening(20.0 + i, 50.5, 100), 40) for i in range(20))
     ac.epsilon(run, 1e-6, tolerance=0.05)
     assert len(played) == len(set(played))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(301.0, "310"), (12345.0, "13000"), (0.0271, "0.028"), (5.0, "5"), (2.04e7, "2.1e+07")]
+)
+def test_a_number_that_is_rounded_up_is_written_out(value, text):
+    assert patience.round_up(value) == text

@@ -9,6 +9,8 @@ import pytest
 from mpmath import mp, mpf
 
 import accountant as ac
+from accountant.numerics.roots import Interval
+from accountant.tight.games_last import BetweenBounds
 from tests.accountant.events.test_approximate_dp import pair, score
 from tests.soak.exact import screening_pairs
 
@@ -115,6 +117,19 @@ def test_attack_risks_hold_what_attackers_do(told):
 
 
 @mp.workdps(40)
+def test_both_sides_are_asked_at_tolerances_that_grids_accept():
+    asked = []
+
+    def side(tolerance, remainders):
+        asked.append(tolerance)
+        return Interval(0.4, 1.0 / len(asked))
+
+    sides = BetweenBounds(side, side, 1e-6)
+    for _ in range(5):
+        sides(None)
+    assert min(asked) == 1e-6
+
+
 def test_a_screening_beside_what_is_known_between_bounds():
     """After the epoch the adversary chooses the votes: the largest chord of the screening's pairs at every outcome."""
     p, q = whole_pair(False)
