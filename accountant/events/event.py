@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -36,7 +36,7 @@ __all__ = ["BatchedEvent", "Event"]
 
 SHORTCUTS = {
     *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening", "_sketch"),
-    *("_largest_loss", "_choices", "_lattice", "_outcomes", "_few_losses", "_sharpened"),
+    *("_largest_loss", "_choices", "_lattice", "_outcomes", "_few_losses", "_sharpened", "_log_profile_from_below"),
     *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line", "_surrogates", "_certain"),
 }
 """Answers that hold for one curve: a subclass of an event, which may have another, starts without them."""
@@ -116,6 +116,8 @@ class Event(ABC):
         """Logs of (remove, add) at a 1-D array of epsilons >= 0."""
         raise refusal_of_profile(type(self).__name__)
 
+    _log_profile_from_below: Callable[[FloatArray], FloatArray] | None = None  # where errors are no share of each value
+
     def _profile_knots(self) -> Sequence[float]:
         return ()  # epsilons > 0 at which the profile is not smooth, other than where it ends
 
@@ -126,8 +128,7 @@ class Event(ABC):
         return None  # all losses of `times` releases, Poisson-sampled at a rate in (0, 1], where they are few
 
     def _profile_work(self) -> float:
-        """Operations that a value of the profile takes, both directions (see `accountant.patience`)."""
-        return 250.0
+        return 250.0  # operations of a value of the profile, both directions (see `accountant.patience`)
 
     def _curve_work(self, rate: float = 1.0) -> float:  # of an order of the curve, sampled at a rate, if it takes long
         return SAMPLED_ORDER * (0.0 < rate < 1.0 and type(self)._subsampled_curve is Event._subsampled_curve)
@@ -135,8 +136,7 @@ class Event(ABC):
     # --- what may be answered better than by the general rule --------------------------------------
     @classmethod
     def _gathered(cls, events: Sequence[Self]) -> Any:
-        """What `_curves` needs of many events, gathered once for all orders."""
-        return events
+        return events  # what `_curves` needs of many events, gathered once for all orders
 
     @classmethod
     def _curves(cls, gathered: Any, orders: FloatArray) -> FloatArray:

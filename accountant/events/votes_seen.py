@@ -68,6 +68,9 @@ class SeenVotes(Event):
         both = np.max(self._pairs().log_heights(epsilons, 1)[0], axis=0)
         return both, both  # the votes that were cast come first, with the individual or without
 
+    def _log_profile_from_below(self, epsilons: FloatArray) -> FloatArray:
+        return np.asarray(np.max(self._pairs().log_heights(epsilons, -1)[0], axis=0))
+
     def _profile_work(self) -> float:
         return 40.0 * self._pairs().losses.size
 

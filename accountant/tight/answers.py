@@ -90,8 +90,8 @@ class KnownProfile:
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         points = np.asarray(epsilons, dtype=float)
         spend(2 * points.size * self.known.work, f"{2 * points.size} values of a profile")
-        lows, highs = (self.known.log_profile(points * moved).tolist() for moved in (1 + PLACES, 1 - PLACES))
-        ends = zip(lows, highs, strict=True)
+        lows, highs = self.known.log_least(points * (1 + PLACES)), self.known.log_profile(points * (1 - PLACES))
+        ends = zip(lows.tolist(), highs.tolist(), strict=True)
         return [exponentiate(low - ACCURACY, high + ACCURACY) for low, high in ends]
 
     def trade_off(self, direction: Direction) -> TradeOff:

@@ -63,6 +63,7 @@ def closed_form(run: Composition, slow: bool = False) -> ClosedForm | None:
                 "profile of one release",
                 event._log_profile,
                 work=event._profile_work(),
+                below=event._log_profile_from_below,
             )
     return None
 
@@ -136,7 +137,6 @@ def inverse_profile(known: ClosedForm, log_delta: float) -> Interval:
     at_once = 64 if known.work < QUICK else 3
     spend(known.work * VALUES[at_once], f"a profile of {known.work:.2g} operations a value, inverted")
 
-    def passed(sign: int) -> Interval:
-        return bisect_by_arrays(lambda points: known.log_profile(points) > log_delta + sign * ACCURACY, at_once)
-
-    return Interval(passed(1).lower * (1 - PLACES), passed(-1).upper * (1 + PLACES))
+    below = bisect_by_arrays(lambda points: known.log_least(points) > log_delta + ACCURACY, at_once)
+    above = bisect_by_arrays(lambda points: known.log_profile(points) > log_delta - ACCURACY, at_once)
+    return Interval(below.lower * (1 - PLACES), above.upper * (1 + PLACES))

@@ -220,6 +220,23 @@ def test_no_attack_exceeds_the_papers_bound(kind, votes, scale, count, log_delta
     assert (found.lower or 0.0) <= found.epsilon
 
 
+@pytest.mark.parametrize("delta", [1e-13, 1e-12, 1e-9])
+def test_one_release_is_known_from_both_sides_at_tiny_deltas(delta):
+    """Chances of two counts in closed form; the error of a computed one is more than a share of such a delta."""
+    scale, votes = 20.472607284853833, (21.0, 19.0)
+    price = ac.epsilon(GN(scale, votes), delta)
+
+    def exact(epsilon):
+        p = mpmath.ncdf((votes[0] - votes[1]) / (mpf(scale) * mp.sqrt(2)))
+        others = [mpmath.ncdf((votes[0] - votes[1] + move) / (mpf(scale) * mp.sqrt(2))) for move in (-2, -1, 1, 2)]
+        pairs = [pair for q in others for pair in (((p, 1 - p), (q, 1 - q)), ((q, 1 - q), (p, 1 - p)))]
+        return max(mp.fsum(max(a - mp.exp(epsilon) * b, 0) for a, b in zip(*pair, strict=True)) for pair in pairs)
+
+    with mp.workdps(60):
+        assert exact(mpf(price.epsilon)) <= delta <= exact(mpf(price.lower))
+    assert price.epsilon - price.lower <= 1e-9
+
+
 def test_limits():
     """A certain winner costs nothing, a tie what two unknown votes may; and huge noise nothing."""
     assert ac.epsilon(10 * GN(1.0, (1e4, 0)), DELTA).epsilon == 0.0
