@@ -18,7 +18,7 @@ from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
-from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, with_games
+from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import (
     Entries,
@@ -130,7 +130,7 @@ class Game:
         run = Composition(self.families)
         # as near as other routes come where epsilon is next to nothing
         least = 0.01 * math.sqrt(2 * float(run.renyi(2.0)))
-        (found,) = self._known(delta, least, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
+        (found,) = self._known(delta, least, lambda value: [value.epsilon(max(delta, LEAST_DELTA))], priced=True)
         if delta >= LEAST_DELTA:
             return found
         known = renyi_epsilon(run, delta, "improved").epsilon
@@ -159,23 +159,35 @@ class Game:
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of((), self.families, direction, self.tolerance)
 
-    def _known(self, delta: float, least: float, ask: Callable[[GameValue], list[Interval]]) -> list[Interval]:
+    def _known(
+        self, delta: float, least: float, ask: Callable[[GameValue], list[Interval]], priced: bool = False
+    ) -> list[Interval]:
         """Answers, of the direction that decides each, on a grid on which all are narrow.
 
-        That is relative to the upper end, or to `least` if that is larger.
+        That is relative to the upper end, or to `least` if that is larger. `priced`: they are epsilons.
         """
+        run, smallest, scale = Composition(self.families), max(delta, LEAST_DELTA), least
 
         def answers(values: Mapping[Direction, GameValue]) -> list[Interval]:
             return [_worse(both) for both in zip(*(ask(value) for value in values.values()), strict=True)]
 
-        def width(values: Mapping[Direction, GameValue]) -> float:
-            return max(
-                ((each.upper - each.lower) / max(each.upper, least, 1e-300) for each in answers(values)), default=0.0
-            )
+        def wide(found: list[Interval]) -> float:
+            return max(((each.upper - each.lower) / max(each.upper, scale, 1e-300) for each in found), default=0.0)
 
-        values, refusal = solve_near(Composition(self.families), max(delta, LEAST_DELTA), self.tolerance, width)
+        def width(values: Mapping[Direction, GameValue]) -> float:
+            return wide(answers(values))
+
+        values, refusal = solve_near(run, smallest, self.tolerance, width)
         found = answers(values)
-        if refusal is not None and width(values) > self.tolerance:
+        if priced:
+            # rare large losses make the deviation large, and say nothing of how near a price can be
+            scale = min(least, 0.01 * _deviation_at(max(value.delta(0.0).lower for value in values.values())))
+            if wide(found) > self.tolerance:
+                found = end_early(run, smallest, self.tolerance, found, answers, wide)
+            if wide(found) > self.tolerance and refusal is None:
+                values, refusal = solve_near(run, smallest, self.tolerance, width)
+                found = [_both_hold(*each) for each in zip(found, answers(values), strict=True)]
+        if refusal is not None and wide(found) > self.tolerance:
             if len(found) == 1:
                 refusal.found, refusal.wide = found[0], ""
             refusal.curve = list(found)
@@ -316,6 +328,16 @@ def from_closed_form(known: ClosedForm, run: Composition) -> Answers:
 
 def _deltas_of(value: GameValue, epsilons: Sequence[float]) -> list[Interval]:
     return [value.delta(epsilon) for epsilon in epsilons]
+
+
+def _deviation_at(delta: float) -> float:
+    """No more than the deviation of a Gaussian loss that has that delta at epsilon 0."""
+    return math.sqrt(2 * math.pi) * delta
+
+
+def _both_hold(one: Interval, two: Interval) -> Interval:
+    """What two intervals say of the same."""
+    return Interval(max(one.lower, two.lower), min(one.upper, two.upper))
 
 
 def _worse(directions: Sequence[Interval]) -> Interval:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
@@ -11,9 +11,9 @@ from accountant.events.composition import Composition
 from accountant.numerics.roots import Interval
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, RemainderTooWide
-from accountant.tight.screening_families import solve_capped, solve_near
+from accountant.tight.screening_families import GameValue, solve_capped, solve_near
 
-__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "lower_end", "with_games"]
+__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "end_early", "lower_end", "with_games"]
 
 LEAST_DELTA = 1e-250
 """The smallest delta for which they are solved; what they say of smaller ones holds as well."""
@@ -34,6 +34,9 @@ Side = Callable[[float, Remainders | None], Interval]
 
 FURTHER = 3.0
 """By how much more losses are told apart where a game ended too early."""
+
+ENDS = 3
+"""Ends of games that are tried, each further than the one before."""
 
 
 def with_games(
@@ -77,6 +80,42 @@ def with_games(
             else:
                 shares.pop(0)
     raise known
+
+
+def end_early(
+    run: Composition,
+    delta: float,
+    tolerance: float,
+    known: list[Interval],
+    ask: Callable[[Mapping[Direction, GameValue]], list[Interval]],
+    wide: Callable[[list[Interval]], float],
+) -> list[Interval]:
+    """What is known of a game's prices, made narrower by games that end not far beyond the largest of them.
+
+    Rare losses that are far larger than the price want a grid that holds them, and is too coarse for the price. Each
+    game bounds the same from both sides, wherever it ends (notebooks/mathematics.md, Losses far beyond the price).
+    """
+    end = max(each.upper for each in known)
+    for _ in range(ENDS):
+        end, before = FURTHER * end, math.inf
+        for share in CAPPED_SHARES:
+            try:
+                values = solve_capped(run, delta, end, share * tolerance)
+            except OutOfPatience:
+                return known
+            if values is None:
+                return known
+            found = ask({way: value.remainder for way, value in values.items() if isinstance(value.remainder, GameValue)})
+            known = [
+                Interval(max(one.lower, two.lower), min(one.upper, two.upper))
+                for one, two in zip(known, found, strict=True)
+            ]
+            if wide(known) <= tolerance:
+                return known
+            if not wide(found) < NARROWER * before:
+                break
+            before = wide(found)
+    return known
 
 
 def _nearer(one: ToleranceUnreachable, other: ToleranceUnreachable) -> ToleranceUnreachable:
