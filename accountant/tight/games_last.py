@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
@@ -56,8 +57,14 @@ def with_games(
 
     run, delta = Composition(families), max(delta, LEAST_DELTA)
     known: ToleranceUnreachable | None = None
+    before, width = math.inf, None
     for share in FAMILY_SHARES:
-        near, refusal = solve_near(run, delta, max(share * tolerance, 1e-6))
+        near, refusal = solve_near(run, delta, max(share * tolerance, 1e-6), width)
+        if width is None and known is not None and known.found is not None and _step_of(near) == before:
+            # beside a deviation of rare large losses every grid is near; so is epsilon = 0
+            width = partial(_gap, *((cap.epsilon, known.found[1]) if cap.delta is None else (known.found[1], cap.delta)))
+            near, refusal = solve_near(run, delta, max(share * tolerance, 1e-6), width)
+        before = _step_of(near)
         try:
             return ask(near)
         except RemainderTooWide as error:
@@ -80,6 +87,17 @@ def with_games(
             else:
                 shares.pop(0)
     raise known
+
+
+def _step_of(values: Mapping[Direction, GameValue]) -> float:
+    """Of the grid."""
+    return next(iter(values.values())).window()[1]
+
+
+def _gap(epsilon: float, delta: float, values: Mapping[Direction, GameValue]) -> float:
+    """Share of delta by which bounds on what remains differ at epsilon."""
+    found = [value.delta(epsilon) for value in values.values()]
+    return max(each.upper - each.lower for each in found) / max(delta, LEAST_DELTA)
 
 
 def end_early(
