@@ -15,10 +15,10 @@ from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
-from accountant.patience import spend
+from accountant.patience import share_patience, spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
-from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, with_games
+from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import (
     Entries,
@@ -52,6 +52,9 @@ AIM = 1e-8
 LEAST_RATE = 1e-14
 """Where families follow other events, the profile is looked at up to the epsilon at this delta."""
 
+
+QUICK = 0.25
+"""Share of the patience in which a game on one grid is to be near enough before games that end early are tried."""
 
 CURVE_LEAST = 1e-12
 """Where many deltas are asked at once, those below are known by game as widely as one of that size."""
@@ -177,22 +180,35 @@ class Game:
         def width(values: Mapping[Direction, GameValue]) -> float:
             return wide(answers(values))
 
-        values, refusal = solve_near(run, smallest, self.tolerance, width)
-        found = answers(values)
+        found: list[Interval] = []
         if priced:
+            values = self._begun(run, smallest, width)
+            found = answers(values)
             # rare large losses make the deviation large, and say nothing of how near a price can be
             scale = min(least, 0.01 * _deviation_at(max(value.delta(0.0).lower for value in values.values())))
             if wide(found) > self.tolerance:
                 found = end_early(run, smallest, self.tolerance, found, answers, wide)
-            if wide(found) > self.tolerance and refusal is None:
-                values, refusal = solve_near(run, smallest, self.tolerance, width)
-                found = [_both_hold(*each) for each in zip(found, answers(values), strict=True)]
+            if wide(found) <= self.tolerance:
+                return found
+        values, refusal = solve_near(run, smallest, self.tolerance, width)
+        last = answers(values)
+        found = [meet(*each) for each in zip(found, last, strict=True)] if found else last
         if refusal is not None and wide(found) > self.tolerance:
             if len(found) == 1:
                 refusal.found, refusal.wide = found[0], ""
             refusal.curve = list(found)
             raise refusal
         return found
+
+    def _begun(
+        self, run: Composition, delta: float, width: Callable[[Mapping[Direction, GameValue]], float]
+    ) -> Mapping[Direction, GameValue]:
+        """Values of a game, as near as a part of the patience makes them; what is counted here is not counted again."""
+        try:
+            with share_patience(QUICK):
+                return solve_near(run, delta, self.tolerance, width)[0]
+        except ToleranceUnreachable:
+            return solve_near(run, delta, self.tolerance, width)[0]
 
 
 @dataclass(frozen=True)
@@ -333,11 +349,6 @@ def _deltas_of(value: GameValue, epsilons: Sequence[float]) -> list[Interval]:
 def _deviation_at(delta: float) -> float:
     """No more than the deviation of a Gaussian loss that has that delta at epsilon 0."""
     return math.sqrt(2 * math.pi) * delta
-
-
-def _both_hold(one: Interval, two: Interval) -> Interval:
-    """What two intervals say of the same."""
-    return Interval(max(one.lower, two.lower), min(one.upper, two.upper))
 
 
 def _worse(directions: Sequence[Interval]) -> Interval:

@@ -285,8 +285,8 @@ def play_step(
 ) -> None:
     """One more step before what is left: fill the first `count` grid points of both directions.
 
-    `old` was extended by `extend_left`, from the grid points up to `reach`. `policy` has the leaf that is played at each grid point; it may hold those of
-    another step.
+    `old` was extended by `extend_left`, from the grid points up to `reach`. `policy` has the leaf that is played at
+    each grid point; it may hold those of another step.
     """
     base = lattice.base
     trials = np.empty((2, TILE))

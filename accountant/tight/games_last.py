@@ -14,7 +14,7 @@ from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, RemainderTooWide
 from accountant.tight.screening_families import GameValue, solve_capped, solve_near
 
-__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "end_early", "lower_end", "with_games"]
+__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "end_early", "lower_end", "meet", "with_games"]
 
 LEAST_DELTA = 1e-250
 """The smallest delta for which they are solved; what they say of smaller ones holds as well."""
@@ -62,7 +62,9 @@ def with_games(
         near, refusal = solve_near(run, delta, max(share * tolerance, 1e-6), width)
         if width is None and known is not None and known.found is not None and _step_of(near) == before:
             # beside a deviation of rare large losses every grid is near; so is epsilon = 0
-            width = partial(_gap, *((cap.epsilon, known.found[1]) if cap.delta is None else (known.found[1], cap.delta)))
+            width = partial(
+                _gap, *((cap.epsilon, known.found[1]) if cap.delta is None else (known.found[1], cap.delta))
+            )
             near, refusal = solve_near(run, delta, max(share * tolerance, 1e-6), width)
         before = _step_of(near)
         try:
@@ -123,17 +125,21 @@ def end_early(
                 return known
             if values is None:
                 return known
-            found = ask({way: value.remainder for way, value in values.items() if isinstance(value.remainder, GameValue)})
-            known = [
-                Interval(max(one.lower, two.lower), min(one.upper, two.upper))
-                for one, two in zip(known, found, strict=True)
-            ]
+            found = ask(
+                {way: value.remainder for way, value in values.items() if isinstance(value.remainder, GameValue)}
+            )
+            known = [meet(*each) for each in zip(known, found, strict=True)]
             if wide(known) <= tolerance:
                 return known
             if not wide(found) < NARROWER * before:
                 break
             before = wide(found)
     return known
+
+
+def meet(one: Interval, two: Interval) -> Interval:
+    """What two intervals say of the same."""
+    return Interval(max(one.lower, two.lower), min(one.upper, two.upper))
 
 
 def _nearer(one: ToleranceUnreachable, other: ToleranceUnreachable) -> ToleranceUnreachable:

@@ -23,9 +23,9 @@ from accountant.numerics.kernel import FloatArray
 from accountant.tight.game_kernels import CHORD, OUTCOME, STEP_ROUNDING, TEST, GamePairs, IntArray, Lattice, play
 
 __all__ = [
+    "EDGE",
     "INPUT_ERROR",
     "STEP_ROUNDING",
-    "EDGE",
     "Family",
     "Pairs",
     "Windows",
