@@ -62,9 +62,8 @@ def with_games(
         near, refusal = solve_near(run, delta, max(share * tolerance, 1e-6), width)
         if width is None and known is not None and known.found is not None and _step_of(near) == before:
             # beside a deviation of rare large losses every grid is near; so is epsilon = 0
-            width = partial(
-                _gap, *((cap.epsilon, known.found[1]) if cap.delta is None else (known.found[1], cap.delta))
-            )
+            asked = (cap.epsilon, known.found[1]) if cap.delta is None else (known.found[1], cap.delta)
+            width = partial(_gap, *asked)
             near, refusal = solve_near(run, delta, max(share * tolerance, 1e-6), width)
         before = _step_of(near)
         try:
