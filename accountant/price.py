@@ -91,7 +91,8 @@ def epsilon(
         never above improved.
     tolerance : float
         Width that the computation may add to the certified interval, relative to its upper end (or to a hundredth of
-        the privacy loss's standard deviation, where that is more); [1e-6, 1]. The tight route's alone. Where all events
+        the privacy loss's standard deviation, where that is more; for noisy screenings rare large losses do not count
+        in it); [1e-6, 1]. The tight route's alone. Where all events
         are known exactly that is the interval's width. Some are known between two bounds only, however finely they are
         computed (`PermuteAndFlip`, `RandomAllocation`, `ReportNoisyMax`, `SampledWithReplacement`, `ShuffledEpoch`,
         `SparseVector`, `TruncatedPoissonGaussian`, `Selection` beside others): their interval may be wider, and then

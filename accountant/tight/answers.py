@@ -15,10 +15,10 @@ from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
-from accountant.patience import spend
+from accountant.patience import share_patience, spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
-from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, with_games
+from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import (
     Entries,
@@ -52,6 +52,9 @@ AIM = 1e-8
 LEAST_RATE = 1e-14
 """Where families follow other events, the profile is looked at up to the epsilon at this delta."""
 
+
+QUICK = 0.25
+"""Share of the patience in which a game on one grid is to be near enough before games that end early are tried."""
 
 CURVE_LEAST = 1e-12
 """Where many deltas are asked at once, those below are known by game as widely as one of that size."""
@@ -130,7 +133,7 @@ class Game:
         run = Composition(self.families)
         # as near as other routes come where epsilon is next to nothing
         least = 0.01 * math.sqrt(2 * float(run.renyi(2.0)))
-        (found,) = self._known(delta, least, lambda value: [value.epsilon(max(delta, LEAST_DELTA))])
+        (found,) = self._known(delta, least, lambda value: [value.epsilon(max(delta, LEAST_DELTA))], priced=True)
         if delta >= LEAST_DELTA:
             return found
         known = renyi_epsilon(run, delta, "improved").epsilon
@@ -159,28 +162,53 @@ class Game:
     def trade_off(self, direction: Direction) -> TradeOff:
         return trade_off_of((), self.families, direction, self.tolerance)
 
-    def _known(self, delta: float, least: float, ask: Callable[[GameValue], list[Interval]]) -> list[Interval]:
+    def _known(
+        self, delta: float, least: float, ask: Callable[[GameValue], list[Interval]], priced: bool = False
+    ) -> list[Interval]:
         """Answers, of the direction that decides each, on a grid on which all are narrow.
 
-        That is relative to the upper end, or to `least` if that is larger.
+        That is relative to the upper end, or to `least` if that is larger. `priced`: they are epsilons.
         """
+        run, smallest, scale = Composition(self.families), max(delta, LEAST_DELTA), least
 
         def answers(values: Mapping[Direction, GameValue]) -> list[Interval]:
             return [_worse(both) for both in zip(*(ask(value) for value in values.values()), strict=True)]
 
-        def width(values: Mapping[Direction, GameValue]) -> float:
-            return max(
-                ((each.upper - each.lower) / max(each.upper, least, 1e-300) for each in answers(values)), default=0.0
-            )
+        def wide(found: list[Interval]) -> float:
+            return max(((each.upper - each.lower) / max(each.upper, scale, 1e-300) for each in found), default=0.0)
 
-        values, refusal = solve_near(Composition(self.families), max(delta, LEAST_DELTA), self.tolerance, width)
-        found = answers(values)
-        if refusal is not None and width(values) > self.tolerance:
+        def width(values: Mapping[Direction, GameValue]) -> float:
+            return wide(answers(values))
+
+        found: list[Interval] = []
+        if priced:
+            values = self._begun(run, smallest, width)
+            found = answers(values)
+            # rare large losses make the deviation large, and say nothing of how near a price can be
+            scale = min(least, 0.01 * _deviation_at(max(value.delta(0.0).lower for value in values.values())))
+            if wide(found) > self.tolerance:
+                found = end_early(run, smallest, self.tolerance, found, answers, wide)
+            if wide(found) <= self.tolerance:
+                return found
+        values, refusal = solve_near(run, smallest, self.tolerance, width)
+        last = answers(values)
+        found = [meet(*each) for each in zip(found, last, strict=True)] if found else last
+        if refusal is not None and wide(found) > self.tolerance:
             if len(found) == 1:
                 refusal.found, refusal.wide = found[0], ""
             refusal.curve = list(found)
             raise refusal
         return found
+
+    def _begun(
+        self, run: Composition, delta: float, width: Callable[[Mapping[Direction, GameValue]], float]
+    ) -> Mapping[Direction, GameValue]:
+        """Values of a game, as near as a part of the patience makes them; what is counted here is not counted again."""
+        try:
+            with share_patience(QUICK):
+                return solve_near(run, delta, self.tolerance, width)[0]
+        except ToleranceUnreachable:
+            return solve_near(run, delta, self.tolerance, width)[0]
 
 
 @dataclass(frozen=True)
@@ -316,6 +344,11 @@ def from_closed_form(known: ClosedForm, run: Composition) -> Answers:
 
 def _deltas_of(value: GameValue, epsilons: Sequence[float]) -> list[Interval]:
     return [value.delta(epsilon) for epsilon in epsilons]
+
+
+def _deviation_at(delta: float) -> float:
+    """No more than the deviation of a Gaussian loss that has that delta at epsilon 0."""
+    return math.sqrt(2 * math.pi) * delta
 
 
 def _worse(directions: Sequence[Interval]) -> Interval:

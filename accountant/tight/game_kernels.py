@@ -194,9 +194,10 @@ def extend_tests(
     shifts: IntArray,
     falls: FloatArray,
     lattice: Lattice,
+    reach: int,
     slope_error: float,
 ) -> None:
-    """The adversary plays `policy` once, then goes on with the tests that `old` holds.
+    """The adversary plays `policy` once, then goes on with the tests that `old` holds up to `reach` on either side.
 
     A test at u = e^x_k is a record TEST: masses that only ever add up, and a value P(S) - u Q(S), less 1 - u where
     x_k < 0, that is rounded down. As a line in u it stays below W everywhere, so it serves at other points too. After
@@ -216,7 +217,7 @@ def extend_tests(
             height, c, tilted = 0.0, 0, 0.0
             for k in range(2):
                 bend = outcome.bend_lower if k == 0 else outcome.bend_upper
-                if bend == math.inf:
+                if bend == math.inf or abs(at + k) > reach:
                     continue
                 test = old[base + at + k]
                 change = bend * (decay[-at - k] * test.kept if at + k < 0 else -test.slope)
@@ -254,14 +255,14 @@ def extend_left(
 ) -> None:
     """Give one direction its values left of x = 0, from the other direction, and its values beyond the known window.
 
-    Beyond the window the upper bound keeps the value at the edge, as V falls on either side of 0, and the lower
-    bound the test that always says no.
+    Beyond the window the upper bound keeps the value at the edge, as V falls on either side of 0; there are no tests.
     """
     base, decay, other = lattice.base, lattice.decay, 1 - direction
     end = min(base + wanted + base, upper.shape[1])
     upper[direction, base + known + 1 : end] = upper[direction, base + known]
     for k in range(1, base + 1):
         upper[direction, base - k] = decay[k] * upper[other, base + min(k, known)]
+    for k in range(1, min(base, known) + 1):
         test, own = tests[other, base + k], tests[direction, base - k]
         # the complement of the other direction's test, with P and Q exchanged; Q(S) for the slope, as u may underflow
         own.value, own.accepted, own.missed = decay[k] * test.value, test.kept, decay[k] * test.slope
@@ -277,14 +278,15 @@ def play_step(
     policy: IntArray,
     pairs: GamePairs,
     lattice: Lattice,
+    reach: int,
     count: int,
     slope_error: float,
     slack: float,
 ) -> None:
     """One more step before what is left: fill the first `count` grid points of both directions.
 
-    `old` was extended by `extend_left`. `policy` has the leaf that is played at each grid point; it may hold those of
-    another step.
+    `old` was extended by `extend_left`, from the grid points up to `reach`. `policy` has the leaf that is played at
+    each grid point; it may hold those of another step.
     """
     base = lattice.base
     trials = np.empty((2, TILE))
@@ -303,6 +305,7 @@ def play_step(
             pairs.test_shifts[d],
             pairs.falls[d],
             lattice,
+            reach,
             slope_error,
         )
 
@@ -328,8 +331,9 @@ def play(
     for j in range(1, windows.size):
         for d in range(2):
             extend_left(upper[now], tests[now], lattice, windows[j - 1], windows[j], d)
-        after, count = 1 - now, windows[j] + 1
-        play_step(upper[now], tests[now], upper[after], tests[after], policy, pairs, lattice, count, slope_error, slack)
+        after, reach, count = 1 - now, windows[j - 1], windows[j] + 1
+        old, new = (upper[now], tests[now]), (upper[after], tests[after])
+        play_step(old[0], old[1], new[0], new[1], policy, pairs, lattice, reach, count, slope_error, slack)
         for d in range(2):
             for k in range(lattice.base + ends[j], lattice.base + count):
                 upper[after, d, k] = 0.0

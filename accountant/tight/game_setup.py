@@ -13,8 +13,10 @@ from accountant.errors import ParameterError, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
+from accountant.tight.game_kernels import TEST
+from accountant.tight.kinds_above import values_kept
 from accountant.tight.mixed_game import moves_of, states_kept
-from accountant.tight.screening_game import INPUT_ERROR, Family, Pairs, Windows, gather
+from accountant.tight.screening_game import EDGE, INPUT_ERROR, Family, Pairs, Windows, gather, longest_shift
 
 __all__ = ["Asked", "Setup", "family_of", "round_down", "set_up", "work_of"]
 
@@ -30,7 +32,7 @@ MOVE = 60.0
 
 class Costs(NamedTuple):
     """Operations of a game of several kinds: for each kind, and at each step beside its grid points, for each pair of
-    a kind and at a grid point for the root of their number.
+    a kind and at a grid point for the root of their number; `cell`: to extend a state's value, at each of its cells.
 
     What is left of few screenings is best played by another pair at nearly every point: all of them are looked at.
     """
@@ -41,6 +43,7 @@ class Costs(NamedTuple):
     many: float
     point: float
     root: float
+    cell: float
 
     def of(self, kinds: int, pairs: float, steps: float, window: float) -> tuple[float, float]:
         """Of all kinds, and of one step."""
@@ -48,10 +51,10 @@ class Costs(NamedTuple):
         return self.kind * kinds, self.step + search + window * (self.point + self.root * math.sqrt(pairs))
 
 
-COSTS = Costs(kind=1e6, step=1.7e4, pair=340.0, many=28.0, point=51.0, root=11.5)
+COSTS = Costs(kind=1e6, step=1.7e4, pair=340.0, many=28.0, point=100.0, root=9.0, cell=20.0)
 """Measured."""
 
-COSTS_ABOVE = Costs(kind=1e6, step=300.0, pair=330.0, many=39.0, point=0.0, root=7.2)
+COSTS_ABOVE = Costs(kind=1e6, step=300.0, pair=330.0, many=39.0, point=10.0, root=7.2, cell=5.0)
 """The same where there are no tests."""
 
 
@@ -102,6 +105,31 @@ class Setup(NamedTuple):
         """States whose values are held at once."""
         return states_kept(self.counts) if self.order is None else 2.0
 
+    @property
+    def reach_of_all(self) -> float:
+        """The x beyond which delta is negligible."""
+        return float(self.reaches(np.ones(1))[0])
+
+    @property
+    def values(self) -> float:
+        """Values that are in memory at once, with what is made of them."""
+        return values_kept(self.counts) if self.above else self.states + 1.0
+
+    @property
+    def above(self) -> bool:
+        """Whether it is played for upper bounds alone; one kind, and kinds in an order, have tests all the same."""
+        return not self.tests and self.order is None and len(self.counts) > 1
+
+    def cells(self, step: float) -> float:
+        """Grid points that a value has in each direction, with those beyond its window that shifts reach."""
+        last = min(self.reach_of_all / step + 2.0, 1e15)
+        return last + 1 + 2 * (longest_shift(float(self.ends.max()), step, int(last)) + EDGE)
+
+    def memory(self, step: float) -> float:
+        """Bytes that the game takes on a grid: of values, and of pairs that are played in the window of each kind."""
+        cells = self.cells(step)
+        return cells * (2 * self.values * (8 if self.above else 8 + TEST.itemsize) + 16 * (len(self.counts) + 1))
+
     def kinds(self) -> list[int]:
         """The kind of each screening, of the last one first, where they come one after the other."""
         costs = self.curves[:, int(np.argmin(np.abs(self.b - ((self.order or 1.0) - 1))))]
@@ -126,7 +154,7 @@ class Setup(NamedTuple):
 
     def first_step(self, tolerance: float) -> float:
         """Of a grid that adds about that share to every step's variance, or a start where losses are rare and large."""
-        reach = float(self.reaches(np.ones(1))[0])
+        reach = self.reach_of_all
         # interpolation adds at most step^2/4
         fine = self.deviation * math.sqrt(4 * tolerance)
         if self.cap == math.inf:
@@ -145,7 +173,7 @@ class Setup(NamedTuple):
             played = np.array(self.kinds())[:, None] == np.arange(len(self.counts))
             left = tuple(np.cumsum(np.insert(played, 0, False, axis=0), axis=0, dtype=float).T)
         # ends that no window holds may be too large for a number of cells
-        farthest = float(self.reaches(np.ones(1))[0]) / step + 2.0
+        farthest = self.reach_of_all / step + 2.0
         ends = np.ceil(np.minimum(self.largest(left) / step * (1 + INPUT_ERROR), farthest))
         if len(self.counts) == 1:
             reach = np.interp(left[0] / self.steps, PORTIONS, self.reaches(PORTIONS))
@@ -234,6 +262,8 @@ def work_of(asked: Asked, step: float, slack: float) -> float:
     if (kinds := len(setup.counts)) > 1:
         costs = COSTS if asked.tests else COSTS_ABOVE
         once, move = costs.of(kinds, _pairs_told_apart(asked, slack), setup.steps, window)
+        states = setup.steps + 1.0 if asked.order is not None else math.prod(count + 1.0 for count in setup.counts)
+        once += states * costs.cell * setup.cells(step)
     else:
         once, move = 0.0, MOVE * (2 + math.log2(setup.families[0].above.up.size)) * (window + 8)
     return once + setup.moves * move

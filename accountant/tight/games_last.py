@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
@@ -11,9 +12,9 @@ from accountant.events.composition import Composition
 from accountant.numerics.roots import Interval
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, RemainderTooWide
-from accountant.tight.screening_families import solve_capped, solve_near
+from accountant.tight.screening_families import GameValue, solve_capped, solve_near
 
-__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "lower_end", "with_games"]
+__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "end_early", "lower_end", "meet", "with_games"]
 
 LEAST_DELTA = 1e-250
 """The smallest delta for which they are solved; what they say of smaller ones holds as well."""
@@ -38,6 +39,9 @@ Side = Callable[[float, Remainders | None], Interval]
 FURTHER = 3.0
 """By how much more losses are told apart where a game ended too early."""
 
+ENDS = 3
+"""Ends of games that are tried, each further than the one before."""
+
 
 def with_games(
     families: Entries,
@@ -56,8 +60,15 @@ def with_games(
 
     run, delta = Composition(families), max(delta, LEAST_DELTA)
     known: ToleranceUnreachable | None = None
+    before, width = math.inf, None
     for share in FAMILY_SHARES:
-        near, refusal = solve_near(run, delta, max(share * tolerance, FINEST))
+        near, refusal = solve_near(run, delta, max(share * tolerance, FINEST), width)
+        if width is None and known is not None and known.found is not None and _step_of(near) == before:
+            # beside a deviation of rare large losses every grid is near; so is epsilon = 0
+            asked = (cap.epsilon, known.found[1]) if cap.delta is None else (known.found[1], cap.delta)
+            width = partial(_gap, *asked)
+            near, refusal = solve_near(run, delta, max(share * tolerance, FINEST), width)
+        before = _step_of(near)
         try:
             return ask(near)
         except RemainderTooWide as error:
@@ -80,6 +91,57 @@ def with_games(
             else:
                 shares.pop(0)
     raise known
+
+
+def _step_of(values: Mapping[Direction, GameValue]) -> float:
+    """Of the grid."""
+    return next(iter(values.values())).window()[1]
+
+
+def _gap(epsilon: float, delta: float, values: Mapping[Direction, GameValue]) -> float:
+    """Share of delta by which bounds on what remains differ at epsilon."""
+    found = [value.delta(epsilon) for value in values.values()]
+    return max(each.upper - each.lower for each in found) / max(delta, LEAST_DELTA)
+
+
+def end_early(
+    run: Composition,
+    delta: float,
+    tolerance: float,
+    known: list[Interval],
+    ask: Callable[[Mapping[Direction, GameValue]], list[Interval]],
+    wide: Callable[[list[Interval]], float],
+) -> list[Interval]:
+    """What is known of a game's prices, made narrower by games that end not far beyond the largest of them.
+
+    Rare losses that are far larger than the price want a grid that holds them, and is too coarse for the price. Each
+    game bounds the same from both sides, wherever it ends (notebooks/mathematics.md, Losses far beyond the price).
+    """
+    end = max(each.upper for each in known)
+    for _ in range(ENDS):
+        end, before = FURTHER * end, math.inf
+        for share in CAPPED_SHARES:
+            try:
+                values = solve_capped(run, delta, end, share * tolerance)
+            except OutOfPatience:
+                return known
+            if values is None:
+                return known
+            found = ask(
+                {way: value.remainder for way, value in values.items() if isinstance(value.remainder, GameValue)}
+            )
+            known = [meet(*each) for each in zip(known, found, strict=True)]
+            if wide(known) <= tolerance:
+                return known
+            if not wide(found) < NARROWER * before:
+                break
+            before = wide(found)
+    return known
+
+
+def meet(one: Interval, two: Interval) -> Interval:
+    """What two intervals say of the same."""
+    return Interval(max(one.lower, two.lower), min(one.upper, two.upper))
 
 
 def _nearer(one: ToleranceUnreachable, other: ToleranceUnreachable) -> ToleranceUnreachable:

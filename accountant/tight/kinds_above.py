@@ -87,7 +87,7 @@ def bound_kinds(families: Sequence[Family], windows: Windows, step: float, slack
     trees, last = [gather(family, slack) for family in families], int(windows.reach.flat[-1])
     limit = max(tree.limit(step, last) for tree in trees)
     lattice = make_lattice(limit, last, step)
-    tables = [tree.tabulate(step, limit) for tree in trees]
+    tables = [tree.tabulate(step, limit, last) for tree in trees]
     sizes = [table.shifts.shape[1] for table in tables]
     policies = np.empty((len(tables), 2, last + 1), np.int64)
     policies[:] = np.array([table.outcomes.shape[1] for table in tables])[:, None, None]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray
-from accountant.tight.game_kernels import STEP_ROUNDING, Lattice, extend_left, play_step, take_better
+from accountant.tight.game_kernels import STEP_ROUNDING, TEST, Lattice, extend_left, play_step, take_better
 from accountant.tight.screening_game import Family, Windows, gather, make_lattice, never
 
 __all__ = ["moves_of", "play_in_order", "play_kinds", "states_kept"]
@@ -46,25 +46,25 @@ def play_kinds(
     trees, last = [gather(family, slack) for family in families], int(windows.reach.flat[-1])
     limit = max(tree.limit(step, last) for tree in trees)
     lattice = make_lattice(limit, last, step)
-    tables = [tree.tabulate(step, limit) for tree in trees]
+    tables = [tree.tabulate(step, limit, last) for tree in trees]
     policies = [np.full((2, last + 1), table.outcomes.shape[1]) for table in tables]
     slope_error = (sum(windows.reach.shape) + 1) * STEP_ROUNDING
-    values: dict[tuple[int, ...], Value] = {}
+    values, spare = dict[tuple[int, ...], Value](), list[Value]()
     for state in itertools.product(*(range(size) for size in windows.reach.shape)):
         known, value = int(windows.reach[state]), None
         for k in np.flatnonzero(state).tolist():
-            before, trial = values[(*state[:k], state[k] - 1, *state[k + 1 :])], Value.nothing(lattice, last)
-            play_step(*before, *trial, policies[k], tables[k], lattice, known + 1, slope_error, slack)
+            before, trial = values[(*state[:k], state[k] - 1, *state[k + 1 :])], Value.blank(lattice, last, spare)
+            reach = int(windows.reach[(*state[:k], state[k] - 1, *state[k + 1 :])])
+            play_step(*before, *trial, policies[k], tables[k], lattice, reach, known + 1, slope_error, slack)
             if value is not None:
                 take_better(*value.inside(lattice, known), *trial.inside(lattice, known))
+                spare.append(trial)
             value = value or trial
         value = value or Value.nothing(lattice, last)
-        value.inside(lattice, known).upper[:, int(windows.ends[state]) :] = 0.0
-        for direction in range(2):
-            extend_left(*value, lattice, known, last, direction)
+        value.extend(lattice, known, int(windows.ends[state]), last)
         values[state] = value
         if state[0] > 0:
-            del values[(state[0] - 1, *state[1:])]  # no other state follows it
+            spare.append(values.pop((state[0] - 1, *state[1:])))  # no other state follows it
     upper, tests = values[tuple(size - 1 for size in windows.reach.shape)].inside(lattice, last)
     return upper.copy(), tests.copy()
 
@@ -76,17 +76,18 @@ def play_in_order(
     trees, last = {id(family): gather(family, slack) for family in steps}, int(windows.reach[-1])
     limit = max(tree.limit(step, last) for tree in trees.values())
     lattice = make_lattice(limit, last, step)
-    tables = {kind: tree.tabulate(step, limit) for kind, tree in trees.items()}
+    tables = {kind: tree.tabulate(step, limit, last) for kind, tree in trees.items()}
     policies = {kind: np.full((2, last + 1), table.outcomes.shape[1]) for kind, table in tables.items()}
     slope_error = (len(steps) + 1) * STEP_ROUNDING
-    value = Value.nothing(lattice, last)
+    value, spare = Value.nothing(lattice, last), list[Value]()
+    reach = 0
     for family, known, end in zip((None, *steps), windows.reach.tolist(), windows.ends.tolist(), strict=True):
         if family is not None:
-            before, value, kind = value, Value.nothing(lattice, last), id(family)
-            play_step(*before, *value, policies[kind], tables[kind], lattice, known + 1, slope_error, slack)
-        value.inside(lattice, known).upper[:, end:] = 0.0
-        for direction in range(2):
-            extend_left(*value, lattice, known, last, direction)
+            before, value, kind = value, Value.blank(lattice, last, spare), id(family)
+            play_step(*before, *value, policies[kind], tables[kind], lattice, reach, known + 1, slope_error, slack)
+            spare.append(before)
+        value.extend(lattice, known, end, last)
+        reach = known
     upper, tests = value.inside(lattice, last)
     return upper.copy(), tests.copy()
 
@@ -98,12 +99,26 @@ class Value(NamedTuple):
     tests: NDArray[np.void]
 
     @classmethod
+    def blank(cls, lattice: Lattice, last: int, spare: list[Value]) -> Value:
+        """Room for one, in the place of one that is spare if there is any."""
+        shape = 2, lattice.size(last)
+        return spare.pop() if spare else cls(np.empty(shape), np.empty(shape, TEST))
+
+    @classmethod
     def nothing(cls, lattice: Lattice, last: int) -> Value:
         """Of no step, in V = W - max(1 - u, 0)."""
-        shape = 2, lattice.size(last)
-        return cls(np.zeros(shape), never(shape))
+        value = cls.blank(lattice, last, [])
+        value.upper[:] = 0.0
+        value.inside(lattice, last).tests[:] = never(())
+        return value
 
     def inside(self, lattice: Lattice, last: int) -> Value:
         """At the grid points from x = 0 up to `last`."""
         held = slice(lattice.base, lattice.base + last + 1)
         return Value(self.upper[:, held], self.tests[:, held])
+
+    def extend(self, lattice: Lattice, known: int, end: int, last: int) -> None:
+        """Go on to both sides of the window up to `known`; from `end` on there is nothing to win."""
+        self.inside(lattice, known).upper[:, end:] = 0.0
+        for direction in range(2):
+            extend_left(*self, lattice, known, last, direction)

@@ -23,7 +23,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.patience import followed_by, spend
 from accountant.tight.flat_ends import FlatEnd
-from accountant.tight.game_setup import Asked, family_of, round_down, set_up, work_of
+from accountant.tight.game_setup import Asked, Setup, family_of, round_down, set_up, work_of
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
 from accountant.tight.kinds_above import bound_kinds, values_kept
 from accountant.tight.mixed_game import play_in_order, play_kinds
@@ -56,10 +56,13 @@ MAX_WORK = 6e9
 """Grid points times steps that one game may take."""
 
 MAX_POINTS = 2**22
-"""Grid points that one game may take, of 200 bytes each."""
+"""Grid points in the windows of one game."""
 
 MAX_POINTS_ABOVE = 2**24
-"""The same where there are no tests: 16 bytes each, and as much again beside the grid."""
+"""The same where there are no tests."""
+
+MAX_MEMORY = 1.5e9
+"""Bytes of one game, with what shifts reach beyond its windows (see `accountant.tight.game_setup`)."""
 
 
 LESS = 0.5
@@ -154,7 +157,7 @@ def solve_capped(run: Composition, delta: float, cap: float, tolerance: float) -
         return None
     setup = set_up(asked)
     step = setup.first_step(tolerance)
-    if max(setup.moves * cap / step / MAX_WORK, setup.states * cap / step / MAX_POINTS) > 1.0:
+    if not _fits(setup, step):
         return None
     game = _play_within(asked, step, tolerance / 5, f"a game of {setup.steps} screenings")
     return {direction: value.with_flat_end() for direction, value in _both(game).items()}
@@ -206,8 +209,8 @@ def _above(run: Composition, delta: float, tolerance: float) -> tuple[Asked, flo
     asked = Asked(run, delta, tests=False)
     setup = set_up(asked)
     step = setup.first_step(tolerance)
-    reach = float(setup.reaches(np.ones(1))[0])
-    if values_kept(setup.counts) * reach / step > MAX_POINTS_ABOVE:
+    reach = setup.reach_of_all
+    if max(values_kept(setup.counts) * reach / step / MAX_POINTS_ABOVE, setup.memory(step) / MAX_MEMORY) > 1.0:
         raise ToleranceUnreachable(f"a game of {run.releases} screenings takes too much memory")
     return asked, step
 
@@ -249,10 +252,10 @@ def _solve(
     if float(run.renyi(math.inf)) == 0.0:
         return PlayedGame(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), 0.0)
     setup = set_up(asked)
-    steps, reach, scale = setup.steps, float(setup.reaches(np.ones(1))[0]), setup.deviation * math.sqrt(setup.steps)
+    steps, scale = setup.steps, setup.deviation * math.sqrt(setup.steps)
     step, slack = setup.first_step(tolerance), tolerance / 5
     widths: list[float] = []
-    while setup.moves * reach / step <= MAX_WORK and setup.states * reach / step <= MAX_POINTS and not _stalls(widths):
+    while _fits(setup, step) and not _stalls(widths):
         known = f", known within {widths[-1]:.2g} so far," if widths else ""
         what, hint = f"a game of {steps} screenings{known}", None if widths else tolerance
         with followed_by(partial(_halved_on, asked, step, slack, widths, tolerance)):
@@ -262,7 +265,7 @@ def _solve(
         if widths[-1] <= tolerance:
             return game
         step, slack = step / 2, slack / 3 if width else slack
-    if len(setup.counts) > 1 and not widths and setup.states * reach / step > MAX_POINTS:
+    if len(setup.counts) > 1 and not widths and not _is_held(setup, step):
         raise TooManyStates(
             f"{steps} screenings of {len(setup.counts)} kinds have a game of {setup.states:.2g} states, more than fit "
             "into memory; accepted: a larger tolerance, fewer kinds, or method = 'renyi' or 'auto'"
@@ -271,6 +274,16 @@ def _solve(
         f"tolerance = {tolerance:g} takes too fine a grid for {steps} screenings; "
         "accepted: a larger tolerance, fewer screenings, or method = 'renyi' or 'auto'"
     )
+
+
+def _fits(setup: Setup, step: float) -> bool:
+    """Whether a game on that grid may be played: it is neither too long nor too large."""
+    return setup.moves * setup.reach_of_all / step <= MAX_WORK and _is_held(setup, step)
+
+
+def _is_held(setup: Setup, step: float) -> bool:
+    """Whether it has room in memory."""
+    return setup.states * setup.reach_of_all / step <= MAX_POINTS and setup.memory(step) <= MAX_MEMORY
 
 
 def _halved_on(asked: Asked, step: float, slack: float, widths: list[float], tolerance: float) -> float:

@@ -23,6 +23,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.tight.game_kernels import CHORD, OUTCOME, STEP_ROUNDING, TEST, GamePairs, IntArray, Lattice, play
 
 __all__ = [
+    "EDGE",
     "INPUT_ERROR",
     "STEP_ROUNDING",
     "Family",
@@ -30,6 +31,7 @@ __all__ = [
     "Windows",
     "gain",
     "gather",
+    "longest_shift",
     "make_lattice",
     "never",
     "play_steps",
@@ -45,6 +47,9 @@ TINY = 1e-280
 
 MAX_LEAVES = 8192
 """Pairs that are told apart; more are gathered under pairs that dominate them."""
+
+EDGE = 2
+"""Grid points beyond the longest shift."""
 
 BEYOND = 12.0
 """Nats beyond 0 up to which shifts from the end of the window are told apart."""
@@ -127,8 +132,9 @@ def play_steps(family: Family, windows: Windows, step: float, slack: float) -> t
     limit = tree.limit(step, last)
     lattice = make_lattice(limit, last, step)
     upper = np.zeros((2, 2, lattice.size(last)))
-    tests = never(upper.shape)
-    end = play(upper, tests, *windows, tree.tabulate(step, limit), lattice, slack)
+    tests = np.empty(upper.shape, TEST)
+    tests[0, :, : lattice.base + int(windows.reach[0]) + 1] = never(())
+    end = play(upper, tests, *windows, tree.tabulate(step, limit, last), lattice, slack)
     inside = slice(lattice.base, lattice.base + last + 1)
     return upper[end, :, inside].copy(), tests[end, :, inside].copy()
 
@@ -141,13 +147,13 @@ class Tree(NamedTuple):
     members: Pairs
 
     def limit(self, step: float, last: int) -> int:
-        """The longest shift, in steps; one to far beyond the window is cut, as V is larger nearer to x = 0."""
-        return int(min(float(np.max(self.corners)) / step + 1.0, last + 1.0 + BEYOND / step))
+        """The longest shift, in steps."""
+        return longest_shift(float(np.max(self.corners)), step, last)
 
-    def tabulate(self, step: float, limit: int) -> GamePairs:
-        """Tables of shifts of at most `limit` steps, and of weights."""
+    def tabulate(self, step: float, limit: int, last: int) -> GamePairs:
+        """Tables of shifts of at most `limit` steps, and of weights, for windows of at most `last` steps."""
         return GamePairs(
-            *_chord_tables(self.corners.both_ways(), self.share, step, limit),
+            *_chord_tables(self.corners.both_ways(), self.share, step, limit, last),
             *_test_tables(self.members.both_ways(), step, limit),
             np.array(self.members),
         )
@@ -158,9 +164,14 @@ class Tree(NamedTuple):
         return chords._replace(outcomes=outcomes, test_shifts=shifts, falls=np.array(self.members))
 
 
+def longest_shift(loss: float, step: float, last: int) -> int:
+    """The longest shift, in steps; one to far beyond the window is cut, as V is larger nearer to x = 0."""
+    return int(min(loss / step + 1.0, last + 1.0 + min(BEYOND / step, last + 1.0)))
+
+
 def make_lattice(limit: int, last: int, step: float) -> Lattice:
     """Grid points up to `last` that shifts of at most `limit` steps may leave."""
-    base = limit + 2
+    base = limit + EDGE
     with np.errstate(over="ignore"):
         growth = np.minimum(np.expm1(step * np.arange(last + 1)), 1e300)
     return Lattice(base, step, np.exp(-step * np.arange(base + 1)), growth)
@@ -208,15 +219,22 @@ def gather(family: Family, loss: float) -> Tree:
     return Tree(corners, share, Pairs(*chosen))
 
 
-def _chord_tables(pairs: Pairs, share: FloatArray, step: float, limit: int) -> tuple[NDArray[np.void], IntArray]:
-    """What `fill_chords` wants: a CHORD record for each pair, and the whole steps (down, up) to its outcomes."""
+def _chord_tables(
+    pairs: Pairs, share: FloatArray, step: float, limit: int, last: int
+) -> tuple[NDArray[np.void], IntArray]:
+    """What `fill_chords` wants: a CHORD record for each pair, and the whole steps (down, up) to its outcomes.
+
+    Left of -`last` the upper bound is e^x times a constant: what a shift that is cut misses there is a factor.
+    """
     p, rest, _, _ = pairs.masses()
     (far, beyond), (ahead, over) = (_cells(length, step, limit) for length in pairs)
     below, above = shares(step - beyond, beyond, step), shares(over, step - over, step)
     chords = np.empty(p.shape, CHORD)
+    further = pairs.up - (limit + 1.0) * step if limit > 2 * last + 1 else np.zeros_like(p)
+    fallen = p * np.exp(-np.clip(further * (1 - 1e-12), 0.0, 600.0))
     weights = {
-        "below": p * below[0],
-        "below_next": p * below[1],
+        "below": fallen * below[0],
+        "below_next": fallen * below[1],
         "here": (1 - share) / share,
         "above": rest * above[0],
         "above_next": rest * above[1],
