@@ -221,7 +221,7 @@ def play_on_clock(setup: ClockSetup) -> tuple[PlayedGame, PlayedGame]:
     trees = [reference_tree(each, setup.slack) for each in setup.references]
     limit = max(tree.limit(setup.step, setup.last) for tree in trees)
     lattice = make_lattice(limit, setup.last, setup.step)
-    tables = [tree.tabulate(setup.step, limit) for tree in trees]
+    tables = [tree.tabulate(setup.step, limit, setup.last) for tree in trees]
     policies = np.empty((len(tables), 2, setup.last + 1), np.int64)
     policies[:] = np.array([table.outcomes.shape[1] for table in tables])[:, None, None]
     durations, law = np.array([each.ticks for each in setup.references]), setup.law

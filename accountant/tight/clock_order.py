@@ -83,7 +83,7 @@ def play_in_clock_order(asked: Ordered) -> dict[Direction, GameValue]:
     last, step = int(asked.reach[-1]), asked.step
     limit = max(tree.limit(step, last) for tree in asked.guides)
     lattice = make_lattice(limit, last, step)
-    tables = {id(tree): tree.tabulate(step, limit) for tree in asked.guides}
+    tables = {id(tree): tree.tabulate(step, limit, last) for tree in asked.guides}
     policies = {at: np.full((2, last + 1), table.outcomes.shape[1]) for at, table in tables.items()}
     slope_error = (asked.reach.size + 1) * STEP_ROUNDING
     shape = 2, 2, lattice.size(last)
@@ -97,7 +97,7 @@ def play_in_clock_order(asked: Ordered) -> dict[Direction, GameValue]:
                 extend_left(upper[now], tests[now], lattice, known, wanted, way)
             done, after = done + 1, 1 - now
             old, new, policy = (upper[now], tests[now]), (upper[after], tests[after]), policies[id(tree)]
-            play_step(*old, *new, policy, own, lattice, wanted + 1, slope_error, asked.slack)
+            play_step(*old, *new, policy, own, lattice, known, wanted + 1, slope_error, asked.slack)
             now = after
     inside = slice(lattice.base, lattice.base + last + 1)
     found = tests[now, :, inside].copy()
