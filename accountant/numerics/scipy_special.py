@@ -15,6 +15,7 @@ __all__ = [
     "log_ndtr",
     "logit",
     "logsumexp",
+    "ndtr",
     "ndtri",
     "ndtri_exp",
 ]
@@ -35,5 +36,6 @@ gammaln = _function("gammaln")
 log_ndtr = _function("log_ndtr")
 logit = _function("logit")
 logsumexp = _function("logsumexp")
+ndtr = _function("ndtr")
 ndtri = _function("ndtri")
 ndtri_exp = _function("ndtri_exp")
