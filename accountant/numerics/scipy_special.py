@@ -10,6 +10,7 @@ __all__ = [
     "betainc",
     "betaincc",
     "erfcx",
+    "exp1",
     "expit",
     "gammaln",
     "log_ndtr",
@@ -31,6 +32,7 @@ def _function(name: str) -> Callable[..., Any]:
 betainc = _function("betainc")
 betaincc = _function("betaincc")
 erfcx = _function("erfcx")
+exp1 = _function("exp1")
 expit = _function("expit")
 gammaln = _function("gammaln")
 log_ndtr = _function("log_ndtr")
