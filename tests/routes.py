@@ -30,7 +30,6 @@ OTHERWISE = {
 BESIDE = "; beside others, one pair above all that the curve says"
 
 REASONS = {
-    "permute-and-flip": "from above Laplace noise; in runs the lower end is what two candidates tell",
     "report-noisy-max": "from above Laplace noise; in runs from below few candidates, or one and a crowd",
     "truncated-poisson-gaussian": "from above it is told how full batches are; from below others' vectors are alike",
     "zero-concentrated-dp": f"it is defined by a Rényi curve that no known pair of distributions reaches{BESIDE}",

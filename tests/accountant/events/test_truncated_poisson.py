@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 from scipy.stats import norm
 
 import accountant as ac
-from accountant.events.truncated_poisson import log_binomial_tail, truncation_odds
+from accountant.events.truncated_poisson import log_binomial_tail, price_of_parts, truncation_odds
 from accountant.events.truncated_readings import ANGLES, log_sum_of
 
 REPLACE = ac.Adjacency.REPLACE
@@ -189,6 +189,19 @@ def test_no_data_sets_in_the_plane_cost_more(adjacency):
             bound = event.profile(epsilon)
             assert in_the_plane(first, second, epsilon) <= bound.remove + PLANE
             assert in_the_plane(second, first, epsilon) <= bound.add + PLANE
+
+
+def test_no_record_that_adds_nothing_in_its_place_costs_more():
+    rng = np.random.default_rng(4)
+    for _ in range(8):
+        others, rate, largest = rng.integers(1, 5), rng.choice([0.2, 0.6, 0.9]), rng.integers(1, 4)
+        vectors = np.exp(1j * rng.choice([0.0, 1.6, 2.3, 3.1], others)).tolist()
+        first, second = (plane([*vectors, last], rate, largest) for last in (1.0 + 0j, 0j))
+        release = ac.TruncatedPoissonGaussian(1.0, rate, int(others) + 1, int(largest))
+        bound = price_of_parts(release, ac.Adjacency.ADD_REMOVE, REPLACE).profile(EPSILONS)
+        for i, epsilon in enumerate(EPSILONS):
+            assert in_the_plane(first, second, epsilon) <= bound.remove[i] + PLANE
+            assert in_the_plane(second, first, epsilon) <= bound.add[i] + PLANE
 
 
 @pytest.mark.parametrize(("rate", "largest"), [(0.4, 2), (0.9, 1), (0.7, 4)])
