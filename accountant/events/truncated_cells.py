@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from accountant.adjacency import Adjacency
+from accountant.adjacency import Adjacency, Direction
 from accountant.events.clipped_sum import sampled_replacement_log_profile
 from accountant.events.event import Event
 from accountant.events.gaussian import gaussian_log_profile
@@ -120,6 +120,7 @@ class SplitBatch(Event):
     """
 
     _profile_error = ERROR
+    between_bounds: ClassVar[bool] = True
 
     crowd: Crowd
     distance: float
@@ -145,6 +146,9 @@ class SplitBatch(Event):
 
     def _certain(self, times: int = 1) -> Event:
         return self.least
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        return [(BestOfCouplings(self, self.adjacency), 1)]
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         remove, add = (self._best(epsilons, forward) for forward in (True, False))
@@ -175,6 +179,7 @@ class SwappedInPlace(Event):
     """The same where the individual's record is in its place on both data sets, with another vector."""
 
     _profile_error = ERROR
+    between_bounds: ClassVar[bool] = True
 
     crowd: Crowd
     distance: float
@@ -201,6 +206,9 @@ class SwappedInPlace(Event):
     def _certain(self, times: int = 1) -> Event:
         return self.least
 
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        return [(BestOfCouplings(self, self.adjacency), 1)]
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """H is convex in the share and e^e together: linear in e^e between best shares, it is as good as convex."""
         remove, add = (
@@ -224,6 +232,31 @@ class SwappedInPlace(Event):
                 own = Cell(0.0, rate, rate, u).log_profile(epsilons, forward)
             logs = np.logaddexp(logs, log_mass + own)
         return np.asarray(np.minimum(logs, 0.0))
+
+
+@dataclass(frozen=True)
+class BestOfCouplings(Event):
+    """The profile of the best couplings, as that of a release."""
+
+    _profile_error = ERROR
+
+    split: SplitBatch | SwappedInPlace
+    adjacency: Adjacency
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.split._curve(orders)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self.split._curve_work()
+
+    def _profile_work(self) -> float:
+        return self.split._profile_work()
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.split._log_profile(epsilons)
+
+    def _profile_knots(self) -> Sequence[float]:
+        return self.split._profile_knots()
 
 
 def best_shares(event: SwappedInPlace, epsilons: FloatArray, forward: bool) -> FloatArray:

@@ -223,7 +223,7 @@ def test_records_that_are_hardly_ever_cut_cost_what_the_sample_does():
     plain = ac.PoissonSubsampled(ac.ClippedSum(0.7), 0.001)
     cut = ac.epsilon(1000 * ac.TruncatedPoissonGaussian(0.7, 0.001, 10**6, 1200), 1e-5, method="tight")
     known = ac.epsilon(1000 * plain, 1e-5, method="tight")
-    assert known.lower * 0.999 <= cut.lower <= cut.epsilon <= known.epsilon * 1.001
+    assert known.lower * 0.999 <= cut.lower <= cut.epsilon <= known.epsilon * 1.005
 
 
 @pytest.mark.parametrize(
