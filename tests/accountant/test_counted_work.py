@@ -72,7 +72,7 @@ def test_an_integral_over_many_knots_is_refused_before_it_begins(monkeypatch):
     with pytest.raises(ac.OutOfPatience, match="would take about"):
         ac.epsilon(run, 1e-5, method="renyi")
     assert sum(values) < 100
-    assert ac.epsilon(run, 1e-5).source == "profile of one release"  # alone it needs no integral
+    assert ac.epsilon(run, 1e-5).source.startswith("profile of one release")  # alone it needs no integral
 
 
 def test_parts_of_a_sample_that_are_rare_are_integrated_by_themselves():
