@@ -30,9 +30,8 @@ OTHERWISE = {
 BESIDE = "; beside others, one pair above all that the curve says"
 
 REASONS = {
-    "permute-and-flip": "the lower end is what two candidates tell",
-    "report-noisy-max": "the lower end is what two candidates tell",
-    "truncated-poisson-gaussian": "the lower end is that of other vectors that are 0",
+    "report-noisy-max": "from above Laplace noise; in runs from below few candidates, or one and a crowd",
+    "truncated-poisson-gaussian": "from above it is told how full batches are; from below others' vectors are alike",
     "zero-concentrated-dp": f"it is defined by a Rényi curve that no known pair of distributions reaches{BESIDE}",
     "selection": f"of the best of several runs a Rényi curve is proven{BESIDE}",
     "sparse-vector": "with Gaussian noise, its second setting, a bound from above and an attack from below",

@@ -96,7 +96,7 @@ class ClippedSum(GaussianLike):
         return both, both
 
 
-def sampled_replacement_log_profile(u: float, rate: float, epsilons: FloatArray) -> FloatArray:
+def sampled_replacement_log_profile(u: float, rate: float | FloatArray, epsilons: FloatArray) -> FloatArray:
     """log H_e(P||Q) at epsilons e >= 0, P and Q being (1-q) N(0, 1) + q N(+-u, 1), for 0 < q < 1.
 
     log P/Q rises in x and is e at t with u t = e/2 + asinh((1-q)/q e^{u^2/2} sinh(e/2)). As P - e^e Q vanishes there,
@@ -106,13 +106,13 @@ def sampled_replacement_log_profile(u: float, rate: float, epsilons: FloatArray)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
         half = epsilons / 2
         log_sinh = half + np.log(-np.expm1(-epsilons)) - math.log(2.0)
-        log_size = math.log1p(-rate) - math.log(rate) + u * u / 2 + log_sinh
+        log_size = np.log1p(-rate) - np.log(rate) + u * u / 2 + log_sinh
         shift = np.where(log_size > 300.0, log_size + math.log(2.0), np.arcsinh(np.exp(np.minimum(log_size, 300.0))))
         place = half + shift  # u t
         t = place / u
         moved = log_mills_gap(u, u - t, place - u * u / 2)
         swapped = log_mills_gap(u, -t, u * u / 2 + place) + (half - shift - u * u / 2)
-        return np.minimum(math.log(rate) + np.logaddexp(moved, swapped), 0.0)
+        return np.asarray(np.minimum(np.log(rate) + np.logaddexp(moved, swapped), 0.0))
 
 
 @Kernel

@@ -11,11 +11,13 @@ from typing import ClassVar
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.events.answers import Choices
+from accountant.events.answers import Choices, GroupLine
 from accountant.events.event import Event
 from accountant.events.generic_subsampling import generic_subsampled_curve
+from accountant.events.laplace import Laplace
 from accountant.events.parameters import EpsilonOfNoise
-from accountant.events.randomized_response import PureLike
+from accountant.events.priced import PricedAsAnother
+from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.events.two_candidates import Contest, reached_by_two
 from accountant.numerics.kernel import FloatArray, Kernel
@@ -28,8 +30,11 @@ from accountant.numerics.special import (
     logaddexp,
 )
 
-__all__ = ["ExponentialMechanism", "PermuteAndFlip"]
+__all__ = ["ExponentialMechanism", "LargestOfLaplace", "PermuteAndFlip"]
 
+
+LEAST_SHIFT = 1e-50
+"""Largest losses below are priced as those of any release."""
 
 LARGEST_SAMPLED = 600.0
 """Range up to which the worst pair of a sample is searched for; beyond, the generic bound stands."""
@@ -132,17 +137,49 @@ class ExponentialMechanism(BoundedRangeLike):
         return ExponentialMechanism(size * self.epsilon, self.adjacency)
 
 
+class NoisyLargest(PricedAsAnother):
+    """Noisy maxima whose largest loss is `epsilon`: which of any number of scores is largest after noise is added."""
+
+    epsilon: float
+
+    @abstractmethod
+    def _noise(self) -> str:
+        """Its kind."""
+
+    def _price(self) -> Event:
+        if self.epsilon < LEAST_SHIFT:
+            return PureDP(self.epsilon, self.adjacency)
+        return Laplace(1.0, self.epsilon, adjacency=self.adjacency)
+
+    def _line(self) -> GroupLine:
+        return GroupLine("geometric", 1, self.epsilon)
+
+    def _certain(self, times: int = 1) -> Event:
+        return reached_by_two(Contest(self._noise(), self.epsilon), self, times) if self.epsilon > 0.0 else self
+
+
+@dataclass(frozen=True)
+class LargestOfLaplace(NoisyLargest):
+    """Laplace noise on every score."""
+
+    epsilon: EpsilonOfNoise
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def _noise(self) -> str:
+        return "laplace"
+
+
 @register("permute-and-flip")
 @dataclass(frozen=True)
-class PermuteAndFlip(PureLike):
+class PermuteAndFlip(NoisyLargest):
     """Permute-and-flip: candidates in random order, each taken with probability ``exp(c (score - best))``.
 
     The same as the noisy maximum with exponential noise of scale 1/c (Ding et al. 2021). `epsilon` is 2 c times the
     sensitivity of the scores (c times it if none falls when others rise); the release is epsilon-DP (McKenna & Sheldon
-    2020). Its losses may range over more than epsilon, so the curve of the exponential mechanism does not hold;
-    it is priced as any epsilon-DP release. Two candidates whose order turns have the total variation
-    ``1 - e^(-epsilon/2)``, nearly that of the price, ``tanh(epsilon/2)``; what two candidates tell is the lower end of
-    prices (notebooks/mathematics.md, Prices from below).
+    2020). Its losses may range over more than epsilon, so the curve of the exponential mechanism does not hold. It is
+    priced as Laplace noise whose largest loss is `epsilon` (proof: notebooks/mathematics.md, Noisy maxima as Laplace
+    noise), of which two candidates reach the profile; in runs the lower end is what two equal ones tell
+    (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------
@@ -159,15 +196,12 @@ class PermuteAndFlip(PureLike):
     epsilon: EpsilonOfNoise
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
+    def _noise(self) -> str:
+        return "exponential"
+
     @classmethod
     def examples(cls) -> tuple[PermuteAndFlip, ...]:
         return (cls(1.0),)
-
-    def _bits(self) -> int:
-        return 1
-
-    def _certain(self, times: int = 1) -> Event:
-        return reached_by_two(Contest("exponential", self.epsilon), self, times) if self.epsilon > 0.0 else self
 
 
 @Kernel

@@ -10,12 +10,12 @@ from accountant.errors import ParameterError, is_one_of, shorten
 from accountant.events.comparison_attacks import Stream
 from accountant.events.comparisons import Comparisons, GaussianComparisons, LaplaceComparisons, attack_on
 from accountant.events.event import Event
-from accountant.events.exponential_mechanism import ExponentialMechanism, PermuteAndFlip
+from accountant.events.exponential_mechanism import ExponentialMechanism, LargestOfLaplace, PermuteAndFlip
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
-from accountant.events.two_candidates import BestLead, Contest, reached_by_two
+from accountant.events.two_candidates import BestLead, Contest
 
 __all__ = ["ReportNoisyMax", "SparseVector"]
 
@@ -37,13 +37,14 @@ class ReportNoisyMax(PricedAsAnother):
 
     With s the sensitivity of the scores and b the scale of the noise, epsilon is ``2 s/b``, or ``s/b`` if `monotone`:
 
-    * "laplace": epsilon-DP (Dwork & Roth 2014, Claim 3.9, for monotone scores; else proof: notebooks/mathematics.md,
-      Noisy comparisons). Where only two scores change, as with votes, `LNMax` is cheaper.
+    * "laplace": epsilon-DP (Dwork & Roth 2014, Claim 3.9, for monotone scores), and no dearer than a value with Laplace
+      noise of that largest loss (proof: notebooks/mathematics.md, Noisy maxima as Laplace noise). Where only two scores
+      change, as with votes, `LNMax` is cheaper.
     * "gumbel": the exponential mechanism, whose probabilities it has, priced by its bounded range.
     * "exponential": `PermuteAndFlip` (Ding et al. 2021).
 
-    The lower end of a price with Laplace or exponential noise is what the maximum of two scores tells
-    (notebooks/mathematics.md, Prices from below).
+    The lower end of a price with Laplace or exponential noise is what the maximum of few scores, or of one and a crowd,
+    tells (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------
@@ -83,15 +84,7 @@ class ReportNoisyMax(PricedAsAnother):
         epsilon = (1.0 if self.monotone else 2.0) * self.sensitivity / self.scale
         if self.noise == "gumbel":
             return ExponentialMechanism(epsilon, self.adjacency)
-        return (
-            PermuteAndFlip(epsilon, self.adjacency) if self.noise == "exponential" else PureDP(epsilon, self.adjacency)
-        )
-
-    def _certain(self, times: int = 1) -> Event:
-        price = self._price()
-        if isinstance(price, PureDP):
-            return reached_by_two(Contest("laplace", price.epsilon), price, times) if price.epsilon > 0.0 else self
-        return super()._certain(times)
+        return (PermuteAndFlip if self.noise == "exponential" else LargestOfLaplace)(epsilon, self.adjacency)
 
 
 @register("sparse-vector")

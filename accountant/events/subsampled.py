@@ -115,7 +115,7 @@ class PoissonSubsampled(Event):
             return self if own is self.event else own
         if self.rate == 0.0 or self.event.between_bounds or not costs_less(self.event):
             return self
-        least = self.event._certain(2)
+        least = self.event._certain(max(times, 1))
         rare = self.rate * least.sampling_rate < 1e-15
         return PureDP(0.0, self.adjacency) if rare or least.between_bounds else PoissonSubsampled(least, self.rate)
 

@@ -18,6 +18,8 @@ from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.events.subsampled import PoissonSubsampled
+from accountant.events.truncated_cells import Crowd, SplitBatch, SwappedInPlace
+from accountant.events.truncated_readings import BatchSeen, Truncation, batch_seen
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import betainc, betaincc
 from accountant.numerics.special import log_binomial_pmf
@@ -98,10 +100,12 @@ class TruncatedPoissonGaussian(PricedAsAnother):
     * with probability 1 - s the sampled sum, `ClippedSum` at rate q,
     * with probability s that of vectors of norm 2 `clip` at rate ``B/n P(Bin(n, q) > B)/s``,
 
-    and word of which it was: where the batch is full, the individual takes another record's place (Ganesh 2025; proof:
-    notebooks/mathematics.md, Truncated Poisson samples). The price neither rises nor falls with n alone, so n has to
-    be public, and right: under add-remove adjacency n is the number with the individual, n - 1 the one without. The
-    lower end of a price is that of data on which all other vectors are 0 (notebooks/mathematics.md, Prices from below).
+    and word of which it was: where the batch is full, the individual takes another record's place (Ganesh 2025). That
+    is the Rényi curve. The profile is smaller: for a share of the swaps, the best at each epsilon, the batch is
+    compared with one that has room for just one more (proof: notebooks/mathematics.md, Truncated Poisson samples). The
+    price neither rises nor falls with n alone, so n has to be public, and right: under add-remove adjacency n is the
+    number with the individual, n - 1 the one without. The lower end of a price is that of data on which all other
+    vectors are alike, or are 0 (notebooks/mathematics.md, Prices from below).
 
     Parameters
     ----------
@@ -151,7 +155,20 @@ class TruncatedPoissonGaussian(PricedAsAnother):
         return price_of_parts(self, self.adjacency, self.adjacency)
 
     def _certain(self, times: int = 1) -> Event:
-        return self if self.population <= self.largest_batch else least_of_parts(self, self.adjacency)
+        if self.population <= self.largest_batch:
+            return self
+        seen = self._batch_seen() if self.adjacency is Adjacency.ADD_REMOVE else None
+        if seen is None:
+            return least_of_parts(self, self.adjacency)
+        return seen if times == 0 else seen.best()
+
+    def _batch_seen(self) -> BatchSeen | None:
+        """What is told where the others' vectors are alike."""
+        price = self._price()
+        if not isinstance(price, SplitBatch):
+            return None
+        cut = Truncation(self.population, self.largest_batch, self.sigma / self.clip)
+        return batch_seen(price.crowd, cut, price.whole)
 
     def _ceiling(self) -> Event:
         return ClippedSum(self.sigma, 2 * self.clip, self.adjacency)
@@ -174,11 +191,16 @@ def price_of_parts(event: TruncatedPoissonGaussian, own: Adjacency, crowded: Adj
     if log_full == -math.inf:
         return room
     full = PoissonSubsampled(ClippedSum(event.sigma, 2 * event.clip, crowded), rate)
-    return (
-        full
-        if log_room == -math.inf
-        else EitherRelease(room, full, log_room, log_full, own, least_of_parts(event, own))
-    )
+    if log_room == -math.inf:
+        return full
+    least = least_of_parts(event, own)
+    whole = EitherRelease(room, full, log_room, log_full, own, least)
+    crowd = Crowd.of(event.rate, event.population, event.largest_batch, log_full, rate)
+    if crowd is None:
+        return whole
+    if crowded is Adjacency.ADD_REMOVE:
+        return SplitBatch(crowd, event.clip / event.sigma, whole, least)
+    return SwappedInPlace(crowd, event.clip / event.sigma, whole, least, own)
 
 
 def truncation_odds(rate: float, records: int, largest: int) -> tuple[float, float, float]:

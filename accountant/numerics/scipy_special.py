@@ -10,11 +10,13 @@ __all__ = [
     "betainc",
     "betaincc",
     "erfcx",
+    "exp1",
     "expit",
     "gammaln",
     "log_ndtr",
     "logit",
     "logsumexp",
+    "ndtr",
     "ndtri",
     "ndtri_exp",
 ]
@@ -30,10 +32,12 @@ def _function(name: str) -> Callable[..., Any]:
 betainc = _function("betainc")
 betaincc = _function("betaincc")
 erfcx = _function("erfcx")
+exp1 = _function("exp1")
 expit = _function("expit")
 gammaln = _function("gammaln")
 log_ndtr = _function("log_ndtr")
 logit = _function("logit")
 logsumexp = _function("logsumexp")
+ndtr = _function("ndtr")
 ndtri = _function("ndtri")
 ndtri_exp = _function("ndtri_exp")

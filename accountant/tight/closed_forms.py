@@ -11,6 +11,7 @@ from accountant.errors import ProfileUnavailable
 from accountant.events.answers import ClosedForm
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.from_below import costs_less
 from accountant.numerics.exact import FEW
 from accountant.numerics.roots import Interval, bisect_by_arrays
 from accountant.patience import spend
@@ -57,7 +58,8 @@ def closed_form(run: Composition, slow: bool = False) -> ClosedForm | None:
     if run.releases == 1:
         (event,) = map(_plain, run.entries)
         other_way = event._given_finite() is not None and event._profile_work() > SLOW
-        if (event._sharpened() or not event.between_bounds) and (slow or not other_way) and has_profile(event):
+        known = event._sharpened() or not event.between_bounds or costs_less(event)  # what costs less is priced too
+        if known and (slow or not other_way) and has_profile(event):
             return ClosedForm(
                 lambda points: np.maximum(*event._log_profile(points)),
                 "profile of one release",

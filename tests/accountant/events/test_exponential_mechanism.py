@@ -131,7 +131,20 @@ def test_prices_of_compositions():
     assert 0.99 * many.epsilon <= many.lower
     assert many.epsilon < ac.epsilon(200 * ac.ExponentialMechanism(0.05), 1e-6, method="renyi").epsilon
     flips = ac.epsilon(30 * ac.PermuteAndFlip(0.1), 1e-6, method="tight")
-    assert flips.epsilon == ac.epsilon(30 * ac.PureDP(0.1), 1e-6, method="tight").epsilon
+    assert flips.epsilon == ac.epsilon(30 * ac.Laplace(10.0), 1e-6, method="tight").epsilon
+    assert flips.epsilon < 0.985 * ac.epsilon(30 * ac.PureDP(0.1), 1e-6, method="tight").epsilon
+    assert flips.lower > 0.98 * flips.epsilon
+
+
+def test_two_candidates_reach_the_profile_of_permute_and_flip():
+    for epsilon in (0.1, 1.0, 3.0):
+        for share in (0.0, 0.3, 0.9):
+            found = ac.delta(ac.PermuteAndFlip(epsilon), share * epsilon)
+            assert found.delta == pytest.approx(-math.expm1((share - 1) * epsilon / 2), rel=1e-9)
+            assert found.lower == pytest.approx(found.delta, rel=1e-9)
+            lead = (1 - share) * epsilon / 2
+            reached = hockey_stick(flip([lead, 0.0], 1.0), flip([0.0, epsilon - lead], 1.0), share * epsilon)
+            assert float(reached) == pytest.approx(found.delta, rel=1e-9)
 
 
 def _pure(run):

@@ -1,6 +1,8 @@
 """Noisy comparisons against the distributions of their outputs, integrated over the noise; k-ary answers; trees."""
 
+import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -63,11 +65,34 @@ def test_gumbel_noise_is_the_exponential_mechanism_and_exponential_noise_permute
         [float(x) for x in flip(scores.tolist(), 1 / scale)], abs=1e-9
     )
     orders = [1.0, 4.0, math.inf]
-    for name, kind in (("gumbel", ac.ExponentialMechanism), ("exponential", ac.PermuteAndFlip), ("laplace", ac.PureDP)):
+    kinds = ac.ExponentialMechanism, ac.PermuteAndFlip, partial(ac.Laplace, 1.0)
+    for name, kind in zip(("gumbel", "exponential", "laplace"), kinds, strict=True):
         for monotone, factor in ((False, 2.0), (True, 1.0)):
             event = ac.ReportNoisyMax(scale, name, 3.0, monotone)
             assert event.renyi(orders).tolist() == kind(factor * 3.0 / scale).renyi(orders).tolist()
             assert event.family is kind(1.0).family
+
+
+@pytest.mark.parametrize("name", ["laplace", "exponential"])
+@pytest.mark.parametrize("monotone", [False, True])
+def test_noisy_maxima_tell_no_more_than_laplace_noise(name, monotone):
+    """Of every set of winners: its chances on two data sets, by the trade-off of two Laplace variables."""
+    rng, scale = np.random.default_rng(7), 0.8
+    apart = (1.0 if monotone else 2.0) / scale
+    nearest = math.inf
+    for trial in range(12):
+        scores = rng.choice([0.0, 0.4, 1.0, 2.5], 5) if trial else np.array([1.0, 0.0, -30.0, -30.0, -30.0])
+        moves = rng.choice([0.0, 1.0] if monotone else [-1.0, 0.0, 1.0], 5) if trial else np.array([0.0, 1.0, 0, 0, 0])
+        moves = moves if trial or monotone else np.array([-1.0, 1.0, 0.0, 0.0, 0.0])
+        p, q = (winners(each, NOISES[name], scale) for each in (scores, scores + moves))
+        for size in (1, 2, 3, 4):
+            for chosen in itertools.combinations(range(5), size):
+                for one, other in ((p, q), (q, p)):
+                    kept = min(max(one[list(chosen)].sum(), 1e-15), 1 - 1e-15)
+                    least = laplace.cdf(laplace.ppf(kept) - apart)
+                    nearest = min(nearest, other[list(chosen)].sum() / least)
+                    assert other[list(chosen)].sum() >= least - 1e-9
+    assert nearest < 2.0
 
 
 # --- sparse vector -------------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
+from scipy.stats import norm
 
 import accountant as ac
-from accountant.events.truncated_poisson import log_binomial_tail, truncation_odds
+from accountant.events.truncated_poisson import log_binomial_tail, price_of_parts, truncation_odds
+from accountant.events.truncated_readings import ANGLES, log_sum_of
 
 REPLACE = ac.Adjacency.REPLACE
 
@@ -110,12 +112,143 @@ def test_no_data_sets_cost_more(others, own, instead, largest, rate, sigma):
             assert worst <= float(event.renyi(order)) + 1e-9
 
 
-def test_a_full_batch_of_the_opposite_reaches_much_of_the_price():
-    """All others at -1: within the word of whether the batch is full, the pair itself."""
+def test_a_batch_of_one_among_opposites_reaches_the_price():
+    """All others at -1: none at 0, one at -1, the individual at 1 are the Gaussians of the best share."""
     event = ac.TruncatedPoissonGaussian(1.0, 0.9, 4, 1)
     pair = [releases(each, 0.9, 1) for each in ([-1.0] * 3 + [1.0], [-1.0] * 3)]
-    reached = hockey_stick(*pair, 1.0, [1.0])[0]
-    assert 0.9 * event.profile(1.0).remove < reached <= event.profile(1.0).remove
+    for epsilon in (0.3, 1.0, 4.0):
+        assert hockey_stick(*pair, 1.0, [epsilon])[0] == pytest.approx(float(event.profile(epsilon).remove), rel=1e-5)
+
+
+FINE = np.linspace(-14.0, 16.0, 30_001)
+
+
+def one_cell(mass, stay, moved, distance, factor, forward):
+    """Sum over a fine grid of (P - e^e Q)_+ or of (Q - e^e P)_+, of weights of normal distributions."""
+    p, q = stay * norm.pdf(FINE) + moved * norm.pdf(FINE - distance), mass * norm.pdf(FINE)
+    excess = p - factor * q if forward else q - factor * p
+    return np.maximum(excess, 0.0).sum() * (FINE[1] - FINE[0])
+
+
+@pytest.mark.parametrize(("rate", "records", "largest", "sigma"), [(0.1, 100, 12, 1.1), (0.5, 30, 12, 2.0)])
+def test_the_best_share_of_swaps_is_as_good_as_any(rate, records, largest, sigma):
+    log_room, log_full, full_rate = truncation_odds(rate, records, largest)
+    full, last = math.exp(log_full), float(binomial(records - 1, largest - 1, mpf(rate)))
+    roomy, swapped = math.exp(log_room) - last, full * full_rate
+    event = ac.TruncatedPoissonGaussian(sigma, rate, records, largest)
+    for epsilon, forward in itertools.product((0.05, 0.5, 1.5), (True, False)):
+        costs = []
+        for share in np.linspace(0.0, 1.0, 21).tolist():
+            cells = (
+                (roomy, (1 - rate) * roomy, rate * roomy, 1 / sigma),
+                (last, (1 - rate) * last, rate * last + (1 - share) * swapped, 1 / sigma),
+                (full, full - swapped, share * swapped, 2 / sigma),
+            )
+            costs.append(math.fsum(one_cell(*cell, math.exp(epsilon), forward) for cell in cells))
+        profile = event.profile(epsilon)
+        ours = float(profile.remove if forward else profile.add)
+        assert ours <= min(costs) * (1 + 1e-5) + 1e-12
+        assert ours >= min(costs) * 0.98 - 1e-12
+
+
+AXIS = np.linspace(-9.0, 9.0, 361)
+AREA = (AXIS[1] - AXIS[0]) ** 2
+PLANE = 3e-5
+"""Error of sums over the plane, where the integrand has a kink."""
+
+
+def plane(vectors, rate, largest):
+    """Density of what a data set of vectors in the plane releases, sigma = 1."""
+    weights = {}
+    for joined in itertools.product((0, 1), repeat=len(vectors)):
+        members = [value for value, bit in zip(vectors, joined, strict=True) if bit]
+        chance = math.prod(rate if bit else 1 - rate for bit in joined)
+        batches = list(itertools.combinations(members, min(largest, len(members))))
+        for batch in batches:
+            total = round(sum(v.real for v in batch), 9), round(sum(v.imag for v in batch), 9)
+            weights[total] = weights.get(total, 0.0) + chance / len(batches)
+    return sum(w * np.outer(norm.pdf(AXIS - x), norm.pdf(AXIS - y)) for (x, y), w in weights.items())
+
+
+def in_the_plane(first, second, epsilon):
+    return AREA * np.maximum(first - math.exp(epsilon) * second, 0.0).sum()
+
+
+@pytest.mark.parametrize("adjacency", list(ac.Adjacency))
+def test_no_data_sets_in_the_plane_cost_more(adjacency):
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        others, rate, largest = rng.integers(1, 5), rng.choice([0.2, 0.6, 0.9]), rng.integers(1, 4)
+        vectors = np.exp(1j * rng.choice([0.0, 1.6, 2.3, 3.1, 4.0], others)) * rng.choice([0.5, 1.0], others)
+        data = [*vectors.tolist(), 1.0 + 0j], vectors.tolist()
+        if adjacency is REPLACE:
+            data[1].append(np.exp(1j * rng.choice([1.0, 2.0, math.pi])))
+        event = ac.TruncatedPoissonGaussian(1.0, rate, int(others) + 1, int(largest), adjacency=adjacency)
+        first, second = (plane(each, rate, largest) for each in data)
+        for epsilon in (0.0, 0.4, 1.5, 3.0):
+            bound = event.profile(epsilon)
+            assert in_the_plane(first, second, epsilon) <= bound.remove + PLANE
+            assert in_the_plane(second, first, epsilon) <= bound.add + PLANE
+
+
+def test_no_record_that_adds_nothing_in_its_place_costs_more():
+    rng = np.random.default_rng(4)
+    for _ in range(8):
+        others, rate, largest = rng.integers(1, 5), rng.choice([0.2, 0.6, 0.9]), rng.integers(1, 4)
+        vectors = np.exp(1j * rng.choice([0.0, 1.6, 2.3, 3.1], others)).tolist()
+        first, second = (plane([*vectors, last], rate, largest) for last in (1.0 + 0j, 0j))
+        release = ac.TruncatedPoissonGaussian(1.0, rate, int(others) + 1, int(largest))
+        bound = price_of_parts(release, ac.Adjacency.ADD_REMOVE, REPLACE).profile(EPSILONS)
+        for i, epsilon in enumerate(EPSILONS):
+            assert in_the_plane(first, second, epsilon) <= bound.remove[i] + PLANE
+            assert in_the_plane(second, first, epsilon) <= bound.add[i] + PLANE
+
+
+@pytest.mark.parametrize(("rate", "largest"), [(0.4, 2), (0.9, 1), (0.7, 4)])
+def test_what_is_read_of_the_batch_is_what_the_sum_tells(rate, largest):
+    """Others' vectors at one angle: a reading tells a little less than the sum, at each of its angles."""
+    event = ac.TruncatedPoissonGaussian(1.0, rate, 5, largest)
+    readings = event._certain(0).readings
+    for angle, cells in zip(ANGLES, readings, strict=True):
+        other = complex(math.cos(angle), math.sin(angle))
+        first, second = (plane([other] * 4 + more, rate, largest) for more in ([1.0 + 0j], []))
+        for epsilon in (0.0, 0.3, 1.0):
+            for ordered, forward in (((first, second), True), ((second, first), False)):
+                told = math.exp(log_sum_of(cells, np.array([epsilon]), forward)[0])
+                reached = in_the_plane(*ordered, epsilon)
+                assert 0.96 * reached - 2e-4 <= told <= reached + PLANE
+
+
+def test_records_that_are_hardly_ever_cut_cost_what_the_sample_does():
+    plain = ac.PoissonSubsampled(ac.ClippedSum(0.7), 0.001)
+    cut = ac.epsilon(1000 * ac.TruncatedPoissonGaussian(0.7, 0.001, 10**6, 1200), 1e-5, method="tight")
+    known = ac.epsilon(1000 * plain, 1e-5, method="tight")
+    assert known.lower * 0.999 <= cut.lower <= cut.epsilon <= known.epsilon * 1.005
+
+
+@pytest.mark.parametrize(
+    ("event", "steps", "low", "high"),
+    [
+        (ac.TruncatedPoissonGaussian(1.1, 0.1, 1000, 110), 1, 1.43, 2.53),
+        (ac.TruncatedPoissonGaussian(0.7, 0.001, 10**6, 1100), 1000, 0.60, 0.66),
+        (ac.TruncatedPoissonGaussian(0.6, 0.9, 5, 2), 5, 34.4, 38.8),
+        (ac.TruncatedPoissonGaussian(0.8, 0.01, 60_000, 650, adjacency=REPLACE), 1000, 4.2, 5.2),
+    ],
+)
+def test_prices_are_known_within(event, steps, low, high):
+    found = ac.epsilon(steps * event, 1e-5, method="tight")
+    assert low <= found.lower <= found.epsilon <= high
+
+
+def test_best_shares_where_records_keep_their_place():
+    """Between golden sections the profile is as low as at any of many shares, and convex in e^epsilon."""
+    event = ac.TruncatedPoissonGaussian(2.0, 0.5, 30, 12, adjacency=REPLACE)._price()
+    points = np.linspace(0.0, 4.0, 57)
+    found = event._log_profile(points)[0]
+    tried = [event._log_sum(np.full_like(points, share), points, True) for share in np.linspace(0.0, 1.0, 201)]
+    assert (found <= np.min(tried, axis=0) + 1e-4).all()
+    slopes = np.diff(np.exp(found)) / np.diff(np.exp(points))
+    assert (np.diff(slopes) >= -1e-12).all()
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])

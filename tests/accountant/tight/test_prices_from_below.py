@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 import accountant as ac
-from accountant.events.two_candidates import Contest
+from accountant.events.two_candidates import Contest, best_bit, log_beats_crowd
 
 REPLACE = ac.Adjacency.REPLACE
 SLACK = 1 + 1e-9
@@ -99,24 +99,88 @@ MAXIMA = [
 ]
 
 
+@lru_cache
+def beats_many(place, many=20_000):
+    """Probability that one Laplace variable is above the largest of many, moved to about this place."""
+    density, cdf, low = NOISES["laplace"]
+    shift = math.log(many / 2) - place
+    return quad(lambda z: density(z) * cdf(z + shift) ** many, low, 40.0, limit=400, points=[0.0, place])[0]
+
+
+@lru_cache
+def beats_two(lead):
+    """Probability that the larger of two Laplace variables that lead is above the larger of two others."""
+    density, cdf, low = NOISES["laplace"]
+    return quad(lambda z: 2 * density(z) * cdf(z) * cdf(z + lead) ** 2, low, 40.0, limit=400, points=[-lead, 0.0])[0]
+
+
+def contests(noise, apart):
+    """Bits of who wins: two candidates at many leads, one against a crowd, two against two."""
+    leads = [x for x in np.linspace(apart / 2 - 12.0, apart / 2, 301).tolist() if abs(x) < 15.0]
+    found = [bit(noise, lead, apart) for lead in leads]
+    if noise == "laplace":
+        for p, q in [(beats_many(x), beats_many(x + apart)) for x in np.linspace(-1.0, 4.5, 23).tolist()]:
+            found.append(((p, 1 - p), (q, 1 - q)))
+        p = beats_two(apart / 2)
+        found.append(((p, 1 - p), (1 - p, p)))
+    return found
+
+
 @pytest.mark.parametrize(("event", "noise", "apart"), MAXIMA, ids=str)
-def test_two_candidates_reach_the_lower_end_of_a_noisy_maximum(event, noise, apart):
-    leads = np.linspace(apart / 2 - 12.0, apart / 2, 601)
-    leads = [x for x in leads.tolist() if abs(x) < 15.0]
+def test_few_candidates_and_a_crowd_reach_the_lower_end_of_a_noisy_maximum(event, noise, apart):
+    bits = contests(noise, apart)
 
-    def reached(epsilon):
-        return max(hockey_stick(*bit(noise, lead, apart), epsilon) for lead in leads) * (1 + 1e-3)
+    for epsilon in (0.0, 0.3 * apart, 0.8 * apart):  # the best lead lies between two that are tried
+        reached, found = max(hockey_stick(*each, epsilon) for each in bits), ac.delta(event, epsilon)
+        assert 0.999 * reached <= found.lower <= reached * (1 + 1e-3)
+        assert reached <= found.delta * (1 + 1e-7)
+    assert float(ac.true_positive_rate(event, 0.01).lower) <= 0.01 * math.exp(apart) * SLACK
+    pairs = [product_pair([each] * 3) for each in bits]
+    for epsilon in (0.0, apart, 2.2 * apart):
+        best = max(max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) for p, q in pairs)
+        found = ac.delta(3 * event, epsilon)
+        assert 0.2 * best <= found.lower <= best * (1 + 1e-3)
+        assert best <= found.delta * (1 + 1e-3)
+    price = ac.epsilon(3 * event, 1e-6, method="tight")
+    assert 0.84 * price.epsilon <= price.lower
 
-    check(event, reached, (0.0, 0.3 * apart, 0.8 * apart), 0.998)
-    fair = bit(noise, apart / 2, apart)
-    assert float(ac.true_positive_rate(event, 0.01).lower) <= 0.01 * fair[0][0] / fair[1][0] * SLACK
-    pair = product_pair([bit(noise, apart / 2, apart)] * 3)
-    check(3 * event, lambda epsilon: hockey_stick(*pair, epsilon), (0.0, apart, 2.2 * apart), 0.99)
+
+@pytest.mark.parametrize("lead", [0.05, 0.6, 3.0])
+def test_two_against_two_by_their_integral(lead):
+    p = beats_two(lead)
+    assert Contest("laplace", 2 * lead).bit() == pytest.approx(math.log(p / (1 - p)), rel=1e-7)
+
+
+@pytest.mark.parametrize("place", [-1.0, 0.5, 2.0, 3.9, 4.1, 6.0])
+def test_one_against_a_crowd_by_its_integral(place):
+    def term(z):  # of a Gumbel variable z
+        at = z + place
+        wins = math.exp(-at) / 2 if at > 0 else 1 - math.exp(at) / 2
+        return wins * math.exp(-z - math.exp(-z))
+
+    truth = quad(term, -6.0, 60.0, limit=400, points=[-place, 0.0])[0]
+    assert math.exp(log_beats_crowd(place)) == pytest.approx(truth, rel=1e-9)
+    assert beats_many(place) == pytest.approx(truth, rel=1e-3)
+
+
+@pytest.mark.parametrize("times", [1, 5, 60, 1000])
+@pytest.mark.parametrize("noise", ["laplace", "exponential"])
+def test_contests_in_runs_are_none_that_no_candidates_reach(noise, times):
+    """The bit that is chosen is one of the contests: on the trade-off of no better one than Laplace noise."""
+    found = best_bit(Contest(noise, 1.0), ac.Adjacency.ADD_REMOVE, times)
+    epsilons = np.linspace(0.0, 0.99, 12)
+    limit = -np.expm1((epsilons - 1.0) / 2)
+    assert (found.profile(epsilons).remove <= limit).all()
+    assert (found.profile(epsilons).add <= limit).all()
+    assert (
+        ac.epsilon(times * found, 1e-6).epsilon
+        >= ac.epsilon(times * ac.PureDP(Contest(noise, 1.0).bit()), 1e-6).lower * 0.98
+    )
 
 
 @pytest.mark.parametrize("contest", [Contest("laplace", 2e-9), Contest("exponential", 1e-9)])
 def test_hardly_any_difference_keeps_its_digits(contest):
-    slope = {"laplace": 1 / 4, "exponential": 1 / 2}[contest.noise]
+    slope = {"laplace": 7 / 24, "exponential": 1 / 2}[contest.noise]
     found = float(np.exp(contest.log_reached(np.zeros(1)))[0])
     assert found == pytest.approx(slope * contest.apart, rel=1e-8)
     assert contest.bit() == pytest.approx(4 * slope * contest.apart / 2, rel=1e-8)
@@ -147,7 +211,12 @@ def test_truncated_samples_hold_the_individual_as_often_as_it_is_kept(adjacency)
         chance = math.comb(records - 1, joined) * rate**joined * (1 - rate) ** (records - 1 - joined)
         kept += chance * rate * min(1.0, largest / (joined + 1))
     alone = ac.PoissonSubsampled(ac.ClippedSum(1.0, adjacency=adjacency), kept)
-    check(event, lambda epsilon: ac.delta(alone, epsilon).delta, (0.0, 0.5, 1.0), 1.0)
+    if adjacency is REPLACE:
+        check(event, lambda epsilon: ac.delta(alone, epsilon).delta, (0.0, 0.5, 1.0), 1.0)
+        return
+    for epsilon in (0.0, 0.5, 1.0):  # others' vectors that are not 0 tell more, not too much: test_truncated_poisson.py
+        found = ac.delta(event, epsilon)
+        assert ac.delta(alone, epsilon).delta < found.lower < found.delta
 
 
 # --- in runs -----------------------------------------------------------------------------------------------

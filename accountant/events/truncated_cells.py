@@ -1,0 +1,282 @@
+"""Gaussian noise on truncated Poisson samples, in cells: how many others the batch has room for.
+
+See notebooks/mathematics.md, Truncated Poisson samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from accountant.adjacency import Adjacency, Direction
+from accountant.events.clipped_sum import sampled_replacement_log_profile
+from accountant.events.event import Event
+from accountant.events.gaussian import gaussian_log_profile
+from accountant.numerics.kernel import FloatArray
+from accountant.numerics.scipy_special import betaincc
+from accountant.numerics.special import log_binomial_pmf
+
+__all__ = ["ERROR", "Cell", "Crowd", "SplitBatch", "SwappedInPlace"]
+
+HALVINGS = 30
+"""Steps of the search for the best share; any share is a bound."""
+
+SECTIONS = 60
+"""Steps of the search by golden sections."""
+
+LARGEST_RATIO = 1e250
+"""How much likelier a full batch may be than one with room for just one more."""
+
+ERROR = 1e-11
+"""More than the relative rounding of a probability."""
+
+
+class Cell(NamedTuple):
+    """Q = N(0, 1) and P = (1 - lack) N(0, 1) + moved N(distance, 1), which need not weigh 1, both times e^log_mass."""
+
+    log_mass: float
+    lack: FloatArray | float
+    moved: FloatArray | float
+    distance: float
+
+    def log_inner(self, epsilons: FloatArray) -> FloatArray:
+        """H_e(P||Q) is `moved` times that of N(distance, 1) and N(0, 1) at this."""
+        with np.errstate(divide="ignore", over="ignore"):
+            few = np.log(np.expm1(np.minimum(epsilons, 40.0)) + self.lack)
+            return np.asarray(np.where(epsilons > 40.0, epsilons, few) - np.log(self.moved))
+
+    def log_kept(self, epsilons: FloatArray) -> FloatArray:
+        """Log of 1 - (1 - lack) e^e, which times another H is H_e(Q||P); -inf where P is everywhere more."""
+        with np.errstate(divide="ignore", over="ignore"):
+            gone = np.expm1(np.minimum(epsilons, 700.0)) * (1 - self.lack)
+            return np.asarray(np.log(np.maximum(self.lack - gone, 0.0)))
+
+    def log_profile(self, epsilons: FloatArray, forward: bool) -> FloatArray:
+        """Log of H_e(P||Q), or of H_e(Q||P), at epsilons >= 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if forward:
+                logs = np.log(self.moved) + gaussian_log_profile_at(self.distance, self.log_inner(epsilons))
+            else:
+                kept = self.log_kept(epsilons)
+                place = np.where(kept > -math.inf, epsilons + np.log(self.moved) - kept, 0.0)
+                logs = kept + gaussian_log_profile_at(self.distance, place)
+        return np.asarray(np.where(np.isnan(logs), -math.inf, logs) + self.log_mass)
+
+    def end(self, epsilons: FloatArray, forward: bool) -> FloatArray:
+        """Where the test that decides between P and Q begins, as the place of the moved half of P."""
+        mu = self.distance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if forward:
+                return np.asarray(self.log_inner(epsilons) / mu - mu / 2)
+            return np.asarray(-mu / 2 - (epsilons + np.log(self.moved) - self.log_kept(epsilons)) / mu)
+
+
+def gaussian_log_profile_at(mu: float, epsilons: FloatArray) -> FloatArray:
+    """That of Gaussian noise at any real, H_-e = 1 - e^-e + e^-e H_e, or at -inf or inf."""
+    size = np.abs(epsilons)
+    logs = gaussian_log_profile(mu, np.minimum(size, 1e300))
+    with np.errstate(divide="ignore", under="ignore"):
+        turned = np.logaddexp(np.log(-np.expm1(-size)), logs - size)
+        return np.asarray(np.where(epsilons < 0, turned, logs))
+
+
+class Crowd(NamedTuple):
+    """How often the others leave room for two, for one, and for none; how often the individual joins, and then is kept.
+
+    `swapped` is the probability that the individual takes another's place, over that of room for just one.
+    """
+
+    log_roomy: float
+    log_last: float
+    log_full: float
+    rate: float
+    full_rate: float
+    swapped: float
+
+    @classmethod
+    def of(cls, rate: float, records: int, largest: int, log_full: float, full_rate: float) -> Crowd | None:
+        """None where room for one is too rare to matter."""
+        others = records - 1
+        log_last = log_binomial_pmf(float(others), float(largest - 1), rate)
+        log_swapped = log_full + math.log(full_rate) - log_last
+        if not (log_last > -600.0 and log_swapped < math.log(LARGEST_RATIO)):
+            return None
+        roomy = float(betaincc(float(largest - 1), float(others - largest + 2), rate)) if largest > 1 else 0.0
+        log_roomy = math.log(max(roomy, 5e-324)) if largest > 1 else -math.inf
+        return cls(log_roomy, log_last, log_full, rate, full_rate, math.exp(log_swapped))
+
+
+@dataclass(frozen=True)
+class SplitBatch(Event):
+    """A truncated Poisson sample under add-remove adjacency, bounded by the best of many couplings.
+
+    Where the individual takes another's place, the sample is compared with a full one for a share of the probability,
+    and for the rest with one that has room for just one more, which that other is not in.
+    """
+
+    _profile_error = ERROR
+    between_bounds: ClassVar[bool] = True
+
+    crowd: Crowd
+    distance: float
+    whole: Event
+    least: Event
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    @property
+    def _amplified(self) -> bool:
+        return False
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.whole._curve(orders)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self.whole._curve_work()
+
+    def _profile_work(self) -> float:
+        return 8.0 * self.whole._profile_work()
+
+    def _profile_knots(self) -> Sequence[float]:
+        return self.whole._profile_knots()
+
+    def _certain(self, times: int = 1) -> Event:
+        return self.least
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        return [(BestOfCouplings(self, self.adjacency), 1)]
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        remove, add = (self._best(epsilons, forward) for forward in (True, False))
+        return remove, add
+
+    def _cells(self, share: FloatArray) -> tuple[Cell, Cell]:
+        """Room for just one more, and none, if a share is compared with full batches."""
+        crowd, mu = self.crowd, self.distance
+        last = Cell(crowd.log_last, crowd.rate, crowd.rate + (1 - share) * crowd.swapped, mu)
+        return last, Cell(crowd.log_full, crowd.full_rate, share * crowd.full_rate, 2 * mu)
+
+    def _best(self, epsilons: FloatArray, forward: bool) -> FloatArray:
+        """H is convex in the share, and least where the two tests begin at the same place of the moved halves."""
+        low, high = np.zeros_like(epsilons), np.ones_like(epsilons)
+        for _ in range(HALVINGS):
+            share = (low + high) / 2
+            last, full = (cell.end(epsilons, forward) for cell in self._cells(share))
+            low, high = np.where(last < full, share, low), np.where(last < full, high, share)
+        crowd = self.crowd
+        logs = Cell(crowd.log_roomy, crowd.rate, crowd.rate, self.distance).log_profile(epsilons, forward)
+        for cell in self._cells(np.where(low == 0.0, 0.0, np.where(high == 1.0, 1.0, low))):
+            logs = np.logaddexp(logs, cell.log_profile(epsilons, forward))
+        return np.minimum(logs, 0.0)
+
+
+@dataclass(frozen=True)
+class SwappedInPlace(Event):
+    """The same where the individual's record is in its place on both data sets, with another vector."""
+
+    _profile_error = ERROR
+    between_bounds: ClassVar[bool] = True
+
+    crowd: Crowd
+    distance: float
+    whole: Event
+    least: Event
+    adjacency: Adjacency
+
+    @property
+    def _amplified(self) -> bool:
+        return False
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.whole._curve(orders)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self.whole._curve_work()
+
+    def _profile_work(self) -> float:
+        return 2.0 * self.whole._profile_work() + 1000.0
+
+    def _profile_knots(self) -> Sequence[float]:
+        return self.whole._profile_knots()
+
+    def _certain(self, times: int = 1) -> Event:
+        return self.least
+
+    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
+        return [(BestOfCouplings(self, self.adjacency), 1)]
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """H is convex in the share and e^e together: linear in e^e between best shares, it is as good as convex."""
+        remove, add = (
+            self._log_sum(best_shares(self, epsilons, forward), epsilons, forward) for forward in (True, False)
+        )
+        return remove, add
+
+    def _log_sum(self, share: FloatArray, epsilons: FloatArray, forward: bool) -> FloatArray:
+        """Log of H if a share of the swaps is compared with full batches."""
+        crowd, u = self.crowd, self.distance
+        room, swap = 1 - crowd.rate, (1 - share) * crowd.swapped
+        last, rest = 1 - room / (1 + swap), 1 - (1 - share) * crowd.full_rate
+        full = share * crowd.full_rate / rest
+        with np.errstate(divide="ignore"):
+            swapped = sampled_replacement_log_profile(2 * u, full, epsilons)
+        logs = crowd.log_full + np.log(rest) + np.where(share > 0.0, swapped, -math.inf)
+        for log_mass, rate in ((crowd.log_roomy, crowd.rate), (crowd.log_last + np.log1p(swap), last)):
+            if self.adjacency is Adjacency.REPLACE:
+                own = sampled_replacement_log_profile(u, rate, epsilons)
+            else:
+                own = Cell(0.0, rate, rate, u).log_profile(epsilons, forward)
+            logs = np.logaddexp(logs, log_mass + own)
+        return np.asarray(np.minimum(logs, 0.0))
+
+
+@dataclass(frozen=True)
+class BestOfCouplings(Event):
+    """The profile of the best couplings, as that of a release."""
+
+    _profile_error = ERROR
+
+    split: SplitBatch | SwappedInPlace
+    adjacency: Adjacency
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.split._curve(orders)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self.split._curve_work()
+
+    def _profile_work(self) -> float:
+        return self.split._profile_work()
+
+    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.split._log_profile(epsilons)
+
+    def _profile_knots(self) -> Sequence[float]:
+        return self.split._profile_knots()
+
+
+def best_shares(event: SwappedInPlace, epsilons: FloatArray, forward: bool) -> FloatArray:
+    """Near the best share at each epsilon."""
+    points, shares = shares_at_points(event, forward)
+    at = np.clip(np.searchsorted(points, epsilons, side="right"), 1, points.size - 1)
+    low, high = points[at - 1], points[at]
+    # e^e, from the lower point on, in terms of the cell's; beyond the last point as there
+    place = np.expm1(np.minimum(epsilons, high) - low) / np.expm1(high - low)
+    return np.asarray(shares[at - 1] * (1 - place) + shares[at] * place)
+
+
+@lru_cache(maxsize=256)
+def shares_at_points(event: SwappedInPlace, forward: bool) -> tuple[FloatArray, FloatArray]:
+    """Points, and the best shares there, by golden sections."""
+    small, large = np.geomspace(1e-6, 0.1, 40), 1.25 ** np.arange(12.0, 29.0)
+    points = np.concatenate([[0.0], small, np.linspace(0.1, 12.0, 150)[1:], large])
+    low, high, part = np.zeros_like(points), np.ones_like(points), (math.sqrt(5.0) - 1) / 2
+    for _ in range(SECTIONS):
+        left, right = high - part * (high - low), low + part * (high - low)
+        sinks = event._log_sum(left, points, forward) > event._log_sum(right, points, forward)
+        low, high = np.where(sinks, left, low), np.where(sinks, high, right)
+    return points, (low + high) / 2
