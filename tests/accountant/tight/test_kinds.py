@@ -268,7 +268,7 @@ def test_what_takes_too_long_is_refused_at_once(monkeypatch):
         tight(run, 1e-5, patience=0.01)
     assert ac.epsilon(run, 1e-5, method="auto", patience=0.01).method == "renyi"
     monkeypatch.setattr(block_answers, "BLOCK_SHARE", 0.0)
-    with pytest.raises(ac.OutOfPatience, match=r"otherwise: .* certified so far: .* which tolerance = "):
+    with pytest.raises(ac.OutOfPatience, match=r"otherwise: .* certified so far: .* tolerance = "):
         tight(run, 1e-5, tolerance=1e-4, patience=5.0)
 
 
