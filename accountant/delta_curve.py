@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,9 @@ FIRST = 0.25
 
 WIDER = 0.1, 1.0
 """Tolerances of that game, beside the one that was asked."""
+
+FEW = 2
+"""Points up to which no game is shared."""
 
 MANY = 16
 """Points up to which each is asked by itself."""
@@ -112,7 +116,7 @@ class _WhatIsKnown:
     def along(self, width: float) -> tuple[FloatArray | None, bool]:
         """The bounds, None where nothing is certified; and whether all are as near as was asked."""
         with suppress(ProfileUnavailable):
-            apart = len(self.points) > 1 and TightRun(self.run, width).may_share
+            apart = len(self.points) > FEW and TightRun(self.run, width).may_share
             with share_patience(FIRST if apart else 1.0):
                 done = along_rungs(self.ask_all, width)
             if not done and apart and 2 * len(wide := self._wide(width)) < len(self.points):
@@ -138,8 +142,8 @@ class _WhatIsKnown:
     def _ask_alone(self, places: list[int], width: float) -> None:
         """Each of these by itself, if they are not too many, all with the same share of the patience that is left."""
         for number, place in enumerate(places if len(places) <= MANY else ()):
-            with share_patience(1 / (len(places) - number)), suppress(ToleranceUnreachable):
-                self._ask([place], width)
+            with share_patience(1 / (len(places) - number)):
+                along_rungs(partial(self._ask, [place]), width)
 
     def _ask(self, places: list[int], width: float, together: bool = False) -> None:
         try:
