@@ -16,7 +16,7 @@ from accountant.patience import foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import AIM, Answers, Game, LossDistribution, answer_all, least_of, sort_events
 from accountant.tight.both_sides import BothSides
-from accountant.tight.clock_blocks import IN_ORDER, SamePairs, set_clock_run
+from accountant.tight.clock_blocks import IN_ORDER, set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
@@ -144,7 +144,10 @@ class Blocks:
                 refusals.append(error)
                 if len(self.families) > GROUPED_KINDS and not self.apart:
                     raise self._refusal(error, refusals) from None
-        kinds = self._cuts(order, delta, room)
+        try:
+            kinds = self._cuts(order, delta, room)
+        except ToleranceUnreachable as error:
+            raise self._refusal(error, [*refusals, error]) from None
         if not kinds:
             return ask(self.plain)
         gaps = [cut.gap for _, cut in kinds]
@@ -229,7 +232,7 @@ class Blocks:
             run.tolerance,
             least=run.least,
             below=below,
-            unseen=None if below else SamePairs(self.families, aim.order),
+            unseen=None if below else clocks.same_pairs(self.families, aim.order),
         )
         found = ask(answers)
         self.source = answers.source

@@ -17,7 +17,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, spend
-from accountant.tight.clock_game import ClockSetup, play_on_clock, set_clock
+from accountant.tight.clock_game import ClockSetup, law_of_ticks, law_work, play_on_clock, set_clock
 from accountant.tight.clock_order import Ordered, set_order
 from accountant.tight.clock_references import find_clocks, find_kinds
 from accountant.tight.game_value import GameValue, PlayedGame
@@ -45,6 +45,15 @@ FINE_ORDER, IN_ORDER = 1.3e9, 4e9
 
 KIND = 1.2e6
 """Operations that a kind takes, whatever its game."""
+
+MOST_LAW = 1e9
+"""Operations of the law of ticks from which on kinds have so many screenings that blocks of each are near enough."""
+
+MOST_STEPS = 4e6
+"""The same of screenings: from below, every number of them has a loss."""
+
+SAME, SAME_STEP = 5e6, 1e3
+"""Operations of the pairs of a kind that are played all the time, and of each of its screenings there."""
 
 BEGUN = "kinds of screening"
 
@@ -123,8 +132,18 @@ class ClockRun(NamedTuple):
     @property
     def work(self) -> float:
         """Operations of the games."""
-        ordered = self.order.work if self.order.work <= IN_ORDER else 0.0
-        return sum(setup.work for setup in self.setups) + ordered
+        below = self.order.work if self.order.work <= IN_ORDER else self.same_work
+        return sum(setup.work for setup in self.setups) + below
+
+    @property
+    def same_work(self) -> float:
+        """Operations of `SamePairs`."""
+        return SAME * len(self.order.kinds) + SAME_STEP * self.order.steps
+
+    def same_pairs(self, families: Entries, order: float) -> SamePairs:
+        """What is below where one order takes too long."""
+        spend(self.same_work, BEGUN)
+        return SamePairs(families, order)
 
     def blocks(self) -> list[tuple[Event, int]]:
         """Pairs that together are above all screenings."""
@@ -139,12 +158,17 @@ class ClockRun(NamedTuple):
 
 
 def set_clock_run(families: Entries, aim: Aim, log_delta: float) -> ClockRun | None:
-    """Games of kinds that are alike; None where no two are."""
-    spend(KIND * len(families), BEGUN)
-    least = math.exp(max(log_delta - math.log(sum(count for _, count in families)) - 25.0, -690.0))
-    clocks, alone = find_clocks(find_kinds(families, aim.order, least), aim.order)
-    if not clocks:
+    """Games of kinds that are alike; None where no two are, or screenings are too many for a game on a clock."""
+    if (steps := sum(count for _, count in families)) > MOST_STEPS:
         return None
+    spend(KIND * len(families), BEGUN)
+    least = math.exp(max(log_delta - math.log(steps) - 25.0, -690.0))
+    clocks, alone = find_clocks(find_kinds(families, aim.order, least), aim.order)
+    law = sum(law_work(clock, log_delta) for clock in clocks)
+    if not clocks or law > MOST_LAW:
+        return None
+    spend(law, BEGUN)
+    laws = [law_of_ticks(clock, log_delta) for clock in clocks]
     apart = [(kind.event, kind.times) for kind in alone]
     tolerance = min(aim.tolerance, COARSEST)
     for share in ORDER_SHARES:
@@ -154,7 +178,10 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float) -> ClockRun | N
     blocks: Entries = [(aim.block(each), 1) for each in apart]
     for most in MOST_WORK:
         share = most / len(clocks)
-        setups = [set_clock(clock, aim.order, log_delta, GRID_SHARE * tolerance, share) for clock in clocks]
+        setups = [
+            set_clock(clock, aim.order, log_delta, GRID_SHARE * tolerance, share, known)
+            for clock, known in zip(clocks, laws, strict=True)
+        ]
         run = ClockRun(families[0][0], setups, blocks, ordered)
         if fits(run.work):
             break

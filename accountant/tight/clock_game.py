@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.tight.clock_references import Clock, Reference, curve_of
 from accountant.tight.game_kernels import TILE, IntArray, Lattice, raise_tile
-from accountant.tight.game_setup import round_down
+from accountant.tight.game_setup import PORTIONS, round_down
 from accountant.tight.game_value import PlayedGame
 from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, Pairs, Tree, gather, make_lattice, never
 
-__all__ = ["ClockSetup", "Law", "law_of", "play_on_clock", "reference_tree", "set_clock"]
+__all__ = ["ClockSetup", "Law", "law_of", "law_of_ticks", "law_work", "play_on_clock", "reference_tree", "set_clock"]
 
 ULP = 2.0**-53
 
@@ -35,6 +35,9 @@ SHORTEST = 8
 
 MOVE = 75.0
 """Operations (see `accountant.patience`) of a move at a grid point, in both directions."""
+
+PRODUCT, CONVOLUTION = 0.6, 3e4
+"""The same of a product of two chances, and of a convolution beside these."""
 
 ORDERS = 10.0 ** np.linspace(-3.0, 3.0, 121)
 """Orders, less 1, at which it is asked how far losses matter, times about the one at which the price is found."""
@@ -85,11 +88,55 @@ def law_of(clock: Clock, lost: float) -> Law:
     """Of the ticks that all screenings take."""
     ticks = [0, *(each.ticks for each in clock.references)]
     found = Law(0, np.ones(1), 0.0)
-    for kind, rung, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
-        chances = np.zeros(ticks[rung + 1] - ticks[rung] + 1)
-        chances[0], chances[-1] = 1 - share, share
-        found = found.plus(Law(ticks[rung], chances, 0.0).times(kind.times, lost), lost)
+    for rung in sorted(set(clock.rungs)):
+        # how many of a rung take the larger reference: the law is `apart` times as wide as that of their number
+        larger, smaller, apart = Law(0, np.ones(1), 0.0), 0, ticks[rung + 1] - ticks[rung]
+        for kind, at, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
+            if at == rung:
+                larger = larger.plus(Law(0, np.array([1 - share, share]), 0.0).times(kind.times, lost), lost)
+                smaller += kind.times * ticks[rung]
+        chances = np.zeros((larger.chances.size - 1) * apart + 1)
+        chances[::apart] = larger.chances
+        found = found.plus(Law(smaller + larger.first * apart, chances, larger.beyond), lost)
     return found
+
+
+def law_of_ticks(clock: Clock, log_delta: float) -> Law:
+    """The same, as near as that delta needs it."""
+    return law_of(clock, _least_chance(log_delta))
+
+
+def law_work(clock: Clock, log_delta: float) -> float:
+    """Operations of that law, by arithmetic alone: products of all pairs of chances that are told apart."""
+    ticks, found, whole, depth = (
+        [0, *(each.ticks for each in clock.references)],
+        0.0,
+        0.0,
+        -math.log(_least_chance(log_delta)),
+    )
+    for rung in sorted(set(clock.rungs)):
+        apart, number, variance, width = ticks[rung + 1] - ticks[rung], 0, 0.0, 1.0
+        for kind, at, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
+            if at == rung:
+                own = _width(kind.times, kind.times * share * (1 - share), depth)
+                # squares of widths that double with the number, and products of these
+                found += CONVOLUTION * 2 * math.log2(2 * kind.times) + PRODUCT * own * (4 * own + width)
+                number, variance = number + kind.times, variance + kind.times * share * (1 - share)
+                width = _width(number, variance, depth)
+        found += CONVOLUTION + PRODUCT * whole * width * apart
+        whole += width * apart
+    return found
+
+
+def _least_chance(log_delta: float) -> float:
+    """Chances that are not told apart."""
+    return math.exp(max(log_delta - DEPTH, -700.0))
+
+
+def _width(number: float, variance: float, depth: float) -> float:
+    """Places where a sum of so many indicators is that likely."""
+    # Bernstein's inequality
+    return min(number, 2 * (depth / 3 + math.sqrt(depth**2 / 9 + 2 * depth * variance))) + 1.0
 
 
 class Beyond(NamedTuple):
@@ -125,45 +172,89 @@ class ClockSetup(NamedTuple):
         return int(self.reach[-1])
 
 
-def set_clock(clock: Clock, order: float, log_delta: float, tolerance: float, most_work: float) -> ClockSetup:
+class Reaches(NamedTuple):
+    """How far losses matter where ticks are left, at portions of them: only sizes windows, and arrays stay small."""
+
+    end: float
+    b: FloatArray
+    curve: FloatArray
+    floor: FloatArray
+
+    def of(self, ticks: float) -> FloatArray:
+        """At `PORTIONS` of so many ticks."""
+        times = PORTIONS * ticks
+        costs = np.min(np.multiply.outer(self.curve, times) - self.floor[:, None], axis=0)
+        return np.asarray(np.minimum(costs, self.end * times))
+
+
+class Cut(NamedTuple):
+    """So many blocks, all but the last of `ticks` each."""
+
+    blocks: int
+    ticks: int
+    rest: Law
+    last: int
+    reaches: FloatArray
+    step: float
+    work: float
+
+
+def _cut(reaches: Reaches, law: Law, mean: float, longest: int, asked: tuple[int, float, int]) -> Cut:
+    """So many blocks, with a step of about that size, for so many references."""
+    blocks, step, many = asked
+    # a cut may take the time of the longest reference less one tick
+    ticks = math.ceil((mean + (blocks - 1) * (longest - 1)) / blocks)
+    rest = law if blocks == 1 else law.less((blocks - 1) * (ticks - longest + 1))
+    last = max(ticks, rest.first + rest.chances.size - 1)
+    found = reaches.of(last)
+    step = round_down(min(step, float(found[-1]) / 64))
+    cells = np.minimum(found / step + 2.0, np.ceil(reaches.end * PORTIONS * last / step))
+    middle = float(np.sum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2))
+    return Cut(blocks, ticks, rest, last, found, step, MOVE * many * (last + 1.0) * (middle + 8.0))
+
+
+def set_clock(
+    clock: Clock, order: float, log_delta: float, tolerance: float, most_work: float, law: Law | None = None
+) -> ClockSetup:
     """Few blocks, of which the game takes no more than that work; `tolerance` is the share that the grid may add."""
-    # with certainty no more: of what is beyond the grid no more is known
-    whole = sum(k.times * clock.references[i].ticks for k, i in zip(clock.kinds, clock.rungs, strict=True))
-    lost, longest = math.exp(max(log_delta - DEPTH, -700.0)), clock.references[-1].ticks
-    law, count = law_of(clock, lost), sum(kind.times for kind in clock.kinds)
-    mean = max(clock.moments()[0], 1.0)
-    b = ORDERS * (order - 1)
+    longest, law = clock.references[-1].ticks, law or law_of_ticks(clock, log_delta)
+    count = sum(kind.times for kind in clock.kinds)
+    mean, b = max(clock.moments()[0], 1.0), ORDERS * (order - 1)
     curves = np.max([curve_of(each, b) / each.ticks for each in clock.references], axis=0)
     end = max(float(np.max(each.pairs)) / each.ticks for each in clock.references) * (1 + 4 * INPUT_ERROR)
     deviations = [(kind.times, kind.above.deviation()) for kind in clock.kinds]
     deviation = math.sqrt(sum(many * each**2 for many, each in deviations) / count)
-    blocks = 0
-    while True:
-        blocks += 1
-        # a cut may take the time of the longest reference less one tick
-        ticks = math.ceil((mean + (blocks - 1) * (longest - 1)) / blocks)
-        rest = law if blocks == 1 else law.less((blocks - 1) * (ticks - longest + 1))
-        times = np.arange(max(ticks, rest.first + rest.chances.size - 1) + 1.0)
-        costs = np.min(np.multiply.outer(curves, times) - ((log_delta - math.log(count) - DEPTH) / b)[:, None], axis=0)
-        reach = np.minimum(costs, end * times)
-        step = round_down(min(deviation * math.sqrt(4 * tolerance), float(reach[-1]) / 64))
-        farthest = float(reach[-1]) / step + 2.0
-        ends = np.ceil(np.minimum(end * times / step, farthest)).astype(np.int64)
-        cells = np.minimum(np.ceil(reach / step).astype(np.int64) + 1, ends)
-        work = MOVE * len(clock.references) * float(np.sum(cells + 8.0))
-        if work <= most_work or ticks <= SHORTEST * longest:
-            return ClockSetup(
-                clock.references,
-                ticks,
-                blocks - 1,
-                rest,
-                step,
-                cells,
-                ends,
-                Beyond(float(ticks), float(whole), end, b, curves * (1 + 1e-9) + 1e-14 / b),
-                tolerance / 3,
-                work,
-            )
+    reaches = Reaches(end, b, curves, (log_delta - math.log(count) - DEPTH) / b)
+    fine = deviation * math.sqrt(4 * tolerance)
+
+    def cut(blocks: int) -> Cut:
+        return _cut(reaches, law, mean, longest, (blocks, fine, len(clock.references)))
+
+    def enough(found: Cut) -> bool:
+        return found.work <= most_work or found.ticks <= SHORTEST * longest
+
+    found, few = cut(1), 0
+    while not enough(found):
+        few, found = found.blocks, cut(2 * found.blocks)
+    while found.blocks - few > 1:
+        middle = cut((found.blocks + few) // 2)
+        few, found = (few, middle) if enough(middle) else (middle.blocks, found)
+    # with certainty no more: of what is beyond the grid no more is known
+    whole = sum(k.times * clock.references[i].ticks for k, i in zip(clock.kinds, clock.rungs, strict=True))
+    known = Beyond(float(found.ticks), float(whole), end, b, curves * (1 + 1e-9) + 1e-14 / b)
+    return _setup_of(clock, found, known, tolerance / 3)
+
+
+def _setup_of(clock: Clock, cut: Cut, beyond: Beyond, slack: float) -> ClockSetup:
+    """With the window of every tick."""
+    times = np.arange(cut.last + 1.0)
+    reach = np.interp(times, PORTIONS * cut.last, cut.reaches)
+    farthest = float(reach[-1]) / cut.step + 2.0
+    ends = np.ceil(np.minimum(beyond.end * times / cut.step, farthest)).astype(np.int64)
+    cells = np.minimum(np.ceil(reach / cut.step).astype(np.int64) + 1, ends)
+    return ClockSetup(
+        clock.references, cut.ticks, cut.blocks - 1, cut.rest, cut.step, cells, ends, beyond, slack, cut.work
+    )
 
 
 @Kernel

@@ -18,7 +18,7 @@ from accountant.patience import spend
 from accountant.tight.clock_game import ORDERS, reference_tree
 from accountant.tight.clock_references import Clock, Kind, Reference, curve_of
 from accountant.tight.game_kernels import STEP_ROUNDING, GamePairs, IntArray, extend_left, play_step
-from accountant.tight.game_setup import round_down
+from accountant.tight.game_setup import PORTIONS, round_down
 from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.screening_game import INPUT_ERROR, Pairs, Tree, make_lattice, never
 
@@ -36,18 +36,33 @@ SPARE = 1e-6
 
 
 class Ordered(NamedTuple):
-    """Kinds, the one that is played last first, with the tree of each one's reference; windows by what is left."""
+    """Kinds, the one that is played last first, with the tree of each one's reference.
+
+    Windows are `reaches` where `places` of the steps are left, and on a line between them.
+    """
 
     kinds: list[Kind]
     guides: list[Tree]
     step: float
-    reach: IntArray
+    places: FloatArray
+    reaches: FloatArray
     slack: float
 
     @property
+    def steps(self) -> int:
+        return int(self.places[-1])
+
+    @property
     def work(self) -> float:
-        """Operations that it takes."""
-        return MOVE * float(np.sum(self.reach + 8.0)) + KIND * len(self.kinds)
+        """Operations that it takes, by arithmetic alone."""
+        ends = self.reaches / self.step + 1.5
+        cells = float(np.sum(np.diff(self.places) * (ends[1:] + ends[:-1]) / 2))
+        return MOVE * (cells + 8.0 * (self.steps + 1)) + KIND * len(self.kinds)
+
+    def windows(self) -> IntArray:
+        """Of every step."""
+        reach = np.interp(np.arange(self.steps + 1.0), self.places, self.reaches)
+        return np.asarray(np.ceil(reach / self.step) + 1, dtype=np.int64)
 
 
 def set_order(
@@ -66,33 +81,39 @@ def set_order(
         found.append((kind, reference_tree(own, slack), curve_of(own, b)))
     found.sort(key=lambda each: each[0].cost, reverse=True)
     kinds, trees, curves = (list(each) for each in zip(*found, strict=True))
-    counts = [kind.times for kind in kinds]
-    steps = sum(counts)
+    ends = np.cumsum([0.0, *(kind.times for kind in kinds)])
+    steps = ends[-1]
     square = sum(kind.times * kind.above.deviation() ** 2 for kind in kinds)
-    total = np.cumsum(np.concatenate([np.zeros((1, b.size)), np.repeat(curves, counts, axis=0)]), axis=0)
-    costs = np.min(total - (log_delta - math.log(steps) - 25.0) / b, axis=1)
-    largest = np.repeat([float(np.max(kind.above)) for kind in kinds], counts)
-    reach = np.minimum(costs, np.insert(np.cumsum(largest), 0, 0.0))
-    step = round_down(min(math.sqrt(4 * tolerance * square / steps), float(reach[-1]) / 64))
-    return Ordered(kinds, trees, step, np.ceil(reach / step).astype(np.int64) + 1, slack)
+    # where the kind changes costs bend, and between there are few places: only windows are sized
+    places = np.unique(np.concatenate([ends, PORTIONS * steps]))
+    many = np.diff(ends)[:, None]
+    total = np.cumsum(np.concatenate([np.zeros((1, b.size)), many * np.array(curves)]), axis=0)
+    costs, floor = np.full(places.size, np.inf), (log_delta - math.log(steps) - 25.0) / b
+    for i in range(b.size):
+        np.minimum(costs, np.interp(places, ends, total[:, i]) - floor[i], out=costs)
+    largest = np.cumsum([0.0, *(kind.times * float(np.max(kind.above)) for kind in kinds)])
+    reaches = np.minimum(costs, np.interp(places, ends, largest))
+    step = round_down(min(math.sqrt(4 * tolerance * square / steps), float(reaches[-1]) / 64))
+    return Ordered(kinds, trees, step, places, reaches, slack)
 
 
 def play_in_clock_order(asked: Ordered) -> dict[Direction, GameValue]:
     """What the adversary gets; only bounds from below are certified."""
-    spend(asked.work, f"a game of {asked.reach.size - 1} screenings in one order")
-    last, step = int(asked.reach[-1]), asked.step
+    spend(asked.work, f"a game of {asked.steps} screenings in one order")
+    reach, step = asked.windows(), asked.step
+    last = int(reach[-1])
     limit = max(tree.limit(step, last) for tree in asked.guides)
     lattice = make_lattice(limit, last, step)
     tables = {id(tree): tree.tabulate(step, limit, last) for tree in asked.guides}
     policies = {at: np.full((2, last + 1), table.outcomes.shape[1]) for at, table in tables.items()}
-    slope_error = (asked.reach.size + 1) * STEP_ROUNDING
+    slope_error = (reach.size + 1) * STEP_ROUNDING
     shape = 2, 2, lattice.size(last)
     upper, tests = np.zeros(shape), never(shape)
     now = done = 0
     for kind, tree in zip(asked.kinds, asked.guides, strict=True):
         own = _own_pairs(kind, tree, tables[id(tree)], step, limit)
         for _ in range(kind.times):
-            known, wanted = int(asked.reach[done]), int(asked.reach[done + 1])
+            known, wanted = int(reach[done]), int(reach[done + 1])
             for way in range(2):
                 extend_left(upper[now], tests[now], lattice, known, wanted, way)
             done, after = done + 1, 1 - now

@@ -2,6 +2,7 @@
 
 import math
 import random
+import tracemalloc
 from fractions import Fraction
 
 import mpmath as mp
@@ -11,13 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
-from accountant.tight import block_answers, clock_game, clock_references
-from accountant.tight.clock_blocks import ClockPair, SamePairs
-from accountant.tight.clock_game import Law, law_of, play_on_clock, set_clock
+from accountant.errors import OutOfPatience, ToleranceUnreachable
+from accountant.tight import block_answers, clock_blocks, clock_game, clock_references
+from accountant.tight.clock_blocks import ClockPair, SamePairs, set_clock_run
+from accountant.tight.clock_game import PRODUCT, Law, law_of, law_of_ticks, law_work, play_on_clock, set_clock
 from accountant.tight.clock_order import play_in_clock_order, set_order
 from accountant.tight.clock_references import Clock, Kind, Reference, find_clocks, find_kinds, share_of
 from accountant.tight.game_value import GameValue
 from accountant.tight.loss_composition import bound_delta, bound_delta_above
+from accountant.tight.screening_blocks import Aim
 from accountant.tight.screening_game import Pairs
 from tests.soak.cases import draw_screening
 from tests.soak.exact import play
@@ -133,6 +136,36 @@ def test_what_is_not_told_apart_is_moved_to_more_ticks(lost, share, ticks):
         assert above >= wanted * (1 - 1e-12)
 
 
+def wide_clock(count):
+    """Two rungs, of which the second one's references are three ticks apart."""
+    references = [Reference(each, Pairs(np.ones(1), np.ones(1))) for each in (2, 5)]
+    return Clock([some_kind(count), some_kind(2 * count)], references, [0, 1], [0.25, 0.5])
+
+
+@pytest.mark.parametrize("count", [1, 50, 3000])
+def test_the_work_of_the_law_is_known_before(count, monkeypatch):
+    """Products of two chances, and the chances that are told apart."""
+    clock, done, convolve = wide_clock(count), [], np.convolve
+
+    def counted(one, other):
+        done.append(one.size * other.size)
+        return convolve(one, other)
+
+    monkeypatch.setattr(clock_game.np, "convolve", counted)
+    law_of_ticks(clock, math.log(1e-5))
+    assert sum(done) <= law_work(clock, math.log(1e-5)) / PRODUCT <= 8 * sum(done) + 1e6 * math.log2(8 * count)
+
+
+@given(share=st.floats(0.0, 1.0), count=st.integers(1, 10**12), depth=st.floats(1.0, 700.0))
+@settings(deadline=None, derandomize=True)
+def test_widths_hold_what_is_likely(share, count, depth):
+    """By Bernstein's inequality, or all there is."""
+    variance = count * share * (1 - share)
+    width = clock_game._width(count, variance, depth)
+    t = (width - 1) / 2
+    assert width == count + 1 or t**2 / (2 * (variance + t / 3)) >= depth * (1 - 1e-9)
+
+
 # --- games ----------------------------------------------------------------------------------------------------
 
 
@@ -193,6 +226,57 @@ def test_games_on_clocks_bound_every_interleaving(seed, share, order, near, cut)
         assert max(game.delta(epsilon).lower for game in games.values()) <= true
         same = bound_delta([(SamePairs(list(run), order), 1)], epsilon, 0.5)
         assert same.lower <= true
+
+
+def test_windows_of_an_order_are_those_of_each_step():
+    run = kinds_between(10.0, 20.0, 5, 700)
+    kinds = find_kinds(list(run), 5.0, LEAST)
+    asked = set_order([], kinds, 5.0, math.log(1e-5), 3e-3)
+    b, total = clock_game.ORDERS * 4.0, np.zeros(clock_game.ORDERS.size)
+    reaches = [0.0]
+    for kind in asked.kinds:
+        curve = clock_references.curve_of(Reference(1, kind.above), b)
+        for _ in range(kind.times):
+            total = total + curve
+            reaches.append(float(np.min(total - (math.log(1e-5) - math.log(3500) - 25.0) / b)))
+    wanted, found = np.array(reaches), asked.windows()
+    assert asked.steps == 3500 == found.size - 1
+    sure = np.arange(wanted.size) > 40
+    assert found[sure] == pytest.approx(wanted[sure] / asked.step + 1, rel=2e-3, abs=1.0)
+    assert asked.work == pytest.approx(120 * float(np.sum(found + 8.0)) + 5e5 * 5, rel=0.01)
+
+
+def numbered(sigma, kinds, count):
+    return ac.Composition((S(sigma * (1 + 0.1 * i), 25.0, 50), count) for i in range(kinds))
+
+
+@pytest.mark.parametrize("count", [20_000, 100_000, 10**6, 10**12])
+def test_memory_does_not_grow_with_screenings(count):
+    """There were 121 numbers for each of them."""
+    run, aim = list(numbered(100.0, 8, count)), Aim(3.0, math.log(1e-5) - 12.0, 0.01, 0.01)
+    set_clock_run(list(numbered(100.0, 8, 10)), aim, math.log(1e-5))
+    tracemalloc.start()
+    found = set_clock_run(run, aim, math.log(1e-5))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found is None) == (8 * count > clock_blocks.MOST_STEPS)
+    assert peak < 2e7
+
+
+def test_blocks_are_the_fewest_that_take_no_more_work():
+    run = numbered(100.0, 8, 1000)
+    (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
+    most, setups = 2e9, []
+    for work in (most, math.inf):
+        setups.append(set_clock(clock, 3.0, math.log(1e-5), 3e-3, work))
+    few, one = setups
+    assert one.many == 0 < few.many
+    assert few.work <= most < one.work
+    for setup in setups:
+        cells = clock_game.MOVE * len(clock.references) * float(np.sum(setup.reach + 8.0))
+        assert setup.work == pytest.approx(cells, rel=0.02)
+    fewer = set_clock(clock, 3.0, math.log(1e-5), 3e-3, few.work * 1.0001)
+    assert fewer.many == few.many
 
 
 # --- prices ---------------------------------------------------------------------------------------------------
@@ -260,3 +344,31 @@ def test_the_game_of_all_kinds_meets_that_on_a_clock(monkeypatch):
     assert found.source != true.source
     assert found.lower <= true.epsilon
     assert true.lower <= found.epsilon <= 1.01 * true.epsilon
+
+
+def test_too_many_screenings_for_clocks_are_priced_as_blocks_of_each_kind(monkeypatch):
+    run = numbered(1000.0, 8, 10**6)
+    found = ac.epsilon(run, 1e-5)
+    monkeypatch.setattr(block_answers, "MANY_KINDS", 10**9)
+    known = ac.epsilon(run, 1e-5)
+    assert (found.lower, found.epsilon) == (known.lower, known.epsilon)
+    assert 0.99 * found.epsilon <= found.lower
+
+
+def test_what_clocks_certified_is_told_where_blocks_take_too_long(monkeypatch):
+    run = kinds_between(10.0, 20.0, 9, 3)
+    known = tight(run, 1e-5)
+
+    def wide(self, aim, delta, ask):
+        refusal = ToleranceUnreachable("no nearer")
+        refusal.found, refusal.wide = (0.9 * known.lower, known.epsilon), "0.11"
+        raise refusal
+
+    def long(self, order, delta, room):
+        raise OutOfPatience("blocks take too long", 100.0)
+
+    monkeypatch.setattr(block_answers.Blocks, "_ask_clocks", wide)
+    monkeypatch.setattr(block_answers.Blocks, "_cuts", long)
+    found = ac.epsilon(run, 1e-5)
+    assert found.lower == pytest.approx(0.9 * known.lower, rel=1e-12)
+    assert found.epsilon == pytest.approx(known.epsilon, rel=1e-12)
