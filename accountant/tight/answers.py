@@ -79,23 +79,34 @@ class Answers(Protocol):
 
 @dataclass(frozen=True)
 class KnownProfile:
-    """The profile of the whole run, or its logarithm, is known."""
+    """The profile of the whole run, or its logarithm, is known; of a run between two bounds from above.
+
+    The Rényi bound of such a run, `bounded`, may be the sharper one.
+    """
 
     known: ClosedForm
+    bounded: Composition | None = None
 
     @property
     def source(self) -> str:
         return self.known.source
 
     def epsilon(self, delta: float) -> Interval:
-        return inverse_profile(self.known, math.log(delta))
+        found = inverse_profile(self.known, math.log(delta))
+        if self.bounded is None:
+            return found
+        return Interval(found.lower, min(found.upper, renyi_epsilon(self.bounded, delta, "improved").epsilon))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         points = np.asarray(epsilons, dtype=float)
         spend(2 * points.size * self.known.work, f"{2 * points.size} values of a profile")
         lows, highs = self.known.log_least(points * (1 + PLACES)), self.known.log_profile(points * (1 - PLACES))
         ends = zip(lows.tolist(), highs.tolist(), strict=True)
-        return [exponentiate(low - ACCURACY, high + ACCURACY) for low, high in ends]
+        found = [exponentiate(low - ACCURACY, high + ACCURACY) for low, high in ends]
+        if self.bounded is None:
+            return found
+        known = [renyi_delta(self.bounded, epsilon, "improved").delta for epsilon in epsilons]
+        return [Interval(each.lower, min(each.upper, other)) for each, other in zip(found, known, strict=True)]
 
     def trade_off(self, direction: Direction) -> TradeOff:
         forward = DIRECTIONS.index(direction)
@@ -339,7 +350,8 @@ def pair_trade_off(singles: Entries, families: Entries, direction: Direction, to
 
 def from_closed_form(known: ClosedForm, run: Composition) -> Answers:
     """A known profile; whoever replaces a record may do so in both directions, and meets the larger profile."""
-    return KnownProfile(known if run.adjacency is Adjacency.ADD_REMOVE else known._replace(directed=None))
+    bounded = run if any(event.between_bounds for event in run.entries) else None
+    return KnownProfile(known if run.adjacency is Adjacency.ADD_REMOVE else known._replace(directed=None), bounded)
 
 
 def _deltas_of(value: GameValue, epsilons: Sequence[float]) -> list[Interval]:

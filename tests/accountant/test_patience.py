@@ -14,7 +14,7 @@ from accountant.adjacency import DIRECTIONS
 from accountant.cli import main
 from accountant.events import screening_groups
 from accountant.numerics.quadrature import INTEGRAL
-from accountant.tight import block_answers, fourier, screening_blocks
+from accountant.tight import block_answers, clock_blocks, fourier, screening_blocks
 from accountant.tight.loss_composition import PLANNED
 from accountant.tight.screening_blocks import SamePair, ScreeningBlock
 from accountant.tight.screening_families import solve_game
@@ -483,15 +483,16 @@ def test_a_share_of_the_patience_is_of_what_is_left_and_ends_with_the_block():
         assert patience.fits(math.inf)
 
 
-def test_very_many_kinds_of_screening_are_refused_before_the_first_block(monkeypatch):
+def test_very_many_kinds_of_screening_are_refused_before_the_first_game(monkeypatch):
     run = ac.Composition((ac.NoisyScreening(20.0 + i / 100, 50.5, 100), 1) for i in range(1000))
     begun = []
+    monkeypatch.setattr(clock_blocks, "play_on_clock", lambda *setup: begun.append(setup))
     monkeypatch.setattr(block_answers, "cut_in_one", lambda *kind: begun.append(kind))
-    with pytest.raises(ac.OutOfPatience, match=r"blocks of 1000 kinds of screening would take about 2.* s") as refusal:
-        ac.epsilon(run, 1e-6, method="tight")
+    with pytest.raises(ac.OutOfPatience, match=r"kinds of screening") as refusal:
+        ac.epsilon(run, 1e-6, method="tight", patience=0.5)
     assert not begun
-    assert 15.0 < refusal.value.seconds < 60.0  # twice what is begun, as refusals say
-    assert ac.epsilon(run, 1e-6).method == "renyi"
+    assert 0.5 < refusal.value.seconds < 30.0
+    assert ac.epsilon(run, 1e-6, patience=0.5).method == "renyi"
 
 
 def test_blocks_of_all_grids_have_one_game(monkeypatch):
