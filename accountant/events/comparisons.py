@@ -30,6 +30,9 @@ HUGE = 1e100
 HUGE_SHIFT = 1e50
 """Standard deviations beyond which the threshold's loss is taken for infinite; below 1e-50 they are rounded up."""
 
+SUM = 2.5e7
+"""Operations of a value of a profile that is a sum over all answers, about (see `accountant.patience`)."""
+
 SHARE = 64.0
 """Losses of answers are rounded by the grid's step over this."""
 
@@ -102,6 +105,9 @@ class Comparisons(Event):
 
     def _certain(self, times: int = 1) -> Event:
         return attack_on(self._stream(), self, times)
+
+    def _profile_work(self) -> float:
+        return SUM if (queries := self._all_queries()) is None else queries._profile_work()
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         if (queries := self._all_queries()) is not None:

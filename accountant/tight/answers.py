@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -11,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.errors import ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
@@ -93,9 +94,11 @@ class KnownProfile:
 
     def epsilon(self, delta: float) -> Interval:
         found = inverse_profile(self.known, math.log(delta))
-        if self.bounded is None:
-            return found
-        return Interval(found.lower, min(found.upper, renyi_epsilon(self.bounded, delta, "improved").epsilon))
+        if self.bounded is not None:
+            with suppress(OutOfPatience):
+                known = renyi_epsilon(self.bounded, delta, "improved").epsilon
+                return Interval(found.lower, min(found.upper, known))
+        return found
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         points = np.asarray(epsilons, dtype=float)
@@ -103,10 +106,11 @@ class KnownProfile:
         lows, highs = self.known.log_least(points * (1 + PLACES)), self.known.log_profile(points * (1 - PLACES))
         ends = zip(lows.tolist(), highs.tolist(), strict=True)
         found = [exponentiate(low - ACCURACY, high + ACCURACY) for low, high in ends]
-        if self.bounded is None:
-            return found
-        known = [renyi_delta(self.bounded, epsilon, "improved").delta for epsilon in epsilons]
-        return [Interval(each.lower, min(each.upper, other)) for each, other in zip(found, known, strict=True)]
+        if self.bounded is not None:
+            with suppress(OutOfPatience):
+                known = [renyi_delta(self.bounded, epsilon, "improved").delta for epsilon in epsilons]
+                return [Interval(each.lower, min(each.upper, other)) for each, other in zip(found, known, strict=True)]
+        return found
 
     def trade_off(self, direction: Direction) -> TradeOff:
         forward = DIRECTIONS.index(direction)

@@ -32,6 +32,9 @@ ACCURACY = 5e-11
 SLOW = 2e5
 """Operations of a value of a profile that is too slow to be inverted, where there is another way."""
 
+SLOWER = 1e7
+"""The same for events that are priced below as others: beyond integrals, up to sums over all answers of a stream."""
+
 QUICK = 20_000.0
 """Operations of a value of a profile below which calls count more than values."""
 
@@ -58,7 +61,8 @@ def closed_form(run: Composition, slow: bool = False) -> ClosedForm | None:
     if run.releases == 1:
         (event,) = map(_plain, run.entries)
         other_way = event._given_finite() is not None and event._profile_work() > SLOW
-        known = event._sharpened() or not event.between_bounds or costs_less(event)  # what costs less is priced too
+        priced_below = costs_less(event) and event._profile_work() <= SLOWER
+        known = event._sharpened() or not event.between_bounds or priced_below
         if known and (slow or not other_way) and has_profile(event):
             return ClosedForm(
                 lambda points: np.maximum(*event._log_profile(points)),
