@@ -6,6 +6,7 @@ See notebooks/mathematics.md, Truncated Poisson samples.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -112,11 +113,10 @@ class Crowd(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SplitBatch(Event):
-    """A truncated Poisson sample under add-remove adjacency, bounded by the best of many couplings.
+class Coupled(Event):
+    """A truncated Poisson sample, bounded by the best of many couplings of its swaps.
 
-    Where the individual takes another's place, the sample is compared with a full one for a share of the probability,
-    and for the rest with one that has room for just one more, which that other is not in.
+    `whole` is the same by one coupling, `least` what some data reach.
     """
 
     _profile_error = ERROR
@@ -126,7 +126,7 @@ class SplitBatch(Event):
     distance: float
     whole: Event
     least: Event
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    adjacency: Adjacency
 
     @property
     def _amplified(self) -> bool:
@@ -138,8 +138,8 @@ class SplitBatch(Event):
     def _curve_work(self, rate: float = 1.0) -> float:
         return self.whole._curve_work()
 
-    def _profile_work(self) -> float:
-        return 8.0 * self.whole._profile_work()
+    @abstractmethod
+    def _profile_work(self) -> float: ...
 
     def _profile_knots(self) -> Sequence[float]:
         return self.whole._profile_knots()
@@ -149,6 +149,20 @@ class SplitBatch(Event):
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         return [(BestOfCouplings(self, self.adjacency), 1)]
+
+
+@dataclass(frozen=True)
+class SplitBatch(Coupled):
+    """A truncated Poisson sample under add-remove adjacency, bounded by the best of many couplings.
+
+    Where the individual takes another's place, the sample is compared with a full one for a share of the probability,
+    and for the rest with one that has room for just one more, which that other is not in.
+    """
+
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def _profile_work(self) -> float:
+        return 8.0 * self.whole._profile_work()
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         remove, add = (self._best(epsilons, forward) for forward in (True, False))
@@ -175,39 +189,11 @@ class SplitBatch(Event):
 
 
 @dataclass(frozen=True)
-class SwappedInPlace(Event):
+class SwappedInPlace(Coupled):
     """The same where the individual's record is in its place on both data sets, with another vector."""
-
-    _profile_error = ERROR
-    between_bounds: ClassVar[bool] = True
-
-    crowd: Crowd
-    distance: float
-    whole: Event
-    least: Event
-    adjacency: Adjacency
-
-    @property
-    def _amplified(self) -> bool:
-        return False
-
-    def _curve(self, orders: FloatArray) -> FloatArray:
-        return self.whole._curve(orders)
-
-    def _curve_work(self, rate: float = 1.0) -> float:
-        return self.whole._curve_work()
 
     def _profile_work(self) -> float:
         return 2.0 * self.whole._profile_work() + 1000.0
-
-    def _profile_knots(self) -> Sequence[float]:
-        return self.whole._profile_knots()
-
-    def _certain(self, times: int = 1) -> Event:
-        return self.least
-
-    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
-        return [(BestOfCouplings(self, self.adjacency), 1)]
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """H is convex in the share and e^e together: linear in e^e between best shares, it is as good as convex."""
@@ -240,7 +226,7 @@ class BestOfCouplings(Event):
 
     _profile_error = ERROR
 
-    split: SplitBatch | SwappedInPlace
+    split: Coupled
     adjacency: Adjacency
 
     def _curve(self, orders: FloatArray) -> FloatArray:

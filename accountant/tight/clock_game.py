@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.tight.clock_references import Clock, Reference, curve_of
-from accountant.tight.game_kernels import TILE, IntArray, Lattice, raise_tile
+from accountant.tight.game_kernels import IntArray, Lattice
 from accountant.tight.game_setup import PORTIONS, round_down
 from accountant.tight.game_value import PlayedGame
+from accountant.tight.kinds_above import close_window, raise_window
 from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, Pairs, Tree, gather, make_lattice, never
 
 __all__ = ["ClockSetup", "Law", "law_of", "law_of_ticks", "law_work", "play_on_clock", "reference_tree", "set_clock"]
@@ -276,8 +277,7 @@ def fill_clock(
     Axes of `values` are (tick, direction, grid point); ticks take turns. `windows` has the reach and the end of each
     tick. Nodes `starts[k]` up to `starts[k + 1]` of `chords` and `shifts` are the tree of reference k.
     """
-    base, decay, growth = lattice.base, lattice.decay, lattice.growth
-    trials, trial, stack = np.empty((2, TILE)), np.empty(TILE), np.empty(64, np.int64)
+    base = lattice.base
     for j in range(windows.shape[0]):
         new, known, end = values[j % values.shape[0]], windows[j, 0], windows[j, 1]
         new[:] = 0.0
@@ -286,20 +286,8 @@ def fill_clock(
                 continue
             old = values[(j - durations[k]) % values.shape[0]]
             first, beyond = starts[k], starts[k + 1]
-            for d in range(2):
-                tree, moves = chords[d, first:beyond], shifts[d, first:beyond]
-                for i in range(0, known + 1, TILE):
-                    best = trial[: min(TILE, known + 1 - i)]
-                    policy = policies[k, d, i : i + best.size]
-                    raise_tile(old[d], base + i, tree, moves, growth, i, slack, best, policy, trials, stack)
-                    for t in range(best.size):
-                        new[d, base + i + t] = max(new[d, base + i + t], best[t])
-        for d in range(2):
-            new[d, base + end : base + known + 1] = 0.0
-            new[d, base + known + 1 :] = new[d, base + known]
-        for d in range(2):
-            for k in range(1, base + 1):
-                new[d, base - k] = decay[k] * new[1 - d, base + min(k, known)]
+            raise_window(old, new, chords[:, first:beyond], shifts[:, first:beyond], policies[k], lattice, known, slack)
+        close_window(new, lattice, known, end)
         for row in range(totals.shape[0]):
             if chances[row, j] > 0.0:
                 for d in range(2):

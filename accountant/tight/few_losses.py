@@ -28,6 +28,7 @@ from accountant.numerics.roots import LOGARITHM, Interval, exponentiate, narrow
 from accountant.patience import fits, spend
 from accountant.tight.answers import Answers
 from accountant.tight.closed_forms import ACCURACY, PLACES
+from accountant.tight.games_last import meet
 from accountant.tight.trade_off import TradeOff, both_signs
 
 __all__ = ["FewLosses", "answers_of_few"]
@@ -115,7 +116,7 @@ class FewLosses:
         try:
             answers = ask_others(self._others)
             self.source = self._others.source
-            return answers if found is None else [_both(*each) for each in zip(found, answers, strict=True)]
+            return answers if found is None else [meet(*each) for each in zip(found, answers, strict=True)]
         except ToleranceUnreachable as error:
             if found is None and fits(work):
                 found = self._sum_up(work, ask)
@@ -125,7 +126,7 @@ class FewLosses:
             if self._is_narrow(found):
                 return found
             known = error.curve or [error.found or (0.0, math.inf)] * len(found)
-            both = [_both(one, Interval(*other)) for one, other in zip(found, known, strict=True)]
+            both = [meet(one, Interval(*other)) for one, other in zip(found, known, strict=True)]
             said = error.args[0]
             refusal = OutOfPatience(said, error.seconds) if isinstance(error, OutOfPatience) else type(error)(said)
             refusal.found, refusal.wide, refusal.curve = both[0], error.wide or "", list(both)
@@ -185,11 +186,6 @@ class FewLosses:
         if gap == FINE:
             return Interval(upper * (1 - gap), upper)
         return Interval(narrow(below, (upper * (1 - gap), upper), LOGARITHM, fine=gap / 64)[0], upper)
-
-
-def _both(one: Interval, other: Interval) -> Interval:
-    """What two intervals say of the same number."""
-    return Interval(max(one.lower, other.lower), min(one.upper, other.upper))
 
 
 def answers_of_few(run: Composition, tolerance: float, make_others: Callable[[], Answers]) -> FewLosses | None:

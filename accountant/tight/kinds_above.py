@@ -16,7 +16,42 @@ from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.tight.game_kernels import TILE, IntArray, Lattice, raise_tile
 from accountant.tight.screening_game import Family, Windows, gather, make_lattice
 
-__all__ = ["bound_kinds", "values_kept"]
+__all__ = ["bound_kinds", "close_window", "raise_window", "values_kept"]
+
+
+@Kernel
+def raise_window(
+    old: FloatArray,
+    new: FloatArray,
+    chords: NDArray[np.void],
+    shifts: IntArray,
+    policies: IntArray,
+    lattice: Lattice,
+    known: int,
+    slack: float,
+) -> None:
+    """Raise the values `new`, by direction and grid point, up to `known`, to those of one more step before `old`."""
+    base = lattice.base
+    trials, trial, stack = np.empty((2, TILE)), np.empty(TILE), np.empty(64, np.int64)
+    for d in range(2):
+        for i in range(0, known + 1, TILE):
+            best = trial[: min(TILE, known + 1 - i)]
+            policy = policies[d, i : i + best.size]
+            raise_tile(old[d], base + i, chords[d], shifts[d], lattice.growth, i, slack, best, policy, trials, stack)
+            for t in range(best.size):
+                new[d, base + i + t] = max(new[d, base + i + t], best[t])
+
+
+@Kernel
+def close_window(new: FloatArray, lattice: Lattice, known: int, end: int) -> None:
+    """Fill values beyond the window, up to `known`, and left of 0; from the largest loss, `end`, on there are none."""
+    base = lattice.base
+    for d in range(2):
+        new[d, base + end : base + known + 1] = 0.0
+        new[d, base + known + 1 :] = new[d, base + known]
+    for d in range(2):
+        for k in range(1, base + 1):
+            new[d, base - k] = lattice.decay[k] * new[1 - d, base + min(k, known)]
 
 
 @Kernel
@@ -37,9 +72,7 @@ def bound_states(
     turns. `windows` has the reach and the end of each state, as `accountant.tight.screening_game.Windows`. Nodes
     `starts[k]` up to `starts[k + 1]` of `chords` and `shifts` are the tree of kind k.
     """
-    base, decay, growth = lattice.base, lattice.decay, lattice.growth
     kinds, half = counts.size, values.shape[0] // 2
-    trials, trial, stack = np.empty((2, TILE)), np.empty(TILE), np.empty(64, np.int64)
     left = np.zeros(kinds, np.int64)
     now = 0
     for index in range(windows.shape[0]):
@@ -60,20 +93,8 @@ def bound_states(
                 continue
             old = values[now - stride if k > 0 else (now + half) % values.shape[0]]
             first, beyond = starts[k], starts[k + 1]
-            for d in range(2):
-                tree, moves = chords[d, first:beyond], shifts[d, first:beyond]
-                for i in range(0, known + 1, TILE):
-                    best = trial[: min(TILE, known + 1 - i)]
-                    policy = policies[k, d, i : i + best.size]
-                    raise_tile(old[d], base + i, tree, moves, growth, i, slack, best, policy, trials, stack)
-                    for t in range(best.size):
-                        new[d, base + i + t] = max(new[d, base + i + t], best[t])
-        for d in range(2):
-            new[d, base + end : base + known + 1] = 0.0
-            new[d, base + known + 1 :] = new[d, base + known]
-        for d in range(2):
-            for k in range(1, base + 1):
-                new[d, base - k] = decay[k] * new[1 - d, base + min(k, known)]
+            raise_window(old, new, chords[:, first:beyond], shifts[:, first:beyond], policies[k], lattice, known, slack)
+        close_window(new, lattice, known, end)
     return now
 
 
