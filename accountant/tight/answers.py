@@ -262,7 +262,7 @@ class LossDistribution:
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
 
-        bounded = certain is not None and between_bounds(self.singles)
+        bounded, wide = certain is not None and between_bounds(self.singles), set[float]()
 
         def answer(epsilon: float) -> Interval:
             if epsilon >= self.end:
@@ -270,7 +270,7 @@ class LossDistribution:
             cap = LossCap(self.singles, epsilon=epsilon)
             if certain is None:
                 ask = partial(bound_delta, self.singles, epsilon, self.tolerance, least=self.least)
-                return with_games(self.families, smallest, self.tolerance, ask, cap)
+                return with_games(self.families, smallest, self.tolerance, ask, cap, wide)
 
             def above(tolerance: float, remainders: Remainders | None) -> Interval:
                 if not bounded:
@@ -359,7 +359,7 @@ def from_closed_form(known: ClosedForm, run: Composition) -> Answers:
 
 
 def _deltas_of(value: GameValue, epsilons: Sequence[float]) -> list[Interval]:
-    return [value.delta(epsilon) for epsilon in epsilons]
+    return value.deltas(np.asarray(epsilons, dtype=float))
 
 
 def _deviation_at(delta: float) -> float:

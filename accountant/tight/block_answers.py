@@ -11,13 +11,23 @@ from accountant.adjacency import Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.numerics.roots import Interval
+from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import AIM, Answers, Game, LossDistribution, answer_all, least_of, sort_events
+from accountant.tight.answers import (
+    AIM,
+    CURVE_LEAST,
+    Answers,
+    Game,
+    LossDistribution,
+    answer_all,
+    least_of,
+    sort_events,
+)
 from accountant.tight.both_sides import BothSides
 from accountant.tight.clock_blocks import IN_ORDER, set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
+from accountant.tight.kept_losses import compose_nothing
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.screening_blocks import Aim, Cut, ScreeningBlock, cut_in_one, cut_in_several
@@ -58,6 +68,9 @@ COMPOSED = 1e7
 
 VOTE_SHARE = 0.3
 """Share of the tolerance that the grid of a block of votes may add, where screenings come last."""
+
+ORDERS, APART = 2.5, 100.0
+"""Ratios of neighbouring orders, less 1, and of deltas, for which blocks are made where many deltas are asked."""
 
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
@@ -102,6 +115,7 @@ class Blocks:
         self.families, self.setting = families, setting
         self.plain = setting.answers(families)
         self.source, self.apart = self.plain.source, list[tuple[Event, int]]()
+        self._last: Game | LossDistribution | BothSides | None = None
         self.moves = moves_of([count for _, count in families])
 
     def epsilon(self, delta: float) -> Interval:
@@ -114,10 +128,25 @@ class Blocks:
 
         def answer(epsilon: float) -> Interval:
             order = renyi_delta(self.setting.run, epsilon, "improved").order
+            order = _near(order) if len(epsilons) > 2 else order
             room = BLOCK_SHARE * self.setting.tolerance / (order - 1) if order is not None and order > 1 else 0.0
             return self._ask(order, smallest, room, partial(_one_delta, epsilon, least))
 
         return answer_all(epsilons, answer)
+
+    def deltas_at_hand(self, epsilons: Sequence[float]) -> list[Interval]:
+        """What is known of deltas without composing anything, from how the last epsilon was priced."""
+        if isinstance(self._last, BothSides):
+            return self._last.deltas_at_hand(epsilons)
+        found = [Interval(0.0, 1.0)] * len(epsilons)
+        if isinstance(self._last, LossDistribution):
+            with compose_nothing():
+                try:
+                    return self._last.deltas(epsilons)
+                except ToleranceUnreachable as error:
+                    known = error.curve or ([error.found] if error.found is not None else None)
+                    found = found if known is None else [Interval(*each) for each in known]
+        return found
 
     def trade_off(self, direction: Direction) -> TradeOff:
         """Of one kind, or not too many screenings, by the game; else of blocks, however near they are."""
@@ -211,7 +240,7 @@ class Blocks:
             self.families, run.singles, blocks, order, run.smallest_delta, run.tolerance, least=run.least
         )
         found = ask(answers)
-        self.source = answers.source
+        self.source, self._last = answers.source, answers
         return found
 
     def _ask_clocks(self, aim: Aim, delta: float, ask: Ask) -> Interval | None:
@@ -235,7 +264,7 @@ class Blocks:
             unseen=None if below else clocks.same_pairs(self.families, aim.order),
         )
         found = ask(answers)
-        self.source = answers.source
+        self.source, self._last = answers.source, answers
         return found
 
     def _play(self, kinds: Sequence[Kind], played: int, ask: Ask) -> Interval:
@@ -243,7 +272,7 @@ class Blocks:
         blocks = all_blocks([cut for _, cut in kinds[played:]])
         answers = self.setting.answers([kind for kind, _ in kinds[:played]], blocks)
         found = ask(answers)
-        composed = played < len(kinds)
+        composed, self._last = played < len(kinds), answers
         self.source = answers.source.replace(PLD, f"{PLD} of blocks of screenings") if composed else answers.source
         return found
 
@@ -286,6 +315,13 @@ def in_groups(kinds: Sequence[Kind], aim: Aim, first: float, others: float) -> E
     return [*blocks, *((aim.block(*group), 1) for group in reversed(groups))]
 
 
+def _near(order: float | None) -> float | None:
+    """One of few orders that is near, so that blocks, and what is composed of them, serve several epsilons."""
+    if order is None or not 1.0 < order < math.inf:
+        return order
+    return 1 + math.pow(ORDERS, round(math.log(order - 1) / math.log(ORDERS)))
+
+
 def _relative_width(refusal: ToleranceUnreachable) -> float:
     """Of the interval that a refusal knows."""
     low, high = refusal.found or (0.0, math.inf)
@@ -305,7 +341,10 @@ def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.
 
     def smallest_delta(epsilons: Sequence[float]) -> float:
         """Where a game that serves all epsilons is to be tight; a tenth of the Rényi bound was found to do."""
-        guess = min((renyi_delta(run, e, "improved").delta / 10 for e in epsilons if e < end), default=0.5)
+        largest = max((epsilon for epsilon in epsilons if epsilon < end), default=None)
+        guess = 0.5 if largest is None else renyi_delta(run, largest, "improved").delta / 10
+        if len(epsilons) > 2:  # so that games serve those that are asked later
+            guess = max(math.pow(APART, math.floor(math.log(max(guess, LEAST)) / math.log(APART))), CURVE_LEAST)
         return min(max(guess, 1e-250), 0.5)
 
     if families:

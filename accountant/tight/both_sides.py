@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ToleranceUnreachable
@@ -20,6 +20,7 @@ from accountant.patience import round_up
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import certain_of
 from accountant.tight.games_last import LEAST_DELTA, lower_end
+from accountant.tight.kept_losses import compose_nothing
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
@@ -56,6 +57,7 @@ class BothSides:
     below: dict[Direction, GameValue] | None = None
     unseen: Event | None = None
     source: str = "privacy-loss distribution of blocks of screenings"
+    _played: dict[Direction, GameValue] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def epsilon(self, delta: float) -> Interval:
         """Bounds on the smallest epsilon at a delta."""
@@ -73,6 +75,21 @@ class BothSides:
         """Bounds on delta at each epsilon."""
         games = self._games(self.smallest_delta(epsilons))
         return [self._delta(epsilon, games) for epsilon in epsilons]
+
+    def deltas_at_hand(self, epsilons: Sequence[float]) -> list[Interval]:
+        """What is known of deltas without composing anything, from how an epsilon was priced."""
+        found = []
+        for epsilon in epsilons:
+            upper, lower = 1.0, 0.0
+            with compose_nothing():
+                try:
+                    bound_delta_above([*self.singles, *self.blocks], epsilon, self._share)
+                except ToleranceUnreachable as error:
+                    upper = error.found[1] if error.found is not None else upper
+            if not self.singles and self.unseen is None:
+                lower = max((game.delta(epsilon).lower for game in (self.below or self._played).values()), default=0.0)
+            found.append(Interval(min(lower, upper), upper))
+        return found
 
     def _delta(self, epsilon: float, games: dict[Direction, GameValue]) -> Interval:
         run = Composition([*self.singles, *self.families])
@@ -93,7 +110,8 @@ class BothSides:
         if self.below is not None or self.unseen is not None:
             return self.below or {}
         games = solve_in_order(Composition(self.families), self.order, max(delta, LEAST_DELTA), max(self._share, NEAR))
-        return dict(zip(DIRECTIONS, games, strict=True))
+        self._played.update(zip(DIRECTIONS, games, strict=True))
+        return self._played
 
     def _lower_end(self, bound: Callable[..., Interval], point: float, games: Remainders) -> float:
         """What he gets after all other releases, priced by what they cost at least."""

@@ -140,10 +140,14 @@ class DirectedRun:
             found = self._epsilon(math.log(question.delta), 0.02 * question.tolerance)
             self.found = Interval(max(found.lower, self.found.lower), min(found.upper, self.found.upper))
             return
-        low, high = (self.bound(question.epsilon, sign) for sign in (-1, 1))
+        self.found = self.delta_bounds(question.epsilon)
+
+    def delta_bounds(self, epsilon: float) -> Interval:
+        """Bounds on delta at an epsilon, also at others than the grid was made for."""
+        low, high = (self.bound(epsilon, sign) for sign in (-1, 1))
         # exp turns the rounding of a logarithm into a relative error
         low, high = (log + sign * 4 * ULP * (1 + abs(log)) for log, sign in ((max(low, -1e4), -1), (high, 1)))
-        self.found = exponentiate(low, high)
+        return exponentiate(low, high)
 
     def _compose(self, wanted: float) -> int:
         """Compose in a window of at least so many points; returns how many it has."""

@@ -20,7 +20,7 @@ from accountant.tight.screening_game import STEP_ROUNDING, shares
 __all__ = ["GameValue", "PlayedGame", "log_renyi_bound"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class GameValue:
     """Certified bounds on W_n(u), the largest P(S) - u Q(S) after n adaptively chosen steps; made by `solve_game`."""
 
@@ -46,12 +46,12 @@ class GameValue:
 
     def delta(self, epsilon: float) -> Interval:
         """Bounds on delta at any real epsilon."""
-        x = real("epsilon", epsilon, -1e300, 1e300)
-        lower, upper = self.log_lower(x), self.log_upper(x)
-        if upper == -math.inf:  # nothing was played
-            return Interval(0.0, 0.0)
-        found = exponentiate(float(lower), float(upper))
-        return Interval(found.lower * (1 - STEP_ROUNDING), min(found.upper * (1 + STEP_ROUNDING), 1.0))
+        return self.deltas(np.array([real("epsilon", epsilon, -1e300, 1e300)]))[0]
+
+    def deltas(self, epsilons: FloatArray) -> list[Interval]:
+        """The same at many."""
+        ends = zip(self.log_lower(epsilons).tolist(), self.log_upper(epsilons).tolist(), strict=True)
+        return [_delta_between(*logs) for logs in ends]
 
     def epsilon(self, delta: float) -> Interval:
         """Bounds on the smallest epsilon >= 0 at a delta in [1e-250, 1)."""
@@ -79,6 +79,13 @@ def _outward(value: FloatArray, sign: int) -> FloatArray:
     """A logarithm moved by more than its rounding."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(value), value + sign * STEP_ROUNDING * (1 + np.abs(value)), value)
+
+
+def _delta_between(log_lower: float, log_upper: float) -> Interval:
+    if log_upper == -math.inf:  # nothing was played
+        return Interval(0.0, 0.0)
+    found = exponentiate(log_lower, log_upper)
+    return Interval(found.lower * (1 - STEP_ROUNDING), min(found.upper * (1 + STEP_ROUNDING), 1.0))
 
 
 @dataclass(frozen=True, eq=False)

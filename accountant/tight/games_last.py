@@ -49,19 +49,21 @@ def with_games(
     tolerance: float,
     ask: Callable[[Remainders | None], Interval],
     cap: LossCap,
+    wide: set[float] | None = None,
 ) -> Interval:
     """An answer that may need what families leave of delta after all other events, solved as narrowly as it takes.
 
     Families last bounds every interleaving (notebooks/mathematics.md, Order of families). Where their losses are so
-    large that no grid is near enough, those are tried that end where it no longer matters how large losses are.
+    large that no grid is near enough, those are tried that end where it no longer matters how large losses are. `wide`
+    are shares of the tolerance that were too large for other points: the smallest is tried again.
     """
     if not families:
         return ask(None)
 
     run, delta = Composition(families), max(delta, LEAST_DELTA)
     known: ToleranceUnreachable | None = None
-    before, width = math.inf, None
-    for share in FAMILY_SHARES:
+    before, width, wide = math.inf, None, set() if wide is None else wide
+    for share in [each for each in FAMILY_SHARES if each not in wide] or FAMILY_SHARES[-1:]:
         near, refusal = solve_near(run, delta, max(share * tolerance, FINEST), width)
         if width is None and known is not None and known.found is not None and _step_of(near) == before:
             # beside a deviation of rare large losses every grid is near; so is epsilon = 0
@@ -72,6 +74,7 @@ def with_games(
         try:
             return ask(near)
         except RemainderTooWide as error:
+            wide.add(share)
             known = _plain(error)
             if isinstance(refusal, OutOfPatience):  # finer grids take too long as well
                 refusal.found, refusal.wide = error.found, error.wide

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ from accountant.tight.inversion_kernels import (
     scale_spectrum,
     transform_run,
 )
+from accountant.tight.kept_losses import Composed, keep_for
 from accountant.tight.loss_moments import log_peak
 from accountant.tight.polygon import ULP
 
@@ -54,8 +56,9 @@ MARGIN = 1e-10
 SMALLEST, LARGEST = 1e-3, 1e4
 """Tilts that are used."""
 
-STEP_WORK, NODE_WORK, FALL_WORK = 3.0, 120.0, 3e4
-"""Operations (see `accountant.patience`) of one point at one frequency, of a point, and of a row's bound beyond."""
+STEP_WORK, NODE_WORK, FALL_WORK, POINT_WORK = 3.0, 120.0, 3e4, 50.0
+"""Operations (see `accountant.patience`) of one point at one frequency, of a point, of a row's bound beyond, and of one
+frequency where an epsilon is asked."""
 
 MOST_WORK, MOST_ROW_WORK = 3e7, 3e6
 """Operations up to which inversion is tried, in all or for each row: beyond, a grid is likely to be quicker."""
@@ -146,7 +149,7 @@ class Plan(NamedTuple):
     def work(self, line: Line) -> float:
         """Operations that it takes to know M there."""
         each = STEP_WORK * line.last + NODE_WORK
-        return count_nodes(self.rows, line) * each + 50.0 * line.last
+        return count_nodes(self.rows, line) * each + POINT_WORK * line.last
 
 
 class Inverted(NamedTuple):
@@ -245,6 +248,24 @@ class Inversion:
             gap *= 1.5
 
 
+@dataclass(frozen=True)
+class InvertedLosses:
+    """Directions of a run whose characteristic functions are known (see `accountant.tight.kept_losses`)."""
+
+    inversions: list[Inversion]
+
+    @property
+    def points(self) -> int:
+        return 3 * sum(each.line.last for each in self.inversions)
+
+    def answer(self, epsilon: float) -> Interval:
+        logs = [each.log_bounds(epsilon) for each in self.inversions]
+        return exponentiate(max(each.lower for each in logs), max(each.upper for each in logs))
+
+    def answer_work(self) -> float:
+        return POINT_WORK * sum(each.line.last for each in self.inversions)
+
+
 def plan_inversion(run: Composition, question: Question) -> Plan | None:
     """A plan near the order that is best for the Rényi route: its improved conversion is Chernoff's bound above."""
     rows = rows_of(run)
@@ -317,11 +338,16 @@ def choose_tilts(
 
 
 def invert(
-    run: Composition, question: Question, directions: Sequence[Direction] = DIRECTIONS, anyhow: bool = False
+    run: Composition,
+    question: Question,
+    directions: Sequence[Direction] = DIRECTIONS,
+    anyhow: bool = False,
+    same: Composed | None = None,
 ) -> Interval | None:
     """Bounds on what is asked, as narrow as that; None where it takes a grid of losses.
 
-    Where a grid is likely to be quicker that is None as well, unless `anyhow`.
+    Where a grid is likely to be quicker that is None as well, unless `anyhow`. `same` is what its composed losses are
+    kept by (see `accountant.tight.kept_losses`).
     """
     plan = plan_inversion(run, question)
     if plan is None:
@@ -338,9 +364,10 @@ def invert(
     if not all(each.known for each in (first, *others)):
         return None
     if question.delta is None:
-        logs = [each.log_bounds(question.epsilon) for each in (first, *others)]
-        low, high = (max(each[i] for each in logs) for i in range(2))
-        answer = exponentiate(low, high)
+        inverted = InvertedLosses([first, *others])
+        answer = inverted.answer(question.epsilon)
+        if same is not None:
+            keep_for(same, question, inverted, answer)
     else:
         log_delta = math.log(question.delta)
         answer = first.epsilon(log_delta, plan.start)

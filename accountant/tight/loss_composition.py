@@ -28,6 +28,7 @@ from accountant.tight.directed_run import DirectedRun, Entries, Question, Remain
 from accountant.tight.flat_ends import take_apart
 from accountant.tight.fourier import HockeyStick, Remainder
 from accountant.tight.inversion import invert
+from accountant.tight.kept_losses import Composed, ComposedOnGrids, ask_kept, keep_for
 from accountant.tight.loss_grid import COARSEST, MAX_POINTS, aligned_step, unreachable
 from accountant.tight.normal_limit import approach_normal
 from accountant.tight.polygon import Grid
@@ -152,9 +153,12 @@ def settle(
     pure = whole._largest_loss()
     if remainders is None and pure <= question.epsilon:
         return Interval(0.0, 0.0)
+    same = Composed.of(whole, remainders, directions, above)
+    if (kept := ask_kept(same, question)) is not None:
+        return kept
     if remainders is not None or above:
         return settle_on_grids(whole, question, remainders, directions, above)
-    if (found := invert(whole, question, directions)) is not None:
+    if (found := invert(whole, question, directions, same=same)) is not None:
         return found
     if (found := approach_normal(whole, question, directions)) is not None:
         return found
@@ -162,7 +166,7 @@ def settle(
         return settle_on_grids(whole, question, None, directions)
     except ToleranceUnreachable as refusal:
         try:
-            found = invert(whole, question, directions, anyhow=True)
+            found = invert(whole, question, directions, anyhow=True, same=same)
         except OutOfPatience as error:
             if isinstance(refusal, OutOfPatience) and refusal.seconds <= error.seconds:
                 raise refusal from None
@@ -181,7 +185,7 @@ def settle_on_grids(
     above: bool = False,
 ) -> Interval:
     """Choose directions, tilts and steps, and solve."""
-    pure = whole._largest_loss()
+    same, pure = Composed.of(whole, remainders, directions, above), whole._largest_loss()
     if remainders is None:
         remainders = dict.fromkeys(DIRECTIONS, HockeyStick())
         profiles = {event: _at_zero(event) for event in whole.entries}
@@ -206,7 +210,9 @@ def settle_on_grids(
     for run in runs:
         run.near = NEAR * math.sqrt(question.tolerance)
         run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)
-    return lower_upper_end(runs, question) if above else refine(runs, question)
+    found = lower_upper_end(runs, question) if above else refine(runs, question)
+    keep_for(same, question, ComposedOnGrids(runs), found)
+    return found
 
 
 def _at_zero(event: Event) -> tuple[FloatArray, FloatArray]:

@@ -29,6 +29,7 @@ from accountant.tight.closed_forms import (
 from accountant.tight.curve_pairs import KnownByCurve, gather_curves, lacks_profile
 from accountant.tight.few_losses import answers_of_few
 from accountant.tight.infinite_losses import OneSided, bounds_on_lost, left_of
+from accountant.tight.kept_losses import keep_losses
 from accountant.tight.screening_families import is_played
 from accountant.tight.trade_off import SureTradeOff, TradeOff
 from accountant.tight.vote_answers import foresee_votes
@@ -157,6 +158,18 @@ class TightRun:
         """Whether deltas are each asked at its best, and could share one game of screenings instead."""
         return isinstance(self._answers, Blocks)
 
+    def deltas_at_hand(self, epsilons: Sequence[float]) -> list[Interval]:
+        """What is known of deltas without composing anything, from how the last epsilon was priced."""
+        if self._log_finite != 0.0 or self._slow is not None or not isinstance(self._answers, Blocks):
+            return [Interval(0.0, 1.0)] * len(epsilons)
+        return self._of_all(epsilons, self._answers.deltas_at_hand(epsilons))
+
+    @property
+    def at_once(self) -> bool:
+        """Whether many deltas are values of one profile."""
+        return isinstance(self._answers, KnownProfile)
+
+    @keep_losses()
     def deltas(self, epsilons: Sequence[float], together: bool = False) -> list[Interval]:
         """Certified bounds on delta at each epsilon; if `together`, all of them share one game of screenings."""
         if self._slow is not None and fits(2 * len(epsilons) * self._slow.work):

@@ -1,0 +1,93 @@
+"""Curves of many points: few are asked, all are certified, and patience is kept however many they are."""
+
+import numpy as np
+import pytest
+
+import accountant as ac
+from accountant import patience
+from accountant.tight.route import TightRun
+
+P, S = ac.PoissonSubsampled, ac.NoisyScreening
+PLAN = 18_000 * P(S(85, 210, 300), 0.2) + 3877 * P(ac.GNMax(20), 0.2)
+SHORT = 20 * S(10, 5, 9) + 3 * P(ac.Gaussian(2), 0.1)
+LAPLACE = 20 * ac.Laplace(4.0)
+DISTINCT = ac.Composition((P(ac.Gaussian(1 + i / 40), 0.01 + i * 1e-5), 10) for i in range(40))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The epsilons at which deltas are asked."""
+    found, plain = [], TightRun.deltas
+
+    def deltas(self, epsilons, together=False):
+        found.extend(epsilons)
+        return plain(self, epsilons, together)
+
+    monkeypatch.setattr(TightRun, "deltas", deltas)
+    return found
+
+
+@pytest.mark.parametrize("run", [LAPLACE, DISTINCT, SHORT])
+@pytest.mark.parametrize("method", ["auto", "tight"])
+def test_every_point_is_as_near_as_was_asked(run, method):
+    curve = ac.curve(run, np.linspace(0.0, 2.0, 60), method=method)
+    assert curve.method == "tight"
+    assert np.all(curve.upper - curve.lower <= 0.01 * np.maximum(curve.upper, 1e-12))
+    assert np.all(np.diff(curve.upper) <= 0)
+    assert np.all(np.diff(curve.lower) <= 0)
+    for place in (0, 7, 31, 59):
+        alone = ac.delta(run, curve.epsilons[place], method="tight", tolerance=1e-3)
+        assert alone.lower <= curve.upper[place]
+        assert curve.lower[place] <= alone.delta
+
+
+def test_few_of_many_points_are_asked(asked):
+    few = ac.curve(DISTINCT, np.linspace(0.0, 3.0, 3000), patience=1.5)
+    assert len(asked) < 1000
+    assert np.all(few.upper - few.lower <= 0.01 * np.maximum(few.upper, 1e-12))
+
+
+def test_patience_is_kept_however_many_points_there_are():
+    """5000 points took 56 s, and nearly all were known by the Rényi bound alone."""
+    seen = [0.0]
+    with patience.watch_work(lambda done, until: seen.append(until)):
+        curve = ac.curve(PLAN, np.linspace(0.0, 4.5, 300), patience=2.0)
+    assert seen[-1] <= 2.01
+    assert curve.method == "tight"
+    assert curve.lower.min() > 0.0
+    assert curve.widths.max() < 0.5
+    assert np.median(curve.widths) < 0.2
+    assert np.all(np.diff(curve.upper) <= 0)
+    alone = ac.delta(PLAN, 2.0)
+    low, high = (np.interp(2.0, curve.epsilons, each) for each in (curve.lower, curve.upper))
+    assert low <= alone.delta * 1.001
+    assert alone.lower <= high * 1.001
+
+
+def test_epsilons_at_deltas_tell_of_deltas():
+    """8192 screenings: an epsilon takes a tenth of the work of a delta as near."""
+    run = 8192 * S(85, 210, 300)
+    curve = ac.curve(run, np.linspace(0.0, 4.0, 40), patience=3.0)
+    assert np.median(curve.widths) < 0.3
+    for delta in (1e-2, 1e-4):
+        price = ac.epsilon(run, delta)
+        above = curve.epsilons >= price.epsilon
+        below = curve.epsilons <= price.lower
+        assert np.all(curve.lower[above] <= delta)
+        assert np.all(curve.upper[below] >= delta)
+
+
+def test_points_come_back_in_their_order():
+    mixed = [1.0, 0.2, 1.0, *np.linspace(0.0, 2.0, 40)[::-1].tolist()]
+    curve, rising = ac.curve(LAPLACE, mixed), ac.curve(LAPLACE, sorted(mixed))
+    assert curve.epsilons.tolist() == mixed
+    order = np.argsort(mixed, kind="stable")
+    assert curve.upper[order].tolist() == rising.upper.tolist()
+    assert curve.upper[0] == curve.upper[2]
+
+
+def test_a_refusal_of_many_points_keeps_its_name():
+    with pytest.raises(ac.OutOfPatience, match=r"patience = 0\.01; accepted: patience = "):
+        ac.curve(PLAN, np.linspace(0.0, 4.0, 50), method="tight", patience=0.01)
+    curve = ac.curve(PLAN, np.linspace(0.0, 4.0, 50), patience=0.001)
+    assert curve.method == "renyi"

@@ -1,0 +1,79 @@
+"""Composed losses that answer at other epsilons than they were made for."""
+
+import numpy as np
+import pytest
+
+import accountant as ac
+from accountant.adjacency import DIRECTIONS
+from accountant.tight import loss_composition
+from accountant.tight.kept_losses import compose_nothing, keep_losses
+from accountant.tight.loss_composition import bound_delta, bound_delta_above, bound_epsilon
+
+LAPLACE = [(ac.Laplace(3.0), 10)]
+SAMPLED = [(ac.PoissonSubsampled(ac.Gaussian(1.0), 0.02), 200)]
+
+
+@pytest.fixture
+def grids(monkeypatch):
+    """How often a grid is chosen."""
+    made, plain = [], loss_composition.settle_on_grids
+
+    def settle(*args):
+        made.append(args)
+        return plain(*args)
+
+    monkeypatch.setattr(loss_composition, "settle_on_grids", settle)
+    return made
+
+
+@pytest.mark.parametrize("run", [LAPLACE, SAMPLED])
+def test_answers_of_others_are_certified(run, grids):
+    epsilons = np.linspace(0.1, 2.5, 25)
+    exact = [bound_delta(run, epsilon, 1e-4) for epsilon in epsilons]
+    grids.clear()
+    with keep_losses():
+        found = [bound_delta(run, epsilon, 0.01) for epsilon in epsilons]
+    assert len(grids) < 8
+    for one, other in zip(found, exact, strict=True):
+        assert one.lower <= other.upper
+        assert other.lower <= one.upper
+        assert one.upper - one.lower <= 0.01 * one.upper
+
+
+def test_nothing_is_kept_without_being_told(grids):
+    for epsilon in (1.0, 1.01):
+        bound_delta(LAPLACE, epsilon, 0.01)
+    assert len(grids) == 2
+
+
+def test_what_is_kept_answers_however_widely_where_nothing_may_be_composed():
+    exact = bound_delta(LAPLACE, 3.0, 1e-4)
+    with keep_losses():
+        with compose_nothing(), pytest.raises(ac.ToleranceUnreachable) as nothing:
+            bound_delta(LAPLACE, 3.0, 1e-5)
+        assert nothing.value.found is None
+        bound_epsilon(LAPLACE, 1e-3, 0.05)
+        with compose_nothing(), pytest.raises(ac.ToleranceUnreachable) as wide:
+            bound_delta(LAPLACE, 3.0, 1e-5)
+        lower, upper = wide.value.found
+        assert lower <= exact.upper
+        assert exact.lower <= upper
+        assert 0.0 < lower <= upper < 1.2 * lower
+
+
+def test_bounds_from_above_are_kept_apart():
+    """They have no lower end, and stand for no certified interval."""
+    with keep_losses():
+        above = bound_delta_above(LAPLACE, 1.0, 0.01)
+        both = bound_delta(LAPLACE, 1.0, 0.01)
+    assert above.lower == 0.0
+    assert both.lower > 0.99 * both.upper
+
+
+def test_a_direction_alone_is_kept_apart():
+    run = [(ac.PoissonSubsampled(ac.Laplace(0.5), 0.1), 3)]
+    alone = [bound_delta(run, 0.1, 1e-3, None, (way,)) for way in DIRECTIONS]
+    with keep_losses():
+        kept = [bound_delta(run, 0.1, 1e-3, None, (way,)) for way in DIRECTIONS]
+    assert kept == alone
+    assert alone[0] != alone[1]
