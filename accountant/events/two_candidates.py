@@ -23,7 +23,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import gauss_legendre
 from accountant.numerics.scipy_special import exp1, ndtri
 
-__all__ = ["BestLead", "Contest", "aimed", "reached_by_two"]
+__all__ = ["BestLead", "Contest", "aim_at", "reached_by_two"]
 
 HALVINGS = 60
 """Steps of the search for the best lead."""
@@ -380,7 +380,7 @@ class BestContest(PricedAsAnother):
         return best_bit(self.contest, self.adjacency, self.times, max(delta, LEAST_AIM))
 
 
-def aimed(event: Event, delta: float | None) -> Event:
+def aim_at(event: Event, delta: float | None) -> Event:
     """What is known from below, as it is chosen for a delta, if it is asked at one."""
     return event if delta is None or not isinstance(event, BestContest) else event.at(delta)
 

@@ -14,7 +14,7 @@ import numpy as np
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
-from accountant.events.two_candidates import aimed
+from accountant.events.two_candidates import aim_at
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import share_patience, spend
@@ -318,7 +318,7 @@ def answer_all(epsilons: Sequence[float], answer: Callable[[float], Interval]) -
 
 def certain_of(singles: Entries, delta: float | None = None) -> Entries | None:
     """The same with events that are known to cost no more, where some are known by a bound from above only."""
-    entries = [(aimed(event._certain(count), delta), count) for event, count in singles]
+    entries = [(aim_at(event._certain(count), delta), count) for event, count in singles]
     same = all(event is other for (event, _), (other, _) in zip(entries, singles, strict=True))
     return None if same else entries
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from accountant.adjacency import Direction
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
-from accountant.events.two_candidates import aimed
+from accountant.events.two_candidates import aim_at
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
 from accountant.tight.answers import Answers
@@ -39,7 +39,7 @@ def run_below(run: Composition, as_tests: bool = False, delta: float | None = No
     """
     alone, entries = run.releases == 1 and not as_tests, list(run)
     known = [event if event._sharpened() else event._certain(0 if alone else count) for event, count in entries]
-    least = [aimed(event, delta) for event in known]
+    least = [aim_at(event, delta) for event in known]
     if all(one is event for one, (event, _) in zip(least, entries, strict=True)):
         return None
     return Composition((one, count) for one, (_, count) in zip(least, entries, strict=True))
