@@ -375,14 +375,18 @@ class BestContest(PricedAsAnother):
     def _outcomes(self) -> Outcomes | None:
         return self._price()._outcomes()
 
-    def at(self, delta: float) -> Event:
-        """What costs most at a delta."""
-        return best_bit(self.contest, self.adjacency, self.times, max(delta, LEAST_AIM))
+    def at(self, delta: float, times: int) -> Event:
+        """What costs most at a delta, where so many contests are in a run."""
+        return best_bit(self.contest, self.adjacency, times, max(delta, LEAST_AIM))
 
 
-def aim_at(event: Event, delta: float | None) -> Event:
-    """What is known from below, as it is chosen for a delta, if it is asked at one."""
-    return event if delta is None or not isinstance(event, BestContest) else event.at(delta)
+def aim_at(entries: Sequence[tuple[Event, int]], delta: float | None) -> list[tuple[Event, int]]:
+    """What is known from below of a run, as it is chosen for a delta, if it is asked at one."""
+    times = sum(count for event, count in entries if isinstance(event, BestContest))
+    return [
+        (event.at(delta, times) if delta is not None and isinstance(event, BestContest) else event, count)
+        for event, count in entries
+    ]
 
 
 def reached_by_two(contest: Contest, above: Event, times: int) -> Event:

@@ -318,7 +318,7 @@ def answer_all(epsilons: Sequence[float], answer: Callable[[float], Interval]) -
 
 def certain_of(singles: Entries, delta: float | None = None) -> Entries | None:
     """The same with events that are known to cost no more, where some are known by a bound from above only."""
-    entries = [(aim_at(event._certain(count), delta), count) for event, count in singles]
+    entries = aim_at([(event._certain(count), count) for event, count in singles], delta)
     same = all(event is other for (event, _), (other, _) in zip(entries, singles, strict=True))
     return None if same else entries
 

@@ -39,7 +39,9 @@ def run_below(run: Composition, as_tests: bool = False, delta: float | None = No
     """
     alone, entries = run.releases == 1 and not as_tests, list(run)
     known = [event if event._sharpened() else event._certain(0 if alone else count) for event, count in entries]
-    least = [aim_at(event, delta) for event in known]
+    least = [
+        event for event, _ in aim_at([(one, count) for one, (_, count) in zip(known, entries, strict=True)], delta)
+    ]
     if all(one is event for one, (event, _) in zip(least, entries, strict=True)):
         return None
     return Composition((one, count) for one, (_, count) in zip(least, entries, strict=True))

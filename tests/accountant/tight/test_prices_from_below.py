@@ -216,6 +216,14 @@ def test_contests_of_a_run_are_chosen_for_the_delta_that_is_asked(noise, delta):
     assert 0.98 * low <= ac.epsilon(run, delta, method="tight").lower <= high * 1.02
 
 
+def test_contests_of_several_kinds_are_chosen_for_the_whole_run():
+    """One of each of many near kinds costs at least about what as many of the cheapest do."""
+    kinds = ac.Composition((ac.ReportNoisyMax(5.0 + 0.01 * i), 1) for i in range(40))
+    same = 40 * ac.ReportNoisyMax(5.4)
+    found, cheaper = (ac.epsilon(run, 1e-6, method="tight") for run in (kinds, same))
+    assert 0.97 * cheaper.lower <= found.lower <= found.epsilon
+
+
 @pytest.mark.parametrize("contest", [Contest("laplace", 2e-9), Contest("exponential", 1e-9)])
 def test_hardly_any_difference_keeps_its_digits(contest):
     slope = {"laplace": 7 / 24, "exponential": 1 / 2}[contest.noise]
