@@ -30,7 +30,7 @@ OTHERWISE = {
 BESIDE = "; beside others, one pair above all that the curve says"
 
 REASONS = {
-    "report-noisy-max": "from above Laplace noise; in runs from below few candidates, or one and a crowd",
+    "report-noisy-max": "from above a density that no pair of inputs reaches; from below few candidates, or a crowd",
     "truncated-poisson-gaussian": "from above it is told how full batches are; from below others' vectors are alike",
     "zero-concentrated-dp": f"it is defined by a Rényi curve that no known pair of distributions reaches{BESIDE}",
     "selection": f"of the best of several runs a Rényi curve is proven{BESIDE}",

@@ -29,7 +29,7 @@ NODES = 16
 """Nodes of a panel."""
 
 NEAREST, FARTHEST = 1e-19, 60.0
-"""Losses between which panels grow; the first is one panel, and beyond the profile counts as 1."""
+"""Losses between which panels grow; the first is one panel, and beyond the profile counts as at the last."""
 
 UNSEEN = -45.0
 """Log of the share of a sum that no float holds."""
@@ -60,7 +60,8 @@ def mean_curve(drawn: DrawnGaussians, orders: FloatArray) -> FloatArray:
         curve = subsampled_gaussian_curve(drawn.distances[row], drawn.rate, orders)
         terms[row] = drawn.log_weights[row] + log_expm1_ratio(b, curve)
         if drawn.rare[row]:
-            terms[row] = np.logaddexp(terms[row], drawn.log_weights[row] + math.log(drawn.rate))
+            counted = np.logaddexp(terms[row], drawn.log_weights[row] + math.log(drawn.rate))
+            terms[row] = np.minimum(counted, most[row])
     with np.errstate(divide="ignore"):
         more = np.log(orders * reverse_excess(drawn, orders))
     log_means = np.minimum(np.logaddexp(logsumexp(terms, axis=0), more), logsumexp(most, axis=0))
@@ -78,19 +79,19 @@ def log_expm1_ratio(b: FloatArray, curve: FloatArray) -> FloatArray:
 
 def reverse_excess(drawn: DrawnGaussians, orders: FloatArray) -> FloatArray:
     """Integrals over t > 0 of e^{-at} (g H - H') over all groups that are not rare, rounded up."""
-    places, assumed, real, whole = excess_table(drawn)
+    places, assumed, real, last = excess_table(drawn)
     found = np.empty_like(orders)
     for i, order in enumerate(orders.tolist()):
         with np.errstate(under="ignore"):
             fall = np.exp(-order * places)
         more = float(np.dot(fall, assumed)) * (1 + 1e-12) - float(np.dot(fall, real)) * (1 - 1e-12)
-        found[i] = max(more, 0.0) + whole * math.exp(-min(FARTHEST * order, 700.0)) / order
+        found[i] = max(more, 0.0) + last * math.exp(-min(FARTHEST * order, 700.0)) / order
     return found
 
 
 @lru_cache(maxsize=64)
 def excess_table(drawn: DrawnGaussians) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """Losses, g H and H' there times the weights of the rule, and g times the chance of the groups."""
+    """Losses, g H and H' there times the weights of the rule, and g H at the last loss, beyond which it is no more."""
     rate, lost = drawn.rate, -math.log1p(-drawn.rate)
     growing = np.geomspace(NEAREST, FARTHEST, 2 * math.ceil(math.log2(FARTHEST / NEAREST)) + 1)
     edges = np.unique(np.concatenate([[0.0], growing, np.minimum(lost * (1 - 0.5 ** np.arange(1.0, 54.0)), FARTHEST)]))
@@ -104,7 +105,8 @@ def excess_table(drawn: DrawnGaussians) -> tuple[FloatArray, FloatArray, FloatAr
     reached = np.flatnonzero((gone < 1.0) & (places < lost))
     kept = 1.0 - gone[reached]
     reverse = places[reached] - np.log(kept)
-    assumed, real, whole = np.zeros(places.size), np.zeros(places.size), 0.0
+    assumed, real, last = np.zeros(places.size), np.zeros(places.size), 0.0
+    end = log_mixture_ratio(1 / rate, np.array([FARTHEST]))
     groups = [each for each in zip(drawn.log_weights, drawn.distances, drawn.rare, strict=True) if not each[2]]
     spend(VALUE * 2 * places.size * len(groups), f"the profiles of {len(groups)} numbers of draws", once=drawn)
     for log_weight, distance, _ in groups:
@@ -112,8 +114,8 @@ def excess_table(drawn: DrawnGaussians) -> tuple[FloatArray, FloatArray, FloatAr
         with np.errstate(under="ignore"):
             assumed += weight * rate * np.exp(gaussian_log_profile(distance, inner))
             real[reached] += weight * rate * kept * np.exp(gaussian_log_profile(distance, reverse))
-        whole += weight * rate
-    return places, assumed * shares, real * shares, whole
+            last += weight * rate * float(np.exp(gaussian_log_profile(distance, end))[0]) * (1 + 1e-12)
+    return places, assumed * shares, real * shares, last
 
 
 def log_height_of_few(

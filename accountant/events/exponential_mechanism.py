@@ -15,6 +15,7 @@ from accountant.events.answers import Choices, GroupLine
 from accountant.events.event import Event
 from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.laplace import Laplace
+from accountant.events.laplace_maxima import LARGEST_SHIFT, LaplaceMaximum
 from accountant.events.parameters import EpsilonOfNoise
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
@@ -164,6 +165,11 @@ class LargestOfLaplace(NoisyLargest):
 
     epsilon: EpsilonOfNoise
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def _price(self) -> Event:
+        if LEAST_SHIFT <= self.epsilon <= LARGEST_SHIFT:
+            return LaplaceMaximum(self.epsilon, self.adjacency)
+        return super()._price()
 
     def _noise(self) -> str:
         return "laplace"

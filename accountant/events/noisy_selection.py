@@ -37,9 +37,10 @@ class ReportNoisyMax(PricedAsAnother):
 
     With s the sensitivity of the scores and b the scale of the noise, epsilon is ``2 s/b``, or ``s/b`` if `monotone`:
 
-    * "laplace": epsilon-DP (Dwork & Roth 2014, Claim 3.9, for monotone scores), and no dearer than a value with Laplace
-      noise of that largest loss (proof: notebooks/mathematics.md, Noisy maxima as Laplace noise). Where only two scores
-      change, as with votes, `LNMax` is cheaper.
+    * "laplace": epsilon-DP (Dwork & Roth 2014, Claim 3.9, for monotone scores), and up to epsilon = 32 no dearer than a
+      value with noise of a certain density, of the same largest loss, which costs about a quarter less than Laplace
+      noise in long runs (proof: notebooks/mathematics.md, Noisy maxima of Laplace noise); beyond, than Laplace noise
+      itself (Noisy maxima as Laplace noise). Where only two scores change, as with votes, `LNMax` is cheaper.
     * "gumbel": the exponential mechanism, whose probabilities it has, priced by its bounded range.
     * "exponential": `PermuteAndFlip` (Ding et al. 2021).
 

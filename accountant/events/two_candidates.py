@@ -17,11 +17,13 @@ from accountant.adjacency import Adjacency
 from accountant.events.answers import Outcomes
 from accountant.events.event import Event
 from accountant.events.finite_pairs import FinitePair
+from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.scipy_special import exp1
+from accountant.numerics.quadrature import gauss_legendre
+from accountant.numerics.scipy_special import exp1, ndtri
 
-__all__ = ["BestLead", "Contest", "reached_by_two"]
+__all__ = ["BestLead", "Contest", "aim_at", "reached_by_two"]
 
 HALVINGS = 60
 """Steps of the search for the best lead."""
@@ -38,8 +40,11 @@ CROWD_PLACES = np.linspace(-1.0, 4.5, 23)
 CROWDED = 4.0
 """Place from which on e^-e^place is below the rounding of a probability."""
 
-AIMS = (1e-6, 4.75), (1e-2, 2.33)
-"""Deltas that contests in a run are chosen for, and their quantiles of the normal distribution."""
+AIMS = 1e-6, 1e-2
+"""Deltas that contests in a run are chosen for, where it is not known which is asked."""
+
+LEAST_AIM = 1e-100
+"""Deltas below are taken for it."""
 
 FEW_TIMES = 200
 """Releases up to which all outcomes are looked at to choose one."""
@@ -49,6 +54,15 @@ LEAST_APART, MOST_APART = 1e-3, 300.0
 
 LARGEST = 1e6
 """Largest loss of a bit."""
+
+TEAMS = (2, 2), (2, 3), (2, 4)
+"""Candidates on either side of a contest in a run, with Laplace noise."""
+
+TEAM_LEADS = tuple(np.linspace(-5.0, 2.0, 141).tolist())
+"""Leads of theirs that are looked at for a release by itself, beside half of what changes."""
+
+PANELS = 40
+"""Unit panels of an integral of something that falls at least like e^-x."""
 
 
 class Contest(NamedTuple):
@@ -132,7 +146,8 @@ class Contest(NamedTuple):
         two = self._log_at(epsilons, self.best_lead(epsilons))
         if not self._equal_laplace:
             return two
-        return np.maximum(np.maximum(two, self._log_beside_a_crowd(epsilons)), self._log_of_bit(epsilons))
+        others = self._log_beside_a_crowd(epsilons), self._log_of_bit(epsilons), self._log_of_teams(epsilons)
+        return np.asarray(np.maximum.reduce([two, *others]))
 
     @property
     def _equal_laplace(self) -> bool:
@@ -146,13 +161,14 @@ class Contest(NamedTuple):
 
     def _log_beside_a_crowd(self, epsilons: FloatArray) -> FloatArray:
         """The same of one candidate against very many, at the best of some places of the largest of these."""
-        found = np.full_like(epsilons, -math.inf)
-        for place in CROWD_PLACES.tolist():
-            one, other = log_beats_crowd(place), log_beats_crowd(place + self.apart)
-            fall = one - other - epsilons - ROUNDING * (abs(one) + abs(other) + epsilons)
-            with np.errstate(divide="ignore"):
-                found = np.maximum(found, one + np.log(-np.expm1(-np.maximum(fall, 0.0))))
-        return found
+        places = CROWD_PLACES.tolist()
+        return log_largest([(log_beats_crowd(x), log_beats_crowd(x + self.apart)) for x in places], epsilons)
+
+    def _log_of_teams(self, epsilons: FloatArray) -> FloatArray:
+        """The same of few against few, at the best of some leads."""
+        if not LEAST_APART < self.apart < MOST_APART:
+            return np.full_like(epsilons, -math.inf)
+        return log_largest(best_teams(self.apart), epsilons)
 
     def _log_at(self, epsilons: FloatArray, lead: FloatArray) -> FloatArray:
         """The same at a lead, as a ratio of probabilities or as their difference."""
@@ -188,6 +204,16 @@ class Contest(NamedTuple):
         return loss if loss >= 1e-50 else 0.0
 
 
+def log_largest(chances: Sequence[tuple[float, float]], epsilons: FloatArray) -> FloatArray:
+    """Log of the largest p - e^epsilon q, or less, of pairs of log p and log q."""
+    found = np.full_like(epsilons, -math.inf)
+    for one, other in chances:
+        fall = one - other - epsilons - ROUNDING * (abs(one) + abs(other) + epsilons)
+        with np.errstate(divide="ignore"):
+            found = np.maximum(found, one + np.log(-np.expm1(-np.maximum(fall, 0.0))))
+    return found
+
+
 def log_beats_crowd(place: float) -> float:
     """Log of the probability that one Laplace variable is above `place` plus a standard Gumbel one.
 
@@ -197,6 +223,50 @@ def log_beats_crowd(place: float) -> float:
         return -place - math.log(2.0)
     r = math.exp(place)
     return math.log((1 - (1 + r) * math.exp(-r)) / (2 * r) + math.exp(-r) - r * float(exp1(r)) / 2)
+
+
+def team_wins(team: int, others: int, lead: FloatArray) -> FloatArray:
+    """Probability that the largest of `team` Laplace variables, plus `lead`, is above that of `others`; both >= 2.
+
+    An integral, of positive terms, over the place x of the team's largest: below both medians of exponentials; above
+    them of a polynomial in e^-x; and between, where it falls at least like e^-|x - m| from one median m on.
+    """
+    nodes, weights = gauss_legendre(16)
+    k, j, t = float(team), float(others), lead[:, None]
+    low, high = np.minimum(0.0, -t), np.maximum(0.0, -t)
+    below = k * 0.5 ** (k + j) / (k + j) * np.exp(j * t + (k + j) * low)
+    y = np.exp(-high) * nodes
+    above = k / 2 * np.exp(-high) * weights * (1 - y / 2) ** (k - 1) * (1 - y * np.exp(-t) / 2) ** j
+    span = np.minimum(np.abs(t), PANELS)
+    edges = span * np.arange(PANELS)[None, :] / PANELS
+    x = high - (edges[:, :, None] + span[:, :, None] / PANELS * nodes).reshape(lead.size, -1)
+    ahead, behind = np.exp(-np.abs(x)) / 2, np.exp(-np.abs(x + t)) / 2
+    first = k * ahead * np.where(x < 0, ahead, 1 - ahead) ** (k - 1)
+    between = first * np.where(x + t < 0, behind, 1 - behind) ** j * np.tile(weights, PANELS) * span / PANELS
+    return np.asarray(below[:, 0] + above.sum(axis=1) + between.sum(axis=1))
+
+
+@lru_cache(maxsize=256)
+def team_bits(apart: float, offsets: tuple[float, ...]) -> list[tuple[float, float]]:
+    """Logs of the chances of contests of few against few, before and after either side falls back by `apart`; leads are
+    apart/2 and an offset."""
+    leads = apart / 2 + np.array(offsets)
+    found: list[tuple[float, float]] = []
+    for sides in TEAMS:
+        for one, other in {sides, sides[::-1]}:
+            wins, loses = team_wins(one, other, leads), team_wins(one, other, leads - apart)
+            found += zip(np.log(wins).tolist(), np.log(loses).tolist(), strict=True)
+    return found
+
+
+@lru_cache(maxsize=256)
+def best_teams(apart: float) -> list[tuple[float, float]]:
+    """Of these those that are best at some epsilon."""
+    chances = team_bits(apart, TEAM_LEADS)
+    one, other = np.exp(np.array(chances)).T
+    slopes = np.exp(np.linspace(0.0, min(apart, MOST_APART), 65))
+    best = np.argmax(one - slopes[:, None] * other, axis=1)
+    return [chances[i] for i in np.unique(best).tolist()]
 
 
 @dataclass(frozen=True)
@@ -241,35 +311,39 @@ class WonOrLost(Event):
         return sorted(np.abs(self._pair().losses).tolist())
 
 
-def cost_of(bit: WonOrLost, times: int) -> float:
-    """About what so many of the same bit cost, in the direction that costs more: the product at all aims."""
-    pair = bit._pair()
-    forward, backward = (pair.log_p, pair.losses), (pair.log_q, -pair.losses)
-    return math.prod(max(cost_from(*each, times, *aim) for each in (forward, backward)) for aim in AIMS)
+def costs_of(chances: FloatArray, times: int, delta: float) -> FloatArray:
+    """About what so many of the same bit cost, in the direction that costs more; each has a row, log p and log q."""
+    rest = np.log(-np.expm1(chances))
+    losses = np.stack([chances[:, 0] - chances[:, 1], rest[:, 0] - rest[:, 1]], axis=1)
+    forward, backward = np.stack([chances[:, 0], rest[:, 0]], axis=1), np.stack([chances[:, 1], rest[:, 1]], axis=1)
+    ways = (forward, losses), (backward, -losses)
+    return np.asarray(np.maximum(*(costs_from(*each, times, delta) for each in ways)))
 
 
-def cost_from(logs: FloatArray, losses: FloatArray, times: int, delta: float, spreads: float) -> float:
+def costs_from(logs: FloatArray, losses: FloatArray, times: int, delta: float) -> FloatArray:
     """The same of one direction: by the sum over all numbers of wins, or about as of a normal sum of losses."""
-    shares = np.exp(logs)
     if times > FEW_TIMES:
-        mean = float(shares @ losses)
-        spread = math.sqrt(float(shares @ (losses - mean) ** 2))
-        return min(times * mean + spreads * math.sqrt(times) * spread, times * float(np.max(losses)))
+        shares = np.exp(logs)
+        means = np.sum(shares * losses, axis=1)
+        spreads = np.sqrt(np.sum(shares * (losses - means[:, None]) ** 2, axis=1))
+        return np.asarray(
+            np.minimum(times * means - ndtri(delta) * math.sqrt(times) * spreads, times * np.max(losses, axis=1))
+        )
     wins = np.arange(times + 1.0)
     log_counts = np.array([math.lgamma(times + 1) - math.lgamma(k + 1) - math.lgamma(times - k + 1) for k in wins])
-    masses = np.exp(log_counts + wins * logs[0] + (times - wins) * logs[1])
-    sums = wins * losses[0] + (times - wins) * losses[1]
-    low, high = 0.0, float(np.max(sums))
+    masses = np.exp(log_counts + wins * logs[:, :1] + (times - wins) * logs[:, 1:])
+    sums = wins * losses[:, :1] + (times - wins) * losses[:, 1:]
+    low, high = np.zeros(len(logs)), np.max(sums, axis=1)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        told = float(masses @ -np.expm1(np.minimum(middle - sums, 0.0)))
-        low, high = (middle, high) if told > delta else (low, middle)
+        told = np.sum(masses * -np.expm1(np.minimum(middle[:, None] - sums, 0.0)), axis=1)
+        low, high = np.where(told > delta, middle, low), np.where(told > delta, high, middle)
     return low
 
 
 @lru_cache(maxsize=1024)
-def best_bit(contest: Contest, adjacency: Adjacency, times: int) -> Event:
-    """The contest that costs most, so many times; any of them is a bound."""
+def best_bit(contest: Contest, adjacency: Adjacency, times: int, delta: float | None = None) -> Event:
+    """The contest that costs most, so many times, at a delta or at all aims; any of them is a bound."""
     fair = PureDP(contest.bit(), adjacency)
     if not LEAST_APART < contest.apart < MOST_APART or contest.noise == "gaussian" or contest.other != 1.0:
         return fair
@@ -277,13 +351,45 @@ def best_bit(contest: Contest, adjacency: Adjacency, times: int) -> Event:
     chances = list(zip(contest.log_wins(leads).tolist(), contest.log_wins(leads - contest.apart).tolist(), strict=True))
     if contest.noise == "laplace":
         chances += [(log_beats_crowd(x), log_beats_crowd(x + contest.apart)) for x in CROWD_PLACES.tolist()]
-    # a bit that differs less tells less: more than any rounding
-    bits = [WonOrLost(one, other + 1e-12 * (1 - other), adjacency) for one, other in chances]
-    best = max(bits, key=lambda bit: cost_of(bit, times))
+        chances += team_bits(contest.apart, tuple((leads[1::2] - contest.apart / 2).tolist()))
     even = -math.log1p(math.exp(-fair.epsilon))
-    return best if cost_of(best, times) > cost_of(WonOrLost(even, even - fair.epsilon), times) else fair
+    # a bit that differs less tells less: more than any rounding
+    bits = np.array([*((one, other + 1e-12 * (1 - other)) for one, other in chances), (even, even - fair.epsilon)])
+    costs = np.prod([costs_of(bits, times, aim) for aim in (AIMS if delta is None else (delta,))], axis=0)
+    best = int(np.argmax(costs))
+    better = best < len(chances) and costs[best] > costs[-1]
+    return WonOrLost(float(bits[best, 0]), float(bits[best, 1]), adjacency) if better else fair
+
+
+@dataclass(frozen=True)
+class BestContest(PricedAsAnother):
+    """One of so many noisy maxima with the same contest: with that for all deltas, if it is not told for which."""
+
+    contest: Contest
+    times: int
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def _price(self) -> Event:
+        return best_bit(self.contest, self.adjacency, self.times)
+
+    def _outcomes(self) -> Outcomes | None:
+        return self._price()._outcomes()
+
+    def at(self, delta: float, times: int) -> Event:
+        """What costs most at a delta, where so many contests are in a run."""
+        return best_bit(self.contest, self.adjacency, times, max(delta, LEAST_AIM))
+
+
+def aim_at(entries: Sequence[tuple[Event, int]], delta: float | None) -> list[tuple[Event, int]]:
+    """What is known from below of a run, as it is chosen for a delta, if it is asked at one."""
+    times = sum(count for event, count in entries if isinstance(event, BestContest))
+    return [
+        (event.at(delta, times) if delta is not None and isinstance(event, BestContest) else event, count)
+        for event, count in entries
+    ]
 
 
 def reached_by_two(contest: Contest, above: Event, times: int) -> Event:
     """What two candidates tell: of a single release, with the best lead; of one of several, with one for all."""
-    return BestLead(contest, above, above.adjacency) if times == 0 else best_bit(contest, above.adjacency, times)
+    chosen = BestLead(contest, above, above.adjacency), BestContest(contest, times, above.adjacency)
+    return chosen[0] if times == 0 else chosen[1]

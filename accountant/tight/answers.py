@@ -14,6 +14,7 @@ import numpy as np
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
+from accountant.events.two_candidates import aim_at
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import share_patience, spend
@@ -243,7 +244,7 @@ class LossDistribution:
         return "privacy-loss distribution" + (" before a dynamic programme" if self.families else "")
 
     def epsilon(self, delta: float) -> Interval:
-        certain, cap = certain_of(self.singles), LossCap(self.singles, delta)
+        certain, cap = certain_of(self.singles, delta), LossCap(self.singles, delta)
         if certain is None:
             ask = partial(bound_epsilon, self.singles, delta, self.tolerance)
             return with_games(self.families, delta, self.tolerance, ask, cap)
@@ -315,9 +316,9 @@ def answer_all(epsilons: Sequence[float], answer: Callable[[float], Interval]) -
     return found
 
 
-def certain_of(singles: Entries) -> Entries | None:
+def certain_of(singles: Entries, delta: float | None = None) -> Entries | None:
     """The same with events that are known to cost no more, where some are known by a bound from above only."""
-    entries = [(event._certain(count), count) for event, count in singles]
+    entries = aim_at([(event._certain(count), count) for event, count in singles], delta)
     same = all(event is other for (event, _), (other, _) in zip(entries, singles, strict=True))
     return None if same else entries
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from accountant.adjacency import Direction
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
+from accountant.events.two_candidates import aim_at
 from accountant.guarantee import Guarantee
 from accountant.numerics.roots import Interval
 from accountant.tight.answers import Answers
@@ -29,14 +30,18 @@ class Priced(Protocol):
     def trade_off(self, direction: Direction) -> TradeOff: ...
 
 
-def run_below(run: Composition, as_tests: bool = False) -> Composition | None:
+def run_below(run: Composition, as_tests: bool = False, delta: float | None = None) -> Composition | None:
     """A run that costs no more, where some release is priced by a bound that no data may reach; else None.
 
     What has a profile of its own although it is between bounds is priced by that (`_sharpened`). A single release may
-    have other data at each epsilon, but for `as_tests`: true-positive rates are those of one pair.
+    have other data at each epsilon, but for `as_tests`: true-positive rates are those of one pair. What is chosen for a
+    delta is chosen for `delta`.
     """
     alone, entries = run.releases == 1 and not as_tests, list(run)
-    least = [event if event._sharpened() else event._certain(0 if alone else count) for event, count in entries]
+    known = [event if event._sharpened() else event._certain(0 if alone else count) for event, count in entries]
+    least = [
+        event for event, _ in aim_at([(one, count) for one, (_, count) in zip(known, entries, strict=True)], delta)
+    ]
     if all(one is event for one, (event, _) in zip(least, entries, strict=True)):
         return None
     return Composition((one, count) for one, (_, count) in zip(least, entries, strict=True))

@@ -190,7 +190,7 @@ class OneSided:
         own, other = self._logs(direction)
         slack = self._slack()
 
-        certain, ways = certain_of(self.finite), (direction,)
+        certain, ways = certain_of(self.finite, left), (direction,)
 
         def ask(remainders: Remainders | None) -> Interval:
             above = certain is not None and between_bounds(self.finite)

@@ -128,7 +128,7 @@ class TightRun:
         """The pure-DP limit, if it is the price."""
         if left == 0.0:
             return _pure(self.run)
-        found, below = _near_limit(self.run, left, self.tolerance), run_below(self.run)
+        found, below = _near_limit(self.run, left, self.tolerance), run_below(self.run, delta=left)
         if found is None or below is None:
             return found
         return Interval(lower_of(lambda: TightRun(below, self.tolerance).epsilon(left).lower or 0.0), found.upper)

@@ -152,11 +152,11 @@ def test_sums_of_likelihood_ratios_name_the_time_that_they_take():
     [
         (5 * ac.SparseVector(20.0, 40.0, 2, threshold_noise="gaussian"), "SparseVector is"),
         (ac.Selection(ac.PureDP(0.3), ac.Geometric(10.0)) + 10 * G(9.0), "Selection is"),
-        (19 * ac.PermuteAndFlip(3.35), "PermuteAndFlip is"),
+        (40 * ac.PermuteAndFlip(2.0), "PermuteAndFlip is"),
         (5 * ac.ReportNoisyMax(3.0, "laplace"), "ReportNoisyMax is"),
         (ac.SparseVector(10.0, 20.0, queries=1), "SparseVector is"),
         (ac.TruncatedPoissonGaussian(1.0, 0.1, 30, 3), "TruncatedPoissonGaussian is"),
-        (ac.PoissonSubsampled(ac.ReportNoisyMax(3.0, "laplace"), 0.5), "ReportNoisyMax is"),
+        (5 * ac.PoissonSubsampled(ac.ReportNoisyMax(3.0, "laplace"), 0.5), "ReportNoisyMax is"),
         (20 * ac.PermuteAndFlip(0.5) + 5 * ac.ReportNoisyMax(3.0, "laplace"), "PermuteAndFlip and ReportNoisyMax are"),
         (ac.PermuteAndFlip(3.35), None),
         (10 * G(9.0), None),

@@ -178,3 +178,17 @@ def test_one_table_serves_all_orders(mu, rate, order):
     high = integral(lambda t: pair._subsampled_log_profile(drawn.rate, t)[0])
     low = integral(lambda t: pair._subsampled_log_profile(drawn.rate, t)[1])
     assert reverse_excess(drawn, np.array([order]))[0] == pytest.approx(high - low, rel=1e-9, abs=4e-12 * high)
+
+
+@pytest.mark.parametrize("sigma", [1e6, 1e14, 1e20, 1e30])
+@pytest.mark.parametrize(("batch", "records"), [(1, 1000), (10, 1000), (999, 1000)])
+def test_much_noise_costs_what_the_square_of_the_mean_shift_does(sigma, batch, records):
+    """a (g/sigma)^2/2 is what is left of the curve, at every order: it does not fall, nor rise to that of no sample."""
+    orders = np.concatenate([[1.0], 1 + np.geomspace(1e-6, 100.0, 40)])
+    share = batch / records
+    found = ac.FixedSizeSampled(ac.Gaussian(sigma, adjacency=REPLACE), batch, records).renyi(orders)
+    assert found == pytest.approx(orders * (share / sigma) ** 2 / 2, rel=1e-3 if sigma == 1e6 else 1e-9)
+    assert (found >= orders * (share / sigma) ** 2 / 2 * (1 - 1e-9)).all()
+    assert (np.diff(found) >= 0).all()
+    drawn = ac.SampledWithReplacement(ac.Gaussian(sigma, adjacency=REPLACE), 1, records).renyi(orders)
+    assert drawn == pytest.approx(orders / (records * sigma) ** 2 / 2, rel=1e-3 if sigma == 1e6 else 1e-9)

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from scipy.stats import expon, gumbel_r, laplace, norm
 
 import accountant as ac
 from accountant.events.comparisons import least_of_lines, log_sequences
+from accountant.events.laplace_maxima import LaplaceMaximum
 from tests.accountant.events.test_exponential_mechanism import flip
 
 REPLACE = ac.Adjacency.REPLACE
@@ -65,7 +65,7 @@ def test_gumbel_noise_is_the_exponential_mechanism_and_exponential_noise_permute
         [float(x) for x in flip(scores.tolist(), 1 / scale)], abs=1e-9
     )
     orders = [1.0, 4.0, math.inf]
-    kinds = ac.ExponentialMechanism, ac.PermuteAndFlip, partial(ac.Laplace, 1.0)
+    kinds = ac.ExponentialMechanism, ac.PermuteAndFlip, LaplaceMaximum
     for name, kind in zip(("gumbel", "exponential", "laplace"), kinds, strict=True):
         for monotone, factor in ((False, 2.0), (True, 1.0)):
             event = ac.ReportNoisyMax(scale, name, 3.0, monotone)

@@ -313,3 +313,15 @@ def test_how_often_a_record_is_drawn_is_hidden_on_both_sides(sigma, draws, popul
     run = ac.SampledWithReplacement(ac.Gaussian(sigma, adjacency=REPLACE), draws, population)
     found = ac.epsilon(run, 1e-5, method="tight")
     assert 0 < found.epsilon - found.lower <= 0.02 * found.epsilon
+
+
+@pytest.mark.parametrize("sigma", [1e12, 1e30])
+@pytest.mark.parametrize(("draws", "population"), [(10, 1000), (1000, 1000), (3, 10**9)])
+def test_much_noise_costs_what_the_mean_square_of_the_draws_does(sigma, draws, population):
+    """a g E(k^2) mu^2/2 is left of the mean of the moments; rare numbers of draws count for no more than unsampled."""
+    orders = np.concatenate([[1.0], 1 + np.geomspace(1e-6, 100.0, 30)])
+    found = ac.SampledWithReplacement(ac.Gaussian(sigma, adjacency=REPLACE), draws, population).renyi(orders)
+    rate, share = -math.expm1(draws * math.log1p(-1 / population)), draws / population
+    square = share + share * (draws - 1) / population
+    assert found == pytest.approx(orders * rate * square / sigma**2 / 2, rel=1e-5)
+    assert (np.diff(found) >= 0).all()

@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 import accountant as ac
-from accountant.events.two_candidates import Contest, best_bit, log_beats_crowd
+from accountant.events.two_candidates import Contest, best_bit, log_beats_crowd, team_wins
 
 REPLACE = ac.Adjacency.REPLACE
 SLACK = 1 + 1e-9
@@ -123,6 +123,10 @@ def contests(noise, apart):
             found.append(((p, 1 - p), (q, 1 - q)))
         p = beats_two(apart / 2)
         found.append(((p, 1 - p), (1 - p, p)))
+        places = np.linspace(apart / 2 - 8.0, apart / 2 + 4.0, 121)
+        for one, other in ((2, 2), (2, 3), (3, 2), (2, 4), (4, 2)):
+            chances = team_wins(one, other, places), team_wins(one, other, places - apart)
+            found += [((p, 1 - p), (q, 1 - q)) for p, q in zip(*(each.tolist() for each in chances), strict=True)]
     return found
 
 
@@ -151,6 +155,26 @@ def test_two_against_two_by_their_integral(lead):
     assert Contest("laplace", 2 * lead).bit() == pytest.approx(math.log(p / (1 - p)), rel=1e-7)
 
 
+@pytest.mark.parametrize("sides", [(2, 2), (3, 2), (2, 4)])
+def test_few_against_few_by_their_integral(sides):
+    """Of the largest of k and of j Laplace variables, far into both tails."""
+    density, cdf, _ = NOISES["laplace"]
+    one, other = sides
+    leads = np.array([-60.0, -3.0, -0.4, 0.0, 0.7, 12.0])
+    for lead, found in zip(leads.tolist(), team_wins(one, other, leads).tolist(), strict=True):
+        low, high = sorted((0.0, -lead))
+
+        def term(z, lead=lead):
+            return one * density(z) * cdf(z) ** (one - 1) * cdf(z + lead) ** other
+
+        parts = [
+            quad(term, a, b, epsabs=0.0, limit=400)[0] for a, b in ((low - 60.0, low), (low, high), (high, high + 60.0))
+        ]
+        assert found == pytest.approx(math.fsum(parts), rel=1e-8)
+    sides_sum = team_wins(one, other, leads) + team_wins(other, one, -leads)
+    assert sides_sum == pytest.approx(1.0, abs=1e-13)
+
+
 @pytest.mark.parametrize("place", [-1.0, 0.5, 2.0, 3.9, 4.1, 6.0])
 def test_one_against_a_crowd_by_its_integral(place):
     def term(z):  # of a Gumbel variable z
@@ -176,6 +200,28 @@ def test_contests_in_runs_are_none_that_no_candidates_reach(noise, times):
         ac.epsilon(times * found, 1e-6).epsilon
         >= ac.epsilon(times * ac.PureDP(Contest(noise, 1.0).bit()), 1e-6).lower * 0.98
     )
+
+
+@pytest.mark.parametrize("noise", ["laplace", "exponential"])
+@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-10])
+def test_contests_of_a_run_are_chosen_for_the_delta_that_is_asked(noise, delta):
+    """As dear as the dearest contest, and no dearer: by all outcomes of five."""
+    run = 5 * ac.ReportNoisyMax(4.0, noise)
+    pairs = [product_pair([each] * 5) for each in contests(noise, 0.5)]
+    ways = [way for p, q in pairs for way in ((p, q), (q, p))]
+    low, high = 0.0, 2.5
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if max(hockey_stick(*way, middle) for way in ways) > delta else (low, middle)
+    assert 0.98 * low <= ac.epsilon(run, delta, method="tight").lower <= high * 1.02
+
+
+def test_contests_of_several_kinds_are_chosen_for_the_whole_run():
+    """One of each of many near kinds costs at least about what as many of the cheapest do."""
+    kinds = ac.Composition((ac.ReportNoisyMax(5.0 + 0.01 * i), 1) for i in range(40))
+    same = 40 * ac.ReportNoisyMax(5.4)
+    found, cheaper = (ac.epsilon(run, 1e-6, method="tight") for run in (kinds, same))
+    assert 0.97 * cheaper.lower <= found.lower <= found.epsilon
 
 
 @pytest.mark.parametrize("contest", [Contest("laplace", 2e-9), Contest("exponential", 1e-9)])
