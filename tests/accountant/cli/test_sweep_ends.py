@@ -1,10 +1,11 @@
-"""A sweep with workers that is asked to end, as schedulers do, ends all of them, leaks nothing and says what is kept."""
+"""A sweep that is asked to end, as schedulers do, ends all its workers, leaks nothing and says what is kept."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -54,13 +55,19 @@ def test_workers_are_ended_and_one_line_is_printed(tmp_path, whole_group):
     assert says.count("\n") == 1
 
 
+@contextmanager
+def ended_again():
+    """Another SIGTERM while what is ended cleans up."""
+    try:
+        yield
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 def test_the_signal_is_heeded_once_and_in_the_main_thread_alone(tmp_path, capsys, monkeypatch):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    with pytest.raises(Terminated), heed_termination():
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)  # what cleans up goes on
+    with pytest.raises(Terminated), heed_termination(), ended_again():
+        os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     seen = []
 
