@@ -8,10 +8,11 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["count_processors", "end_with_parent", "free_memory", "prepare_worker"]
+__all__ = ["Terminated", "count_processors", "end_with_parent", "free_memory", "heed_termination", "prepare_worker"]
 
 INTERVAL = 0.5
 """Seconds between looks at the parent."""
@@ -40,6 +41,32 @@ def free_memory() -> float:
         )
         found = min(found, float(max(limit - used, 0)))
     return found
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end, by SIGTERM; what handles Ctrl-C handles it."""
+
+
+@contextmanager
+def heed_termination() -> Iterator[None]:
+    """While the block runs SIGTERM raises `Terminated` once, so that workers are ended and what they shared is freed.
+
+    Nothing changes outside the main thread, and where somebody else takes care of the signal.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what cleans up is not broken off
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def end_with_parent(parent: int) -> None:

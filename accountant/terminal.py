@@ -15,6 +15,7 @@ from accountant.adjacency import Adjacency
 from accountant.errors import AccountantError, EventError, PlanError
 from accountant.events.event import Event
 from accountant.plan import Plan, parse_float
+from accountant.processes import Terminated
 from accountant.tables import Column, Table, add_forms, console, escape_latex, print_json, write_table
 from accountant.work import show_work
 
@@ -48,7 +49,8 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, i
     """Parse, and call the chosen command's `run`.
 
     Returns its exit status; 2 after bad input, or where a file or standard output cannot be read or written, with one
-    line on standard error; 130 after an interruption, with the message of the KeyboardInterrupt, else `interrupted`.
+    line on standard error; 130 after an interruption, with the message of the KeyboardInterrupt, else `interrupted`,
+    and 143 where SIGTERM was one.
     """
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what could follow
         with suppress(ImportError):
@@ -76,9 +78,10 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, i
         _drop_output()
         return 2
     except KeyboardInterrupt as error:
-        kept = str(error) or interrupted
-        print(f"{name}: interrupted" + (f": {kept}" if kept else ""), file=sys.stderr)
-        return 130
+        kept, terminated = str(error) or interrupted, isinstance(error, Terminated)
+        how = "terminated" if terminated else "interrupted"
+        print(f"{name}: {how}" + (f": {kept}" if kept else ""), file=sys.stderr)
+        return 143 if terminated else 130
 
 
 def _drop_output() -> None:

@@ -11,7 +11,7 @@ from accountant.errors import AccountantError, DataDependentError
 from accountant.guarantee import Guarantee, format_down, format_up
 from accountant.plan import Plan
 from accountant.price import epsilon
-from accountant.risk import gaussian_dp
+from accountant.risk import RiskInterval, gaussian_dp
 from accountant.summary import assumptions, parameters_in_words
 from accountant.tables import add_forms, escape_latex, print_json
 from accountant.terminal import delta_of, number, show_work
@@ -50,25 +50,39 @@ def _run(options: argparse.Namespace) -> int:
         mu = _mu(plan)
     sentences = _sentences(plan, price, mu, options.unit)
     if options.form == "json":
-        print_json({**price.as_dict(), "plan": plan.name, "mu": mu, "fpr_floor": FLOOR, "text": " ".join(sentences)})
+        ends = {"mu": None if mu is None else mu.upper, "mu_lower": None if mu is None else mu.lower or None}
+        print_json({**price.as_dict(), "plan": plan.name, **ends, "fpr_floor": FLOOR, "text": " ".join(sentences)})
     else:
         text = " ".join(sentences)
         print(escape_latex(text) if options.form == "latex" else text)
     return 0
 
 
-def _mu(plan: Plan) -> float | None:
-    """The upper end of mu, where there is one."""
+def _mu(plan: Plan) -> RiskInterval[float] | None:
+    """Bounds on mu, where there is one from above."""
     if not plan.composition.releases:
         return None
     try:
-        found = float(gaussian_dp(plan.composition, FLOOR).upper)
+        found = gaussian_dp(plan.composition, FLOOR)
     except AccountantError:  # no profile, or no interval that is narrow enough
         return None
-    return found if found < float("inf") else None
+    return found if found.upper < float("inf") else None
 
 
-def _sentences(plan: Plan, price: Guarantee, mu: float | None, unit: str) -> list[str]:
+def _about_mu(mu: RiskInterval[float]) -> str:
+    """The sentence about mu, which says how far it may be from the truth."""
+    exact = "an upper bound, with nothing certified from below"
+    if mu.lower > 0.0:
+        exact = f"the exact mu is certified to be at least {format_down(mu.lower)}"
+    elif mu.method == "renyi":
+        exact = "an upper bound from a Rényi curve, which says nothing from below"
+    return (
+        f"They are mu-Gaussian differentially private with mu = {format_up(mu.upper)} for every attack with "
+        f"false-positive and false-negative rates of at least {FLOOR:g}; {exact}."
+    )
+
+
+def _sentences(plan: Plan, price: Guarantee, mu: RiskInterval[float] | None, unit: str) -> list[str]:
     """The statement: what is promised to whom, for which releases, how it was computed, and what it rests on."""
     from accountant import __version__
 
@@ -79,10 +93,7 @@ def _sentences(plan: Plan, price: Guarantee, mu: float | None, unit: str) -> lis
         f"and delta = {format_up(price.delta)}, between any two data sets{between}."
     ]
     if mu is not None:
-        lines.append(
-            f"They are mu-Gaussian differentially private with mu = {format_up(mu)} for every attack with "
-            f"false-positive and false-negative rates of at least {FLOOR:g}."
-        )
+        lines.append(_about_mu(mu))
     lines.append(f"This covers the following releases, and no others: {_releases(plan)}.")
     lines += [line for line in assumptions(plan) if not line.startswith("Protects")]
     if price.order is not None:

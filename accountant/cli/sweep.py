@@ -18,6 +18,7 @@ from accountant.cli.sweep_journal import SweepJournal
 from accountant.errors import PlanError, shorten
 from accountant.events.composition import Composition
 from accountant.plan import Plan
+from accountant.processes import heed_termination
 from accountant.sweep import BLOCK, Call, Task, block_at, check_task, count_rows, price_block
 from accountant.terminal import delta_of, number, show_work, whole
 
@@ -69,6 +70,11 @@ class _Make:
 
 
 def _run(options: argparse.Namespace) -> int:
+    with heed_termination():
+        return _sweep(options)
+
+
+def _sweep(options: argparse.Namespace) -> int:
     plan = read_plan(options)
     out = check_sweep_output(options.out, options.again)
     values, targets = _grid(plan, options.vary)
@@ -89,9 +95,9 @@ def _run(options: argparse.Namespace) -> int:
         with journal:
             price_missing(journal, Work(call, task, values), options.jobs)
             SweepTable(values, journal).write(out)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as ended:
         kept = f"{journal.done} of {size} settings are kept in {journal.path}; the same command goes on with them"
-        raise KeyboardInterrupt(kept if journal.done else "nothing was priced, nothing is kept") from None
+        raise type(ended)(kept if journal.done else "nothing was priced, nothing is kept") from None
     journal.remove()
     print(f"{out}: {size} settings" + (f", {journal.failed} of them could not be priced" if journal.failed else ""))
     return 0

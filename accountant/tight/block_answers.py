@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
-from accountant.adjacency import Direction
+from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.roots import LEAST, Interval
-from accountant.patience import foresee
+from accountant.patience import foresee, share_patience
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import (
     AIM,
@@ -58,6 +58,12 @@ FEW_MOVES = 100
 
 SOME_MOVES = 5000
 """Steps of a game of several kinds whose true-positive rates are taken from it, and not from blocks."""
+
+CUT_SHARE, PLAYED_SHARE = 0.4, 0.5
+"""Shares of what is left of patience, where true-positive rates are asked: of longer blocks, and of the game."""
+
+LARGEST_WIDTH = 0.5
+"""Of an interval for a true-positive rate, that grids are made for."""
 
 GROUP_MOVES = (4000, 4000), (60_000, 4000), (60_000, 60_000)
 """Steps of a game of several kinds whose screenings become one block, of the costliest group and of any other; each
@@ -149,15 +155,50 @@ class Blocks:
         return found
 
     def trade_off(self, direction: Direction) -> TradeOff:
-        """Of one kind, or not too many screenings, by the game; else of blocks, however near they are."""
-        order = renyi_epsilon(self.setting.run, AIM, "improved").order
-        if len(self.families) == 1 or self.moves <= SOME_MOVES or order is None or order == math.inf:
-            return self.plain.trade_off(direction)
-        cuts = [cut for _, cut in self._cuts(order, AIM, 0.0)]
+        """Of blocks, unless there is patience for a game that is nearer; of few screenings by the game."""
+        side_of, self.source = self._for_rates
+        return side_of(direction)
+
+    @cached_property
+    def _for_rates(self) -> tuple[Callable[[Direction], TradeOff], str]:
+        """What gives the true-positive rates of a direction, and its source."""
+        guess, several = renyi_epsilon(self.setting.run, AIM, "improved"), len(self.families) > 1
+        order, plain = guess.order, self.plain
+        if order is None or not 1.0 < order < math.inf or (several and self.moves <= SOME_MOVES):
+            return plain.trade_off, plain.source
+        # of two runs log T at a rate differs about as divergences at its best order do, times 1 - 1/order
+        flatter, enough = 1 - 1 / order, BLOCK_SHARE * self.setting.tolerance
+        cuts = self._cuts_for_rates(self._aim(order, AIM, enough * min(1 / flatter, guess.epsilon)))
+        gap = sum(cut.gap for cut in cuts)
+        if not several and gap > enough * guess.epsilon and (sides := self._played_sides()):
+            return sides.__getitem__, plain.source
         # no grid brings the bounds nearer than blocks are
-        near = min(max(self.setting.tolerance, 2 * (order - 1) * sum(cut.gap for cut in cuts)), 0.2)
-        self.source = f"{PLD} of blocks of screenings"
-        return replace(self.setting, tolerance=near).answers([], all_blocks(cuts)).trade_off(direction)
+        apart = gap * max(flatter, 0.5 / float(self.setting.run.renyi(order)))
+        near = min(max(self.setting.tolerance, 2 * apart), LARGEST_WIDTH)
+        blocks = replace(self.setting, tolerance=near).answers([], all_blocks(cuts))
+        return blocks.trade_off, f"{PLD} of blocks of screenings"
+
+    def _cuts_for_rates(self, aim: Aim) -> list[Cut]:
+        """Each kind as blocks, as near as there is patience for."""
+        kinds = len(self.families)
+        each = aim._replace(room=aim.room / kinds)
+        self._foresee_cuts(each)
+        found = (
+            cut_in_several(event, count, each, CUT_SHARE / kinds) or cut_in_one(event, count, each)
+            for event, count in self.families
+        )
+        return list(found)
+
+    def _played_sides(self) -> dict[Direction, TradeOff]:
+        """Both directions of the game, if there is patience for it."""
+        try:
+            with share_patience(PLAYED_SHARE):
+                sides = {direction: self.plain.trade_off(direction) for direction in DIRECTIONS}
+                for side in sides.values():
+                    side.at_zero()
+        except ToleranceUnreachable:
+            return {}
+        return sides
 
     def _ask(self, order: float | None, delta: float, room: float, ask: Ask) -> Interval:
         """The answer with as few kinds played as may do; more of them where they do not, fewer if it takes too long."""
@@ -282,10 +323,7 @@ class Blocks:
     def _cuts(self, order: float, delta: float, room: float) -> list[Kind]:
         """Each kind as blocks, those that are known worst first; none of a single kind where one game does as well."""
         found, aim = [], self._aim(order, delta, room / len(self.families))
-        if len(self.families) > 1:
-            begun = [aim.block((event, count)).begun() for event, count in self.families if count < MANY]
-            composed = COMPOSED * len(self.families)
-            foresee([*begun, (None, composed)], f"blocks of {len(self.families)} kinds of screening")
+        self._foresee_cuts(aim)
         for event, count in self.families:
             cut = cut_in_several(event, count, aim) if count >= MANY else None
             if cut is None and len(self.families) > 1:
@@ -293,6 +331,13 @@ class Blocks:
             if cut is not None:
                 found.append(((event, count), cut))
         return sorted(found, key=lambda each: each[1].gap, reverse=True)
+
+    def _foresee_cuts(self, aim: Aim) -> None:
+        """Refuse several kinds whose blocks take too long before the first of them."""
+        if len(self.families) > 1:
+            begun = [aim.block((event, count)).begun() for event, count in self.families if count < MANY]
+            composed = COMPOSED * len(self.families)
+            foresee([*begun, (None, composed)], f"blocks of {len(self.families)} kinds of screening")
 
 
 def all_blocks(cuts: Sequence[Cut]) -> Entries:

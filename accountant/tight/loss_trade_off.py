@@ -34,6 +34,9 @@ DEEPEST = 1e-30
 STUCK = 0.9
 """Share of a width that is left where a finer grid of the same tilt did not help; then a smaller tilt may."""
 
+NEAR_BY = 1.0
+"""Nats between rates of which one tells where grids help the other."""
+
 SATURATED = 0.05
 """Nats of a depth next to that of the largest loss: a tilt that goes so far goes far enough."""
 
@@ -136,6 +139,7 @@ class LossTradeOff(TradeOff):
         self.run = representative(self.entries)
         self.tables: list[tuple[Table, Table]] = []
         self.plans: list[DirectedRun] = []
+        self.stuck: list[float] = []
         tilts = 2.0 ** np.arange(-20.0, 20.0, 0.25)
         spend(
             tilts.size * self.run._curve_work(),
@@ -168,7 +172,7 @@ class LossTradeOff(TradeOff):
                 lower = np.maximum(lower, below.lower(fprs, upper))
             lower = np.minimum(lower, upper)
             share = (upper - lower) / (self.tolerance * upper)
-            wide = np.flatnonzero((share > 1) & (upper > known))
+            wide = np.flatnonzero((share > 1) & (upper > known) & ~self._is_stuck(fprs))
             if wide.size == 0 or attempt == ATTEMPTS:
                 break
             chosen = wide[wide.size // 2]
@@ -176,6 +180,7 @@ class LossTradeOff(TradeOff):
             flatter = 4 * flatter if stuck else 1.0 if chosen != before[0] else flatter
             before = chosen, float(share[chosen])
             if self.tables and flatter > FLATTEST:
+                self.stuck.append(float(fprs[chosen]))
                 break
             try:
                 self._look_near(float(fprs[chosen]), float(fprs[wide].min()), before[1], flatter)
@@ -189,6 +194,12 @@ class LossTradeOff(TradeOff):
                 before = chosen, math.inf
                 flatter *= 4
         return lower, upper
+
+    def _is_stuck(self, fprs: FloatArray) -> NDArray[np.bool_]:
+        """Where no grid helped near by, as releases are known between bounds that are further apart."""
+        if not self.bounded or not self.stuck:
+            return np.zeros(fprs.size, dtype=bool)
+        return np.asarray(np.min(np.abs(np.log(fprs[:, None] / self.stuck)), axis=1) < NEAR_BY)
 
     def segments(self, floor: float, ceiling: float) -> Rates:
         cuts = np.geomspace(floor, ceiling, 33)
@@ -207,7 +218,12 @@ class LossTradeOff(TradeOff):
     def profile(self, epsilon: float) -> Interval:
         question = Question(None, epsilon, self.tolerance)
         run = plan(self.entries, self.run, question, self.direction, HockeyStick())
-        return refine([run], question)
+        try:
+            return refine([run], question)
+        except ToleranceUnreachable as error:
+            if not self.bounded or error.found is None:
+                raise
+            return Interval(*error.found)  # no grid brings it nearer than what is known of the releases
 
     def at_zero(self) -> Interval:
         return Interval(0.0, min(Composition(self.entries).total(self._infinite), 1.0))

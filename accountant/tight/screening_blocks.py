@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple
@@ -21,14 +22,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.errors import ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.numerics.scipy_special import gammaln
-from accountant.patience import followed_by
+from accountant.patience import followed_by, share_patience
 from accountant.tight.loss_grid import bracket
 from accountant.tight.polygon import ULP, Grid
 from accountant.tight.screening_families import GameValue, begun_work, block_values, block_work, largest_pair
@@ -259,20 +260,32 @@ def cut_in_one(event: Event, count: int, aim: Aim) -> Cut:
     return Cut([(block, 1)], block.gap())
 
 
-def cut_in_several(event: Event, count: int, aim: Aim) -> Cut | None:
-    """Blocks of about one length; None where only one would be near enough."""
-    steps, gaps = LEAST_BLOCK, [math.inf]
+def cut_in_several(event: Event, count: int, aim: Aim, share: float = 0.0) -> Cut | None:
+    """Blocks of about one length; None where only one would be near enough.
+
+    With a `share` of the patience, which longer blocks than the first may take, the nearest that were found.
+    """
+    steps, gaps, nearest = LEAST_BLOCK, [math.inf], None
     while count >= LEAST_BLOCKS * steps:
         blocks = count // steps
         length, longer = divmod(count, blocks)
         block = aim.block((event, length))
-        with followed_by(partial(_longer, block, count / steps, gaps, aim)):
-            gap = blocks * block.gap()
+        try:
+            within = share_patience(share) if nearest else nullcontext()
+            with within, followed_by(partial(_longer, block, count / steps, gaps, aim)):
+                gap = blocks * block.gap()
+        except OutOfPatience:
+            if nearest is None:
+                raise
+            break
+        found: list[tuple[Event, int]] = [(block, blocks - longer), (aim.block((event, length + 1)), longer)]
+        cut = Cut(found if longer else found[:1], gap)
         if gap <= aim.room:
-            found: list[tuple[Event, int]] = [(block, blocks - longer), (aim.block((event, length + 1)), longer)]
-            return Cut(found if longer else found[:1], gap)
+            return cut
+        if share and (nearest is None or gap < nearest.gap):
+            nearest = cut
         steps, gaps = 4 * steps, [*gaps, gap]
-    return None
+    return nearest
 
 
 def _longer(block: ScreeningBlock, blocks: float, gaps: list[float], aim: Aim) -> float:

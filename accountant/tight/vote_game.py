@@ -27,6 +27,7 @@ from accountant.events.votes_seen import SeenVotes
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, spend
 from accountant.tight.game_kernels import TEST, IntArray
+from accountant.tight.game_setup import round_down
 from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.vote_kernels import LINE, extend_lines, fill_ends, raise_values
 from accountant.tight.vote_tables import LEADERS, SLACK, Kind, Table, attack_of, kind_of, tabulate
@@ -136,7 +137,7 @@ def solve_votes(kinds: VoteKinds, delta: float, tolerance: float, most: float = 
     scale = max(setup.deviation * math.sqrt(setup.steps), 1e-200)
     step, width = _first_step(setup, tolerance), math.inf
     while True:
-        game = _play_within(kinds, delta, _round_down(step))
+        game = _play_within(kinds, delta, round_down(step))
         before, width = width, game.width(0, delta, scale)
         if width <= tolerance or width > STALL * before:
             break
@@ -162,7 +163,7 @@ def solve_in_order(kinds: VoteKinds, delta: float, tolerance: float) -> GameValu
         setup = _prepare(kinds, delta, attack=True)
     except OutOfPatience:
         return None
-    step = _round_down(_first_step(setup, tolerance))
+    step = round_down(_first_step(setup, tolerance))
     work = _work(setup, step, in_order=True)
     if work == math.inf or not fits(work):
         return None
@@ -215,11 +216,6 @@ def _first_step(setup: Setup, tolerance: float) -> float:
             break
         step /= 2
     return step
-
-
-def _round_down(step: float) -> float:
-    """With 20 bits, so that its multiples are exact."""
-    return math.ldexp(int(math.frexp(step)[0] * 2**20), math.frexp(step)[1] - 20)
 
 
 def _cells(setup: Setup, left: tuple[int, ...], step: float, last: int | None = None) -> tuple[IntArray, IntArray]:

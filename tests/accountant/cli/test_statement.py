@@ -4,7 +4,7 @@ import json
 
 import accountant as ac
 from accountant.cli import main
-from accountant.guarantee import format_up
+from accountant.guarantee import format_down, format_up
 from accountant.plan import load_plan
 
 
@@ -16,15 +16,16 @@ def shown(capsys, *arguments):
 def test_the_paragraph_holds_what_reporting_guides_ask_for(capsys):
     found = json.loads(shown(capsys, "dp-sgd", "--json"))
     run = load_plan("dp-sgd").composition
-    price, mu = ac.epsilon(run, 1e-5, method="auto"), ac.gaussian_dp(run, 1e-9).upper
-    assert (found["epsilon"], found["lower"], found["mu"]) == (price.epsilon, price.lower, mu)
+    price, mu = ac.epsilon(run, 1e-5, method="auto"), ac.gaussian_dp(run, 1e-9)
+    assert (found["epsilon"], found["lower"]) == (price.epsilon, price.lower)
+    assert (found["mu"], found["mu_lower"]) == (mu.upper, mu.lower)
     text = shown(capsys, "dp-sgd")
     assert text == found["text"] + "\n"
     for words in (
         f"epsilon = {format_up(price.epsilon)} and delta = 1e-05",
         "one is the other with one record added or removed (add-remove adjacency)",
-        f"mu = {format_up(mu)}",
-        "rates of at least 1e-09",
+        f"mu = {format_up(mu.upper)}",
+        f"rates of at least 1e-09; the exact mu is certified to be at least {format_down(mu.lower)}.",
         "step, at most 10,000 times (gaussian: sigma 1)",
         "Sampling: step at rate 0.01",
         f"knn-accountant {ac.__version__}, by privacy-loss distribution",
@@ -46,6 +47,8 @@ def test_latex_is_escaped_and_nothing_has_no_mu(capsys, tmp_path):
     plan.write_text('delta = 1e-5\n[[release]]\nname = "a_b"\nevent = "zero-concentrated-dp"\nrho = 0.1\n')
     text = shown(capsys, str(plan), "--latex")
     assert "mu-Gaussian" in text
+    assert "; an upper bound from a Rényi curve, which says nothing from below." in text
+    assert json.loads(shown(capsys, str(plan), "--json"))["mu_lower"] is None
     assert "a\\_b, once" in text
     assert "mu-Gaussian" not in shown(capsys, str(plan), "--set", "count=0")
 

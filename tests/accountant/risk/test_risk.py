@@ -182,8 +182,11 @@ def test_too_many_screenings_are_bounded_by_the_renyi_route():
     # their price is found by blocks
     found = ac.epsilon(run, 1e-5, method="auto")
     assert 0.99 * found.epsilon < found.lower <= found.epsilon < ac.epsilon(run, 1e-5, method="renyi").epsilon
-    with pytest.raises(ac.ToleranceUnreachable, match="1000000000 screenings; accepted: a larger tolerance"):
+    with pytest.raises(ac.OutOfPatience, match=r"a grid of \d+ losses would take about .* patience = 5; accepted: "):
         ac.advantage(run, method="tight")
+    # and so is their attacker, by who waits
+    near = ac.advantage(run, method="tight", patience=30.0)
+    assert 0.99 * near.upper < near.lower <= near.upper < 0.8 * ac.advantage(run).upper
 
 
 def test_infinite_losses():
