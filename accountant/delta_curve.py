@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.advice import allow_with_advice, along_rungs
-from accountant.errors import ProfileUnavailable, ToleranceUnreachable, real
+from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.curve import as_reals
 from accountant.events.event import Event
@@ -24,7 +24,7 @@ from accountant.renyi.route import POOL, renyi_delta
 from accountant.tight.answers import CURVE_LEAST
 from accountant.tight.route import TightRun
 
-__all__ = ["Curve", "curve"]
+__all__ = ["Curve", "curve", "known_deltas"]
 
 FIRST = 0.25
 """Share of the patience for each point at its best; the rest is for one game that all share, where that is refused."""
@@ -104,6 +104,17 @@ def curve(
         return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
     upper = np.minimum(upper, bounds[:, 1])
     return Curve(np.array(points), upper, np.minimum(bounds[:, 0], upper), "tight")
+
+
+def known_deltas(run: Composition, points: list[float], tolerance: float = 0.01) -> FloatArray | None:
+    """Upper bounds on delta that the tight route has at these epsilons, within the patience of whoever asks.
+
+    None where it has none.
+    """
+    with suppress(NoGuarantee, ToleranceUnreachable):
+        bounds, _ = _WhatIsKnown(run, points).along(tolerance)
+        return None if bounds is None else bounds[:, 1]
+    return None
 
 
 class _WhatIsKnown:

@@ -12,7 +12,7 @@ from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.roots import Interval
-from accountant.patience import foresee
+from accountant.patience import followed_by, foresee, spend
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import AIM, Answers, Game, LossDistribution, answer_all, least_of, sort_events
 from accountant.tight.both_sides import BothSides
@@ -58,6 +58,9 @@ COMPOSED = 1e7
 
 VOTE_SHARE = 0.3
 """Share of the tolerance that the grid of a block of votes may add, where screenings come last."""
+
+AFTER_BLOCKS = 10.0
+"""What is played and composed after all blocks takes, as a multiple of these: 1 to 50 were found."""
 
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
@@ -254,9 +257,8 @@ class Blocks:
         """Each kind as blocks, those that are known worst first; none of a single kind where one game does as well."""
         found, aim = [], self._aim(order, delta, room / len(self.families))
         if len(self.families) > 1:
-            begun = [aim.block((event, count)).begun() for event, count in self.families if count < MANY]
-            composed = COMPOSED * len(self.families)
-            foresee([*begun, (None, composed)], f"blocks of {len(self.families)} kinds of screening")
+            blocks = [aim.block((event, count)) for event, count in self.families if count < MANY]
+            _foresee_blocks(blocks, len(self.families))
         for event, count in self.families:
             cut = cut_in_several(event, count, aim) if count >= MANY else None
             if cut is None and len(self.families) > 1:
@@ -264,6 +266,22 @@ class Blocks:
             if cut is not None:
                 found.append(((event, count), cut))
         return sorted(found, key=lambda each: each[1].gap, reverse=True)
+
+
+def _foresee_blocks(blocks: Sequence[ScreeningBlock], kinds: int) -> None:
+    """Refuse the games of all blocks before the first is played: once each is begun it is known what it takes."""
+    what, composed = f"blocks of {kinds} kinds of screening", COMPOSED * kinds
+    foresee([*(block.begun() for block in blocks), (None, composed)], what)
+    if len(blocks) <= GROUPED_KINDS:
+        games = []
+        for block in blocks:
+            made, operations = block.begun()
+            spend(operations, what, once=made)
+            game, work = block.work()
+            games.append((game, work - operations))
+        total = sum(work for _, work in games)
+        with followed_by(lambda: AFTER_BLOCKS * total):
+            foresee([*games, (None, composed)], what)
 
 
 def all_blocks(cuts: Sequence[Cut]) -> Entries:
