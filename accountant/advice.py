@@ -127,13 +127,13 @@ class _Trial(NamedTuple):
 class _Trials:
     """The same price at other tolerances, for as long as a search for an advice may take."""
 
-    def __init__(self, ask: Callable[[float], Interval | None], pool: float | None) -> None:
-        self.ask, self.pool = ask, pool
+    def __init__(self, ask: Callable[[float], Interval | None], pool: float | None, seconds: float) -> None:
+        self.ask, self.pool, self.seconds = ask, pool, seconds
         self.done: list[_Trial] = []
 
-    def at(self, tolerance: float, most: float) -> _Trial:
+    def at(self, tolerance: float, most: float, asked: float | None = None) -> _Trial:
         """The price by at most so many seconds of work, or, not found, as many as it would have taken, or more."""
-        with rehearse_work(most, self.pool, tolerance) as work:
+        with rehearse_work(most, self.pool, tolerance, asked or self.seconds) as work:
             try:
                 return _Trial(tolerance, work, self.ask(tolerance))
             except AccountantError as error:
@@ -166,6 +166,25 @@ class _Trials:
         if self.done and (middle := _short(math.sqrt(refused * self.done[-1].tolerance))) < self.done[-1].tolerance:
             found = self.at(middle, most)
             self.done += [found] if found.error is None else []
+
+    def finest(self) -> _Trial | None:
+        """The finest that is within the patience, also with no more than that; None where there is none.
+
+        What is likely to be refused is begun or not by how much patience there is.
+        """
+        for each in reversed(self.done):
+            if each.seconds * ABOVE <= self.seconds:
+                again = self.at(each.tolerance, self.seconds) if self.seconds <= HASTE else each
+                if again.error is None:
+                    return again
+        return None
+
+    def enough(self, tolerance: float, found: _Trial) -> float:
+        """A patience that does where a longer one did, and that a message names."""
+        takes = float(round_up(found.seconds * ABOVE))
+        while takes < HASTE and self.at(tolerance, takes, takes).error is not None:
+            takes *= SURE
+        return takes
 
     def takes(self, tolerance: float) -> tuple[float, bool]:
         """What a price at a finer tolerance takes, as those before it grew, rather more; and whether they tell it."""
@@ -212,7 +231,7 @@ def allow_with_advice(
         else:
             return
     assert ask is not None
-    raise _advise(refusal, _Trials(ask, pool), tolerance, seconds, SHARE * left) from None
+    raise _advise(refusal, _Trials(ask, pool, seconds), tolerance, seconds, SHARE * left) from None
 
 
 def _advise(
@@ -223,15 +242,14 @@ def _advise(
     if isinstance(error, OutOfPatience):
         least = error.seconds
         if least < HASTE:  # it may take little more than was allowed
-            known = trials.at(tolerance, HASTE)
+            known = trials.at(tolerance, HASTE, HASTE)
             least = max(least, known.error.seconds if isinstance(known.error, OutOfPatience) else 0.0)
             most = HASTE if known.error is not None else min(HASTE, seconds)  # else only a tolerance is asked for
     trials.descend(tolerance, float(error.wide) if error.wide else None, most, first)
-    enough = [each for each in trials.done if each.seconds * ABOVE <= seconds]
-    best = enough[-1] if enough else None
+    best = trials.finest()
     if isinstance(error, OutOfPatience):
         if known is not None and known.error is None:
-            takes, told = known.seconds * ABOVE, True
+            takes, told = trials.enough(tolerance, known), True
         else:
             grown, near = trials.takes(tolerance)
             takes, told = max(grown, SURE * least), near and least <= grown

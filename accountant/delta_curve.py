@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from accountant.advice import allow_with_advice
 from accountant.curve_points import KnownCurve
-from accountant.errors import real
+from accountant.errors import NoGuarantee, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.curve import as_reals
 from accountant.events.event import Event
@@ -20,7 +21,7 @@ from accountant.price import as_composition, choose_route
 from accountant.renyi.conversion import Conversion
 from accountant.renyi.route import POOL, renyi_delta
 
-__all__ = ["Curve", "curve"]
+__all__ = ["Curve", "curve", "known_deltas"]
 
 
 class Curve(NamedTuple):
@@ -88,3 +89,14 @@ def curve(
     with allow_work(seconds, POOL):
         upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
     return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
+
+
+def known_deltas(run: Composition, points: list[float], tolerance: float = 0.01) -> FloatArray | None:
+    """Upper bounds on delta that the tight route has at these epsilons, within the patience of whoever asks.
+
+    None where it has none.
+    """
+    known = KnownCurve(run, points)
+    with suppress(NoGuarantee, ToleranceUnreachable):
+        known.along(tolerance)
+    return known.at_all()[:, 1] if known.certified else None

@@ -27,6 +27,7 @@ __all__ = [
     "fits",
     "followed_by",
     "foresee",
+    "grant",
     "has_limit",
     "is_counted",
     "rehearse_work",
@@ -36,6 +37,7 @@ __all__ = [
     "share_patience",
     "skip_counting",
     "spend",
+    "spend_apart",
     "tally_work",
     "watch_work",
 ]
@@ -56,7 +58,6 @@ LIKELY = 0.6
 Progress = Callable[[float, float], None]
 """Is told the seconds of work that are spent, and those that will be when what is begun now is done."""
 
-
 Piece = tuple[Hashable, float]
 """What a piece of work makes, None for what no other work makes use of, and its operations."""
 
@@ -66,7 +67,9 @@ class Allowance:
 
     def __init__(self, seconds: float, pool: float | None = None, tolerance: float | None = None) -> None:
         self.seconds, self.spent, self.pool, self.tolerance = seconds, 0.0, pool, tolerance
+        self.asked = seconds
         self.known: set[Hashable] = set()
+        self.granted: dict[Hashable, float] = {}
 
     @property
     def taken(self) -> float:
@@ -110,11 +113,14 @@ def allow_work(seconds: float, pool: float | None = None, tolerance: float | Non
 
 
 @contextmanager
-def rehearse_work(seconds: float, pool: float | None = None, tolerance: float | None = None) -> Iterator[Allowance]:
-    """As `allow_work`, as if nothing had been counted before and nobody watched: for what a refusal advises."""
+def rehearse_work(
+    seconds: float, pool: float | None = None, tolerance: float | None = None, asked: float | None = None
+) -> Iterator[Allowance]:
+    """As `allow_work`, as if nothing was counted and nobody watched; grants are of the patience that is `asked`."""
     tokens = _current.set(None), _watcher.set(None)
     try:
         with allow_work(seconds, pool, tolerance) as allowance:
+            allowance.asked = seconds if asked is None else asked
             yield allowance
     finally:
         _current.reset(tokens[0])
@@ -323,6 +329,27 @@ def followed_by(later: Callable[[], float]) -> Iterator[None]:
     except OutOfPatience as error:
         error.seconds += LIKELY * later() / OPERATIONS_PER_SECOND
         raise
+
+
+def grant(made: Hashable, share: float) -> float:
+    """Seconds that work may take which is bounded by itself: a share of what is left, the first time that it is asked.
+
+    So what is made is the same throughout a price, and depends on nothing but the patience.
+    """
+    if (allowance := _current.get()) is None:
+        return PATIENCE
+    if made not in allowance.granted:
+        allowance.granted[made] = share * max(allowance.asked - allowance.taken, 0.0)
+    return allowance.granted[made]
+
+
+@contextmanager
+def spend_apart(seconds: float) -> Iterator[Allowance]:
+    """While the block runs its work is counted by itself, up to so many seconds; nothing is free, grants stay."""
+    outer = _current.get()
+    with tally_work(), allow_work(seconds, 0.0) as allowance:
+        allowance.granted = {} if outer is None else outer.granted
+        yield allowance
 
 
 def count_done(operations: float, once: Hashable = None) -> None:

@@ -125,18 +125,20 @@ def epsilon(
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
-    alone = None if route == "tight" else _price_alone(composition, point)
+    alone: Guarantee | None = None
 
     def certified(width: float) -> Interval:
         return interval_of(TightRun(composition, width).epsilon(point))
 
     try:
         with allow_with_advice(seconds, None if route == "renyi" else certified, width):
+            if route != "tight":
+                alone = _price_alone(composition, point)
             if route == "renyi":
                 found = renyi_epsilon(composition, point, rule)
             else:
                 found = _certified_epsilon(composition, point, route, rule, width)
-    except (NoGuarantee, ProfileUnavailable):  # the curve is infinite
+    except (NoGuarantee, ProfileUnavailable, ToleranceUnreachable):  # the curve is infinite, or takes too long
         if alone is None:
             raise
         return alone

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.delta_curve import curve as price_curve
 from accountant.errors import ParameterError, ToleranceUnreachable, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -21,18 +20,14 @@ from accountant.events.registry import register
 from accountant.events.tries import Geometric, Poisson, Tries
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
+from accountant.patience import count_done, grant, share_patience, spend_apart
 from accountant.price import epsilon as price
+from accountant.tried_runs import LOSSES, curve_at, orders_of, profile_above, route_of, spend_on_curves
 
 __all__ = ["Selection"]
 
-LOSSES = np.concatenate([[0.0], np.geomspace(1e-4, 300.0, 320)])
-"""Epsilons at which the profile of one try bounds what a test can tell."""
-
-DISTANCES = np.concatenate([np.geomspace(1e-3, 1e4, 500), np.geomspace(3e4, 1e13, 25)])
-"""Orders minus 1 at which the bound is computed; between them a chord holds."""
-
-NEGLIGIBLE = 1e-25
-"""A profile below it is bounded by the Rényi curve: no order up to the largest of `DISTANCES` tells the difference."""
+SHARE = 0.5
+"""Share of the patience that is left which the profile of one try may take."""
 
 ROUNDING = 1e-11
 """Bound on the relative error of logs of slopes; each is multiplied by the order at most once."""
@@ -123,7 +118,7 @@ class Selection(PricedAlone):
         if self.tries.mean == 1.0 and self.tries.log_none == -math.inf:  # one try, for certain
             dearest: FloatArray = np.max([run._curve(orders) for run in self._runs], axis=0)
             return dearest
-        corners, heights, limit = _hull(self)
+        corners, heights, limit = _hull(self, _spend_on(self.event))
         b = np.minimum(orders - 1, 1e300)
         here = np.clip(np.searchsorted(corners, b, side="right"), 1, corners.size) - 1
         slopes = np.append(np.diff(heights) / np.diff(corners), limit)[here]
@@ -157,10 +152,12 @@ class Selection(PricedAlone):
         inner = delta / max(self.tries.mean, 1.0) * (1 - ROUNDING)
         if inner == 0.0:
             return None
-        one = _price_dearest(self._runs, inner)
+        with share_patience(SHARE):
+            one = _price_dearest(self._runs, inner)
+        seconds = _spend_on(self.event)
         return replace(
             one,
-            epsilon=(one.epsilon + _largest_shift(self)) * (1 + ROUNDING),
+            epsilon=(one.epsilon + _largest_shift(self, seconds)) * (1 + ROUNDING),
             delta=delta,
             method="tight" if one.method == "tight" else "renyi",
             lower=None,
@@ -200,29 +197,15 @@ def _tables(run: Composition, own: bool) -> list[dict[str, Any]]:
     return [{**event.to_table(own=own), "adjacency": event.adjacency.value, "count": count} for event, count in run]
 
 
-def _route(run: Composition) -> str:
-    """The route to the profile of one try, asked at hundreds of epsilons: many screenings take a game for each."""
-    return "renyi" if run.releases > 1 and any(event.family for event in run.entries) else "auto"
+def _spend_on(tried: Tried) -> float:
+    """Count the Rényi curves of what is tried, at all orders that a selection asks for, and its profile.
 
-
-def _profile_above(runs: tuple[Composition, ...], losses: FloatArray) -> FloatArray:
-    """Upper bounds on the profile of the dearest run at each loss: by the tight route where it can matter.
-
-    Not where next to nothing is left, nor where the Rényi bound shows a run to be cheaper than another one; and of
-    several runs at every fourth loss, as each price takes a while.
+    Returns the seconds that the profile may take: as many throughout a price.
     """
-    if len(runs) == 1 and runs[0].releases == 1:
-        return np.minimum(price_curve(runs[0], losses, method="auto").upper, 1.0)
-    bounds = [np.minimum(price_curve(run, losses, method="renyi").upper, 1.0) for run in runs]
-    asked = np.arange(losses.size) % (1 if len(runs) == 1 else 4) == 0
-    found = np.zeros_like(losses)
-    for number in sorted(range(len(runs)), key=lambda number: -float(np.log(bounds[number] + 1e-300).sum())):
-        run, bound = runs[number], bounds[number]
-        tight = asked & (bound > np.maximum(NEGLIGIBLE, found)) & (_route(run) != "renyi")
-        if tight.any():
-            bound[tight] = np.minimum(price_curve(run, losses[tight], method="auto").upper, bound[tight])
-        found = np.maximum(found, bound)
-    return found
+    seconds = grant((_lines, tried), SHARE)
+    spend_on_curves(_runs(tried), seconds)
+    count_done(_lines(tried, seconds)[1], once=(_lines, tried))
+    return seconds
 
 
 def _price_dearest(runs: tuple[Composition, ...], delta: float) -> Guarantee:
@@ -238,7 +221,7 @@ def _price_dearest(runs: tuple[Composition, ...], delta: float) -> Guarantee:
 
 def _price_one(run: Composition, delta: float) -> Guarantee:
     try:
-        return price(run, delta, method=_route(run))
+        return price(run, delta, method=route_of(run))
     except ToleranceUnreachable:
         return price(run, delta, method="renyi")
 
@@ -247,8 +230,10 @@ def _price_one(run: Composition, delta: float) -> Guarantee:
 
 
 @lru_cache(maxsize=64)
-def _lines(event: Tried) -> tuple[FloatArray, FloatArray]:
+def _lines(event: Tried, seconds: float) -> tuple[tuple[FloatArray, FloatArray], float]:
     """Heights and slopes of lines, the least of which bounds P'(S) <= h + u P(S) for all S, falling in slope.
+
+    And the operations that they took, of so many seconds at most.
 
     P and P' are the distributions of one try, in either order. A profile H gives H(u) + u x at every u = e^t, and its
     reverse, as H(1/u) = 1 - 1/u + H(u)/u. At u = 1, Pinsker's inequality. Of several settings the dearest counts at
@@ -257,12 +242,12 @@ def _lines(event: Tried) -> tuple[FloatArray, FloatArray]:
     runs = _runs(event)
     pure = max(float(run.renyi(math.inf)) for run in runs)
     losses = np.append(LOSSES[pure > LOSSES], min(pure, LOSSES[-1]))
-    deltas = _profile_above(runs, losses)
+    deltas, operations = profile_above(runs, losses, seconds)
     deltas[0] = min(deltas[0], math.sqrt(max(float(run.renyi(1.0)) for run in runs) / 2))
     with np.errstate(over="ignore"):
         slopes = np.concatenate([np.exp(losses), np.exp(-losses), [0.0]])
         heights = np.concatenate([deltas, -np.expm1(-losses) + np.exp(-losses) * deltas, [1.0]])
-    return _lowest(heights * (1 + ROUNDING), slopes * (1 + ROUNDING))
+    return _lowest(heights * (1 + ROUNDING), slopes * (1 + ROUNDING)), operations
 
 
 def _lowest(heights: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -285,20 +270,20 @@ def _hidden(left: tuple[float, float], middle: tuple[float, float], right: tuple
     return first >= (right[0] - left[0]) * (left[1] - middle[1])
 
 
-def _pieces(event: Tried) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _pieces(event: Tried, seconds: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Where each line is the lowest: from, to, its height and its slope; together they cover [0, 1].
 
     A line bounds the test wherever it is used, so that rounded ends cost nothing but sharpness.
     """
-    heights, slopes = _lines(event)
+    (heights, slopes), _ = _lines(event, seconds)
     cuts = np.clip(np.diff(heights) / -np.diff(slopes), 0.0, 1.0)
     cuts = np.maximum.accumulate(cuts)
     return np.append(0.0, cuts), np.append(cuts, 1.0), heights, slopes
 
 
-def _log_suprema(selection: Selection, b: FloatArray) -> FloatArray:
+def _log_suprema(selection: Selection, seconds: float, b: FloatArray) -> FloatArray:
     """log of the supremum of f'(q)^{1+b} f'(q')^{-b}, for finite b: over x = 1-q and 1-q' <= h + u x."""
-    low, high, heights, slopes = _pieces(selection.event)
+    low, high, heights, slopes = _pieces(selection.event, seconds)
     tries, column = selection.tries, b[:, None]
     turn = np.clip(tries.turning_point(heights, slopes, column), low, high)
     best = np.full(b.size, -math.inf)
@@ -311,9 +296,9 @@ def _log_suprema(selection: Selection, b: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=64)
-def _largest_shift(selection: Selection) -> float:
+def _largest_shift(selection: Selection, seconds: float) -> float:
     """sup of log f'(q)/f'(q')."""
-    low, high, heights, slopes = _pieces(selection.event)
+    low, high, heights, slopes = _pieces(selection.event, seconds)
     found = 0.0
     for x in (low, high):  # along a line the ratio is monotone
         own = selection.tries.log_slope(x)
@@ -326,16 +311,18 @@ def _largest_shift(selection: Selection) -> float:
 
 
 @lru_cache(maxsize=64)
-def _hull(selection: Selection) -> tuple[FloatArray, FloatArray, float]:
+def _hull(selection: Selection, seconds: float) -> tuple[FloatArray, FloatArray, float]:
     """Corners and heights of a convex polygon above b times the curve at order 1 + b, and its slope after the last one.
 
     b times a Rényi divergence is convex in b and 0 at b = 0, and grows at most as its limit at order infinity: so it
     lies below the lower hull of any points above it.
     """
-    runs, b = selection._runs, DISTANCES
-    limit = max(float(run.renyi(math.inf)) for run in runs) + _largest_shift(selection)
-    dearest = np.max([run.renyi(1 + b) for run in runs], axis=0)
-    growth = b * dearest + _log_suprema(selection, b)
+    runs = selection._runs
+    b = min((orders_of(run, seconds) for run in runs), key=len)
+    limit = max(float(run.renyi(math.inf)) for run in runs) + _largest_shift(selection, seconds)
+    with spend_apart(seconds):  # it is counted already
+        dearest = np.max([curve_at(run, b.size) for run in runs], axis=0)
+    growth = b * dearest + _log_suprema(selection, seconds, b)
     found = np.minimum(np.maximum(np.logaddexp(selection.tries.log_none, growth), 0.0), b * limit)
     kept = [(0.0, 0.0)]
     for point in zip(b.tolist(), found.tolist(), strict=True):

@@ -19,7 +19,17 @@ from accountant.patience import spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
-__all__ = ["LONG", "ORDERS", "POOL", "Prices", "renyi_delta", "renyi_deltas", "renyi_epsilon", "renyi_epsilons"]
+__all__ = [
+    "LONG",
+    "ORDERS",
+    "POOL",
+    "Prices",
+    "bound_deltas",
+    "renyi_delta",
+    "renyi_deltas",
+    "renyi_epsilon",
+    "renyi_epsilons",
+]
 
 ORDERS = (1 + 1e-9, 1e12)
 """Range of orders that is searched."""
@@ -81,6 +91,47 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
         return _guarantee(run, epsilon, 0.0, conversion, math.inf)
     order, best = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
     return _guarantee(run, epsilon, float(_nonzero_delta(best)), conversion, order)
+
+
+def bound_deltas(
+    run: Composition, epsilons: FloatArray, b: FloatArray, curve: FloatArray, nearer: bool = True
+) -> FloatArray:
+    """Upper bounds on delta at many epsilons, from the curve at orders 1 + b and once more near the best of these.
+
+    Every order gives a bound (Canonne, Kamath & Steinke 2020, Prop. 12); a search by itself for each epsilon would ask
+    for sixty. Whoever asks counts the orders, where they take long.
+
+    Parameters
+    ----------
+    run : Composition
+    epsilons : array
+    b, curve : array
+        At least three orders less 1, rising, so near that a parabola in log b leads to the best one; and the curve.
+    nearer : bool
+        Whether to look near the best of them.
+    """
+    curve = curve * (1 + CURVE_ROUNDING)
+    with np.errstate(invalid="ignore", over="ignore"):
+        logs = np.array([log_delta_from_renyi("improved", b, curve, epsilon) for epsilon in epsilons.tolist()])
+    best = np.fmin.reduce(logs, axis=1)
+    if nearer:
+        near = _vertices(np.log(b), np.where(np.isnan(logs), math.inf, logs))
+        found = run.renyi(1 + near) * (1 + CURVE_ROUNDING)
+        for i, epsilon in enumerate(epsilons.tolist()):
+            best[i] = np.fmin(best[i], log_delta_from_renyi("improved", near[[i]], found[[i]], epsilon)[0])
+    return np.where(epsilons >= run._largest_loss(), 0.0, _nonzero_delta(best))
+
+
+def _vertices(x: FloatArray, rows: FloatArray) -> FloatArray:
+    """e^x where the parabola through the least value of a row and its neighbours is the least, as an order has it."""
+    at = np.clip(np.argmin(rows, axis=1), 1, x.size - 2)
+    left, middle, right = rows[np.arange(len(rows))[:, None], at[:, None] + np.array([-1, 0, 1])].T
+    before, after = x[at] - x[at - 1], x[at + 1] - x[at]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        fall, rise = (middle - left) / before, (right - middle) / after
+        moved = 0.5 * (fall * after + rise * before) / (fall - rise)
+    moved = np.where(np.isfinite(moved), np.clip(moved, -before, after), 0.0)
+    return np.asarray((1 + np.exp(x[at] + moved)) - 1)
 
 
 def _nonzero_delta(log_delta: FloatArray | float) -> FloatArray:

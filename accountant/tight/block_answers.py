@@ -30,7 +30,7 @@ from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.kept_losses import compose_nothing
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
-from accountant.tight.screening_blocks import Aim, Cut, ScreeningBlock, cut_in_one, cut_in_several
+from accountant.tight.screening_blocks import Aim, Cut, ScreeningBlock, cut_in_one, cut_in_several, foresee_blocks
 from accountant.tight.screening_families import TooManyStates
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
@@ -68,9 +68,6 @@ LARGEST_WIDTH = 0.5
 GROUP_MOVES = (4000, 4000), (60_000, 4000), (60_000, 60_000)
 """Steps of a game of several kinds whose screenings become one block, of the costliest group and of any other; each
 next one is tried where the one before was not enough."""
-
-COMPOSED = 1e7
-"""Operations (see `accountant.patience`) that a kind of many takes once it is a block, about: those of all grids."""
 
 VOTE_SHARE = 0.3
 """Share of the tolerance that the grid of a block of votes may add, where screenings come last."""
@@ -182,7 +179,8 @@ class Blocks:
         """Each kind as blocks, as near as there is patience for."""
         kinds = len(self.families)
         each = aim._replace(room=aim.room / kinds)
-        self._foresee_cuts(each)
+        if kinds > 1:
+            foresee_blocks([each.block(kind) for kind in self.families if kind[1] < MANY], kinds)
         found = (
             cut_in_several(event, count, each, CUT_SHARE / kinds) or cut_in_one(event, count, each)
             for event, count in self.families
@@ -323,7 +321,8 @@ class Blocks:
     def _cuts(self, order: float, delta: float, room: float) -> list[Kind]:
         """Each kind as blocks, those that are known worst first; none of a single kind where one game does as well."""
         found, aim = [], self._aim(order, delta, room / len(self.families))
-        self._foresee_cuts(aim)
+        if len(self.families) > 1:
+            foresee_blocks([aim.block(each) for each in self.families if each[1] < MANY], len(self.families))
         for event, count in self.families:
             cut = cut_in_several(event, count, aim) if count >= MANY else None
             if cut is None and len(self.families) > 1:
@@ -331,13 +330,6 @@ class Blocks:
             if cut is not None:
                 found.append(((event, count), cut))
         return sorted(found, key=lambda each: each[1].gap, reverse=True)
-
-    def _foresee_cuts(self, aim: Aim) -> None:
-        """Refuse several kinds whose blocks take too long before the first of them."""
-        if len(self.families) > 1:
-            begun = [aim.block((event, count)).begun() for event, count in self.families if count < MANY]
-            composed = COMPOSED * len(self.families)
-            foresee([*begun, (None, composed)], f"blocks of {len(self.families)} kinds of screening")
 
 
 def all_blocks(cuts: Sequence[Cut]) -> Entries:

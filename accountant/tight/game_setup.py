@@ -183,7 +183,7 @@ class Setup(NamedTuple):
         return Windows(*(np.minimum(cells, ends).astype(np.int64) for cells in (np.ceil(reach / step) + 1, ends)))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def set_up(asked: Asked) -> Setup:
     run, delta = asked.run, asked.delta
     # values are held for all counts but the first: let that be the largest

@@ -71,6 +71,9 @@ FIRST, FALLS, ENOUGH = 0.1, 64, 200.0
 TILTS = 0.35, 0.5, 0.7, 0.85, 1.0, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0
 """Tilts among which two are chosen, as shares of the best for the Rényi route."""
 
+LOOKED_AT, LONGER = 1024, 40
+"""Rows by which tilts and a period are chosen; times that this is made a fifth longer where they misjudge all rows."""
+
 SPARE, CHERNOFF = 5.0, 3.0
 """Nats by which a tilt may miss the saddle point, and by which Chernoff's bound there is too large, about."""
 
@@ -293,7 +296,7 @@ def plan_inversion(run: Composition, question: Question) -> Plan | None:
     logs, moments = moments_of(rows, np.array([tilt, higher]))
     known = np.column_stack([rows.sampled, logs[:, 0]])
     plan = Plan(known, rows.slope, tilt, period, (higher, float(moments[1])), start, aim, excess)
-    for _ in range(10):  # where some rows misjudged all
+    for _ in range(LONGER):  # where some rows misjudged all
         if plan.log_wrapped(epsilon) <= log_delta + math.log(aim):
             break
         plan = plan._replace(period=1.2 * plan.period)
@@ -317,7 +320,7 @@ def choose_tilts(
     Of the two sums in `Plan.log_wrapped` the first asks for a large tilt, the second for room above it, which there is
     little of where tails are heavy.
     """
-    stride = 1 + len(rows.sampled) // 64
+    stride = 1 + len(rows.sampled) // LOOKED_AT
     tilts = best * np.array(TILTS)
     some = Rows(rows.sampled[::stride] * [1.0, 1.0, float(stride)], rows.slope)
     moments = moments_of(some, tilts)[1]

@@ -13,7 +13,7 @@ time: the number of its outcomes is binomial. The longer the blocks the nearer a
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -29,12 +29,12 @@ from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.numerics.scipy_special import gammaln
-from accountant.patience import followed_by, share_patience
+from accountant.patience import followed_by, foresee, share_patience, spend
 from accountant.tight.loss_grid import bracket
 from accountant.tight.polygon import ULP, Grid
 from accountant.tight.screening_families import GameValue, begun_work, block_values, block_work, largest_pair
 
-__all__ = ["Aim", "Cut", "ScreeningBlock", "cut_in_one", "cut_in_several"]
+__all__ = ["Aim", "Cut", "ScreeningBlock", "cut_in_one", "cut_in_several", "foresee_blocks"]
 
 LEAST_BLOCK = 128
 """Screenings in the shortest blocks that are tried; the next are four times as long."""
@@ -57,6 +57,12 @@ GAME_SHARE = 0.3
 
 KEPT = 2**14
 """Cells of a game whose pair a block keeps."""
+
+COMPOSED = 1e7
+"""Operations (see `accountant.patience`) that a kind of many takes once it is a block, about: those of all grids."""
+
+FORESEEN = 24
+"""Blocks up to which the games of all are sized before the first is played."""
 
 CURVE = 7e4
 """Operations of an order of the curve of one kind."""
@@ -301,3 +307,14 @@ def _longer(block: ScreeningBlock, blocks: float, gaps: list[float], aim: Aim) -
             return found + work * math.pow(blocks, 1.5)
         found += work * math.pow(longer, 1.5)
     return found
+
+
+def foresee_blocks(blocks: Sequence[ScreeningBlock], kinds: int) -> None:
+    """Refuse the games of all blocks before the first is played: once each is begun it is known what it takes."""
+    what, composed = f"blocks of {kinds} kinds of screening", COMPOSED * kinds
+    foresee([*(block.begun() for block in blocks), (None, composed)], what)
+    if len(blocks) <= FORESEEN:
+        for made, operations in [block.begun() for block in blocks]:
+            spend(operations, what, once=made)
+        games = [(game, work - begun) for (game, work), (_, begun) in ((each.work(), each.begun()) for each in blocks)]
+        foresee([*games, (None, composed)], what)

@@ -209,3 +209,52 @@ def test_an_advice_says_when_nothing_is_known():
         within(lambda: ask(0.01))
     with patience.tally_work(), pytest.raises(ToleranceUnreachable, match=r"^as it was$"):  # part of other work
         within(refuse)
+
+
+def test_a_tolerance_is_named_where_it_does_with_no_more_than_the_patience():
+    """What is begun or not by the patience that is left took another way with 0.1 s than with the advice's 0.3 s."""
+
+    def ask(tolerance):
+        if tolerance < 0.1 and not patience.fits(0.2e9):
+            patience.spend(0.15e9, "a dear way")
+        patience.spend(0.05e9 if tolerance > 0.001 else 10e9, "a cheap way")
+        return Interval(0.0, 1.0)
+
+    with pytest.raises(ac.OutOfPatience) as refusal, advice.allow_with_advice(0.1, ask, 1e-4):
+        ask(1e-4)
+    wide = named(refusal.value, "tolerance")
+    assert wide == 1.0
+    with patience.allow_work(0.1):
+        ask(wide)
+
+
+def test_a_patience_is_named_that_does_by_itself():
+    """A price took 0.05 s where there was patience for more, and 0.2 s where there was not."""
+
+    def ask(tolerance):
+        patience.spend(0.05e9 if patience.fits(0.2e9) else 0.15e9, "one of two ways")
+        return Interval(0.0, 1.0)
+
+    with pytest.raises(ac.OutOfPatience) as refusal, advice.allow_with_advice(0.01, ask, 0.01):
+        ask(0.01)
+    with patience.allow_work(named(refusal.value, "patience")):
+        ask(0.01)
+
+
+def test_grants_are_those_of_the_patience_that_is_asked():
+    """A share of what is left is the same whenever it is asked, in work of its own, and in what a refusal rehearses."""
+    with patience.allow_work(4.0):
+        patience.spend(1e9, "something")
+        assert patience.grant("a", 0.5) == 1.5
+        patience.spend(1e9, "something")
+        assert patience.grant("a", 0.5) == 1.5
+        assert patience.grant("b", 0.5) == 1.0
+        with patience.spend_apart(0.5) as work:
+            assert patience.grant("a", 0.5) == 1.5
+            patience.spend(0.1e9, "more", free=1e9)
+            with pytest.raises(ac.OutOfPatience):
+                patience.spend(0.5e9, "too much", free=1e9)
+        assert work.spent == 0.1e9
+    with patience.rehearse_work(0.3, asked=4.0):
+        assert patience.grant("a", 0.5) == 2.0
+    assert patience.grant("a", 0.5) == patience.PATIENCE

@@ -509,3 +509,24 @@ def test_blocks_of_all_grids_have_one_game(monkeypatch):
 )
 def test_a_number_that_is_rounded_up_is_written_out(value, text):
     assert patience.round_up(value) == text
+
+
+def test_games_of_all_blocks_are_known_before_the_first_is_played():
+    """Each was refused by itself, so that patiences of 0.9, 2.6 and 27 s were named one after the other."""
+    kinds = [screening(1.0 + 0.3 * k, 0.7, 20) for k in range(7)]
+    blocks = [ScreeningBlock(((event, 30),), 4.0, -40.0, 3e-5) for event in kinds]
+    begun, games = (math.fsum(operations for _, operations in pieces) for pieces in zip_of(blocks))
+    needed = games + screening_blocks.COMPOSED * len(blocks)
+    assert games > 1.5 * begun
+    with patience.allow_work(1e-9 * (needed - 1e3)) as work, pytest.raises(ac.OutOfPatience) as refusal:
+        screening_blocks.foresee_blocks(blocks, len(blocks))
+    assert work.spent == pytest.approx(begun, rel=0.01)
+    assert refusal.value.seconds * 1e9 == pytest.approx(needed, rel=0.01)
+    with patience.allow_work(1e-9 * (needed + 1e6)) as work:
+        screening_blocks.foresee_blocks(blocks, len(blocks))
+    assert work.spent == pytest.approx(begun, rel=0.01)  # games are counted when they are played
+
+
+def zip_of(blocks):
+    """What blocks begin with, and what they take in all."""
+    return [block.begun() for block in blocks], [block.work() for block in blocks]

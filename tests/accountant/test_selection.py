@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import accountant as ac
+from accountant import patience, tried_runs
 from accountant.cli import main
 from accountant.events.finite_pairs import FinitePair
-from accountant.renyi.route import renyi_epsilon
+from accountant.renyi import route
+from accountant.renyi.route import LONG, bound_deltas, renyi_delta, renyi_epsilon
 
 
 @dataclass(frozen=True)
@@ -287,6 +289,87 @@ def test_screenings_have_a_price():
     tried = 20 * ac.NoisyScreening(30.0, 60, 100) + 5 * ac.GNMax(20.0)
     found = ac.Selection(tried, ac.Geometric(3.0)).guarantee(1e-5)
     assert ac.epsilon(tried, 1e-5).epsilon < found.epsilon < 3 * ac.epsilon(tried, 1e-5).epsilon
+
+
+# --- work ------------------------------------------------------------------------------------------------
+
+BESIDE = 20 * ac.PoissonSubsampled(ac.Gaussian(1.1), 0.01) + ac.Laplace(2.0)
+
+
+def count_searches(monkeypatch):
+    searches, asked = [], route._best_order
+
+    def look(*args):
+        searches.append(args)
+        return asked(*args)
+
+    monkeypatch.setattr(route, "_best_order", look)
+    return searches
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        3 * ac.PoissonSubsampled(ac.Selection(BESIDE, ac.Geometric(11.3)), 0.1),
+        1 * ac.Selection([BESIDE, 2 * BESIDE], ac.Geometric(11.3)),
+        1 * ac.Selection(ac.Selection(BESIDE, ac.Geometric(2.0)), ac.Poisson(11.3)) + ac.Gaussian(30.0),
+    ],
+    ids=["sampled", "settings", "nested"],
+)
+def test_the_profile_of_what_is_tried_is_counted(run, monkeypatch):
+    """It took 320 searches for an order, and prices at 320 epsilons: half a minute at a patience of a fifth second."""
+    searches = count_searches(monkeypatch)
+    for seconds in (0.1, 0.1, 0.5):
+        with patience.allow_work(seconds) as work:
+            ac.epsilon(run, 1e-6)
+        assert 0.2 * seconds < work.taken <= 1.01 * seconds
+    assert len(searches) < 100
+
+
+def test_a_longer_patience_makes_what_is_tried_no_dearer():
+    """A profile that was cut short for want of patience was kept for whoever had more."""
+    selection = ac.Selection(30 * ac.PoissonSubsampled(ac.Gaussian(1.3), 0.02) + ac.Laplace(4.0), ac.Geometric(9.0))
+    short = ac.epsilon(selection, 1e-6, patience=0.01).epsilon
+    long = ac.epsilon(selection, 1e-6, patience=2.0).epsilon
+    assert long < 0.9 * short
+    assert ac.epsilon(selection, 1e-6, patience=0.01).epsilon == short
+
+
+def test_what_is_kept_counts_again():
+    selection = ac.Selection(BESIDE, ac.Geometric(7.7))
+    taken = []
+    for _ in range(2):
+        with patience.allow_work(0.3) as work:
+            selection.renyi(3.0)
+            selection.renyi(4.0)
+        taken.append(work.taken)
+    assert taken[0] == taken[1] > 0.01
+
+
+def test_curves_that_take_long_are_asked_at_fewer_orders_and_counted():
+    bits = [ac.RandomizedResponse(0.3 + 0.01 * k, 40, adjacency="replace") for k in range(20)]
+    tried = ac.Composition([(ac.FixedSizeSampled(each, 10, 1000), 3) for each in bits])
+    few, many = (tried_runs.orders_of(tried, seconds).size for seconds in (1e-6, 1e6))
+    assert few < 150 < 500 < many
+    needed = few * tried._curve_work()
+    assert needed > LONG
+    with patience.allow_work(1e-9 * 0.9 * needed), pytest.raises(ac.OutOfPatience, match="of what is tried"):
+        tried_runs.spend_on_curves((tried,), 1e-6)
+    with patience.allow_work(1e-9 * 1.1 * needed) as work:
+        tried_runs.spend_on_curves((tried,), 1e-6)
+    assert work.spent == pytest.approx(needed)
+
+
+@pytest.mark.parametrize("run", [BESIDE, 3 * ac.Gaussian(0.5), 10 * ac.SparseVector(10.0, 20.0, 1)], ids=str)
+def test_many_deltas_are_as_good_as_searches(run):
+    """From above, and as near as a grid of orders and one more order come to the best."""
+    losses, b = np.array([0.0, 0.01, 0.3, 1.0, 4.0]), tried_runs.DISTANCES
+    found = bound_deltas(run, losses, b, run.renyi(1 + b))
+    best = [renyi_delta(run, epsilon, "improved").delta for epsilon in losses.tolist()]
+    assert (found >= np.array(best) * (1 - 1e-9)).all()
+    assert found == pytest.approx(best, rel=3e-3)
+    coarse = bound_deltas(run, losses, b[::4], run.renyi(1 + b[::4]), nearer=False)
+    assert (coarse >= found * (1 - 1e-12)).all()
 
 
 # --- plans -----------------------------------------------------------------------------------------------

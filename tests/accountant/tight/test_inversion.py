@@ -11,6 +11,7 @@ import accountant as ac
 from accountant.adjacency import DIRECTIONS
 from accountant.errors import OutOfPatience
 from accountant.events.composition import Composition
+from accountant.patience import allow_work
 from accountant.tight import inversion, normal_limit
 from accountant.tight.directed_run import Question
 from accountant.tight.inversion import Inversion, invert, plan_inversion, rows_of
@@ -333,3 +334,21 @@ def test_a_transform_of_which_nothing_is_known_is_left_to_grids():
     assert found.delta == 5e-324
     with pytest.raises(OutOfPatience):
         ac.delta(run, 9.742616187514203, method="tight")
+
+
+def test_many_kinds_are_inverted_at_once():
+    """A fifth of 300 kinds misjudged the tail of all: the period was too short, and grids took twenty times as long."""
+    dice = np.random.default_rng(300)
+    numbers = zip(dice.uniform(0.8, 3, 300), 10 ** dice.uniform(-3, -1.5, 300), dice.integers(1, 5, 300), strict=True)
+    run = ac.Composition(
+        [(ac.PoissonSubsampled(ac.Gaussian(float(s)), float(rate)), int(count)) for s, rate, count in numbers]
+    )
+    for tolerance in (0.01, 1e-3):
+        found = invert(run, Question(1e-5, 0.0, tolerance))
+        assert found is not None
+        assert found.upper - found.lower <= tolerance * found.upper
+        with allow_work(0.5) as work:
+            price = ac.epsilon(run, 1e-5, method="tight", tolerance=tolerance)
+        assert work.taken < 0.35
+        assert found.lower <= price.epsilon
+        assert price.lower <= found.upper
