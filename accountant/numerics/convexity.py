@@ -28,7 +28,7 @@ def bound_between(
 
     With u = e^epsilon the profile H is convex in u and falls: it lies below the polygon through upper bounds, and above
     every line through two points, beyond both. With u < u_1 < u_2 or u_2 < u_1 < u,
-    H(u) >= (1 + r) H(u_1) - r H(u_2), r = (u - u_1)/(u_1 - u_2).
+    H(u) >= (1 + r) H(u_1) - r H(u_2), r = (u - u_1)/(u_1 - u_2) (notebooks/mathematics.md, Many points of a curve).
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """Composed losses that were made for one epsilon of a privacy curve, kept while others are asked.
 
 What a composed loss says of delta is certified at every epsilon. It is as narrow as was asked within several standard
-deviations of the one it was made for; wherever it is not, the loss is composed anew.
+deviations of the one it was made for; wherever it is not, the loss is composed anew (notebooks/mathematics.md, Many
+points of a curve).
 """
 
 from __future__ import annotations
