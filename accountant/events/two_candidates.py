@@ -49,6 +49,9 @@ LEAST_AIM = 1e-100
 FEW_TIMES = 200
 """Releases up to which all outcomes are looked at to choose one."""
 
+LEAST_CHANCE = 1e-300
+"""Chances of contests below it are not told from 0."""
+
 LEAST_APART, MOST_APART = 1e-3, 300.0
 """Differences of leads for which uneven contests are looked at."""
 
@@ -236,7 +239,9 @@ def team_wins(team: int, others: int, lead: FloatArray) -> FloatArray:
     low, high = np.minimum(0.0, -t), np.maximum(0.0, -t)
     below = k * 0.5 ** (k + j) / (k + j) * np.exp(j * t + (k + j) * low)
     y = np.exp(-high) * nodes
-    above = k / 2 * np.exp(-high) * weights * (1 - y / 2) ** (k - 1) * (1 - y * np.exp(-t) / 2) ** j
+    above = (
+        k / 2 * np.exp(-high) * weights * (1 - y / 2) ** (k - 1) * (1 - nodes * np.exp(-np.maximum(t, 0.0)) / 2) ** j
+    )
     span = np.minimum(np.abs(t), PANELS)
     edges = span * np.arange(PANELS)[None, :] / PANELS
     x = high - (edges[:, :, None] + span[:, :, None] / PANELS * nodes).reshape(lead.size, -1)
@@ -254,8 +259,9 @@ def team_bits(apart: float, offsets: tuple[float, ...]) -> list[tuple[float, flo
     found: list[tuple[float, float]] = []
     for sides in TEAMS:
         for one, other in {sides, sides[::-1]}:
-            wins, loses = team_wins(one, other, leads), team_wins(one, other, leads - apart)
-            found += zip(np.log(wins).tolist(), np.log(loses).tolist(), strict=True)
+            chances = np.array([team_wins(one, other, leads), team_wins(one, other, leads - apart)])
+            told = chances[:, np.all(chances > LEAST_CHANCE, axis=0)]
+            found += zip(*np.log(told).tolist(), strict=True)
     return found
 
 
@@ -355,9 +361,12 @@ def best_bit(contest: Contest, adjacency: Adjacency, times: int, delta: float | 
     even = -math.log1p(math.exp(-fair.epsilon))
     # a bit that differs less tells less: more than any rounding
     bits = np.array([*((one, other + 1e-12 * (1 - other)) for one, other in chances), (even, even - fair.epsilon)])
+    bits = bits[np.all(bits < 0.0, axis=1)]  # others are certain, as far as floats tell
+    if not bits.size or float(bits[-1, 0]) != even:
+        return fair
     costs = np.prod([costs_of(bits, times, aim) for aim in (AIMS if delta is None else (delta,))], axis=0)
     best = int(np.argmax(costs))
-    better = best < len(chances) and costs[best] > costs[-1]
+    better = best < len(bits) - 1 and costs[best] > costs[-1]
     return WonOrLost(float(bits[best, 0]), float(bits[best, 1]), adjacency) if better else fair
 
 

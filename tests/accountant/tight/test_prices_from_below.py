@@ -303,3 +303,15 @@ def test_largest_losses(event):
     found = ac.epsilon(2 * event, 0.0)
     assert found.epsilon == pytest.approx(2 * float(event.renyi(math.inf)))
     assert 0.0 <= found.lower <= found.epsilon
+
+
+@pytest.mark.parametrize("noise", ["laplace", "exponential", "gumbel"])
+@pytest.mark.parametrize("apart", [1.1e-3, 1.0, 38.0, 75.0, 299.0])
+@pytest.mark.parametrize("delta", [None, 1e-300, 0.4])
+def test_contests_whose_winner_is_certain_as_far_as_floats_tell(noise, apart, delta):
+    """A chance of 1 had no logarithm of its rest, at a scale that a calibration tried."""
+    found = best_bit(Contest(noise, apart), ac.Adjacency.ADD_REMOVE, 3, delta)
+    at = np.array([0.0, apart / 2])
+    told, bound = found._log_profile(at)[0], ac.PureDP(apart)._log_profile(at)[0]
+    assert np.all(np.isfinite(told))
+    assert np.all(told <= bound + 1e-9)
