@@ -9,7 +9,8 @@ import pytest
 from scipy.integrate import quad
 
 import accountant as ac
-from accountant.events.two_candidates import Contest, best_bit, log_beats_crowd, team_wins
+from accountant.events.team_contests import log_beats_crowd, team_wins
+from accountant.events.two_candidates import Contest, best_bit
 
 REPLACE = ac.Adjacency.REPLACE
 SLACK = 1 + 1e-9
