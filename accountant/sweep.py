@@ -21,7 +21,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import PATIENCE, check_patience
-from accountant.price import choose_route, delta, epsilon
+from accountant.price import choose_one_route, choose_route, delta, epsilon
 from accountant.processes import count_processors, end_with_parent, free_memory
 from accountant.renyi.conversion import Conversion
 from accountant.renyi.route import renyi_deltas, renyi_epsilons
@@ -138,6 +138,7 @@ def sweep(
     MissingExtra
         Several workers were asked for by number or backend, and joblib is not installed.
     """
+    choose_one_route(method, conversion)
     prices = {"method": method, "conversion": conversion, "tolerance": tolerance, "patience": patience}
     task = check_task(delta, epsilon, errors, **prices)
     values = _check_grid(grid, zipped)
@@ -390,8 +391,9 @@ def _price_together(task: Task, runs: list[Composition], rows: list[int], table:
 
 
 def _price_one(task: Task, run: Composition) -> tuple[float, float, float]:
-    route: dict[str, Any] = {"method": task.method, "conversion": task.conversion, "tolerance": task.tolerance}
-    route["patience"] = task.patience
+    route: dict[str, Any] = {"method": task.method, "tolerance": task.tolerance, "patience": task.patience}
+    if task.method != "tight":
+        route["conversion"] = task.conversion
     if task.epsilon is None:
         assert task.delta is not None
         price = epsilon(run, task.delta, **route)

@@ -91,3 +91,15 @@ def test_a_refusal_of_many_points_keeps_its_name():
         ac.curve(PLAN, np.linspace(0.0, 4.0, 50), method="tight", patience=0.01)
     curve = ac.curve(PLAN, np.linspace(0.0, 4.0, 50), patience=0.001)
     assert curve.method == "renyi"
+
+
+@pytest.mark.parametrize("method", ["auto", "tight", "renyi"])
+def test_points_are_a_number_or_a_row(method):
+    """Rows of rows were made one row."""
+    with pytest.raises(ac.ParameterError, match=r"= \[\[1, 2\], \[3, 4\]\], of 2 dimensions; accepted: a number, or"):
+        ac.curve(LAPLACE, [[1, 2], [3, 4]], method=method)
+    with pytest.raises(ac.ParameterError, match="of 3 dimensions"):
+        ac.curve(LAPLACE, np.zeros((1, 1, 0)), method=method)
+    one, row = ac.curve(LAPLACE, 1.0, method=method), ac.curve(LAPLACE, [1.0], method=method)
+    assert one.upper.tolist() == row.upper.tolist()
+    assert ac.curve(LAPLACE, [], method=method).upper.shape == (0,)
