@@ -74,8 +74,11 @@ def curve(
     def rehearsed(width: float) -> None:
         KnownCurve(composition, points).ask(width)
 
+    def bound(epsilon: float) -> float:
+        return renyi_delta(composition, epsilon, rule).delta
+
+    known = KnownCurve(composition, points)
     if route != "renyi":
-        known = KnownCurve(composition, points)
         with allow_with_advice(seconds, rehearsed, width, POOL):
             if route == "tight":
                 known.ask(width)
@@ -85,12 +88,15 @@ def curve(
         if known.certified:
             if not done:
                 with allow_work(seconds, POOL):
-                    known.lower_by(lambda epsilon: renyi_delta(composition, epsilon, rule).delta)
+                    known.lower_by(bound)
             bounds = known.at_all()
             return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
     with allow_work(seconds, POOL):
-        upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
-        lower = _noise_below(composition, points) if route == "auto" else np.zeros_like(upper)
+        if route == "renyi":
+            upper = np.array([bound(epsilon) for epsilon in points])
+            return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
+        known.lower_by(bound, len(points))
+        upper, lower = known.at_all()[:, 1], _noise_below(composition, points)
     return Curve(np.array(points), upper, np.minimum(lower, upper), "renyi")
 
 

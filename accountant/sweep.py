@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -391,12 +391,8 @@ def _price_together(task: Task, runs: list[Composition], rows: list[int], table:
 
 
 def _price_one(task: Task, run: Composition) -> tuple[float, float, float]:
-    route: dict[str, Any] = {"method": task.method, "tolerance": task.tolerance, "patience": task.patience}
-    if task.method != "tight":
-        route["conversion"] = task.conversion
-    if task.epsilon is None:
-        assert task.delta is not None
-        price = epsilon(run, task.delta, **route)
-    else:
-        price = delta(run, task.epsilon, **route)
+    rule = None if task.method == "tight" else task.conversion
+    route: Any = {"method": task.method, "conversion": rule, "tolerance": task.tolerance, "patience": task.patience}
+    ask, at = (epsilon, task.delta) if task.epsilon is None else (delta, task.epsilon)
+    price = ask(run, cast(float, at), **route)
     return price.epsilon, price.delta, math.nan if price.order is None else price.order
