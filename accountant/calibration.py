@@ -15,6 +15,7 @@ from accountant.errors import (
     ProfileUnavailable,
     ToleranceUnreachable,
 )
+from accountant.numerics.decimals import format_down, format_up
 from accountant.numerics.roots import LOGARITHM, narrow
 from accountant.patience import round_up
 
@@ -258,11 +259,13 @@ def _find_bracket(
         reason = ends[high if up < down else low].reason
         detail = f"; beyond {largest if up < down else least:g}: {reason}" if reason else ""
         raise CalibrationError(
-            f"no value in [{least:g}, {largest:g}] meets the target (over it by {min(up, down):g} at best){detail}"
+            f"no value in [{least:g}, {largest:g}] meets the target (over it by {format_up(min(up, down))} at best)"
+            f"{detail}"
         )
     if up == down and len(set(seen.values())) == 1:
         raise CalibrationError(
-            f"the cost is the same from {least:g} to {largest:g} (below the target by {-up:g}): nothing to calibrate"
+            f"the cost is the same from {least:g} to {largest:g} (below the target by {format_down(-up)}): "
+            "nothing to calibrate"
         )
     return None, largest if up > down else least
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.advice import along_rungs
-from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
+from accountant.errors import NoGuarantee, OutOfPatience, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.numerics.convexity import bound_between
 from accountant.numerics.kernel import FloatArray
@@ -142,10 +142,23 @@ class KnownCurve:
         if refusal is not None and self._wide(width):
             raise refusal
 
-    def lower_by(self, bound: Callable[[float], float]) -> None:
-        """Bounds from above that are known otherwise; of many points at some of them."""
-        places = _spread(self.points.size, SOME)
-        self._keep(places, [(0.0, bound(float(self.points[place]))) for place in places])
+    def lower_by(self, bound: Callable[[float], float], most: int = SOME) -> None:
+        """Bounds from above that are known otherwise, at so many points at most, and while patience lasts.
+
+        Raises
+        ------
+        OutOfPatience
+            It does not last for one, and nothing else is certified.
+        """
+        places, found = _in_halves(_spread(self.points.size, most)), list[tuple[float, float]]()
+        for place in places:
+            try:
+                found.append((0.0, bound(float(self.points[place]))))
+            except OutOfPatience:
+                if not (found or self.certified):
+                    raise
+                break
+        self._keep(places[: len(found)], found)
 
     def _wide(self, width: float) -> list[int]:
         """Places of the points that are not known as nearly."""
@@ -179,7 +192,8 @@ class KnownCurve:
                 return
             lower, upper = self.bounds[places[0]].tolist()
             if not lower > 0.0:
-                upper = min(upper, renyi_delta(self.run, float(self.points[places[0]]), "improved").delta)
+                with suppress(OutOfPatience):
+                    upper = min(upper, renyi_delta(self.run, float(self.points[places[0]]), "improved").delta)
             asked[places[0]] = True
             delta = math.sqrt(max(lower, 0.01 * upper) * upper)
             if not CURVE_LEAST <= delta < 1.0:

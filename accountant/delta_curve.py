@@ -8,18 +8,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.advice import allow_with_advice
+from accountant.advice import USUAL, allow_with_advice
 from accountant.curve_points import KnownCurve
-from accountant.errors import NoGuarantee, ToleranceUnreachable, real
+from accountant.errors import NoGuarantee, ParameterError, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.curve import as_reals
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import LEAST
 from accountant.patience import PATIENCE, allow_work, check_patience
-from accountant.price import as_composition, choose_route
+from accountant.price import as_composition, choose_one_route
 from accountant.renyi.conversion import Conversion
 from accountant.renyi.route import POOL, renyi_delta
+from accountant.tight.curve_pairs import noise_below
+from accountant.tight.route import TightRun
 
 __all__ = ["Curve", "curve", "known_deltas"]
 
@@ -30,7 +32,8 @@ class Curve(NamedTuple):
     Attributes
     ----------
     epsilons, upper, lower : array of shape (n,)
-        `lower` is 0 on the Rényi route, which gives no lower end.
+        `lower` is 0 on the Rényi route, which gives no lower end; by "auto" that of the Gaussian noise that releases
+        known by a curve alone may be.
     method : str
         "renyi" or "tight".
     """
@@ -55,25 +58,27 @@ def curve(
     tolerance: float = 0.01,
     patience: float = PATIENCE,
 ) -> Curve:
-    """Delta at every one of a 1-D array of epsilons in [0, 1e300], all by one route; `patience` is for all of them.
+    """Delta at every one of a 1-D array of epsilons in [0, 1e300], or at one; `patience` is for all of them.
 
-    Otherwise as `delta`, but that "auto" takes the Rényi route only where the tight one has no price at all. Where that
-    has wider intervals than were asked at some points the curve has these (`Curve.widths`), and the Rényi bound where
-    it is smaller. Neither end rises with epsilon.
+    Otherwise as `delta`, but that all are by one route: "auto" takes the Rényi route only where the tight one has no
+    price at all. Where that has wider intervals than were asked at some points the curve has these (`Curve.widths`),
+    and the Rényi bound where it is smaller. Neither end rises with epsilon.
     Of many points not all are asked: between those that are delta is known by its convexity in e^epsilon, as nearly as
     was asked. Deltas below 1e-12 may be known as widely as one of that size.
     """
-    composition, (route, rule) = as_composition(run), choose_route(method, conversion)
-    given = as_reals("epsilon", epsilons, "[0, 1e300]").ravel().tolist()
-    points = [real("epsilon", epsilon, 0.0, 1e300) for epsilon in given]
+    composition, (route, rule) = as_composition(run), choose_one_route(method, conversion)
+    points = _points_of(epsilons)
     width = real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
 
     def rehearsed(width: float) -> None:
         KnownCurve(composition, points).ask(width)
 
+    def bound(epsilon: float) -> float:
+        return renyi_delta(composition, epsilon, rule).delta
+
+    known = KnownCurve(composition, points)
     if route != "renyi":
-        known = KnownCurve(composition, points)
         with allow_with_advice(seconds, rehearsed, width, POOL):
             if route == "tight":
                 known.ask(width)
@@ -83,12 +88,35 @@ def curve(
         if known.certified:
             if not done:
                 with allow_work(seconds, POOL):
-                    known.lower_by(lambda epsilon: renyi_delta(composition, epsilon, rule).delta)
+                    known.lower_by(bound)
             bounds = known.at_all()
             return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
     with allow_work(seconds, POOL):
-        upper = np.array([renyi_delta(composition, epsilon, rule).delta for epsilon in points])
-    return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
+        if route == "renyi":
+            upper = np.array([bound(epsilon) for epsilon in points])
+            return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
+        known.lower_by(bound, len(points))
+        upper, lower = known.at_all()[:, 1], _noise_below(composition, points)
+    return Curve(np.array(points), upper, np.minimum(lower, upper), "renyi")
+
+
+def _noise_below(run: Composition, points: list[float]) -> FloatArray:
+    """Lower ends of what costs no more than a run that is known by curves alone; 0 of any other."""
+    if (noise := noise_below(run)) is not None:
+        with suppress(ToleranceUnreachable):  # no patience is left
+            return np.array([each.lower for each in TightRun(noise, USUAL).deltas(points)])
+    return np.zeros(len(points))
+
+
+def _points_of(epsilons: ArrayLike) -> list[float]:
+    """Epsilons as a list; a number is an array of one."""
+    given = as_reals("epsilon", epsilons, "[0, 1e300]")
+    if given.ndim > 1:
+        raise ParameterError(
+            f"epsilons = {shorten(epsilons)}, of {given.ndim} dimensions; accepted: a number, or a 1-D array of them, "
+            "in [0, 1e300]"
+        )
+    return [real("epsilon", epsilon, 0.0, 1e300) for epsilon in given.ravel().tolist()]
 
 
 def known_deltas(run: Composition, points: list[float], tolerance: float = 0.01) -> FloatArray | None:

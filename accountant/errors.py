@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from operator import index
 from typing import SupportsIndex, cast
 
+from accountant.numerics.decimals import format_down, format_up
+
 __all__ = [
     "AccountantError",
     "AdjacencyMismatch",
@@ -87,12 +89,11 @@ class ToleranceUnreachable(AccountantError, ValueError):
         said = super().__str__()
         if self.found is None or self.wide is None:
             return said
-        known = f"{said}; certified so far: [{self.found[0]:.6g}, {self.found[1]:.6g}]"
         lower, upper = self.found
+        known = f"{said}; certified so far: [{format_down(lower)}, {format_up(upper)}]"
         if self.wide and upper - lower < NEARER * float(self.wide) * upper:
-            return (
-                f"{known}, {100 * (upper - lower) / upper:.2g} % wide, and at tolerance = {self.wide} there is a price"
-            )
+            share = format_up(100 * (upper - lower) / upper, 2)
+            return f"{known}, {share} % wide, and at tolerance = {self.wide} there is a price"
         if self.wide:
             return f"{known}, which tolerance = {self.wide} accepts"
         return known if "accepted: " in said else known + OTHER_ROUTES

@@ -10,6 +10,7 @@ from typing import Any
 
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import AdjacencyMismatch, DataDependentError, ParameterError, real, shorten
+from accountant.numerics.decimals import format_down, format_up
 
 __all__ = ["BETWEEN_BOUNDS", "Guarantee", "format_down", "format_up", "html_table"]
 
@@ -207,30 +208,3 @@ def html_table(rows: Iterable[tuple[str, Any]]) -> str:
 def _order(order: float) -> str:
     """An order, so that one next to 1 is told from 1."""
     return f"{order:.6g}" if order - 1 >= 1e-4 else f"1 + {order - 1:.3g}"
-
-
-def format_up(value: float, digits: int = 6) -> str:
-    """`value` to so many significant digits, rounded away from zero so that it stays an upper bound."""
-    from decimal import ROUND_CEILING
-
-    return _round(value, digits, ROUND_CEILING)
-
-
-def format_down(value: float, digits: int = 6) -> str:
-    """`value` to so many significant digits, rounded towards zero so that it stays a lower bound."""
-    from decimal import ROUND_FLOOR
-
-    return _round(value, digits, ROUND_FLOOR)
-
-
-def _round(value: float, digits: int, direction: str) -> str:
-    from decimal import Decimal
-
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    exact = Decimal(value)
-    unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
-    # a value that differs from a short decimal only by floating-point noise is that decimal
-    short = Decimal(repr(value))
-    chosen = (short if len(short.as_tuple().digits) <= digits else exact).quantize(unit, direction)
-    return f"{float(chosen):.{digits}g}"

@@ -247,7 +247,7 @@ def load_plan(source: str | Path, *, own: bool = True) -> Plan:
         except FileNotFoundError:
             raise PlanError(
                 f"no file {str(source)!r} and no built-in plan of that name{suggest(str(source), names)}; "
-                "'accountant list' shows them"
+                "accepted: a TOML file, or a built-in plan, as 'accountant list' shows them"
             ) from None
         except (OSError, ValueError) as error:
             raise PlanError(f"cannot read {str(source)!r}: {error}; accepted: a UTF-8 text file in TOML") from None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from accountant.advice import allow_with_advice, at_coarser, by_rungs, interval_of
+from accountant.advice import USUAL, allow_with_advice, at_coarser, by_rungs, interval_of
 from accountant.errors import (
     AccountantError,
     NoGuarantee,
@@ -26,12 +27,15 @@ from accountant.numerics.roots import Interval
 from accountant.patience import PATIENCE, check_patience
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.tight.bounded_answers import say_between_bounds
 from accountant.tight.closed_forms import closed_form
+from accountant.tight.curve_pairs import noise_below
 from accountant.tight.route import TightRun, certify, single_release_epsilon
 
 __all__ = [
     "ROUTES",
     "as_composition",
+    "choose_one_route",
     "choose_route",
     "delta",
     "epsilon",
@@ -61,6 +65,14 @@ def choose_route(method: object, conversion: object) -> tuple[str, Conversion]:
     raise ParameterError(f"method = {shorten(method)}; accepted: {', '.join(ROUTES)}")
 
 
+def choose_one_route(method: object, conversion: object) -> tuple[str, Conversion]:
+    """As `choose_route`, for what is priced by that route alone: there a conversion beside "tight" is a mistake."""
+    route, rule = choose_route(method, conversion)
+    if route == "tight" and conversion is not None:
+        raise ParameterError(f"conversion = {rule!r} beside method = 'tight'; accepted: method = 'renyi' or 'auto'")
+    return route, rule
+
+
 def epsilon(
     run: Event | Composition,
     delta: float,
@@ -88,7 +100,7 @@ def epsilon(
     conversion : {"improved", "classic", "optimal"}, optional
         The Rényi route's alone, by default "improved": Canonne, Kamath & Steinke 2020, Prop. 12; "classic": Mironov
         2017, Prop. 3; "optimal": the smallest epsilon that a Rényi bound at one order implies (Asoodeh et al. 2021),
-        never above improved.
+        never above improved. Beside "tight" it is refused.
     tolerance : float
         Width that the computation may add to the certified interval, relative to its upper end (or to a hundredth of
         the privacy loss's standard deviation, where that is more; for noisy screenings rare large losses do not count
@@ -122,7 +134,7 @@ def epsilon(
     OutOfPatience
         The same, where it would take longer than `patience`; a ToleranceUnreachable.
     """
-    composition, (route, rule) = as_composition(run), choose_route(method, conversion)
+    composition, (route, rule) = as_composition(run), choose_one_route(method, conversion)
     point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
     alone: Guarantee | None = None
@@ -178,8 +190,9 @@ def _certified_epsilon(
             neither = f"the Rényi curve is infinite at every order, and {_reason(error)}"
             raise NoGuarantee(f"{neither}; accepted: runs that one of both routes can price") from None
         raise error
-    lower = 0.0 if wide is None else wide.lower or 0.0
-    named = found if found is None or wide is None else _with_lower_end(found, wide, width)
+    below = wide or _price_noise_below(composition, error, lambda noise: noise.epsilon(point))
+    lower = 0.0 if below is None else below.lower or 0.0
+    named = found if found is None or below is None else _with_lower_end(found, below, width)
     best = min((each for each in (wide, named) if each is not None), key=lambda each: each.epsilon)
     if found is not None and 0 < len(composition) <= CHEAP_EVENTS and point > 0.0:
         with suppress(ToleranceUnreachable):  # no patience is left
@@ -204,6 +217,19 @@ def _coarser_epsilon(
         return None
     best = min(bounds, key=lambda each: each.epsilon)
     return replace(best, lower=min(max(each.lower or 0.0 for each in bounds), best.epsilon))
+
+
+def _price_noise_below(
+    composition: Composition, error: Exception, ask: Callable[[TightRun], Guarantee]
+) -> Guarantee | None:
+    """Where a run is known by curves alone: the price of what costs no more, with the reason; None of nothing."""
+    noise = noise_below(composition) if isinstance(error, ProfileUnavailable) else None
+    if noise is None:
+        return None
+    try:
+        return replace(ask(TightRun(noise, USUAL)), source=say_between_bounds(composition))
+    except ToleranceUnreachable:  # no patience is left
+        return None
 
 
 class _Wider(NamedTuple):
@@ -274,7 +300,7 @@ def delta(
     patience: float = PATIENCE,
 ) -> Guarantee:
     """Delta at a given epsilon in [0, 1e300]; parameters, result and errors otherwise as for `epsilon`."""
-    composition, (route, rule) = as_composition(run), choose_route(method, conversion)
+    composition, (route, rule) = as_composition(run), choose_one_route(method, conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
 
@@ -319,7 +345,8 @@ def _coarser_delta(
         bounds += at_coarser(lambda coarse: TightRun(composition, coarse).delta(point), width)
     if not bounds:
         assert found is not None
-        return found
+        below = _price_noise_below(composition, error, lambda noise: noise.delta(point))
+        return found if below is None else _with_lower_end(found, below, width, "delta")
     best = min(bounds, key=lambda each: each.delta)
     tight = replace(best, lower=min(max(each.lower or 0.0 for each in bounds), best.delta))
     return tight if found is None else _smaller_delta(found, tight, width)

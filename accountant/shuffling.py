@@ -15,6 +15,7 @@ from accountant.errors import OutOfPatience, ParameterError, integer, is_one_of,
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
 from accountant.events.shuffled_rounds import log_round_delta, work_ahead
+from accountant.numerics.decimals import format_down, format_up
 from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
 from accountant.patience import PATIENCE, allow_work, check_patience, skip_counting, spend, tally_work
 
@@ -192,9 +193,9 @@ def _closed_form_room(end: float, users: int, delta: float) -> float:
     """n / (16 log(2/delta)), or ParameterError where the closed form does not hold."""
     room = users / (16 * math.log(2 / delta)) if delta > 0 else 0.0
     if room < 1 or end > math.log(room) * (1 + 4e-16):
-        limit = f"{math.log(room):.9g}" if room >= 1 else "a larger n: none holds"
+        limit = format_down(math.log(room), 9) if room >= 1 else "a larger n: none holds"
         raise ParameterError(
-            f"local = {end:.9g} with n = {users} and delta = {delta:g} is out of the closed form's range; "
+            f"local = {format_up(end, 9)} with n = {users} and delta = {delta:g} is out of the closed form's range; "
             f"accepted: local <= log(n / (16 log(2/delta))) = {limit}; or method = 'variation-ratio'"
         )
     return room

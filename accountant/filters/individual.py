@@ -12,6 +12,7 @@ from accountant.errors import AccountantError, ParameterError, integer, real, sh
 from accountant.events.gaussian import GaussianDP
 from accountant.events.zero_concentrated import ZeroConcentratedDP
 from accountant.guarantee import Guarantee
+from accountant.numerics.decimals import format_down, format_up
 from accountant.numerics.kernel import FloatArray
 from accountant.price import epsilon
 from accountant.targets import calibrate
@@ -125,8 +126,8 @@ class IndividualFilter:
             short = int(np.argmax(after < 0))
             need, has = np.broadcast_to(paid, where.shape)[short], self.left[where[short]]
             raise BudgetExceeded(
-                f"charge = {self.nats(need):.6g} for row {where[short]}; "
-                f"accepted: up to the {self.nats(has):.6g} that it has left"
+                f"charge = {format_up(float(self.nats(need)))} for row {where[short]}; "
+                f"accepted: up to the {format_down(float(self.nats(has)))} that it has left"
             )
         self.left[where] = after
 

@@ -81,7 +81,8 @@ def _polygon(epsilons: FloatArray, at: FloatArray, upper: FloatArray) -> FloatAr
     inside = (epsilons >= at[0]) & (epsilons <= at[-1])
     found = np.where(epsilons > at[-1], upper[-1], np.inf)
     chord = _chord(epsilons[inside], at, upper, one[inside], two[inside])
-    found[inside] = np.where(chord > 0.0, chord * (1 + SPARE) + LEAST, 0.0)
+    nothing = (upper[one[inside]] == 0.0) & (upper[two[inside]] == 0.0)  # else the line may underflow
+    found[inside] = np.where(nothing, 0.0, chord * (1 + SPARE) + LEAST)
     return found
 
 
@@ -97,5 +98,5 @@ def _chord(epsilon: FloatArray, at: FloatArray, upper: FloatArray, one: Places, 
 
 def _ratio(epsilon: FloatArray, one: FloatArray, two: FloatArray) -> FloatArray:
     """(u - u_1)/(u_1 - u_2), of which all differences have one sign."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return np.asarray(np.expm1(epsilon - one) / -np.expm1(two - one))

@@ -59,7 +59,8 @@ def report(
     route, rule = choose_route(method, conversion)
     delta = real("delta", delta, 0.0, 1.0, open_high=True)
     run = plan.composition
-    price = epsilon(run, delta, method=route, conversion=rule, tolerance=tolerance, patience=patience)
+    own = None if route == "tight" else rule
+    price = epsilon(run, delta, method=route, conversion=own, tolerance=tolerance, patience=patience)
     price.as_dict()  # raises if the price depends on private data
     need_matplotlib()
     rules = {each: epsilon(run, delta, method="renyi", conversion=each) for each in CONVERSIONS}

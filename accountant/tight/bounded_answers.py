@@ -11,13 +11,13 @@ from accountant.adjacency import Direction
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.two_candidates import aim_at
-from accountant.guarantee import Guarantee
+from accountant.guarantee import BETWEEN_BOUNDS, Guarantee
 from accountant.numerics.roots import Interval
 from accountant.tight.answers import Answers
 from accountant.tight.curve_pairs import KnownByCurve
 from accountant.tight.trade_off import BetweenTradeOffs, TradeOff
 
-__all__ = ["BoundedAnswers", "lower_of", "names_between_bounds", "run_below"]
+__all__ = ["BoundedAnswers", "lower_of", "names_between_bounds", "run_below", "say_between_bounds"]
 
 
 class Priced(Protocol):
@@ -57,6 +57,12 @@ def names_between_bounds(run: Composition) -> list[str]:
         for each in (event.releases if isinstance(event, KnownByCurve) else [(event, count)])
     ]
     return sorted({type(event.unsampled).__name__ for event, _ in entries})
+
+
+def say_between_bounds(run: Composition) -> str:
+    """Which kinds these are, in words; nothing where there are none."""
+    names = names_between_bounds(run)
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} {BETWEEN_BOUNDS}" if names else ""
 
 
 def lower_of(ask: Callable[[], float]) -> float:

@@ -26,7 +26,7 @@ from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
 from accountant.renyi.conversion import epsilon_from_renyi
 
-__all__ = ["KnownByCurve", "gather_curves", "lacks_profile"]
+__all__ = ["KnownByCurve", "gather_curves", "lacks_profile", "noise_below"]
 
 ORDERS = 1 + np.geomspace(1e-6, 1e9, 1000)
 """Rényi orders, each of which gives a bound at every delta."""
@@ -173,6 +173,15 @@ def lacks_profile(event: Event) -> ProfileUnavailable | None:
     except ProfileUnavailable as error:
         return error
     return None
+
+
+def noise_below(run: Composition) -> Composition | None:
+    """Gaussian noise that costs no more than the run: what its releases may be, of those that may be Gaussian noise.
+
+    None where none may be. (notebooks/mathematics.md, Releases known by a curve)
+    """
+    noise = KnownByCurve(tuple(run))._certain() if len(run) else None
+    return 1 * noise if isinstance(noise, GaussianLike) else None
 
 
 def gather_curves(run: Composition) -> Composition:

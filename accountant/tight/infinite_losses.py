@@ -20,6 +20,7 @@ import numpy as np
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import NoGuarantee, ToleranceUnreachable
 from accountant.events.composition import Composition
+from accountant.numerics.decimals import format_up
 from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
@@ -55,7 +56,7 @@ def left_of(delta: float, log_finite: float, exact: Fraction | None = None) -> f
         left = -math.expm1(rest) * (1 - INFINITE_ERROR) if rest < 0.0 else -1.0
     if left < 0.0:
         lost = -math.expm1(log_finite)
-        raise NoGuarantee(f"delta = {delta:g}; accepted: above {lost:.6g}, the probability of an infinite loss")
+        raise NoGuarantee(f"delta = {delta:g}; accepted: above {format_up(lost)}, the probability of an infinite loss")
     return left
 
 

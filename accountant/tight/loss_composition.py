@@ -227,6 +227,9 @@ LEAST_TILT = 2.0**-40
 LEAST_SPREAD = 1e-200
 """For losses whose curve is 0 in floating point."""
 
+FARTHEST = 1e280
+"""Epsilons beyond have the tilt of this one: its product with the largest one is a float."""
+
 
 def plan(
     kinds: Entries, run: Composition, question: Question, direction: Direction, remainder: Remainder
@@ -248,7 +251,7 @@ def plan(
             reach = np.max(np.where(log_w > -math.inf, tilts[:, None] * x + log_w, -math.inf), axis=1)
         logs = tilts * run.renyi(1 + tilts) + reach
         if wanted is None:
-            return np.asarray(logs - tilts * question.epsilon)
+            return np.asarray(logs - tilts * min(question.epsilon, FARTHEST))
         return np.asarray((logs - math.log(wanted)) / tilts)
 
     tilts = LEAST_TILT * 2.0 ** np.arange(0.0, 82.0, 4.0)

@@ -13,12 +13,12 @@ from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreacha
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.from_below import FromBelow
-from accountant.guarantee import BETWEEN_BOUNDS, Guarantee
+from accountant.guarantee import Guarantee
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
 from accountant.tight.block_answers import Blocks, answers_of
-from accountant.tight.bounded_answers import BoundedAnswers, lower_of, names_between_bounds, run_below
+from accountant.tight.bounded_answers import BoundedAnswers, lower_of, run_below, say_between_bounds
 from accountant.tight.closed_forms import (
     ClosedForm,
     by_coordinate,
@@ -248,9 +248,8 @@ class TightRun:
         """The source, and which events are the reason where the interval is wider than the tolerance."""
         if found.upper - found.lower <= self.tolerance * found.upper:
             return source
-        names = names_between_bounds(self._whole)
-        verb = "is" if len(names) == 1 else "are"
-        return f"{source}; {' and '.join(names)} {verb} {BETWEEN_BOUNDS}" if names else source
+        said = say_between_bounds(self._whole)
+        return f"{source}; {said}" if said else source
 
 
 def _next(found: Interval) -> Interval:

@@ -21,6 +21,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ParameterError, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.numerics.decimals import format_up
 from accountant.patience import followed_by, spend
 from accountant.tight.flat_ends import FlatEnd
 from accountant.tight.game_setup import Asked, Setup, family_of, round_down, set_up, work_of
@@ -256,7 +257,7 @@ def _solve(
     step, slack = setup.first_step(tolerance), tolerance / 5
     widths: list[float] = []
     while _fits(setup, step) and not _stalls(widths):
-        known = f", known within {widths[-1]:.2g} so far," if widths else ""
+        known = f", known within {format_up(widths[-1], 2)} so far," if widths else ""
         what, hint = f"a game of {steps} screenings{known}", None if widths else tolerance
         with followed_by(partial(_halved_on, asked, step, slack, widths, tolerance)):
             game = _play_within(asked, step, slack, what, hint)

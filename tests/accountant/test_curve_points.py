@@ -5,6 +5,7 @@ import pytest
 
 import accountant as ac
 from accountant import patience
+from accountant.curve_points import KnownCurve
 from accountant.tight.route import TightRun
 
 P, S = ac.PoissonSubsampled, ac.NoisyScreening
@@ -91,3 +92,47 @@ def test_a_refusal_of_many_points_keeps_its_name():
         ac.curve(PLAN, np.linspace(0.0, 4.0, 50), method="tight", patience=0.01)
     curve = ac.curve(PLAN, np.linspace(0.0, 4.0, 50), patience=0.001)
     assert curve.method == "renyi"
+
+
+@pytest.mark.parametrize("method", ["auto", "tight", "renyi"])
+def test_points_are_a_number_or_a_row(method):
+    """Rows of rows were made one row."""
+    with pytest.raises(ac.ParameterError, match=r"= \[\[1, 2\], \[3, 4\]\], of 2 dimensions; accepted: a number, or"):
+        ac.curve(LAPLACE, [[1, 2], [3, 4]], method=method)
+    with pytest.raises(ac.ParameterError, match="of 3 dimensions"):
+        ac.curve(LAPLACE, np.zeros((1, 1, 0)), method=method)
+    one, row = ac.curve(LAPLACE, 1.0, method=method), ac.curve(LAPLACE, [1.0], method=method)
+    assert one.upper.tolist() == row.upper.tolist()
+    assert ac.curve(LAPLACE, [], method=method).upper.shape == (0,)
+
+
+def test_bounds_that_are_known_when_patience_ends_are_kept():
+    """A curve was refused, and what was certified of it lost, where one Rényi bound of many took too long."""
+    epsilons, left = np.linspace(0.0, 2.0, 40), [6]
+
+    def bound(epsilon):
+        left[0] -= 1
+        if left[0] < 0:
+            raise ac.OutOfPatience("it would take longer")
+        return ac.delta(LAPLACE, epsilon, method="renyi").delta
+
+    known = KnownCurve(LAPLACE, epsilons)
+    known.lower_by(bound, 40)
+    true = np.array([ac.delta(LAPLACE, epsilon, tolerance=1e-4).lower for epsilon in epsilons])
+    assert np.all(known.at_all()[:, 1] >= true)
+    assert known.at_all()[-1, 1] == ac.delta(LAPLACE, 2.0, method="renyi").delta
+    known.lower_by(bound)
+    with pytest.raises(ac.OutOfPatience):
+        KnownCurve(LAPLACE, epsilons).lower_by(bound)
+
+
+def test_at_the_largest_epsilons():
+    """The tilt of 1e300 was no number, and the price an IndexError."""
+    for run in (LAPLACE, 10 * P(ac.Gaussian(1.0), 0.01), SHORT):
+        for epsilon in (1e290, 1e300):
+            assert ac.delta(run, epsilon).delta <= 5e-324
+        curve = ac.curve(run, [1.0, 1e300])
+        assert curve.upper[1] <= 5e-324
+        assert curve.lower[1] == 0.0
+    with pytest.raises(ac.ToleranceUnreachable, match="takes a grid"):
+        ac.delta(10 * P(ac.Gaussian(1.0), 0.01), 1e300, method="tight")

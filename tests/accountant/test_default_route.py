@@ -4,6 +4,7 @@ import math
 from contextlib import suppress
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 import accountant as ac
@@ -56,9 +57,20 @@ def test_a_named_conversion_is_a_price_by_the_only_route_that_has_conversions():
         for rule in ("classic", "improved", "optimal"):
             assert ask(SAMPLED, at, conversion=rule) == ask(SAMPLED, at, method="renyi", conversion=rule)
         assert ask(SAMPLED, at, method="auto", conversion="classic").method == "tight"
-        weak = ask(KNOWN_BY_A_BOUND, at, method="auto", conversion="classic")
-        assert weak == ask(KNOWN_BY_A_BOUND, at, conversion="classic")
+        weak, alone = (ask(KNOWN_BY_A_BOUND, at, method=way, conversion="classic") for way in ("auto", None))
+        assert (weak.epsilon, weak.delta, weak.order) == (alone.epsilon, alone.delta, alone.order)
+        with pytest.raises(
+            ac.ParameterError, match=r"'classic' beside method = 'tight'; accepted: method = 'renyi' or"
+        ):
+            ask(SAMPLED, at, method="tight", conversion="classic")
     assert ac.curve(SAMPLED, [0.7], conversion="classic").method == "renyi"
+    for call in (
+        lambda **how: ac.curve(SAMPLED, [0.7], **how),
+        lambda **how: ac.calibrate(ac.Gaussian, 1.0, 1e-5, **how),
+        lambda **how: ac.sweep(ac.Gaussian, {"sigma": [2.0]}, delta=1e-5, n_jobs=1, **how),
+    ):
+        with pytest.raises(ac.ParameterError, match="conversion = 'improved' beside method = 'tight'"):
+            call(method="tight", conversion="improved")
     sigma = ac.calibrate(ac.Gaussian, 1.0, 1e-5, conversion="classic")
     assert sigma == ac.calibrate(ac.Gaussian, 1.0, 1e-5, method="renyi", conversion="classic")
     for call in (ac.epsilon, ac.delta, ac.curve):
@@ -176,7 +188,31 @@ def test_one_release_that_dwarfs_the_rest_bounds_from_below_what_has_no_tight_pr
         found = ac.epsilon(run, 1e-5, patience=patience)
         assert found.epsilon <= ac.epsilon(run, 1e-5, method="renyi").epsilon
     assert 0.99 * found.epsilon <= found.lower <= found.epsilon
-    assert ac.epsilon(2 * KNOWN_BY_A_BOUND, 1e-5).lower is None
+
+
+@pytest.mark.parametrize("run", [1 * KNOWN_BY_A_BOUND, 2 * KNOWN_BY_A_BOUND, 3 * ac.ZeroConcentratedDP(0.02, 0.1)])
+def test_what_zcdp_alone_costs_from_below_is_gaussian_noise(run):
+    """Gaussian noise with mu^2 = 2 rho is rho-zCDP (Bun & Steinke 2016, Prop. 1.6): no smaller price holds for all."""
+    noise = ac.GaussianDP(math.sqrt(2 * sum(event.rho * count for event, count in run)))
+    for ask, at, name in ((ac.epsilon, 1e-5, "epsilon"), (ac.delta, 0.7, "delta")):
+        found, true, bound = ask(run, at), ask(noise, at), ask(run, at, method="renyi")
+        assert found.method == "renyi"
+        assert getattr(found, name) == getattr(bound, name)
+        assert bound.lower is None
+        assert found.lower <= getattr(true, name) <= getattr(found, name)
+        assert found.lower == pytest.approx(true.lower, rel=1e-9)
+        assert found.source == "ZeroConcentratedDP is known between two bounds only"
+    curve = ac.curve(run, [0.7, 0.0, 40.0])
+    assert curve.method == "renyi"
+    assert curve.lower[0] == pytest.approx(ac.delta(run, 0.7).lower, rel=1e-9)
+    assert np.all(curve.lower <= curve.upper)
+    assert not ac.curve(run, [0.7], method="renyi").lower.any()
+
+
+def test_nothing_from_below_where_nothing_may_be_gaussian_noise():
+    for run in (ac.ZeroConcentratedDP(0.0, 0.1), ac.Selection(KNOWN_BY_A_BOUND, ac.Geometric(5.0))):
+        assert ac.epsilon(run, 1e-5).lower is None
+        assert ac.curve(run, [0.7]).lower.tolist() == [0.0]
 
 
 WIDE = (
@@ -361,5 +397,5 @@ def test_a_curve_is_as_near_as_each_delta_where_one_game_serves_all():
 
 def test_a_refusal_says_how_near_it_came():
     run = 2520 * ac.PoissonSubsampled(ac.NoisyScreening(2.8447110197824266, 20.0, 40), 0.03200179888568021)
-    with pytest.raises(ac.OutOfPatience, match=r"9\.9 % wide, and at tolerance = 1 there is a price"):
+    with pytest.raises(ac.OutOfPatience, match=r"\D10 % wide, and at tolerance = 1 there is a price"):  # 9.94 %
         ac.delta(run, 2.5697534342205155, method="tight")

@@ -100,3 +100,19 @@ def test_the_least_floats_are_rounded_outward():
         share = (mpmath.exp(2) - mpmath.exp(1.5)) / (mpmath.exp(2) - mpmath.e)
         assert upper[1] >= share * mpmath.mpf(1.5e-323) + (1 - share) * mpmath.mpf(5e-324)
     assert lower[1] <= 1.5e-323
+
+
+def test_a_line_to_nothing_that_underflows_is_above_nothing():
+    epsilons, known = np.array([0.0, 1.9, 2.0]), np.array([True, False, True])
+    _, upper = bound_between(epsilons, np.zeros(3), np.array([5e-324, 1.0, 0.0]), known)
+    assert upper[1] > 0.0
+    assert upper[2] == 0.0
+
+
+def test_two_bounds_at_one_epsilon():
+    """An epsilon that is the limit of a run is said twice: delta is no more than one number there, and no less."""
+    epsilons, known = np.array([0.5, 1.0, 1.0, 2.0]), np.array([False, True, True, False])
+    with np.errstate(all="raise"):
+        lower, upper = bound_between(epsilons, np.array([0, 0, 0.01, 0]), np.array([1.0, 0.02, 1.0, 1.0]), known)
+    assert lower.tolist() == [0.01, 0.01, 0.01, 0.0]
+    assert upper.tolist() == [1.0, 0.02, 0.02, 0.02]

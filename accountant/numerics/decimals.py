@@ -1,0 +1,34 @@
+"""Numbers as decimals of a few digits that are bounds as the numbers are."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["format_down", "format_up"]
+
+
+def format_up(value: float, digits: int = 6) -> str:
+    """`value` to so many significant digits, rounded away from zero so that it stays an upper bound."""
+    from decimal import ROUND_CEILING
+
+    return _round(value, digits, ROUND_CEILING)
+
+
+def format_down(value: float, digits: int = 6) -> str:
+    """`value` to so many significant digits, rounded towards zero so that it stays a lower bound."""
+    from decimal import ROUND_FLOOR
+
+    return _round(value, digits, ROUND_FLOOR)
+
+
+def _round(value: float, digits: int, direction: str) -> str:
+    from decimal import Decimal
+
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exact = Decimal(value)
+    unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    # a value that differs from a short decimal only by floating-point noise is that decimal
+    short = Decimal(repr(value))
+    chosen = (short if len(short.as_tuple().digits) <= digits else exact).quantize(unit, direction)
+    return f"{float(chosen):.{digits}g}"
