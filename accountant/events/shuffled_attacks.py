@@ -19,13 +19,16 @@ from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.shuffled_inputs import Facts
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["Attack", "attacks_on", "kinds_that_may_be"]
+__all__ = ["FEW_USERS", "ULP", "Attack", "attacks_on", "kinds_that_may_be", "worst_bits"]
 
 MOST_BITS = 64
 """Bits that inputs of an attack differ in, at most: others are the same."""
 
 PARTS = 4
 """Into so many parts the bits are divided in which the others' input may differ from the first and from the second."""
+
+FEW_USERS = 64
+"""Users of a single bit up to which all inputs of the others are looked at: of more, nearly the worst are all alike."""
 
 ULP = 2.0**-53
 """Relative error of one operation."""
@@ -102,6 +105,22 @@ def bits_of(epsilon: float, kind: tuple[int, int, int]) -> Attack:
     )
 
 
+def worst_bits(epsilon: float, users: int, points: tuple[float, ...]) -> list[tuple[FloatArray, FloatArray]]:
+    """Laws of the sum of all bits, the changed user's being 0 and 1, beside others' that cost most at some epsilons.
+
+    All terms are positive: relative errors are below 40 users ULP.
+    """
+    kept, flipped = flips_of(epsilon, 1).tolist()
+    laws = np.zeros((users, 2, users + 1))
+    for ones in range(users):
+        others = np.convolve(flips_of(epsilon, users - 1 - ones), flips_of(epsilon, ones)[::-1])
+        laws[ones, 0] = kept * np.append(others, 0.0) + flipped * np.append(0.0, others)
+        laws[ones, 1] = flipped * np.append(others, 0.0) + kept * np.append(0.0, others)
+    both = np.concatenate([laws, laws[:, ::-1]])
+    several = [np.maximum(both[:, 0] - math.exp(point) * both[:, 1], 0.0).sum(axis=1) for point in points]
+    return [(both[row, 0], both[row, 1]) for row in sorted({int(each.argmax()) for each in several})]
+
+
 def flips_of(epsilon: float, number: int) -> FloatArray:
     """Probabilities of how many of so many bits are flipped: C(m, l) q^l (1 - q)^(m - l), by m multiplications."""
     t = math.exp(-epsilon)
@@ -126,7 +145,8 @@ def buckets_of(epsilon: float, c: int, l: int) -> list[Attack]:  # noqa: E741
     left = c - free - shared
     even = min(alone, c // 2)
     ways = {(0, both, alone, 0), (0, both, 0, alone), (free, shared, left - left // 2, left // 2)}
-    ways.add((max(c - 2 * even - both, 0), min(both, c - 2 * even), even, even))
+    if both >= c - 2 * even:
+        ways.add((0, c - 2 * even, even, even))
     # each class: which of the three inputs hit it, and how many buckets it has
     found = []
     for apart, common, first, second in sorted(ways):

@@ -19,9 +19,9 @@ from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.events.discrete_pair import DiscretePair
 from accountant.events.event import Event
 from accountant.events.from_below import FromBelow, pair_from_below
-from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.race_thetas import IntArray
-from accountant.events.shuffled_attacks import ULP, Attack, attacks_on
+from accountant.events.randomized_response import PureDP, RandomizedResponse
+from accountant.events.shuffled_attacks import FEW_USERS, ULP, Attack, attacks_on, worst_bits
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_words import may_enumerate, work_of_words, worst_words
 from accountant.numerics.kernel import FloatArray
@@ -59,8 +59,8 @@ DELTAS, SHARES = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12), (1.0, 0.8)
 CROWD = 40_000
 """Users from which on sums are nearly normal, and scores that are best at one epsilon nearly so at any."""
 
-BEYOND = 16.0
-"""Log of how much less than delta, for each release, is left out of a run."""
+AIMS = 1e-1, 1e-6
+"""Deltas that inputs in a run are chosen for."""
 
 MOMENT = 2e8
 """Operations that are not counted: what has taken all its patience from above has a lower end, too."""
@@ -104,12 +104,8 @@ class OneAttack(FromBelow):
         return self.above._curve(orders)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
-        pairs = pairs_below(self.local, self.users, points_of(self.above))
-        if not pairs:
-            return [(PureDP(0.0, self.adjacency), 1)]
-        log_delta = min(log_lost + BEYOND + math.log(self.times), -1.0)
-        costliest = max(pairs, key=lambda pair: about_cost(pair, self.times, log_delta))
-        return [(costliest.directed(direction), 1)]
+        known = self.local, self.users, points_of(self.above)
+        return [(costliest(*known, self.times, direction), 1)]
 
 
 class ScorePair(NamedTuple):
@@ -152,15 +148,27 @@ def pairs_below(local: Event, users: int, points: tuple[float, ...]) -> tuple[Sc
             spend(work_of_words(facts, users), WHAT)
             several = worst_words(local.epsilon, facts, users, points)
             found += [pair for laws in several if (pair := told_apart(*laws, 0.0, ROUNDING)) is not None]
+        if local.bits == 1 and users <= FEW_USERS:
+            several = worst_bits(local.epsilon, users, points)
+            found += [pair for laws in several if (pair := told_apart(*laws, 0.0, ROUNDING)) is not None]
     return tuple(found)
 
 
-def about_cost(pair: ScorePair, times: int, log_delta: float) -> float:
-    """About what so many releases cost, by the Rényi bound at some orders."""
+@remember(WHAT, 16)
+def costliest(local: Event, users: int, points: tuple[float, ...], times: int, direction: Direction) -> Event:
+    """The pair of which so many releases cost most, about: the largest product of costs at some deltas."""
+    pairs = pairs_below(local, users, points)
+    if not pairs:
+        return PureDP(0.0, Adjacency.REPLACE)
+    return max(pairs, key=lambda pair: math.prod(about_costs(pair, times))).directed(direction)
+
+
+def about_costs(pair: ScorePair, times: int) -> list[float]:
+    """About what so many releases cost at those deltas, by the Rényi bound at some orders."""
     losses = np.log(pair.likely) - np.log(pair.other)
-    orders = 1.0 + np.geomspace(1e-2, 1e3, 40)
-    curve = np.logaddexp.reduce(np.log(pair.other) + orders[:, None] * losses, axis=1) / (orders - 1.0)
-    return float(np.min(times * curve - log_delta / (orders - 1.0)))
+    orders = np.geomspace(1e-2, 1e3, 16)
+    curve = np.logaddexp.reduce(np.log(pair.likely) + orders[:, None] * losses, axis=1) / orders
+    return [max(float(np.min(times * curve - math.log(delta) / orders)), 0.0) for delta in AIMS]
 
 
 def pair_of_sums(attack: Attack, users: int, point: float, size: int) -> ScorePair | None:
@@ -174,9 +182,10 @@ def pair_of_sums(attack: Attack, users: int, point: float, size: int) -> ScorePa
     scores = rounded_scores(values, others, users, size)
     if scores is None:
         return None
-    places, of_class = np.unique(scores, return_inverse=True)
+    places: IntArray = np.unique(scores)
+    of_class = np.searchsorted(places, scores)
     accuracy += float(np.bincount(of_class).max()) * ULP
-    laws = [np.bincount(of_class, law) for law in (first, second, others)]
+    laws = [np.asarray(np.bincount(of_class, law), dtype=np.float64) for law in (first, second, others)]
     sums, error = law_of_sums(places, laws[2], users - 1, size)
     both = np.zeros((2, size))
     for place, p, q in zip(places.tolist(), laws[0].tolist(), laws[1].tolist(), strict=True):
@@ -219,13 +228,15 @@ def law_of_sums(places: IntArray, masses: FloatArray, count: int, size: int) -> 
         change -= mass * (2.0 * sine * sine + 1j * np.sin(2.0 * half))
         absolute += 2.0 * mass * np.abs(sine)
     off = (places.size + 16.0) * ULP * absolute
-    with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
-        less = change.real * (2.0 + change.real) + change.imag**2
-        log_phi = 0.5 * np.log1p(np.maximum(less, -1.0)) + 1j * np.arctan2(change.imag, 1.0 + change.real)
-        length = np.abs(1.0 + change)
-        power = np.where(length > 1e-300, np.exp(count * log_phi), 0.0)
+    less = change.real * (2.0 + change.real) + change.imag**2
+    seen = less > -1.0
+    length, angle = np.abs(1.0 + change), np.arctan2(change.imag, 1.0 + change.real)
+    log_length = 0.5 * np.log1p(np.where(seen, less, 0.0))
+    with np.errstate(under="ignore"):
+        power = np.where(seen, np.exp(count * log_length + 1j * count * angle), 0.0)
         errors = count * off * (length + off) ** (count - 1.0)
-        errors += np.where(length > 1e-300, np.abs(power) * 8.0 * ULP * (2.0 + count * np.abs(log_phi)), 1e-300)
+        own = np.abs(power) * 8.0 * ULP * (2.0 + count * (np.abs(log_length) + np.abs(angle)))
+        errors += np.where(seen, own, (length + off) ** float(count))
     error = 2.0 * float(np.sum(errors)) / size
     # of a transform of this length 16 log2(size) roundings of the 2-norm, as elsewhere
     error += 16.0 * math.log2(size) * ULP * math.sqrt(2.0 * float(np.sum(np.abs(power) ** 2))) / size
@@ -243,6 +254,8 @@ def told_apart(first: FloatArray, second: FloatArray, error: float, share: float
     likely, other = likely[good], other[good]
     if not likely.size:
         return None
+    if not float(likely.sum()) <= 1.0 + ROUNDING:
+        raise ArithmeticError(f"outcomes of an attack on shuffled reports have probability {float(likely.sum())!r}")
     order = np.argsort(likely / other, kind="stable")
     ends = np.linspace(0, order.size, min(order.size, MOST_OUTCOMES) + 1).astype(np.int64)[:-1]
     return ScorePair(*(np.add.reduceat(each[order], ends) for each in (likely, other)))
