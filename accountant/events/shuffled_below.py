@@ -176,9 +176,11 @@ def pair_of_sums(attack: Attack, users: int, point: float, size: int) -> ScorePa
     first, second, others, accuracy, _ = attack
     kept = others > 0.0
     first, second, others = first[kept], second[kept], others[kept]
-    values = (first - math.exp(point) * second) / others
-    if not np.isfinite(values).all():
-        return None
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        values = math.exp(-point) * (first / others) - second / others
+        values /= np.abs(values).max()
+        if not np.isfinite(values).all():
+            return None
     scores = rounded_scores(values, others, users, size)
     if scores is None:
         return None
@@ -201,7 +203,8 @@ def pair_of_sums(attack: Attack, users: int, point: float, size: int) -> ScorePa
 def rounded_scores(values: FloatArray, others: FloatArray, users: int, size: int) -> IntArray | None:
     """The values on a grid on which the sum of `users` has a deviation of size/WIDE; far ones are cut off."""
     mean = float(others @ values)
-    deviation = math.sqrt(float(others @ (values - mean) ** 2))
+    with np.errstate(under="ignore"):
+        deviation = math.sqrt(float(others @ (values - mean) ** 2))
     if not 0.0 < deviation < math.inf:
         return None
     step = deviation * math.sqrt(users) * WIDE / size
