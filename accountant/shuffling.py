@@ -47,9 +47,9 @@ def shuffled_epsilon(
     Parameters
     ----------
     local : float, RandomizedResponse, Collision or PureDP
-        Local randomizer; a float stands for any with that pure-DP epsilon, in nats, [0, 1e6]. Any two inputs of
-        randomized response differ in at most `bits` bits, whatever its own adjacency says. A hash function of Collision
-        is either common to all users or drawn afresh by each and part of the report.
+        Local randomizer; a float stands for any with that pure-DP epsilon, in nats, [0, 1e6]. The
+        inputs of any two users of randomized response, not only of neighbours, differ in at most `bits` bits. A hash
+        function of Collision is either common to all users or drawn afresh by each and part of the report.
     n : int
         Users; [1, 1e12].
     delta : float

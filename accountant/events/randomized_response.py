@@ -137,14 +137,17 @@ class RandomizedResponse(BernoulliLike):
         Pure-DP parameter of one bit, in nats; [0, 1e6].
     bits : int
         Bits that differ between neighbouring inputs; [1, 1e12], for the profile at most 1e5 (the tight route composes
-        more of them).
+        more of them). In `Shuffled` the inputs of any two users differ in at most so many: the reports of users whose
+        inputs are farther apart hide less. Where every word of B bits is an input this is B, however few bits of it
+        neighbours differ in.
     adjacency : Adjacency
     ones : int
         Most ones that an input has, for `Shuffled` only: two inputs of so many ones differ in at most twice as many
         bits, and a crowd hides a report better that is never far from one without ones; [bits/2, 1e12], or 0 where
         that is not known.
     length : int
-        Bits of a whole report, at most, for `Shuffled` only; [bits, 1e12], or 0 where that is not known.
+        Bits of a whole report, at most, for `Shuffled` only; [bits, 1e12], or 0 where that is not known. A `length`
+        above `bits` says that no two users' inputs differ in more than `bits` of these all the same.
 
     Raises
     ------

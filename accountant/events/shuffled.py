@@ -15,7 +15,9 @@ from accountant.events.blanket import NO_GAIN, USERS, local_epsilon
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
+from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.registry import register
+from accountant.events.shuffled_below import BestAttack, OneAttack
 from accountant.events.shuffled_rounds import log_round_delta, work_ahead
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
@@ -47,6 +49,10 @@ AHEAD = 0.5
 SLOW = 3
 """Standard deviations to which there are `FEWEST` parts."""
 
+KINKS, FEWEST_HIDE = 64, 20.0
+"""Bits up to which points of the grid are moved to where the profile of a report alone has its kinks; and users, times
+e^-epsilon0, below which it matters: they hide little."""
+
 LEAST = -695.0
 """Log of the smallest value of the profile that is used."""
 
@@ -63,8 +69,10 @@ class Shuffled(Event):
     other users' inputs, so rounds compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one
     user's input changes.
 
-    Both ends of a certified interval are those of this pair. Of a single randomized bit, and of words of few users, the
-    worst inputs reach it nearly; of more bits they cost some percent less (notebooks/mathematics.md, Shuffled bits).
+    No round costs more than one report does alone. The lower end of a certified interval is that of inputs of all
+    users, the others' being the same, whose shuffled reports are known (notebooks/mathematics.md, Prices from below).
+    Of a single randomized bit, and of words of few users, the two ends nearly meet; of more bits they are some percent
+    apart, and a fifth where fewer than about 5 e^epsilon0 users take part.
 
     In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds
     that a price may take by default: they are priced with more `patience`.
@@ -75,8 +83,9 @@ class Shuffled(Event):
     Parameters
     ----------
     local : float, RandomizedResponse, Collision or PureDP
-        Local randomizer; a float stands for any with that pure-DP epsilon, in nats, [0, 500]. Any two inputs of
-        randomized response differ in at most `bits` bits, whatever its own adjacency says.
+        Local randomizer; a float stands for any with that pure-DP epsilon, in nats, [0, 500]. The inputs of any two
+        users of randomized response, not only of neighbours, differ in at most `bits` bits: words of 5 bits whose
+        owners may change 2 have ``bits=5``.
     n : int
         Users; [1, 1e12].
 
@@ -102,7 +111,28 @@ class Shuffled(Event):
     def examples(cls) -> tuple[Shuffled, ...]:
         return cls(1.0, 1000), cls(Collision(1.0, 2, 8), 1000)
 
+    def caveats(self) -> tuple[str, ...]:
+        inner = self.local.caveats() if isinstance(self.local, Event) else ()
+        if not isinstance(self.local, RandomizedResponse):
+            return inner
+        bits, ones, length = self.local.bits, self.local.ones, self.local.length
+        known = [f"the inputs of any two users, not of neighbours alone, differ in at most {bits} bits"]
+        known += [f"no input has more than {ones} ones"] if ones else []
+        known += [f"reports have at most {length} bits"] if length else []
+        return (*inner, *known)
+
+    def _local_event(self) -> Event:
+        return self.local if isinstance(self.local, Event) else PureDP(self.local, self.adjacency)
+
+    def _certain(self, times: int = 1) -> Event:
+        if self.n == 1 or local_epsilon(self.local) == 0.0:
+            return self
+        local = self._local_event()
+        return BestAttack(local, self.n, self) if times == 0 else OneAttack(local, self.n, self, times)
+
     def _curve(self, orders: FloatArray) -> FloatArray:
+        if self.n == 1:
+            return self._local_event()._curve(orders)
         losses, log_masses = grid_pair(self.local, self.n)
         curve = np.full_like(orders, losses[-1])
         finite = np.isfinite(orders)
@@ -112,9 +142,13 @@ class Shuffled(Event):
         return curve
 
     def _profile_work(self) -> float:
+        if self.n == 1:
+            return self._local_event()._profile_work()
         return 50.0 * grid_pair(self.local, self.n)[0].size
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.n == 1:
+            return self._local_event()._log_profile(epsilons)
         losses, log_masses = grid_pair(self.local, self.n)
         upper, log_p = losses[losses >= 0], (log_masses + losses)[losses >= 0]
         both = np.empty_like(epsilons)
@@ -124,6 +158,8 @@ class Shuffled(Event):
         return both, both
 
     def _profile_knots(self) -> Sequence[float]:
+        if self.n == 1:
+            return self._local_event()._profile_knots()
         losses, _ = grid_pair(self.local, self.n)
         return [float(loss) for loss in losses if loss > 0]
 
@@ -228,4 +264,10 @@ def grid(local: float | Event, users: int) -> FloatArray:
     while points[-1] + step < end:
         points.append(points[-1] + step)
         step = max(step, 0.04 * points[-1])
-    return np.array([*points, end])
+    found = np.array([*points, end])
+    if isinstance(local, RandomizedResponse) and local.bits <= KINKS and users * math.exp(-end) < FEWEST_HIDE:
+        knots = np.array(sorted(knot for knot in local._profile_knots() if points[1] < knot < points[-1]))
+        places = np.clip(np.searchsorted(found, knots), 1, found.size - 2)
+        places -= (places > 1) & (knots - found[places - 1] < found[places] - knots)
+        found[places] = knots
+    return found

@@ -21,8 +21,9 @@ from accountant.events.shuffled_inputs import Facts, common_share, kinds
 from accountant.events.shuffled_race import RACED_BITS, RACED_USERS, log_race_delta, work_of
 from accountant.events.shuffled_single_bit import log_single_bit_delta, may_go_through, work_of_laws
 from accountant.events.shuffled_words import log_words_delta, may_enumerate, work_of_words
+from accountant.patience import spend
 
-__all__ = ["MOST_BITS", "log_bits_delta", "log_round_delta", "work_ahead"]
+__all__ = ["MOST_BITS", "log_alone", "log_bits_delta", "log_round_delta", "work_ahead"]
 
 MOST_BITS = 64
 """Bits up to which the bound is computed."""
@@ -43,6 +44,9 @@ LEAST = -692.0
 SLOTS, FEW_SLOTS, FEW_BITS = 300.0, 40.0, 8
 """Users, in the mean, who come from what all have in common, and beyond whom slots cost little, so that no race is run;
 beyond whom they cost a hundredth of epsilon; what counts with more than so many bits, whose races are dear."""
+
+
+WHAT = "bounds on shuffled bits"
 
 
 def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool = True, slots: bool = True) -> float:
@@ -66,7 +70,18 @@ def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool
         ):
             return found
     known = log_shuffled_delta(blanket(local), users, epsilon)
-    return found if found < known else known
+    return min(found if found < known else known, log_alone(local, epsilon))
+
+
+def log_alone(local: float | Event, epsilon: float) -> float:
+    """Log of H(e^epsilon) of the changed report itself: who sees it shuffled, with others that are the same, sees less.
+
+    Of a randomizer of which only its epsilon is known the general bound has it.
+    """
+    if not isinstance(local, Event):
+        return 0.0
+    spend(local._profile_work(), WHAT)
+    return float(local._log_profile(np.array([epsilon]))[0][0]) + KNOWN
 
 
 def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race: bool = True) -> float:

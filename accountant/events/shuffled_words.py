@@ -19,7 +19,7 @@ from accountant.events.shuffled_inputs import Facts
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.patience import spend
 
-__all__ = ["log_words_delta", "may_enumerate", "work_of_words"]
+__all__ = ["log_words_delta", "may_enumerate", "work_of_words", "worst_words"]
 
 MOST_BITS = 4
 """Bits of a word, at most."""
@@ -56,20 +56,37 @@ def log_words_delta(epsilon: float, facts: Facts, users: int, point: float) -> f
     spend(LOOKED_AT * facts.bits * with_word.shape[0] * laws.shape[0], WHAT)
     most = 0.0
     for d in range(1, facts.bits + 1):
-        most = max(most, largest_divergence(math.exp(point), laws, with_word[:, 0], with_word[:, 2**d - 1]))
+        most = max(most, largest_divergence(math.exp(point), laws, with_word[:, 0], with_word[:, 2**d - 1])[0])
     return math.log(max(most, 5e-324))
 
 
+def worst_words(
+    epsilon: float, facts: Facts, users: int, points: tuple[float, ...]
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Laws of reports of the changed user's two inputs and the others' that cost most at some epsilons."""
+    laws, with_word = laws_of_reports(epsilon, facts.bits, users), numbers_with(1 << facts.bits, users)
+    found = dict[tuple[int, int], None]()
+    for point in points:
+        spend(LOOKED_AT * facts.bits * with_word.shape[0] * laws.shape[0], WHAT)
+        several = []
+        for d in range(1, facts.bits + 1):
+            most, row = largest_divergence(math.exp(point), laws, with_word[:, 0], with_word[:, 2**d - 1])
+            several.append((most, int(with_word[int(row), 0]), int(with_word[int(row), 2**d - 1])))
+        found[max(several)[1:]] = None
+    return [(laws[first], laws[second]) for first, second in found]
+
+
 @Kernel
-def largest_divergence(u: float, laws: FloatArray, first: IntArray, second: IntArray) -> float:
-    """The largest sum of positive parts of a law of `first` less u times that of `second`, rounded up."""
-    most = 0.0
+def largest_divergence(u: float, laws: FloatArray, first: IntArray, second: IntArray) -> tuple[float, int]:
+    """The largest sum of positive parts of a law of `first` less u times that of `second`, rounded up; and whose."""
+    most, worst = 0.0, 0
     for row in range(first.size):
         p, q, total = laws[first[row]], laws[second[row]], 0.0
         for state in range(p.size):
             total += max(p[state] * (1.0 + SLACK) - u * q[state] * (1.0 - SLACK), 0.0)
-        most = max(most, total)
-    return float(most * (1.0 + SLACK))
+        if total > most:
+            most, worst = total, row
+    return most * (1.0 + SLACK), worst
 
 
 @lru_cache(maxsize=2)
