@@ -17,7 +17,7 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import LEAST
 from accountant.patience import PATIENCE, allow_work, check_patience
-from accountant.price import as_composition, choose_one_route
+from accountant.price import as_composition, choose_route
 from accountant.renyi.conversion import Conversion
 from accountant.renyi.route import POOL, renyi_delta
 from accountant.tight.curve_pairs import noise_below
@@ -66,7 +66,7 @@ def curve(
     Of many points not all are asked: between those that are delta is known by its convexity in e^epsilon, as nearly as
     was asked. Deltas below 1e-12 may be known as widely as one of that size.
     """
-    composition, (route, rule) = as_composition(run), choose_one_route(method, conversion)
+    composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     points = _points_of(epsilons)
     width = real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)

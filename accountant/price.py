@@ -35,7 +35,6 @@ from accountant.tight.route import TightRun, certify, single_release_epsilon
 __all__ = [
     "ROUTES",
     "as_composition",
-    "choose_one_route",
     "choose_route",
     "delta",
     "epsilon",
@@ -65,14 +64,6 @@ def choose_route(method: object, conversion: object) -> tuple[str, Conversion]:
     raise ParameterError(f"method = {shorten(method)}; accepted: {', '.join(ROUTES)}")
 
 
-def choose_one_route(method: object, conversion: object) -> tuple[str, Conversion]:
-    """As `choose_route`, for what is priced by that route alone: there a conversion beside "tight" is a mistake."""
-    route, rule = choose_route(method, conversion)
-    if route == "tight" and conversion is not None:
-        raise ParameterError(f"conversion = {rule!r} beside method = 'tight'; accepted: method = 'renyi' or 'auto'")
-    return route, rule
-
-
 def epsilon(
     run: Event | Composition,
     delta: float,
@@ -100,7 +91,7 @@ def epsilon(
     conversion : {"improved", "classic", "optimal"}, optional
         The Rényi route's alone, by default "improved": Canonne, Kamath & Steinke 2020, Prop. 12; "classic": Mironov
         2017, Prop. 3; "optimal": the smallest epsilon that a Rényi bound at one order implies (Asoodeh et al. 2021),
-        never above improved. Beside "tight" it is refused.
+        never above improved. Beside "tight" it has no effect.
     tolerance : float
         Width that the computation may add to the certified interval, relative to its upper end (or to a hundredth of
         the privacy loss's standard deviation, where that is more; for noisy screenings rare large losses do not count
@@ -134,7 +125,7 @@ def epsilon(
     OutOfPatience
         The same, where it would take longer than `patience`; a ToleranceUnreachable.
     """
-    composition, (route, rule) = as_composition(run), choose_one_route(method, conversion)
+    composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     point, width = real("delta", delta, 0.0, 1.0, open_high=True), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
     alone: Guarantee | None = None
@@ -300,7 +291,7 @@ def delta(
     patience: float = PATIENCE,
 ) -> Guarantee:
     """Delta at a given epsilon in [0, 1e300]; parameters, result and errors otherwise as for `epsilon`."""
-    composition, (route, rule) = as_composition(run), choose_one_route(method, conversion)
+    composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
 

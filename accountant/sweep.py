@@ -21,7 +21,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import PATIENCE, check_patience
-from accountant.price import choose_one_route, choose_route, delta, epsilon
+from accountant.price import choose_route, delta, epsilon
 from accountant.processes import count_processors, end_with_parent, free_memory
 from accountant.renyi.conversion import Conversion
 from accountant.renyi.route import renyi_deltas, renyi_epsilons
@@ -138,7 +138,6 @@ def sweep(
     MissingExtra
         Several workers were asked for by number or backend, and joblib is not installed.
     """
-    choose_one_route(method, conversion)
     prices = {"method": method, "conversion": conversion, "tolerance": tolerance, "patience": patience}
     task = check_task(delta, epsilon, errors, **prices)
     values = _check_grid(grid, zipped)
@@ -391,8 +390,12 @@ def _price_together(task: Task, runs: list[Composition], rows: list[int], table:
 
 
 def _price_one(task: Task, run: Composition) -> tuple[float, float, float]:
-    rule = None if task.method == "tight" else task.conversion
-    route: Any = {"method": task.method, "conversion": rule, "tolerance": task.tolerance, "patience": task.patience}
+    route: Any = {
+        "method": task.method,
+        "conversion": task.conversion,
+        "tolerance": task.tolerance,
+        "patience": task.patience,
+    }
     ask, at = (epsilon, task.delta) if task.epsilon is None else (delta, task.epsilon)
     price = ask(run, cast(float, at), **route)
     return price.epsilon, price.delta, math.nan if price.order is None else price.order

@@ -25,7 +25,7 @@ from accountant.errors import (
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.patience import PATIENCE, allow_work, check_patience, share_patience
-from accountant.price import as_composition, choose_one_route, sharper_epsilon
+from accountant.price import as_composition, choose_route, sharper_epsilon
 from accountant.price import epsilon as price
 from accountant.renyi.conversion import Conversion
 from accountant.renyi.route import POOL
@@ -114,7 +114,7 @@ def calibrate(
     """
     given = {"epsilon": epsilon, "delta": delta, "value": value, "fpr": fpr, "fpr_floor": fpr_floor}
     _check_target(target, given)
-    route, rule = choose_one_route(method, conversion if target == "epsilon" else None)
+    route, rule = choose_route(method, conversion if target == "epsilon" else None)
     width = real("tolerance", tolerance, 1e-6, 1.0)
     try:
         low, high = bounds

@@ -18,7 +18,6 @@ from accountant.cli.sweep_journal import SweepJournal
 from accountant.errors import PlanError, shorten
 from accountant.events.composition import Composition
 from accountant.plan import Plan
-from accountant.price import choose_one_route
 from accountant.processes import heed_termination
 from accountant.sweep import BLOCK, Call, Task, block_at, check_task, count_rows, price_block
 from accountant.terminal import delta_of, number, show_work, whole
@@ -83,7 +82,6 @@ def _sweep(options: argparse.Namespace) -> int:
     if options.epsilon is not None and options.delta is not None:
         raise PlanError("--delta and --epsilon; accepted: one of them")
     errors = "nan" if options.skip_errors else "raise"
-    choose_one_route(options.method, options.conversion)
     task = check_task(delta, options.epsilon, errors, **route(options))
     size = count_rows(values)
     if size > MOST:

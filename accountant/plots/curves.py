@@ -235,8 +235,7 @@ def trade_off(
             # the game of screenings is then that of an attacker's figures, and is remembered
             deltas, _ = ask(each, lambda attack, at=at: attack.deltas(at), "worst", method, tolerance)  # type: ignore[misc]
         else:
-            own = None if method == "tight" else rule
-            deltas = curve(each, at, method=method, conversion=own, tolerance=tolerance).upper
+            deltas = curve(each, at, method=method, conversion=rule, tolerance=tolerance).upper
         lines.append(_TradeOffLine(name, *envelope(*supporting_lines(at, deltas)), each))
     how = "tight" if method == "tight" else METHODS[rule] if method == "renyi" else "the cheapest route"
     with canvas(ax, (5.2, 5.0)) as axes:

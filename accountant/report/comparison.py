@@ -72,7 +72,7 @@ def compare_plans(
     need_matplotlib()
     runs = [plan.composition for plan in plans]
     how: Any = {"tolerance": tolerance, "patience": prices.get("patience", PATIENCE)}
-    found = [epsilon(run, delta, method=route, conversion=None if route == "tight" else rule, **how) for run in runs]
+    found = [epsilon(run, delta, method=route, conversion=rule, **how) for run in runs]
     tights = [
         price if price.method == "tight" else try_tight(run, delta, **how)
         for run, price in zip(runs, found, strict=True)
