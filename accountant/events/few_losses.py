@@ -36,7 +36,7 @@ def few_of_lattice(lattice: Lattice, times: int, rate: float) -> BothOutcomes | 
     if least < LEAST_LOG:
         return None
     if rate < 1.0:
-        return _sampled(lattice, times, rate)
+        return _few_of_samples(lattice, times, rate)
     if last >= (MOST_FEW if times == 1 else MOST_FOLDED):
         return None
     losses = lattice.step * (np.arange(last + 1.0) - last / 2)
@@ -48,7 +48,7 @@ def few_of_lattice(lattice: Lattice, times: int, rate: float) -> BothOutcomes | 
     return (Outcomes(losses, np.log(whole)),) * 2
 
 
-def _sampled(lattice: Lattice, times: int, rate: float) -> BothOutcomes | None:
+def _few_of_samples(lattice: Lattice, times: int, rate: float) -> BothOutcomes | None:
     """The same below rate 1, where sums of losses are on no lattice: by how often each of them occurs."""
     log_p, log_q, last = lattice.log_masses, lattice.log_masses[::-1], lattice.log_masses.size - 1
     if times > MOST_TIMES or last >= MOST_FEW or math.comb(times + last, last) > MOST_FEW:
