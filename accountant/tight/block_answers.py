@@ -126,7 +126,7 @@ class Blocks:
     def epsilon(self, delta: float) -> Interval:
         guess = renyi_epsilon(self.setting.run, delta, "improved")
         room = BLOCK_SHARE * self.setting.tolerance * guess.epsilon
-        return self._ask(guess.order, delta, room, lambda answers: answers.epsilon(delta))
+        return self._ask(guess.order, delta, room, lambda answers: answers.epsilon(delta), between=True)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         smallest, least = self.setting.smallest_delta(epsilons), max(self.setting.least, least_of(epsilons))
@@ -200,12 +200,12 @@ class Blocks:
             return {}
         return sides
 
-    def _ask(self, order: float | None, delta: float, room: float, ask: Ask) -> Interval:
+    def _ask(self, order: float | None, delta: float, room: float, ask: Ask, between: bool = False) -> Interval:
         """The answer with as few kinds played as may do; more of them where they do not, fewer if it takes too long."""
         several = len(self.families) > 1
         if order is None or not 1.0 < order < math.inf or (several and self.moves <= FEW_MOVES):
             return ask(self.plain)
-        refusals, aim = list[ToleranceUnreachable](), self._aim(order, delta, room)
+        refusals, aim = list[ToleranceUnreachable](), self._aim(order, delta, room)._replace(between=between)
         if several:
             try:
                 if (known := self._ask_near(order, room, ask)) is not None:

@@ -259,12 +259,15 @@ class Aim(NamedTuple):
         order do, times their number.
     tolerance : float
         The tolerance of the whole.
+    between : bool
+        Whether lengths between those that are four times as long each are tried: a single price is.
     """
 
     order: float
     log_lost: float
     room: float
     tolerance: float
+    between: bool = False
 
     def block(self, *kinds: tuple[Event, int]) -> ScreeningBlock:
         return ScreeningBlock(kinds, self.order, self.log_lost, GAME_SHARE * self.tolerance)
@@ -312,7 +315,7 @@ def cut_in_several(event: Event, count: int, aim: Aim, share: float = 0.0) -> Cu
             steps = rung
             continue
         gaps.append(gap)
-        steps, rung = _enough(steps, gaps, aim.room), 4 * steps
+        steps, rung = _enough(steps, gaps, aim.room) if aim.between else 4 * steps, 4 * steps
     return nearest
 
 
