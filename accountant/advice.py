@@ -33,6 +33,9 @@ ABOVE = 1.001
 HASTE = 0.3
 """Seconds that the search for an advice may take, however much patience there is."""
 
+LARGER = "accepted: a larger tolerance"
+"""What refusals say that know of no number."""
+
 SHARE = 0.25
 """Share of the patience that is left which the first answer of that search may take."""
 
@@ -255,8 +258,12 @@ def _advise(
             takes, told = max(grown, SURE * least), near and least <= grown
         refusal: ToleranceUnreachable = OutOfPatience(_reword(error, takes, told, seconds, best), takes)
     else:
-        named = "" if best is None or best.found is not None else f"; accepted also: tolerance = {best.tolerance:g}"
-        refusal = ToleranceUnreachable(error.args[0] + named)
+        said = error.args[0]
+        if best is not None and LARGER in said:
+            said = said.replace(LARGER, f"accepted: tolerance = {best.tolerance:g} or more")
+        elif best is not None and best.found is None:
+            said += f"; accepted also: tolerance = {best.tolerance:g}"
+        refusal = ToleranceUnreachable(said)
     refusal.found, refusal.source, refusal.wide = error.found, error.source, "" if error.found else None
     if best is not None and best.found is not None:
         lower, upper = error.found or best.found

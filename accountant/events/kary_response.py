@@ -16,6 +16,7 @@ from accountant.events.event import Event
 from accountant.events.few_losses import BothOutcomes, few_of_lattice
 from accountant.events.finite_pairs import FinitePair
 from accountant.events.parameters import EpsilonOfNoise, Range
+from accountant.events.randomized_response import few_bits
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
 
@@ -79,8 +80,9 @@ class KaryRandomizedResponse(Event):
         return both, both
 
     def _few_losses(self, times: int, rate: float = 1.0) -> BothOutcomes | None:
-        log_masses = self._pair().log_p[[1, 2, 0] if self.categories > 2 else [1, 0]]
-        return few_of_lattice(Lattice(log_masses, 2 * self.epsilon / (log_masses.size - 1)), times, rate)
+        if self.categories == 2:
+            return few_bits(self.epsilon, times, rate)
+        return few_of_lattice(Lattice(self._pair().log_p[[1, 2, 0]], self.epsilon), times, rate)
 
     def _profile_knots(self) -> Sequence[float]:
         return (self.epsilon,)

@@ -24,13 +24,23 @@ from accountant.tight.answers import (
     least_of,
     sort_events,
 )
-from accountant.tight.both_sides import BothSides
+from accountant.tight.both_sides import BothSides, relative_width
 from accountant.tight.clock_blocks import IN_ORDER, set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.kept_losses import compose_nothing
+from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, in_groups
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
-from accountant.tight.screening_blocks import Aim, Cut, ScreeningBlock, cut_in_one, cut_in_several, foresee_blocks
+from accountant.tight.near_kinds import gather_near
+from accountant.tight.screening_blocks import (
+    Aim,
+    Cut,
+    ScreeningBlock,
+    cut_in_one,
+    cut_in_several,
+    foresee_blocks,
+    near_order,
+)
 from accountant.tight.screening_families import TooManyStates
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
@@ -44,11 +54,8 @@ BLOCK_SHARE = 0.5
 BEYOND = 12.0
 """Nats by which the delta for which blocks are made is below the one that is asked."""
 
-MANY = 512
-"""Screenings of one kind from which on shorter blocks than all of them are tried."""
-
 MANY_KINDS = 8
-"""Kinds from which on games on clocks are tried first."""
+"""Kinds from which on games on clocks are tried first, else after the first groups of kinds."""
 
 GROUPED_KINDS = 24
 """Kinds up to which groups of them are tried after these."""
@@ -59,28 +66,27 @@ FEW_MOVES = 100
 SOME_MOVES = 5000
 """Steps of a game of several kinds whose true-positive rates are taken from it, and not from blocks."""
 
+NEAR_SHARE = 0.5
+"""Share of what is left of patience that kinds may take which are near, as one."""
+
 CUT_SHARE, PLAYED_SHARE = 0.4, 0.5
 """Shares of what is left of patience, where true-positive rates are asked: of longer blocks, and of the game."""
 
 LARGEST_WIDTH = 0.5
 """Of an interval for a true-positive rate, that grids are made for."""
 
-GROUP_MOVES = (4000, 4000), (60_000, 4000), (60_000, 60_000)
-"""Steps of a game of several kinds whose screenings become one block, of the costliest group and of any other; each
-next one is tried where the one before was not enough."""
-
 VOTE_SHARE = 0.3
 """Share of the tolerance that the grid of a block of votes may add, where screenings come last."""
 
-ORDERS, APART = 2.5, 100.0
-"""Ratios of neighbouring orders, less 1, and of deltas, for which blocks are made where many deltas are asked."""
+APART = 100.0
+"""Ratio of neighbouring deltas for which blocks are made where many deltas are asked."""
 
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
 
 PLD = "privacy-loss distribution"
 
-Ask = Callable[[Game | LossDistribution | BothSides], Interval]
+Ask = Callable[[Answers | BothSides], Interval]
 
 
 @dataclass(frozen=True)
@@ -102,10 +108,6 @@ class Setting:
         return LossDistribution(families, singles, self.run, self.end, self.smallest_delta, self.tolerance, self.least)
 
 
-Kind = tuple[tuple[Event, int], Cut]
-"""All screenings of one kind, and the same as blocks."""
-
-
 class Blocks:
     """Very many screenings, or several kinds of them: composed as blocks where that is enough.
 
@@ -124,14 +126,14 @@ class Blocks:
     def epsilon(self, delta: float) -> Interval:
         guess = renyi_epsilon(self.setting.run, delta, "improved")
         room = BLOCK_SHARE * self.setting.tolerance * guess.epsilon
-        return self._ask(guess.order, delta, room, lambda answers: answers.epsilon(delta))
+        return self._ask(guess.order, delta, room, lambda answers: answers.epsilon(delta), between=True)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         smallest, least = self.setting.smallest_delta(epsilons), max(self.setting.least, least_of(epsilons))
 
         def answer(epsilon: float) -> Interval:
             order = renyi_delta(self.setting.run, epsilon, "improved").order
-            order = _near(order) if len(epsilons) > 2 else order
+            order = near_order(order) if len(epsilons) > 2 else order
             room = BLOCK_SHARE * self.setting.tolerance / (order - 1) if order is not None and order > 1 else 0.0
             return self._ask(order, smallest, room, partial(_one_delta, epsilon, least))
 
@@ -198,23 +200,36 @@ class Blocks:
             return {}
         return sides
 
-    def _ask(self, order: float | None, delta: float, room: float, ask: Ask) -> Interval:
+    def _ask(self, order: float | None, delta: float, room: float, ask: Ask, between: bool = False) -> Interval:
         """The answer with as few kinds played as may do; more of them where they do not, fewer if it takes too long."""
         several = len(self.families) > 1
         if order is None or not 1.0 < order < math.inf or (several and self.moves <= FEW_MOVES):
             return ask(self.plain)
-        refusals: list[ToleranceUnreachable] = []
+        refusals, aim = list[ToleranceUnreachable](), self._aim(order, delta, room)._replace(between=between)
+        if several:
+            try:
+                if (known := self._ask_near(order, room, ask)) is not None:
+                    return known
+            except ToleranceUnreachable as error:
+                refusals.append(error)
         if len(self.families) >= MANY_KINDS:
             try:
-                if (known := self._ask_clocks(self._aim(order, delta, room), delta, ask)) is not None:
+                if (known := self._ask_clocks(aim, delta, ask)) is not None:
                     return known
             except ToleranceUnreachable as error:
                 refusals.append(error)
                 if len(self.families) > GROUPED_KINDS and not self.apart:
                     raise self._refusal(error, refusals) from None
+        return self._ask_blocks(aim, ask, refusals)
+
+    def _ask_blocks(self, aim: Aim, ask: Ask, refusals: list[ToleranceUnreachable]) -> Interval:
+        """The same where kinds are blocks of their own, those that are known worst being played, or groups of kinds."""
+        several, room = len(self.families) > 1, aim.room
         try:
-            kinds = self._cuts(order, delta, room)
+            kinds = cut_kinds(self.families, aim._replace(room=room / len(self.families)))
         except ToleranceUnreachable as error:
+            if several and (found := self._ask_few_clocks(aim, ask, refusals)) is not None:
+                return found
             raise self._refusal(error, [*refusals, error]) from None
         if not kinds:
             return ask(self.plain)
@@ -229,16 +244,29 @@ class Blocks:
                     break
         first = refusals[-1]
         if several:
-            found = self._ask_both_sides(kinds, self._aim(order, delta, room), ask, refusals)
-            if isinstance(found, Interval):
-                return found
-            first = found if found is not None and not isinstance(first, OutOfPatience) else first
+            both = self._ask_both_sides(kinds, aim, ask, refusals)
+            if isinstance(both, Interval):
+                return both
+            first = both if both is not None and not isinstance(first, OutOfPatience) else first
         raise self._refusal(first, refusals)
+
+    def _ask_near(self, order: float, room: float, ask: Ask) -> Interval | None:
+        """The answer with kinds that are all but the same taken as one; None where there are none."""
+        near = gather_near(self.families, order, room)
+        if len(near) == len(self.families):
+            return None
+        answers = answers_of_families(near, self.setting)
+        try:
+            with share_patience(NEAR_SHARE):
+                return ask(answers)
+        finally:
+            self.source = answers.source
+            self._last = answers._last if isinstance(answers, Blocks) else answers
 
     def _refusal(self, first: ToleranceUnreachable, refusals: Sequence[ToleranceUnreachable]) -> ToleranceUnreachable:
         """What to say: why it cannot be had, and the nearest of what was certified."""
         known = [each for each in refusals if each.found is not None]
-        nearest = min(known, key=_relative_width, default=refusals[-1])
+        nearest = min(known, key=relative_width, default=refusals[-1])
         said = first.args[0] if first is nearest else f"{first.args[0]}; otherwise: {nearest.args[0]}"
         refusal = OutOfPatience(said, first.seconds) if isinstance(first, OutOfPatience) else ToleranceUnreachable(said)
         if nearest.found is not None:
@@ -260,13 +288,25 @@ class Blocks:
                     if best == math.inf:
                         break
                     return error if best <= NEARER * self.setting.tolerance else None
-                best = min(best, _relative_width(error))
+                best = min(best, relative_width(error))
+            if moves == GROUP_MOVES[0] and (found := self._ask_few_clocks(aim, ask, refusals)) is not None:
+                return found
         if best == math.inf:
             try:
                 return self._ask_with(all_blocks([cut for _, cut in kinds]), aim.order, ask)
             except ToleranceUnreachable as error:
                 refusals.append(error)
         return None
+
+    def _ask_few_clocks(self, aim: Aim, ask: Ask, refusals: list[ToleranceUnreachable]) -> Interval | None:
+        """The answer by games on clocks, of fewer kinds than those of which it is asked first."""
+        if len(self.families) >= MANY_KINDS:
+            return None
+        try:
+            return self._ask_clocks(aim, math.exp(aim.log_lost + BEYOND), ask)
+        except ToleranceUnreachable as error:
+            refusals.append(error)
+            return None
 
     def _ask_with(self, blocks: Entries, order: float, ask: Ask) -> Interval:
         """The answer by these blocks from above, whose games are begun if there is patience for all of them."""
@@ -318,54 +358,15 @@ class Blocks:
     def _aim(self, order: float, delta: float, room: float) -> Aim:
         return Aim(order, math.log(delta) - BEYOND, room, self.setting.tolerance)
 
-    def _cuts(self, order: float, delta: float, room: float) -> list[Kind]:
-        """Each kind as blocks, those that are known worst first; none of a single kind where one game does as well."""
-        found, aim = [], self._aim(order, delta, room / len(self.families))
-        if len(self.families) > 1:
-            foresee_blocks([aim.block(each) for each in self.families if each[1] < MANY], len(self.families))
-        for event, count in self.families:
-            cut = cut_in_several(event, count, aim) if count >= MANY else None
-            if cut is None and len(self.families) > 1:
-                cut = cut_in_one(event, count, aim)
-            if cut is not None:
-                found.append(((event, count), cut))
-        return sorted(found, key=lambda each: each[1].gap, reverse=True)
+
+def answers_of_families(families: Entries, setting: Setting) -> Blocks | Game | LossDistribution:
+    """How these screenings are priced, beside all else of a run."""
+    if len(families) > 1 or (families and families[0][1] >= MANY):
+        return Blocks(families, setting)
+    return setting.answers(families)
 
 
-def all_blocks(cuts: Sequence[Cut]) -> Entries:
-    return [block for cut in cuts for block in cut.blocks]
-
-
-def in_groups(kinds: Sequence[Kind], aim: Aim, first: float, others: float) -> Entries:
-    """Blocks of several kinds, each of a game of so many steps at most; kinds that are several blocks stay."""
-    groups: list[list[tuple[Event, int]]] = []
-    blocks: list[tuple[Event, int]] = []
-    for kind, cut in kinds:
-        room = first if len(groups) == 1 else others
-        if len(cut.blocks) > 1 or cut.blocks[0][1] > 1:
-            blocks += cut.blocks
-        elif groups and moves_of([count for _, count in (*groups[-1], kind)]) <= room:
-            groups[-1].append(kind)
-        else:
-            groups.append([kind])
-    # the largest game last: where patience does not last for it, all others are counted in what it would take
-    return [*blocks, *((aim.block(*group), 1) for group in reversed(groups))]
-
-
-def _near(order: float | None) -> float | None:
-    """One of few orders that is near, so that blocks, and what is composed of them, serve several epsilons."""
-    if order is None or not 1.0 < order < math.inf:
-        return order
-    return 1 + math.pow(ORDERS, round(math.log(order - 1) / math.log(ORDERS)))
-
-
-def _relative_width(refusal: ToleranceUnreachable) -> float:
-    """Of the interval that a refusal knows."""
-    low, high = refusal.found or (0.0, math.inf)
-    return (high - low) / high if high < math.inf else 1.0
-
-
-def _one_delta(epsilon: float, least: float, answers: Game | LossDistribution | BothSides) -> Interval:
+def _one_delta(epsilon: float, least: float, answers: Answers | BothSides) -> Interval:
     (found,) = (replace(answers, least=least) if isinstance(answers, Game) else answers).deltas([epsilon])
     return found
 
@@ -386,10 +387,7 @@ def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.
 
     if families:
         singles = votes_as_blocks(singles, VOTE_SHARE * tolerance)
-    setting = Setting(singles, run, end, smallest_delta, tolerance, least)
-    if len(families) > 1 or (families and families[0][1] >= MANY):
-        return Blocks(families, setting)
-    answers = setting.answers(families)
+    answers = answers_of_families(families, Setting(singles, run, end, smallest_delta, tolerance, least))
     votes = votes_in(singles)
     if votes and isinstance(answers, LossDistribution) and not families:
         return VoteAnswers(votes, answers)

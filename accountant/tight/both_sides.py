@@ -30,7 +30,7 @@ from accountant.tight.loss_composition import (
 )
 from accountant.tight.screening_families import GameValue, solve_in_order
 
-__all__ = ["BothSides"]
+__all__ = ["BothSides", "relative_width"]
 
 SIDE_SHARE = 0.05
 """Share of the tolerance that the grids of either side may take."""
@@ -128,3 +128,9 @@ class BothSides:
         refusal = ToleranceUnreachable("blocks of several kinds of screening are known no nearer")
         refusal.found, refusal.wide = found, round_up(width) if width < 1.0 else ""
         raise refusal
+
+
+def relative_width(refusal: ToleranceUnreachable) -> float:
+    """Of the interval that a refusal knows."""
+    low, high = refusal.found or (0.0, math.inf)
+    return (high - low) / high if high < math.inf else 1.0

@@ -34,7 +34,18 @@ from accountant.tight.loss_grid import bracket
 from accountant.tight.polygon import ULP, Grid
 from accountant.tight.screening_families import GameValue, begun_work, block_values, block_work, largest_pair
 
-__all__ = ["Aim", "Cut", "ScreeningBlock", "cut_in_one", "cut_in_several", "foresee_blocks"]
+__all__ = [
+    "Aim",
+    "Cut",
+    "ScreeningBlock",
+    "cut_in_one",
+    "cut_in_several",
+    "foresee_blocks",
+    "near_order",
+]
+
+ORDERS = 2.5
+"""Ratio of neighbouring orders, less 1, for which blocks are made where many deltas are asked."""
 
 LEAST_BLOCK = 128
 """Screenings in the shortest blocks that are tried; the next are four times as long."""
@@ -50,6 +61,12 @@ COARSE = 600.0
 
 FALL = 0.4
 """What is left of a gap where blocks are four times as long, about."""
+
+SAFELY = 0.9
+"""Share of the room that a gap is to fall to in longer blocks, as the ones before did."""
+
+LEAST_LONGER, MOST_SHORTER = 0.2, 0.7
+"""Powers of 4 that longer blocks are at least longer by, and from which on four times is tried at once."""
 
 GAME_SHARE = 0.3
 """Share of the tolerance that the grid of a block's game may add to the variance of every step."""
@@ -242,12 +259,15 @@ class Aim(NamedTuple):
         order do, times their number.
     tolerance : float
         The tolerance of the whole.
+    between : bool
+        Whether lengths between those that are four times as long each are tried: a single price is.
     """
 
     order: float
     log_lost: float
     room: float
     tolerance: float
+    between: bool = False
 
     def block(self, *kinds: tuple[Event, int]) -> ScreeningBlock:
         return ScreeningBlock(kinds, self.order, self.log_lost, GAME_SHARE * self.tolerance)
@@ -271,7 +291,8 @@ def cut_in_several(event: Event, count: int, aim: Aim, share: float = 0.0) -> Cu
 
     With a `share` of the patience, which longer blocks than the first may take, the nearest that were found.
     """
-    steps, gaps, nearest = LEAST_BLOCK, [math.inf], None
+    steps = rung = LEAST_BLOCK
+    gaps, nearest = [math.inf], None
     while count >= LEAST_BLOCKS * steps:
         blocks = count // steps
         length, longer = divmod(count, blocks)
@@ -290,8 +311,21 @@ def cut_in_several(event: Event, count: int, aim: Aim, share: float = 0.0) -> Cu
             return cut
         if share and (nearest is None or gap < nearest.gap):
             nearest = cut
-        steps, gaps = 4 * steps, [*gaps, gap]
+        if steps < rung:  # a length between that did not do
+            steps = rung
+            continue
+        gaps.append(gap)
+        steps, rung = _enough(steps, gaps, aim.room) if aim.between else 4 * steps, 4 * steps
     return nearest
+
+
+def _enough(steps: int, gaps: list[float], room: float) -> int:
+    """The next length: four times the last, or less where that may do, as gaps fall."""
+    fall = gaps[-1] / gaps[-2] if len(gaps) > 2 else FALL
+    wanted = SAFELY * room / gaps[-1]
+    if not (0.0 < fall < 1.0 and wanted > math.pow(fall, MOST_SHORTER)):
+        return 4 * steps
+    return math.ceil(steps * math.pow(4.0, max(math.log(wanted) / math.log(fall), LEAST_LONGER)))
 
 
 def _longer(block: ScreeningBlock, blocks: float, gaps: list[float], aim: Aim) -> float:
@@ -318,3 +352,10 @@ def foresee_blocks(blocks: Sequence[ScreeningBlock], kinds: int) -> None:
             spend(operations, what, once=made)
         games = [(game, work - begun) for (game, work), (_, begun) in ((each.work(), each.begun()) for each in blocks)]
         foresee([*games, (None, composed)], what)
+
+
+def near_order(order: float | None) -> float | None:
+    """One of few orders that is near, so that blocks, and what is composed of them, serve several epsilons."""
+    if order is None or not 1.0 < order < math.inf:
+        return order
+    return 1 + math.pow(ORDERS, round(math.log(order - 1) / math.log(ORDERS)))

@@ -14,7 +14,7 @@ from accountant.adjacency import DIRECTIONS
 from accountant.cli import main
 from accountant.events import screening_groups
 from accountant.numerics.quadrature import INTEGRAL
-from accountant.tight import block_answers, clock_blocks, fourier, screening_blocks
+from accountant.tight import block_answers, clock_blocks, fourier, kind_blocks, screening_blocks
 from accountant.tight.loss_composition import PLANNED
 from accountant.tight.screening_blocks import SamePair, ScreeningBlock
 from accountant.tight.screening_families import solve_game
@@ -176,7 +176,7 @@ def test_answered_within_the_default(run, delta):
     "ask",
     [
         lambda: tight(2 * screening(0.5, 1.53, 2) + 5 * ac.Gaussian(27.0) + ac.Laplace(2.0), 1e-3, patience=1e-3),
-        lambda: tight(10**5 * SCREENING + 10**5 * screening(40.0, 90.0, 150), 1e-5),
+        lambda: tight(10**6 * SCREENING + 10**6 * screening(40.0, 90.0, 150), 1e-5),
     ],
 )
 def test_refused_at_once(ask):
@@ -207,6 +207,7 @@ def test_a_window_with_the_least_loss_has_nothing_below():
 def test_blocks_against_one_game(monkeypatch, event, count):
     monkeypatch.setattr(screening_blocks, "LEAST_BLOCK", 32)
     monkeypatch.setattr(block_answers, "MANY", 100)
+    monkeypatch.setattr(kind_blocks, "MANY", 100)
     run = count * event
     found, delta = tight(run, 1e-5, tolerance=0.3), ac.delta(run, 0.3, method="tight", tolerance=0.9)
     assert "blocks" in found.source

@@ -11,7 +11,7 @@ import pytest
 import accountant as ac
 from accountant import patience
 from accountant.attack import sum_of_scores
-from accountant.tight import block_answers, screening_blocks
+from accountant.tight import block_answers, kind_blocks, screening_blocks
 from tests.accountant.risk.test_risk import likelihood_ratio_test
 from tests.soak.cases import draw_screening
 from tests.soak.exact import FewOutcomes, game_chain
@@ -27,6 +27,7 @@ def short_blocks(monkeypatch):
     """Blocks of two, whatever is lost by them, and no game."""
     for module, name, value in (
         (block_answers, "MANY", 2),
+        (kind_blocks, "MANY", 2),
         (block_answers, "SOME_MOVES", 0),
         (block_answers, "PLAYED_SHARE", 0.0),
         (screening_blocks, "LEAST_BLOCK", 2),

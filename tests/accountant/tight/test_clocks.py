@@ -364,11 +364,11 @@ def test_what_clocks_certified_is_told_where_blocks_take_too_long(monkeypatch):
         refusal.found, refusal.wide = (0.9 * known.lower, known.epsilon), "0.11"
         raise refusal
 
-    def long(self, order, delta, room):
+    def long(families, aim):
         raise OutOfPatience("blocks take too long", 100.0)
 
     monkeypatch.setattr(block_answers.Blocks, "_ask_clocks", wide)
-    monkeypatch.setattr(block_answers.Blocks, "_cuts", long)
+    monkeypatch.setattr(block_answers, "cut_kinds", long)
     found = ac.epsilon(run, 1e-5)
     assert found.lower == pytest.approx(0.9 * known.lower, rel=1e-12)
     assert found.epsilon == pytest.approx(known.epsilon, rel=1e-12)

@@ -3,6 +3,7 @@
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 import accountant as ac
@@ -69,6 +70,9 @@ RUNS = [
     3 * P(BITS(1.0), 0.2) + P(INTEGERS(0.8, 2), 0.05) + P(ANSWERS, 0.5) + GAUSS(50.0),
     3 * P(PURE(8.0), 1e-6) + GAUSS(1000.0),
     P(INTEGERS(2.0), 1.0) + GAUSS(0.05),
+    3 * P(ANSWERS, 0.9) + GAUSS(300.0),
+    2 * P(INTEGERS(2.0, 3), 0.3) + P(ANSWERS, 1e-5) + GAUSS(3.0),
+    5 * P(ac.KaryRandomizedResponse(1.0, 2, ac.Adjacency.ADD_REMOVE), 0.2) + 2 * P(ANSWERS, 0.1),
 ]
 
 
@@ -149,7 +153,48 @@ def test_what_has_no_few_losses():
         GAUSS(1.0) + P(GAUSS(1.0), 0.5),
         ac.NoisyScreening(5.0, 10.0, 20) + PURE(0.1),
         300 * PURE(0.1) + 300 * PURE(0.2),
-        3 * P(INTEGERS(1.0, 3), 0.1),
+        300 * P(INTEGERS(1.0, 3), 0.1),
+        2 * P(INTEGERS(1.0, 3, coordinates=2), 0.1),
         INTEGERS(1e-3, 3) + GAUSS(1.0),
     ):
         assert answers_of_few(run, 0.01, lambda: None) is None
+
+
+# --- several samples ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [1e-12, 0.3, 1 - 2.0**-53])
+@pytest.mark.parametrize("times", [1, 2, 7])
+def test_losses_of_several_samples_are_those_of_all_outcomes(times, rate):
+    """Means of e^(s loss) over all of them are powers of those of one sample, at orders of both signs."""
+    sides = P(INTEGERS(0.9, 3), rate)._few_losses(times)
+    with mp.workdps(50):
+        pairs = pair_of(P(INTEGERS(0.9, 3), rate))
+        assert sides[0].losses.size == math.comb(times + len(pairs) - 1, times)
+        for side, own in zip(sides, (pairs, [(q, p) for p, q in pairs]), strict=True):
+            for s in (-2.0, -1.0, 0.0, 0.5, 3.0):
+                true = mp.fsum(p * (p / q) ** s for p, q in own) ** times
+                found = mp.fsum(mp.exp(mp.mpf(lp) + s * mp.mpf(loss)) for loss, lp in zip(*side, strict=True))
+                assert abs(found / true - 1) < 1e-12
+
+
+def test_at_rate_one_they_are_those_of_the_release():
+    whole, nearly = (P(ANSWERS, rate)._few_losses(3)[0] for rate in (1.0, 1 - 2.0**-53))
+    for loss, log_p in zip(*whole, strict=True):
+        same = np.abs(nearly.losses - loss) < 1e-12
+        assert np.exp(nearly.log_p[same]).sum() == pytest.approx(math.exp(log_p), rel=1e-12)
+
+
+@pytest.mark.parametrize(("times", "there"), [(179, True), (180, False), (10**9, False)])
+def test_of_very_many_samples_losses_are_too_many(times, there):
+    assert (P(ANSWERS, 0.5)._few_losses(times) is not None) == there
+
+
+def test_a_delta_far_below_what_grids_round_by():
+    """Losses of 0.06 thrice beside hardly any noise: grids said [0.0016, 0.184]."""
+    answers = ac.KaryRandomizedResponse(0.06719847417889259, 3, ac.Adjacency.ADD_REMOVE)
+    run, delta = 3 * P(answers, 0.9) + GAUSS(2874.8065129601655), 2.9628430182208317e-12
+    found = ac.epsilon(run, delta, method="tight", tolerance=1e-6)
+    with mp.workdps(50):
+        assert true_delta(run, found.epsilon) <= delta <= true_delta(run, found.lower)
+    assert found.lower == pytest.approx(0.183684667934721898, rel=1e-12)
