@@ -390,12 +390,8 @@ def _price_together(task: Task, runs: list[Composition], rows: list[int], table:
 
 
 def _price_one(task: Task, run: Composition) -> tuple[float, float, float]:
-    route: Any = {
-        "method": task.method,
-        "conversion": task.conversion,
-        "tolerance": task.tolerance,
-        "patience": task.patience,
-    }
+    route: Any = {"method": task.method, "conversion": task.conversion}
+    route |= {"tolerance": task.tolerance, "patience": task.patience}
     ask, at = (epsilon, task.delta) if task.epsilon is None else (delta, task.epsilon)
     price = ask(run, cast(float, at), **route)
     return price.epsilon, price.delta, math.nan if price.order is None else price.order
