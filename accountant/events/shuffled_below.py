@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -85,9 +86,18 @@ class BestAttack(Event):
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         most = np.full(epsilons.shape, -math.inf)
-        for pair in pairs_below(self.local, self.users, points_of(self.above)):
-            most = np.maximum(most, pair.directed(DIRECTIONS[0])._log_profile(epsilons)[0] - 2 * ROUNDING)
+        for pair in self._pairs():
+            most = np.maximum(most, pair._log_profile(epsilons)[0] - 2 * ROUNDING)
         return most, most
+
+    def _pairs(self) -> list[DiscretePair]:
+        """All attacks' pairs, made once; what they take is counted whenever they are asked for."""
+        pairs = pairs_below(self.local, self.users, points_of(self.above))
+        known: list[DiscretePair] | None = self.__dict__.get("_directed")
+        if known is None:
+            known = [pair.directed(DIRECTIONS[0]) for pair in pairs]
+            object.__setattr__(self, "_directed", known)
+        return known
 
 
 @dataclass(frozen=True)
@@ -119,6 +129,7 @@ class ScorePair(NamedTuple):
         return pair_from_below(self.likely, self.other, ROUNDING, direction)
 
 
+@lru_cache(maxsize=64)
 def points_of(above: Event) -> tuple[float, ...]:
     """Epsilons of which one is near any that may be asked: those at some deltas, and somewhat smaller ones; and 0."""
     epsilons = float(above._largest_loss()) * np.geomspace(1e-6, 1.0, 1000)
