@@ -61,8 +61,9 @@ def test_a_private_cost_has_no_statement(capsys):
 
 
 def test_the_price_says_its_route_and_why_it_is_not_certified(capsys, tmp_path):
-    plan = tmp_path / "plan.toml"
+    plan, sampled = tmp_path / "plan.toml", tmp_path / "sampled.toml"
     plan.write_text('delta = 1e-5\n[[release]]\nname = "a"\nevent = "zero-concentrated-dp"\nrho = 0.1\n')
+    sampled.write_text(plan.read_text() + "sampling_rate = 0.5\n")
     why = "No certified price: "
     for arguments, words, said in (
         (["dp-sgd"], "epsilon = 6.18773 at delta = 1e-05 (tight; epsilon is at least 6.18752)", ""),
@@ -70,10 +71,11 @@ def test_the_price_says_its_route_and_why_it_is_not_certified(capsys, tmp_path):
         (["dp-sgd", "--conversion", "classic"], "epsilon = 7.4285 at delta = 1e-05 (renyi)", ""),
         (["dp-sgd", "--patience", "1e-9"], "epsilon = 6.71228 at delta = 1e-05 (renyi)", "accepted: patience = "),
         (
-            [str(plan)],
+            [str(sampled)],
             "(renyi)",
             "No certified price: ZeroConcentratedDP is known by a Rényi bound only; it has no privacy profile.",
         ),
+        ([str(plan)], "(renyi; epsilon is at least 1.76005)", ""),
         ([str(plan), "--method", "renyi"], "(renyi)", ""),
     ):
         assert main(["epsilon", *arguments]) == 0

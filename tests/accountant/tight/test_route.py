@@ -230,8 +230,13 @@ def test_auto_says_which_route_it_took():
     assert ac.epsilon(9 * ac.Gaussian(2.0), 1e-5, method="auto").source.startswith("Gaussian")
     assert ac.epsilon(100 * SAMPLED, 1e-5, method="auto").source == "privacy-loss distribution"
     assert ac.epsilon(3 * ac.Laplace(1.0), 0.0, method="auto").epsilon == 3
-    plain = ac.epsilon(2 * ac.ZeroConcentratedDP(0.1), 1e-5, method="auto")
-    assert (plain.method, plain.source) == ("renyi", None)
+    sampled = 2 * ac.PoissonSubsampled(ac.ZeroConcentratedDP(0.1), 0.5)
+    for run, source in (
+        (sampled, None),
+        (2 * ac.ZeroConcentratedDP(0.1), "ZeroConcentratedDP is known between two bounds only"),
+    ):
+        plain = ac.epsilon(run, 1e-5, method="auto")
+        assert (plain.method, plain.source) == ("renyi", source)
     # one release that dwarfs the rest: Rényi's upper end is near enough to what that one costs alone
     both = 1 * ac.PureDP(50.0) + 1 * ac.Laplace(1e4)
     found = ac.epsilon(both, 1e-5, method="auto", tolerance=0.1)
