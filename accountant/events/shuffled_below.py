@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -129,7 +128,7 @@ class ScorePair(NamedTuple):
         return pair_from_below(self.likely, self.other, ROUNDING, direction)
 
 
-@lru_cache(maxsize=64)
+@remember(WHAT, 64)
 def points_of(above: Event) -> tuple[float, ...]:
     """Epsilons of which one is near any that may be asked: those at some deltas, and somewhat smaller ones; and 0."""
     epsilons = float(above._largest_loss()) * np.geomspace(1e-6, 1.0, 1000)
