@@ -4,6 +4,7 @@ that it was asked."""
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,13 +17,15 @@ from accountant.errors import NoGuarantee, OutOfPatience, ProfileUnavailable, To
 from accountant.events.composition import Composition
 from accountant.numerics.convexity import bound_between
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import allow_work, fits, share_patience
+from accountant.patience import allow_work, count_done, fits, share_patience
 from accountant.renyi.route import renyi_delta
 from accountant.tight.answers import CURVE_LEAST
 from accountant.tight.kept_losses import keep_losses
 from accountant.tight.route import TightRun
 
 __all__ = ["KnownCurve"]
+
+Places = NDArray[np.intp]
 
 FIRST = 0.25
 """Share of the patience for each point at its best; the rest is for one game that all share, where that is refused."""
@@ -42,11 +45,15 @@ WIDER = 0.1, 1.0
 FEW = 2
 """Points up to which no game is shared."""
 
-MANY = 16
-"""Points up to which each is asked; of more so many at a time."""
+MANY, SHARE = 16, 1e-3
+"""Points up to which each is asked; of more so many at a time, or such a share of them, as after that all are looked
+at."""
 
 SOME = 65
 """Of many points those that share a game, or at which bounds that are known otherwise are asked."""
+
+LINES = 500.0
+"""Operations (see `accountant.patience`) of what convexity says of a point."""
 
 PLENTY = 5.0
 """Multiple of what all points take for which there is to be patience where all are asked, and not as few as will do."""
@@ -98,7 +105,7 @@ class KnownCurve:
     def _ask_otherwise(self, width: float) -> None:
         """By one game that all share, by epsilons at deltas, and as before, and at a larger tolerance."""
         for each in (width, *WIDER):
-            if 2 * len(self._wide(each)) >= self.points.size:
+            if 2 * self._wide(each).size >= self.points.size:
                 with suppress(ToleranceUnreachable):
                     self._ask(TightRun(self.run, each), _spread(self.points.size, SOME), together=True)
         with share_patience(AGAIN):
@@ -123,15 +130,15 @@ class KnownCurve:
             self._ask(route, places)
             return
         asked, refusal = np.zeros(self.points.size, dtype=bool), None
-        first = set(_spread(self.points.size, MANY)).intersection(self._wide(width))
-        some = _in_halves(sorted(first)) or self._widest(width, asked)
+        first = np.intersect1d(_spread(self.points.size, MANY), self._wide(width)).tolist()
+        some = _in_halves(first) or self._widest(width, asked)
         while some:
             with allow_work(math.inf) as work:
                 before = work.spent
                 try:
                     self._ask(route, some)
                 except ToleranceUnreachable as error:
-                    if len(set(some) & set(self._wide(width))) == len(some):
+                    if np.isin(some, self._wide(width)).all():
                         raise
                     refusal = refusal or error
                 taken = work.spent - before
@@ -139,7 +146,7 @@ class KnownCurve:
             rest = np.flatnonzero(~asked)
             all_of_them = refusal is None and fits(PLENTY * taken * rest.size / len(some))
             some = rest.tolist() if all_of_them else self._widest(width, asked)
-        if refusal is not None and self._wide(width):
+        if refusal is not None and self._wide(width).size:
             raise refusal
 
     def lower_by(self, bound: Callable[[float], float], most: int = SOME) -> None:
@@ -160,18 +167,22 @@ class KnownCurve:
                 break
         self._keep(places[: len(found)], found)
 
-    def _wide(self, width: float) -> list[int]:
+    def _wide(self, width: float) -> Places:
         """Places of the points that are not known as nearly."""
         lower, upper = self.bounds.T
-        places: list[int] = np.flatnonzero(upper - lower > width * np.maximum(upper, CURVE_LEAST)).tolist()
-        return places
+        return np.flatnonzero(upper - lower > width * np.maximum(upper, CURVE_LEAST))
 
     def _widest(self, width: float, asked: NDArray[np.bool_]) -> list[int]:
         """Of the points that are too wide and were not asked, the middle of each row of them, the widest first."""
-        wide = np.array([place for place in self._wide(width) if not asked[place]], dtype=int)
-        rows = np.split(wide, np.flatnonzero(np.diff(wide) > 1) + 1) if wide.size else []
-        lower, upper = self.bounds.T
-        return sorted((int(row[row.size // 2]) for row in rows), key=lambda i: float(lower[i] / upper[i]))[:MANY]
+        wide = self._wide(width)
+        wide = wide[~asked[wide]]
+        ends = np.append(np.flatnonzero(np.diff(wide) > 1) + 1, wide.size)  # of rows, among those
+        starts = np.append(0, ends[:-1])
+        middles = wide[(starts + ends) // 2] if wide.size else wide
+        lower, upper = self.bounds[middles].T
+        most = max(MANY, int(SHARE * self.points.size))
+        found: list[int] = middles[np.argsort(lower / upper, kind="stable")[:most]].tolist()
+        return found
 
     def _ask_alone(self, width: float) -> None:
         """Wide points, each by itself, the widest first; few of them may all take the same share of what is left."""
@@ -206,7 +217,7 @@ class KnownCurve:
             if found.lower:  # that no epsilon is below 0 says nothing of delta
                 self._beside.append((found.lower, delta, 1.0))
             wide = self._wide(width)
-            near = [wide[i] for i in _spread(len(wide), AT_HAND)]
+            near = wide[_spread(wide.size, AT_HAND)].tolist()
             self._keep(near, route.deltas_at_hand([float(self.points[place]) for place in near]))
 
     def _ask_one(self, place: int, width: float) -> None:
@@ -233,6 +244,7 @@ class KnownCurve:
 
     def _draw_lines(self) -> None:
         """What convexity says of all points."""
+        count_done(LINES * self.points.size)
         epsilons, lower, upper = np.array(self._beside).reshape(-1, 3).T
         epsilons = np.concatenate([self.points, epsilons])
         order = np.argsort(epsilons, kind="stable")
@@ -251,11 +263,11 @@ def _spread(size: int, number: int) -> list[int]:
 
 def _in_halves(places: list[int]) -> list[int]:
     """The ends, the middle, the middles of what is left of it and so on: where patience ends, they are all over."""
-    found, parts = places[:1] + places[1:][-1:], [places[1:-1]]
+    found, parts = places[:1] + places[1:][-1:], deque([(1, len(places) - 1)])
     while parts:
-        part = parts.pop(0)
-        if part:
-            middle = len(part) // 2
-            found.append(part[middle])
-            parts += [part[:middle], part[middle + 1 :]]
+        start, end = parts.popleft()
+        if start < end:
+            middle = (start + end) // 2
+            found.append(places[middle])
+            parts += [(start, middle), (middle + 1, end)]
     return found
