@@ -227,8 +227,7 @@ class KnownCurve:
         try:
             self._keep(places, route.deltas([float(self.points[place]) for place in places], together))
         except ToleranceUnreachable as error:  # some points may be as narrow as was asked
-            known = error.curve or ([error.found] if error.found is not None else None)
-            if known is not None and len(known) == len(places):
+            if (known := error.known_at(len(places))) is not None:
                 self._keep(places, known)
             raise
 

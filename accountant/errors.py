@@ -85,6 +85,11 @@ class ToleranceUnreachable(AccountantError, ValueError):
     wide: str | None = None
     curve: list[tuple[float, float]] | None = None
 
+    def known_at(self, count: int) -> list[tuple[float, float]] | None:
+        """What is certified at each of so many points that were asked; None where nothing is."""
+        known = self.curve or ([self.found] if self.found is not None else None)
+        return known if known is not None and len(known) == count else None
+
     def __str__(self) -> str:
         said = super().__str__()
         if self.found is None or self.wide is None:

@@ -23,9 +23,6 @@ DISTANCES = np.concatenate([np.geomspace(1e-3, 1e4, 500), np.geomspace(3e4, 1e13
 NEGLIGIBLE = 1e-25
 """A profile below it is bounded by the Rényi curve: no order up to the largest of `DISTANCES` tells the difference."""
 
-STARTS, ENDS = 0.9, 1e-15
-"""Of a profile's largest value, and its value: between these it matters most."""
-
 FEW = 128
 """About how many of `DISTANCES` are asked for where that takes long."""
 
@@ -65,18 +62,10 @@ def profile_above(runs: tuple[Composition, ...], losses: FloatArray, seconds: fl
         for number in sorted(range(len(runs)), key=lambda number: -float(np.log(bounds[number] + 1e-300).sum())):
             run, bound = runs[number], bounds[number]
             wanted = asked & (bound > (0.0 if one else np.maximum(NEGLIGIBLE, found))) & (route_of(run) != "renyi")
-            # patience may end before all are known
-            places = _by_rank(np.flatnonzero(wanted).tolist(), bound)
-            if places and (known := known_deltas(run, losses[places].tolist())) is not None:
-                bound[places] = np.minimum(known, bound[places])
+            if wanted.any() and (known := known_deltas(run, losses[wanted].tolist())) is not None:
+                bound[wanted] = np.minimum(known, bound[wanted])
             found = np.maximum(found, bound)
     return found, work.spent
-
-
-def _by_rank(places: list[int], bound: FloatArray) -> list[int]:
-    """First every fourth place where a bound falls from its largest value to next to nothing, last those between."""
-    falls = (bound < STARTS * bound[0]) & (bound > ENDS)
-    return sorted(places, key=lambda place: (place % 4 != 0, not falls[place], place))
 
 
 def _by_renyi(run: Composition, losses: FloatArray, seconds: float) -> FloatArray:

@@ -27,7 +27,7 @@ from accountant.tight.answers import (
 from accountant.tight.both_sides import BothSides, relative_width
 from accountant.tight.clock_blocks import IN_ORDER, set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
-from accountant.tight.kept_losses import compose_nothing
+from accountant.tight.kept_losses import deltas_at_hand
 from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, in_groups
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
@@ -143,15 +143,9 @@ class Blocks:
         """What is known of deltas without composing anything, from how the last epsilon was priced."""
         if isinstance(self._last, BothSides):
             return self._last.deltas_at_hand(epsilons)
-        found = [Interval(0.0, 1.0)] * len(epsilons)
         if isinstance(self._last, LossDistribution):
-            with compose_nothing():
-                try:
-                    return self._last.deltas(epsilons)
-                except ToleranceUnreachable as error:
-                    known = error.curve or ([error.found] if error.found is not None else None)
-                    found = found if known is None else [Interval(*each) for each in known]
-        return found
+            return deltas_at_hand(self._last.deltas, epsilons)
+        return [Interval(0.0, 1.0)] * len(epsilons)
 
     def trade_off(self, direction: Direction) -> TradeOff:
         """Of blocks, unless there is patience for a game that is nearer; of few screenings by the game."""

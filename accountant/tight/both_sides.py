@@ -20,7 +20,7 @@ from accountant.patience import round_up
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import certain_of
 from accountant.tight.games_last import LEAST_DELTA, lower_end
-from accountant.tight.kept_losses import compose_nothing
+from accountant.tight.kept_losses import deltas_at_hand
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
@@ -78,16 +78,15 @@ class BothSides:
 
     def deltas_at_hand(self, epsilons: Sequence[float]) -> list[Interval]:
         """What is known of deltas without composing anything, from how an epsilon was priced."""
+
+        def above(points: Sequence[float]) -> list[Interval]:
+            return [bound_delta_above([*self.singles, *self.blocks], epsilon, self._share) for epsilon in points]
+
+        games = () if self.singles or self.unseen is not None else (self.below or self._played).values()
         found = []
         for epsilon in epsilons:
-            upper, lower = 1.0, 0.0
-            with compose_nothing():
-                try:
-                    bound_delta_above([*self.singles, *self.blocks], epsilon, self._share)
-                except ToleranceUnreachable as error:
-                    upper = error.found[1] if error.found is not None else upper
-            if not self.singles and self.unseen is None:
-                lower = max((game.delta(epsilon).lower for game in (self.below or self._played).values()), default=0.0)
+            upper = deltas_at_hand(above, [epsilon])[0].upper
+            lower = max((game.delta(epsilon).lower for game in games), default=0.0)
             found.append(Interval(min(lower, upper), upper))
         return found
 

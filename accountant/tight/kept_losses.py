@@ -8,7 +8,7 @@ points of a curve).
 from __future__ import annotations
 
 from bisect import bisect, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,7 +22,16 @@ from accountant.patience import spend
 from accountant.tight.directed_run import DirectedRun, Question, Remainders
 from accountant.tight.fourier import Remainder
 
-__all__ = ["Composed", "ComposedLosses", "ComposedOnGrids", "ask_kept", "compose_nothing", "keep_for", "keep_losses"]
+__all__ = [
+    "Composed",
+    "ComposedLosses",
+    "ComposedOnGrids",
+    "ask_kept",
+    "compose_nothing",
+    "deltas_at_hand",
+    "keep_for",
+    "keep_losses",
+]
 
 ONE_ANSWER = 20.0
 """Operations (see `accountant.patience`) of what is asked once of a composed measure, by point."""
@@ -103,15 +112,16 @@ _only: ContextVar[bool] = ContextVar("only", default=False)
 
 @contextmanager
 def keep_losses() -> Iterator[None]:
-    """While the block runs composed losses are kept; within another such block that one keeps them."""
-    if _kept.get() is not None:
-        yield
-        return
-    token = _kept.set({})
+    """While the block runs composed losses are kept; within another such block that one keeps them.
+
+    A run that is priced on the way, as a try of a selection is, composes its losses also within `compose_nothing`.
+    """
+    tokens = _kept.set({} if _kept.get() is None else _kept.get()), _only.set(False)
     try:
         yield
     finally:
-        _kept.reset(token)
+        _kept.reset(tokens[0])
+        _only.reset(tokens[1])
 
 
 @contextmanager
@@ -122,6 +132,16 @@ def compose_nothing() -> Iterator[None]:
         yield
     finally:
         _only.reset(token)
+
+
+def deltas_at_hand(ask: Callable[[Sequence[float]], list[Interval]], epsilons: Sequence[float]) -> list[Interval]:
+    """What is known of deltas without composing anything: at worst that they are probabilities."""
+    with compose_nothing():
+        try:
+            return ask(epsilons)
+        except ToleranceUnreachable as error:
+            known = error.known_at(len(epsilons))
+            return [Interval(0.0, 1.0)] * len(epsilons) if known is None else [Interval(*each) for each in known]
 
 
 def keep_for(run: Composed, question: Question, losses: ComposedLosses, found: Interval) -> None:

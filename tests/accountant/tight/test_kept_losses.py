@@ -5,9 +5,11 @@ import pytest
 
 import accountant as ac
 from accountant.adjacency import DIRECTIONS
+from accountant.curve_points import KnownCurve
 from accountant.tight import loss_composition
-from accountant.tight.kept_losses import compose_nothing, keep_losses
+from accountant.tight.kept_losses import compose_nothing, deltas_at_hand, keep_losses
 from accountant.tight.loss_composition import bound_delta, bound_delta_above, bound_epsilon
+from accountant.tight.route import TightRun
 
 LAPLACE = [(ac.Laplace(3.0), 10)]
 SAMPLED = [(ac.PoissonSubsampled(ac.Gaussian(1.0), 0.02), 200)]
@@ -59,6 +61,39 @@ def test_what_is_kept_answers_however_widely_where_nothing_may_be_composed():
         assert lower <= exact.upper
         assert exact.lower <= upper
         assert 0.0 < lower <= upper < 1.2 * lower
+
+
+def test_runs_on_the_way_compose_as_ever():
+    """The profile of a selection's try was asked where nothing may be composed, and would have been kept as unknown."""
+    run = 10 * ac.Laplace(3.0)
+    alone = TightRun(run, 0.01).deltas([0.5, 3.0])
+    with keep_losses(), compose_nothing():
+        assert TightRun(run, 0.01).deltas([0.5, 3.0]) == alone
+        known = KnownCurve(run, [0.5, 3.0])
+        assert known.along(0.01)
+        with pytest.raises(ac.ToleranceUnreachable):
+            bound_delta(SAMPLED, 0.5, 1e-3)
+    assert known.at_all().tolist() == [list(each) for each in alone]
+
+
+def test_what_is_at_hand_of_several_points_is_told_of_each():
+    def ask(points):
+        return [bound_delta(LAPLACE, point, 1e-5) for point in points]
+
+    with keep_losses():
+        assert deltas_at_hand(ask, [1.0, 2.0]) == [(0.0, 1.0)] * 2
+        exact = bound_delta(LAPLACE, 2.0, 1e-5)
+        assert deltas_at_hand(ask, [2.0]) == [exact]
+
+
+def test_what_a_refusal_knows_of_each_point():
+    error = ac.ToleranceUnreachable("a")
+    assert error.known_at(1) is None
+    error.found = (0.1, 0.2)
+    assert error.known_at(1) == [(0.1, 0.2)]
+    assert error.known_at(2) is None
+    error.curve = [(0.1, 0.2), (0.0, 1.0)]
+    assert error.known_at(2) == error.curve
 
 
 def test_bounds_from_above_are_kept_apart():
