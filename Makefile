@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH_VENV := .venv-torch
 TORCH_BIN := $(TORCH_VENV)/bin
+# a test starts hundreds of processes: each would compile all sources again where no bytecode is to be kept
+export PYTHONDONTWRITEBYTECODE :=
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test quick soak test-audits test-torch lint kernels reproduce-small reference bench bench-torch accept docs dist pictures readme clean

@@ -19,11 +19,12 @@ from accountant.testing import (
     laws_for,
     orders,
 )
+from tests.cases import audit_after
 from tests.laws.table import EVENTS
 from tests.laws.wrong import WRONG, CheapCurve, Warns
 
 
-@pytest.mark.parametrize("examples", [4, pytest.param(12, marks=pytest.mark.audit)])
+@pytest.mark.parametrize("examples", audit_after(1, [2, 12]))
 @pytest.mark.parametrize("event", EVENTS, ids=repr)
 def test_event_keeps_every_law(event, examples):
     check_event(event, max_examples=examples)

@@ -13,6 +13,7 @@ import accountant as ac
 from accountant.cli import main
 from accountant.cli.arguments import change_plan
 from accountant.plan import load_plan, parse_plan
+from tests.cases import audit_after
 
 PLAN = 'delta = 1e-5\n[[release]]\nname = "votes"\nevent = "gaussian"\nsigma = 20\ncount = 10\n'
 
@@ -173,7 +174,7 @@ def test_a_price_as_csv_holds_the_price(run):
     assert float(rows[-1]["epsilon"]) == ac.epsilon(plan.composition, 1e-5).epsilon
 
 
-@pytest.mark.parametrize("form", ["--latex", "--csv", "--markdown", "--json"])
+@pytest.mark.parametrize("form", audit_after(2, ["--latex", "--json", "--csv", "--markdown"]))
 def test_costs_that_depend_on_private_data_take_the_terminal_alone(form, run):
     secret = "figure5-data-dependent-screening"
     status, out, err = run("epsilon", secret, form)

@@ -10,6 +10,7 @@ from mpmath import mp, mpf
 
 import accountant as ac
 from accountant.cli import main
+from tests.cases import audit_after
 from tests.soak.exact import BITS, chain_of, screening_pairs, value_by_recursion
 
 EVENT = ac.ApproximateDP(0.5, 1e-3)
@@ -175,7 +176,9 @@ def rate_at(fpr, places, rates):
 
 
 @pytest.mark.parametrize(("told", "rate"), [(1e-3, 0.1), (0.2, 0.6), (1e-7, 0.9)])
-@pytest.mark.parametrize("screening", [ac.NoisyScreening(2.0, 1.0, 3), ac.NoisyScreening(0.7, 2.0, 2, 1)])
+@pytest.mark.parametrize(
+    "screening", audit_after(1, [ac.NoisyScreening(0.7, 2.0, 2, 1), ac.NoisyScreening(2.0, 1.0, 3)])
+)
 def test_attacks_on_screenings_beside_infinite_losses_of_one_direction(screening, told, rate):
     """All tests of an adversary who chooses what comes next and which count lie below a chain of corners."""
     event, floor = ac.ApproximateDP(0.5, told), 1e-4

@@ -19,6 +19,7 @@ from accountant.events.comparison_attacks import (
     log_chances,
 )
 from accountant.events.comparisons import GaussianComparisons
+from tests.cases import audit_after
 
 STREAMS = [
     Stream("gaussian", 20.0, "gaussian", 40.0, 1, 100, False),
@@ -83,7 +84,7 @@ def exact_law(stream, asked, moves):
     return total
 
 
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("stream", audit_after(2, STREAMS))
 @mp.workdps(20)
 def test_chances_are_bounded_and_the_pair_is_below(stream):
     """Of every outcome, by chords of a concave logarithm; what both directions say of the pair is below the stream."""
@@ -181,7 +182,7 @@ def answers(queries, tops, z, sigma, noise):
     return found
 
 
-@pytest.mark.parametrize(("tops", "monotone"), [(2, False), (2, True), (3, False)])
+@pytest.mark.parametrize(("tops", "monotone"), audit_after(1, [(2, False), (2, True), (3, False)]))
 def test_no_stream_with_several_tops_costs_more(tops, monotone):
     """All sequences of answers, to queries that move in all ways, in both directions."""
     rng, z = np.random.default_rng(11), np.linspace(-16, 16, 4001)

@@ -314,6 +314,7 @@ def test_sums_may_nest_deeply():
     assert left + right == 20_000 * GAUSSIAN + 20_000 * LAPLACE
 
 
+@pytest.mark.audit
 def test_a_hundred_thousand_distinct_gaussians_are_one_zcdp():
     sigmas = 20 + np.arange(100_000) / 1000
     run = sum(ac.Gaussian(sigma) for sigma in sigmas.tolist())

@@ -7,6 +7,7 @@ import pytest
 from mpmath import mp, mpf
 
 import accountant as ac
+from tests.cases import audit_after
 
 CASES = [
     (1.0, (0.0, 1.0, 2.5), (0.5, 0.3, 0.2)),
@@ -53,7 +54,7 @@ def test_profile_is_the_integral(case):
                 assert value == pytest.approx(truth, rel=2e-11, abs=1e-300)
 
 
-@pytest.mark.parametrize("case", CASES[:2], ids=repr)
+@pytest.mark.parametrize("case", audit_after(1, [(case,) for case in CASES[:2]]), ids=repr)
 def test_curve_is_the_integral(case):
     event, r = ac.MixtureOfGaussians(*case), ratio(case)
     with mp.workdps(25):

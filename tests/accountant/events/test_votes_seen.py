@@ -15,6 +15,7 @@ import accountant as ac
 from accountant.events.vote_pairs import pairs_of
 from accountant.events.votes_seen import CurveOfPairs, OneNeighbour, WorstNeighbour
 from accountant.numerics.noisy_max_chances import fill_gaussian_moves, gaussian_log_chance, laplace_log_chance
+from tests.cases import audit_after
 
 GN, LN = ac.DataDependentGNMax, ac.DataDependentLNMax
 DELTA = 1e-6
@@ -136,7 +137,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("event", "noise"), CASES)
+@pytest.mark.parametrize(("event", "noise"), audit_after(3, reversed(CASES)))
 def test_the_profile_is_the_largest_of_all_neighbours(event, noise):
     scale = event.sigma if noise == "gaussian" else event.scale
     with mp.workdps(30):
@@ -205,6 +206,7 @@ def test_one_release_is_exact_and_many_are_cheaper_than_the_papers_bound():
     assert many.data_dependent
 
 
+@pytest.mark.audit
 @given(
     st.sampled_from([GN, LN]),
     st.lists(st.integers(0, 60), min_size=2, max_size=5),

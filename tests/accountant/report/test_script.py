@@ -18,6 +18,7 @@ from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_o
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.report.script import plan_json, script
 from accountant.report.tables import choose_orders, round_up
+from tests.cases import audit_after
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
@@ -221,7 +222,7 @@ MOVED = [
 ]
 
 
-@pytest.mark.parametrize("plan", MOVED)
+@pytest.mark.parametrize("plan", audit_after(2, MOVED))
 def test_moved_sliders_of_tables_never_price_below_the_library(plan):
     """Some of all combinations of stops, the first and the last among them, with several counts."""
     asked, _ = priced(plan)

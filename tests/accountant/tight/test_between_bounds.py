@@ -12,6 +12,7 @@ import accountant as ac
 from accountant.numerics.roots import Interval
 from accountant.tight.games_last import BetweenBounds
 from tests.accountant.events.test_approximate_dp import pair, score
+from tests.cases import audit_after
 from tests.soak.exact import screening_pairs
 
 TOLD = ac.PoissonSubsampled(ac.ApproximateDP(0.5, 1e-2), 0.1)
@@ -83,7 +84,7 @@ def test_prices_hold_what_the_run_costs(told):
             assert epsilon <= priced.epsilon * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("told", audit_after(1, [False, True]))
 def test_attack_risks_hold_what_attackers_do(told):
     floor, worst, risks = 1e-3, mpf(0), []
     with mp.workdps(40):

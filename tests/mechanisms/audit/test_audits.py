@@ -7,6 +7,7 @@ import accountant as ac
 import mechanisms as mx
 from mechanisms.local_reports import local_randomizer
 from mechanisms.noise.source import Seeded, noise_of
+from tests.cases import audit_after
 
 QUERY = 0.0
 RUNS = 8_000
@@ -142,7 +143,7 @@ PATE = {
 
 
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.5, True)])
-@pytest.mark.parametrize("case", PATE)
+@pytest.mark.parametrize("case", audit_after(1, PATE))
 def test_pate(case, share, caught):
     make, parameters, delta = PATE[case]
     neighbours = [np.array([0] * 40 + [1] * extra) for extra in (0, 1)]

@@ -21,6 +21,7 @@ from mechanisms.exclusive import UsageError
 from mechanisms.noise.source import Seeded, System
 from mechanisms.rounds import label_in_rounds
 from mechanisms.students.network import NetworkStudent
+from tests.cases import audit_after
 from tests.mechanisms.children import CONTEXT
 
 pytest.importorskip("opendp.prelude")
@@ -221,7 +222,7 @@ class Tripwire:
 
 
 @pytest.mark.parametrize("kind", ["seeded", "system"])
-@pytest.mark.parametrize("make", [knn, sets, gnmax, lnmax])
+@pytest.mark.parametrize("make", audit_after(2, [knn, gnmax, sets, lnmax]))
 def test_a_fault_at_every_write_and_draw(make, kind, tmp_path):
     moment, gone_off = 0, True
     while gone_off:

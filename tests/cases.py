@@ -1,0 +1,14 @@
+"""Cases of a test of which some are dear."""
+
+import pytest
+
+
+def audit_after(kept, cases):
+    """All cases, those after the first `kept` as audits: the ones before them hold the test in every run.
+
+    A case that is a tuple holds the values of several arguments.
+    """
+    return [
+        pytest.param(*(case if type(case) is tuple else (case,)), marks=pytest.mark.audit if place >= kept else ())
+        for place, case in enumerate(cases)
+    ]
