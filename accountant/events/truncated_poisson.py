@@ -103,7 +103,8 @@ class TruncatedPoissonGaussian(PricedAsAnother):
 
     and word of which it was: where the batch is full, the individual takes another record's place (Ganesh 2025). That
     is the Rényi curve. The profile is smaller: for a share of the swaps, the best at each epsilon, the batch is
-    compared with one that has room for just one more (proof: notebooks/mathematics.md, Truncated Poisson samples). The
+    compared with one that has room for just one more, and under replacement a full batch is as a sample of a fixed size
+    (proof: notebooks/mathematics.md, Truncated Poisson samples). The
     price neither rises nor falls with n alone, so n has to be public, and right: under add-remove adjacency n is the
     number with the individual, n - 1 the one without. The lower end of a price is that of data on which all other
     vectors are alike, or are 0 (notebooks/mathematics.md, Prices from below).

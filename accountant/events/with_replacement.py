@@ -163,7 +163,7 @@ class SampledWithReplacement(Event):
     def _curve_work(self, rate: float = 1.0) -> float:
         parts = self._parts()
         if isinstance(self.event, GaussianLike):
-            return 3e4 * len(parts)
+            return 1e5 + 8e3 * len(parts)
         often = [part for part, _ in parts if not part.rare]
         if len(often) == len(parts):
             return integral_work(self)
