@@ -11,7 +11,7 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise
-from accountant.events.drawn_gaussians import DrawnGaussians, mean_curve
+from accountant.events.drawn_gaussians import DrawnGaussians, log_expm1_ratio, mean_curve
 from accountant.events.event import Event
 from accountant.events.from_below import costs_less
 from accountant.events.gaussian import GaussianLike
@@ -22,7 +22,7 @@ from accountant.events.subsampling import integral_work, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
-__all__ = ["FixedSizeSampled"]
+__all__ = ["DrawnGroup", "FixedSizeSampled"]
 
 
 @register("fixed-size-sampled")
@@ -154,6 +154,32 @@ class FixedSizeSampled(Event):
         """For Gaussian noise."""
         mu = self.event._mu()  # type: ignore[attr-defined]  # of GaussianLike
         return DrawnGaussians(self.rate, (0.0,), (mu,), (False,))
+
+
+@dataclass(frozen=True)
+class DrawnGroup(FixedSizeSampled):
+    """A group of which the draws are, and which is in the sample with probability `share`.
+
+    Where it is `rare`, the direction of the smaller moment is bounded by a profile of 1.
+    """
+
+    share: float = 1.0
+    rare: bool = False
+
+    @property
+    def rate(self) -> float:
+        return self.share
+
+    def _drawn(self) -> DrawnGaussians:
+        return super()._drawn()._replace(rare=(self.rare,))
+
+    def _log_mean(self, orders: FloatArray) -> FloatArray:
+        """log of (e^{bD} - 1)/b, D its curve and b = order - 1."""
+        b = orders - 1.0
+        if self.rare and not isinstance(self.event, GaussianLike):
+            # the moment is no larger than without a sample: forward e^{bD} - 1, backward b
+            return math.log(self.rate) + np.logaddexp(log_expm1_ratio(b, self.event._curve(orders)), 0.0)
+        return log_expm1_ratio(b, self._curve(orders))
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,18 @@ class SplitBatch(Coupled):
 
 @dataclass(frozen=True)
 class SwappedInPlace(Coupled):
-    """The same where the individual's record is in its place on both data sets, with another vector."""
+    """The same where the individual's record is in its place on both data sets, with another vector, or with 0.
+
+    `nearer` is as `whole`, with full batches that are compared as samples of a fixed size.
+    """
+
+    nearer: Event
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        return self.nearer._curve(orders)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return self.nearer._curve_work()
 
     def _profile_work(self) -> float:
         return 2.0 * self.whole._profile_work() + 1000.0
@@ -207,9 +218,7 @@ class SwappedInPlace(Coupled):
         crowd, u = self.crowd, self.distance
         room, swap = 1 - crowd.rate, (1 - share) * crowd.swapped
         last, rest = 1 - room / (1 + swap), 1 - (1 - share) * crowd.full_rate
-        full = share * crowd.full_rate / rest
-        with np.errstate(divide="ignore"):
-            swapped = sampled_replacement_log_profile(2 * u, full, epsilons)
+        swapped = self._log_swapped(share * crowd.full_rate / rest, epsilons, forward)
         logs = crowd.log_full + np.log(rest) + np.where(share > 0.0, swapped, -math.inf)
         for log_mass, rate in ((crowd.log_roomy, crowd.rate), (crowd.log_last + np.log1p(swap), last)):
             if self.adjacency is Adjacency.REPLACE:
@@ -218,6 +227,19 @@ class SwappedInPlace(Coupled):
                 own = Cell(0.0, rate, rate, u).log_profile(epsilons, forward)
             logs = np.logaddexp(logs, log_mass + own)
         return np.asarray(np.minimum(logs, 0.0))
+
+    def _log_swapped(self, rate: FloatArray, epsilons: FloatArray, forward: bool) -> FloatArray:
+        """A full batch, in which either vector takes another's place: as in a sample of a fixed size."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            one, other = Cell(0.0, rate, rate, 2 * self.distance), Cell(0.0, rate, rate, self.distance)
+            if self.adjacency is Adjacency.REPLACE:
+                return one.log_profile(epsilons, forward=True)
+            own = other.log_profile(epsilons, forward=True)
+            if not forward:
+                return own
+            log_beta = np.minimum(epsilons - one.log_inner(epsilons), 0.0)
+            apart = np.log(-np.expm1(log_beta)) + one.log_profile(epsilons, forward=True)
+            return np.asarray(np.logaddexp(apart, log_beta + own))
 
 
 @dataclass(frozen=True)

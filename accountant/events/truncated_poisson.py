@@ -13,13 +13,14 @@ from accountant.adjacency import Adjacency
 from accountant.events.answers import AdditiveNoise
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.event import Event
+from accountant.events.fixed_size import DrawnGroup
 from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.truncated_cells import Crowd, SplitBatch, SwappedInPlace
-from accountant.events.truncated_readings import BatchSeen, Truncation, batch_seen
+from accountant.events.truncated_readings import Truncation, batch_seen
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import betainc, betaincc
 from accountant.numerics.special import log_binomial_pmf
@@ -102,7 +103,8 @@ class TruncatedPoissonGaussian(PricedAsAnother):
 
     and word of which it was: where the batch is full, the individual takes another record's place (Ganesh 2025). That
     is the Rényi curve. The profile is smaller: for a share of the swaps, the best at each epsilon, the batch is
-    compared with one that has room for just one more (proof: notebooks/mathematics.md, Truncated Poisson samples). The
+    compared with one that has room for just one more, and under replacement a full batch is as a sample of a fixed size
+    (proof: notebooks/mathematics.md, Truncated Poisson samples). The
     price neither rises nor falls with n alone, so n has to be public, and right: under add-remove adjacency n is the
     number with the individual, n - 1 the one without. The lower end of a price is that of data on which all other
     vectors are alike, or are 0 (notebooks/mathematics.md, Prices from below).
@@ -157,18 +159,16 @@ class TruncatedPoissonGaussian(PricedAsAnother):
     def _certain(self, times: int = 1) -> Event:
         if self.population <= self.largest_batch:
             return self
-        seen = self._batch_seen() if self.adjacency is Adjacency.ADD_REMOVE else None
+        price = self._price()
+        if isinstance(price, DrawnGroup):
+            return price._certain(times)
+        seen = None
+        if isinstance(price, SplitBatch | SwappedInPlace):
+            cut = Truncation(self.population, self.largest_batch, self.sigma / self.clip)
+            seen = batch_seen(price.crowd, cut, price, self.adjacency)
         if seen is None:
             return least_of_parts(self, self.adjacency)
-        return seen if times == 0 else seen.best()
-
-    def _batch_seen(self) -> BatchSeen | None:
-        """What is told where the others' vectors are alike."""
-        price = self._price()
-        if not isinstance(price, SplitBatch):
-            return None
-        cut = Truncation(self.population, self.largest_batch, self.sigma / self.clip)
-        return batch_seen(price.crowd, cut, price.whole)
+        return seen if times == 0 else seen.best(times)
 
     def _ceiling(self) -> Event:
         return ClippedSum(self.sigma, 2 * self.clip, self.adjacency)
@@ -190,17 +190,20 @@ def price_of_parts(event: TruncatedPoissonGaussian, own: Adjacency, crowded: Adj
     log_room, log_full, rate = truncation_odds(event.rate, event.population, event.largest_batch)
     if log_full == -math.inf:
         return room
-    full = PoissonSubsampled(ClippedSum(event.sigma, 2 * event.clip, crowded), rate)
+    full: Event = PoissonSubsampled(ClippedSum(event.sigma, 2 * event.clip, crowded), rate)
+    drawn = full
+    if own is Adjacency.REPLACE:  # a batch out of all others, in which either vector takes another's place
+        drawn = DrawnGroup(ClippedSum(event.sigma, event.clip, own), 1, 1, rate)
     if log_room == -math.inf:
-        return full
+        return drawn
     least = least_of_parts(event, own)
-    whole = EitherRelease(room, full, log_room, log_full, own, least)
+    whole, nearer = (EitherRelease(room, each, log_room, log_full, own, least) for each in (full, drawn))
     crowd = Crowd.of(event.rate, event.population, event.largest_batch, log_full, rate)
     if crowd is None:
-        return whole
+        return nearer
     if crowded is Adjacency.ADD_REMOVE:
         return SplitBatch(crowd, event.clip / event.sigma, whole, least)
-    return SwappedInPlace(crowd, event.clip / event.sigma, whole, least, own)
+    return SwappedInPlace(crowd, event.clip / event.sigma, whole, least, own, nearer)
 
 
 def truncation_odds(rate: float, records: int, largest: int) -> tuple[float, float, float]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
+from accountant.events.clipped_sum import sampled_replacement_log_profile
 from accountant.events.event import Event
 from accountant.events.truncated_cells import ERROR, Cell, Crowd
 from accountant.numerics.kernel import FloatArray
@@ -27,8 +28,14 @@ WIDEST = 100.0
 READ = 7.0
 """Standard deviations of the noise around a full batch that are told apart."""
 
-ANGLES = (math.pi / 2, 2.0, 2.5, 3.0, math.pi)
+ANGLES = (math.pi / 2, 1.8, 2.0, 2.2, 2.5, math.pi)
 """Between the individual's vector and all others'."""
+
+SIDES = (math.pi / 2, 2.0, 2.5)
+"""The same where the vectors of both data sets stand on opposite sides of all others'."""
+
+DEVIATIONS = 4.3
+"""Standard deviations that are seldom exceeded, by which readings are compared."""
 
 SMALLEST = 1e-290
 """Probability of a sum that is looked at."""
@@ -37,17 +44,35 @@ FAR = 45.0
 """Standard deviations beyond which noise does not reach."""
 
 
+class Opposite(NamedTuple):
+    """(1 - rate) N(0, 1) + rate N(+-distance, 1), which stand for the two data sets, times e^log_mass."""
+
+    log_mass: float
+    rate: float
+    distance: float
+
+    def log_profile(self, epsilons: FloatArray, forward: bool) -> FloatArray:
+        """Log of H_e at epsilons >= 0, the same in both directions."""
+        logs = sampled_replacement_log_profile(self.distance, self.rate, epsilons)
+        return np.asarray(logs + self.log_mass)
+
+
+Reading = tuple[Cell | Opposite, ...]
+"""What may be read of the batch, and what that tells."""
+
+
 @dataclass(frozen=True)
 class BatchSeen(Event):
     """All other vectors are the same, at an angle to the individual's: the sum tells about how many there are.
 
-    A cell is what an attacker reads along them, a range of sums; across stands the individual's vector. Of several
+    A cell is what an attacker reads along them, a range of sums; across stands the individual's vector. Under REPLACE
+    the vector in its place is one more of the same, or stands at the same angle on the other side. Of several
     readings, one for each angle, the best is taken at each epsilon: that is for a release by itself.
     """
 
     _profile_error = ERROR
 
-    readings: tuple[tuple[Cell, ...], ...]
+    readings: tuple[Reading, ...]
     above: Event
     adjacency: Adjacency = Adjacency.ADD_REMOVE
 
@@ -71,19 +96,28 @@ class BatchSeen(Event):
         )
         return remove, add
 
-    def best(self) -> BatchSeen:
-        """The reading that tells most on average, of both directions: for one of several releases."""
-        points = np.linspace(0.0, 40.0, 401)
-
-        def told(cells: tuple[Cell, ...]) -> float:
-            # D_1(P||Q) is the integral of H_e(P||Q) + e^-e H_e(Q||P) over e >= 0
-            one, other = (np.exp(log_sum_of(cells, points, forward)) for forward in (True, False))
-            return float(np.sum((one + other) * (1 + np.exp(-points))))
-
-        return BatchSeen((max(self.readings, key=told),), self.above)
+    def best(self, times: int) -> BatchSeen:
+        """The reading that costs most if as many normal losses of the same mean and variance do: one for all."""
+        return BatchSeen((max(self.readings, key=lambda cells: told(cells, times)),), self.above, self.adjacency)
 
 
-def log_sum_of(cells: tuple[Cell, ...], epsilons: FloatArray, forward: bool) -> FloatArray:
+def told(cells: Reading, times: int) -> float:
+    """Mean and DEVIATIONS of the sum of so many losses, in the worse direction.
+
+    D_1(P||Q) is the integral of H_e(P||Q) + e^-e H_e(Q||P) over e >= 0, and the mean square of the loss that of
+    2 (1 + e) H_e(P||Q) + 2 (1 - e) e^-e H_e(Q||P).
+    """
+    places = np.concatenate([[0.0], np.geomspace(1e-4, 40.0, 400)])
+    one, other = (np.exp(log_sum_of(cells, places, forward)) for forward in (True, False))
+    fall, found = np.exp(-places), 0.0
+    for first, second in ((one, other), (other, one)):
+        mean = float(np.trapezoid(first + fall * second, places))
+        square = 2 * float(np.trapezoid((1 + places) * first + (1 - places) * fall * second, places))
+        found = max(found, times * mean + DEVIATIONS * math.sqrt(times * max(square - mean**2, 0.0)))
+    return found
+
+
+def log_sum_of(cells: Reading, epsilons: FloatArray, forward: bool) -> FloatArray:
     """Log of the profile of cells of which it is told which it is."""
     logs = np.full_like(epsilons, -math.inf)
     for cell in cells:
@@ -100,13 +134,21 @@ class Truncation(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def batch_seen(crowd: Crowd, cut: Truncation, above: Event) -> BatchSeen | None:
+def batch_seen(crowd: Crowd, cut: Truncation, above: Event, adjacency: Adjacency) -> BatchSeen | None:
     """What is read of such data, at several angles; None where there is too much noise to read a number."""
-    return BatchSeen(tuple(reading(crowd, cut, angle) for angle in ANGLES), above) if cut.noise <= WIDEST else None
+    if cut.noise > WIDEST:
+        return None
+    if adjacency is Adjacency.REPLACE:
+        sides: tuple[Reading, ...] = tuple(reading(crowd, cut, angle, "opposite") for angle in SIDES)
+        alike = tuple(reading(crowd, cut, angle, "alike") for angle in ANGLES)
+        return BatchSeen((*sides, *alike), above, adjacency)
+    return BatchSeen(tuple(reading(crowd, cut, angle) for angle in ANGLES), above, adjacency)
 
 
-def reading(crowd: Crowd, cut: Truncation, angle: float) -> tuple[Cell, ...]:
-    """Cells of sums along the others' vectors."""
+def reading(
+    crowd: Crowd, cut: Truncation, angle: float, instead: Literal["nothing", "alike", "opposite"] = "nothing"
+) -> Reading:
+    """Cells of sums along the others' vectors, and what is there instead of the individual's."""
     noise, largest = cut.noise, cut.largest
     step = noise / 2 if noise > 0.25 else 1.0
     many = math.ceil((2 * READ * noise + 4) / step)
@@ -115,21 +157,31 @@ def reading(crowd: Crowd, cut: Truncation, angle: float) -> tuple[Cell, ...]:
     k: FloatArray = np.arange(float(first), largest + 1.0)
     room = np.exp([log_binomial_pmf(cut.records - 1.0, each, crowd.rate) for each in k[:-1].tolist()])
     full, swapped = math.exp(crowd.log_full), math.exp(crowd.log_full) * crowd.full_rate
-    # by the number of others: Q, what P lacks of it, and what P has with the individual
-    masses = np.append(room, full), np.append(crowd.rate * room, swapped), np.append(crowd.rate * room, 0.0)
-    masses[2][-2] += swapped
+    # by the number of others: batches without the individual, and with it
+    gone, kept = np.append((1 - crowd.rate) * room, full - swapped), np.append(crowd.rate * room, 0.0)
+    kept[-2] += swapped
     still, moved = (read(edges, k + shift, noise) for shift in (0.0, math.cos(angle)))
-    seen = [each @ shares for each, shares in zip(masses, (still, still, moved), strict=True)]
+    left, joined = gone @ still, kept @ moved
+    if instead == "nothing":
+        replaced = np.append(crowd.rate * room, swapped) @ still
+    else:
+        replaced = kept @ read(edges, k + 1.0, noise) if instead == "alike" else joined
     if first > 0:  # fewer others are read as fewer
         below = float(betaincc(float(first), cut.records - 1.0 - first + 1.0, crowd.rate))
-        for each, share in zip(seen, (1.0, crowd.rate, crowd.rate), strict=True):
-            each[0] += below * share
+        left[0] += (1 - crowd.rate) * below
+        joined[0] += crowd.rate * below
+        if instead != "opposite":
+            replaced[0] += crowd.rate * below
     across = max(math.sin(angle), 0.0) / noise if angle < math.pi else 0.0
-    return tuple(
-        Cell(math.log(mass), lack / mass, joined / mass, across)
-        for mass, lack, joined in zip(*(each.tolist() for each in seen), strict=True)
-        if mass > SMALLEST
-    )
+    cells: list[Cell | Opposite] = []
+    for rest, lack, own in zip(left.tolist(), replaced.tolist(), joined.tolist(), strict=True):
+        mass = rest + lack
+        if mass > SMALLEST and instead == "opposite":
+            if own > 0.0:
+                cells.append(Opposite(math.log(mass), min(own / mass, 1 - 1e-16), across))
+        elif mass > SMALLEST:
+            cells.append(Cell(math.log(mass), lack / mass, own / mass, across))
+    return tuple(cells)
 
 
 def read(edges: FloatArray, places: FloatArray, noise: float) -> FloatArray:

@@ -14,7 +14,7 @@ from accountant.errors import ParameterError, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise
 from accountant.events.drawn_gaussians import UNSEEN, DrawnGaussians, log_expm1_ratio, log_height_of_few, mean_curve
 from accountant.events.event import Event
-from accountant.events.fixed_size import FixedSizeSampled
+from accountant.events.fixed_size import DrawnGroup
 from accountant.events.from_below import costs_less
 from accountant.events.gaussian import GaussianLike
 from accountant.events.group import price_of_group
@@ -163,7 +163,7 @@ class SampledWithReplacement(Event):
     def _curve_work(self, rate: float = 1.0) -> float:
         parts = self._parts()
         if isinstance(self.event, GaussianLike):
-            return 3e4 * len(parts)
+            return 1e5 + 8e3 * len(parts)
         often = [part for part, _ in parts if not part.rare]
         if len(often) == len(parts):
             return integral_work(self)
@@ -309,32 +309,6 @@ class SumOfDraws(PricedAsAnother):
             least = size + 1
         shifts, shares = zip((0.0, 1 - math.fsum(share for _, share in parts)), *parts, strict=True)
         return MixtureOfGaussians(1.0, shifts, shares)
-
-
-@dataclass(frozen=True)
-class DrawnGroup(FixedSizeSampled):
-    """A group of which the draws are, and which is in the sample with probability `share`.
-
-    Where it is `rare`, the direction of the smaller moment is bounded by a profile of 1.
-    """
-
-    share: float = 1.0
-    rare: bool = False
-
-    @property
-    def rate(self) -> float:
-        return self.share
-
-    def _drawn(self) -> DrawnGaussians:
-        return super()._drawn()._replace(rare=(self.rare,))
-
-    def _log_mean(self, orders: FloatArray) -> FloatArray:
-        """log of (e^{bD} - 1)/b, D its curve and b = order - 1."""
-        b = orders - 1.0
-        if self.rare and not isinstance(self.event, GaussianLike):
-            # the moment is no larger than without a sample: forward e^{bD} - 1, backward b
-            return math.log(self.rate) + np.logaddexp(log_expm1_ratio(b, self.event._curve(orders)), 0.0)
-        return log_expm1_ratio(b, self._curve(orders))
 
 
 @lru_cache(maxsize=4096)

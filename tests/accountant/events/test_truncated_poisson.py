@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import accountant as ac
 from accountant.events.truncated_poisson import log_binomial_tail, price_of_parts, truncation_odds
-from accountant.events.truncated_readings import ANGLES, log_sum_of
+from accountant.events.truncated_readings import ANGLES, SIDES, BatchSeen, log_sum_of
 
 REPLACE = ac.Adjacency.REPLACE
 
@@ -219,6 +219,65 @@ def test_what_is_read_of_the_batch_is_what_the_sum_tells(rate, largest):
                 assert 0.96 * reached - 2e-4 <= told <= reached + PLANE
 
 
+@pytest.mark.parametrize(("rate", "largest"), [(0.4, 2), (0.9, 1), (0.7, 4)])
+def test_what_is_read_of_replaced_records_is_what_the_sum_tells(rate, largest):
+    """The record in the individual's place is one more like all others, or stands on their other side."""
+    event = ac.TruncatedPoissonGaussian(1.0, rate, 5, largest, adjacency=REPLACE)
+    readings = event._certain(0).readings
+    cases = [*((angle, -angle) for angle in SIDES), *((angle, 0.0) for angle in ANGLES)]
+    for (one, other), cells in zip(cases, readings, strict=True):
+        # turned, so that no kink follows the grid
+        data = [np.exp(1j * np.array([0.7] * 4 + [0.7 + each])).tolist() for each in (one, other)]
+        first, second = (plane(each, rate, largest) for each in data)
+        for epsilon in (0.0, 0.3, 1.0):
+            for ordered, forward in (((first, second), True), ((second, first), False)):
+                told = math.exp(log_sum_of(cells, np.array([epsilon]), forward)[0])
+                reached = in_the_plane(*ordered, epsilon)
+                assert 0.93 * reached - 4e-4 <= told <= reached + PLANE
+
+
+@pytest.mark.parametrize(
+    ("event", "times"),
+    [
+        (ac.TruncatedPoissonGaussian(1.0, 0.1, 1000, 100), 3),
+        (ac.TruncatedPoissonGaussian(2.0, 0.5, 100, 40, adjacency=REPLACE), 100),
+    ],
+)
+def test_the_reading_of_a_run_is_about_the_best(event, times):
+    seen = event._certain(0)
+    alone = [BatchSeen((cells,), seen.above, seen.adjacency) for cells in seen.readings]
+    prices = [ac.epsilon(times * each, 1e-5, method="tight", tolerance=0.05).lower for each in alone]
+    assert ac.epsilon(times * event, 1e-5, method="tight").lower >= 0.96 * max(prices)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.2, 0.7])
+@pytest.mark.parametrize("u", [0.05, 0.7, 2.5])
+def test_full_batches_by_their_definition(rate, u):
+    """Of a record in the batch of others at -1: the individual at 1, and -1 or 0 in its place."""
+    release = ac.TruncatedPoissonGaussian(1 / u, 0.3, 30, 8)
+    replaced, special = (price_of_parts(release, own, REPLACE) for own in (REPLACE, ac.Adjacency.ADD_REMOVE))
+
+    def found(event, epsilon):
+        return [math.exp(event._log_swapped(np.array([rate]), np.array([epsilon]), way)[0]) for way in (True, False)]
+
+    def reached(first, second, epsilon):
+        p, q = ((1 - rate) * norm.pdf(FINE) + rate * norm.pdf(FINE - place) for place in (first, second))
+        return np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * (FINE[1] - FINE[0])
+
+    for epsilon in (0.01, 0.3, 1.2):
+        with mp.workdps(40):
+            t = mp.log1p(mp.expm1(mpf(epsilon)) / mpf(rate))
+            beta = mp.exp(epsilon - t)
+            far, near = (mp.ncdf(d / 2 - t / d) - mp.exp(t) * mp.ncdf(-d / 2 - t / d) for d in (2 * mpf(u), mpf(u)))
+            forward, backward = (float(rate * each) for each in ((1 - beta) * far + beta * near, near))
+        assert found(replaced, epsilon) == pytest.approx([float(rate * far)] * 2, rel=1e-9, abs=1e-300)
+        assert found(special, epsilon) == pytest.approx([forward, backward], rel=1e-9, abs=1e-300)
+        assert reached(2 * u, 0, epsilon) == pytest.approx(found(replaced, epsilon)[0], rel=1e-3, abs=1e-7)
+        for event, other in ((replaced, 0), (special, u)):
+            for (first, second), bound in zip(((2 * u, other), (other, 2 * u)), found(event, epsilon), strict=True):
+                assert reached(first, second, epsilon) <= bound * (1 + 1e-3) + 1e-7
+
+
 def test_records_that_are_hardly_ever_cut_cost_what_the_sample_does():
     plain = ac.PoissonSubsampled(ac.ClippedSum(0.7), 0.001)
     cut = ac.epsilon(1000 * ac.TruncatedPoissonGaussian(0.7, 0.001, 10**6, 1200), 1e-5, method="tight")
@@ -233,6 +292,7 @@ def test_records_that_are_hardly_ever_cut_cost_what_the_sample_does():
         (ac.TruncatedPoissonGaussian(0.7, 0.001, 10**6, 1100), 1000, 0.60, 0.66),
         (ac.TruncatedPoissonGaussian(0.6, 0.9, 5, 2), 5, 34.4, 38.8),
         (ac.TruncatedPoissonGaussian(0.8, 0.01, 60_000, 650, adjacency=REPLACE), 1000, 4.2, 5.2),
+        (ac.TruncatedPoissonGaussian(4.0, 0.1, 1000, 70, adjacency=REPLACE), 1000, 5.3, 6.3),
     ],
 )
 def test_prices_are_known_within(event, steps, low, high):
@@ -257,7 +317,9 @@ def test_limits(adjacency):
     plain = ac.PoissonSubsampled(ac.ClippedSum(1.3, 2.0, adjacency), 0.2)
     roomy = ac.TruncatedPoissonGaussian(1.3, 0.2, 30, 30, 2.0, adjacency)
     full = ac.TruncatedPoissonGaussian(1.3, 1.0, 30, 6, 2.0, adjacency)
-    fixed = ac.PoissonSubsampled(ac.ClippedSum(1.3, 4.0, adjacency), 0.2)
+    fixed = ac.PoissonSubsampled(ac.ClippedSum(1.3, 4.0), 0.2)
+    if adjacency == "replace":  # the vectors are no more than 4 apart
+        fixed = ac.FixedSizeSampled(ac.ClippedSum(1.3, 2.0, adjacency), 6, 30)
     for event, known in ((roomy, plain), (full, fixed)):
         np.testing.assert_allclose(event.renyi([1, 1.5, 8, np.inf]), known.renyi([1, 1.5, 8, np.inf]), rtol=1e-12)
         np.testing.assert_allclose(event.profile(EPSILONS), known.profile(EPSILONS), rtol=1e-12)

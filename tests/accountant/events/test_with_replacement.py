@@ -325,3 +325,11 @@ def test_much_noise_costs_what_the_mean_square_of_the_draws_does(sigma, draws, p
     square = share + share * (draws - 1) / population
     assert found == pytest.approx(orders * rate * square / sigma**2 / 2, rel=1e-5)
     assert (np.diff(found) >= 0).all()
+
+
+def test_many_draws_of_a_record_leave_patience_for_the_lower_end():
+    """295 numbers of draws, on average ten of a record: orders of their curve are counted for what they take."""
+    found = ac.epsilon(
+        100 * ac.SampledWithReplacement(ac.Gaussian(1.0, adjacency=REPLACE), 1000, 100), 1e-5, method="tight"
+    )
+    assert 6960.0 < found.lower < found.epsilon < 7140.0
