@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.roots import Interval
@@ -76,7 +76,19 @@ class BothSides:
         """Bounds on delta at each epsilon."""
         games, run = self._games(self.smallest_delta(epsilons)), Composition([*self.singles, *self.families])
         renyi = dict(zip(epsilons, deltas_at_many(run, epsilons), strict=True))
-        return answer_all(epsilons, lambda epsilon: self._delta(epsilon, games, renyi[epsilon]))
+        refused = list[OutOfPatience]()
+
+        def answer(epsilon: float) -> Interval:
+            if refused:  # what is composed is nearly the same at every point: none is tried after one that was refused
+                raise refused[0]
+            try:
+                return self._delta(epsilon, games, renyi[epsilon])
+            except OutOfPatience as error:
+                if error.found is None:
+                    refused.append(error)
+                raise
+
+        return answer_all(epsilons, answer)
 
     def deltas_at_hand(self, epsilons: Sequence[float]) -> list[Interval]:
         """What is known of deltas without composing anything, from how an epsilon was priced."""
