@@ -26,9 +26,16 @@ from accountant.tight.route import TightRun
 __all__ = ["KnownCurve"]
 
 Places = NDArray[np.intp]
+Ask = Callable[[Sequence[float]], Sequence[tuple[float, float]]]
 
 FIRST = 0.25
 """Share of the patience for each point at its best; the rest is for one game that all share, where that is refused."""
+
+LOOSER = 1.5
+"""Multiple of the width of points around it up to which one is not asked of a game that all share."""
+
+TOGETHER = 0.9
+"""Share of the patience for games that all points share, before any is asked at its best."""
 
 AGAIN = 0.5
 """Share of the patience that is left after it in which many points are asked again, at either of two tolerances."""
@@ -52,8 +59,8 @@ at."""
 SOME = 65
 """Of many points those that share a game, or at which bounds that are known otherwise are asked."""
 
-LINES = 500.0
-"""Operations (see `accountant.patience`) of what convexity says of a point."""
+LINES, CORNER = 500.0, 1e4
+"""Operations (see `accountant.patience`) of what convexity says of a point, and of one that is known."""
 
 PLENTY = 5.0
 """Multiple of what all points take for which there is to be patience where all are asked, and not as few as will do."""
@@ -93,6 +100,8 @@ class KnownCurve:
         """Ask at finer and finer tolerances down to one; whether all points are known as nearly as that."""
         with suppress(ProfileUnavailable):
             apart = self.points.size > 1 and TightRun(self.run, width).may_share
+            if apart and self.points.size > FEW and self._ask_shared(width):
+                return True
             with share_patience(FIRST if apart and self.points.size > FEW else 1.0):
                 done = along_rungs(self.ask, width)
             if not done and apart:
@@ -101,6 +110,30 @@ class KnownCurve:
                 self._ask_alone(width)
             return done
         return False
+
+    def _ask_shared(self, width: float) -> bool:
+        """By games that all points share, from the least work to the nearest; whether all are as near as that."""
+        nearest, asked = None, np.zeros(self.points.size, dtype=bool)
+        with share_patience(TOGETHER), suppress(ToleranceUnreachable):
+            for ask in TightRun(self.run, width).shared(self.points.tolist()):
+                nearest, places = ask, _in_halves(_spread(self.points.size, SOME))
+                asked[:] = False
+                while places and self._ask_by(ask, places, asked):
+                    places = self._widest(width, asked | self._as_near(asked))
+                if not self._wide(width).size:
+                    break
+        with share_patience(TOGETHER), suppress(ToleranceUnreachable):
+            while nearest and (places := self._widest(width, asked)) and self._ask_by(nearest, places, asked):
+                pass
+        return not self._wide(width).size
+
+    def _ask_by(self, ask: Ask, places: Sequence[int], asked: NDArray[np.bool_]) -> bool:
+        """Ask some points; whether there was patience for all of them."""
+        found = ask([float(self.points[place]) for place in places])
+        self._keep(places, found)
+        answered = [place for place, each in zip(places, found, strict=True) if tuple(each) != (0.0, 1.0)]
+        asked[answered] = True
+        return len(answered) == len(places)
 
     def _ask_otherwise(self, width: float) -> None:
         """By one game that all share, by epsilons at deltas, and as before, and at a larger tolerance."""
@@ -171,6 +204,12 @@ class KnownCurve:
         """Places of the points that are not known as nearly."""
         lower, upper = self.bounds.T
         return np.flatnonzero(upper - lower > width * np.maximum(upper, CURVE_LEAST))
+
+    def _as_near(self, asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Points that are known about as nearly as those around them that were asked: no answer would be nearer."""
+        lower, upper = self.bounds.T
+        widths, places = (upper - lower) / np.maximum(upper, CURVE_LEAST), np.flatnonzero(asked)
+        return np.asarray(widths <= LOOSER * np.interp(np.arange(asked.size), places, widths[places]))
 
     def _widest(self, width: float, asked: NDArray[np.bool_]) -> list[int]:
         """Of the points that are too wide and were not asked, the middle of each row of them, the widest first."""
@@ -243,7 +282,7 @@ class KnownCurve:
 
     def _draw_lines(self) -> None:
         """What convexity says of all points."""
-        count_done(LINES * self.points.size)
+        count_done(LINES * self.points.size + CORNER * (np.count_nonzero(self._known) + len(self._beside)))
         epsilons, lower, upper = np.array(self._beside).reshape(-1, 3).T
         epsilons = np.concatenate([self.points, epsilons])
         order = np.argsort(epsilons, kind="stable")

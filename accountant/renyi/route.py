@@ -15,7 +15,7 @@ from accountant.guarantee import Guarantee
 from accountant.numerics.exact import CURVE_ROUNDING, SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import LEAST, minimise
-from accountant.patience import spend
+from accountant.patience import count_of, spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
@@ -25,6 +25,7 @@ __all__ = [
     "POOL",
     "Prices",
     "bound_deltas",
+    "deltas_at_many",
     "renyi_delta",
     "renyi_deltas",
     "renyi_epsilon",
@@ -120,6 +121,29 @@ def bound_deltas(
         for i, epsilon in enumerate(epsilons.tolist()):
             best[i] = np.fmin(best[i], log_delta_from_renyi("improved", near[[i]], found[[i]], epsilon)[0])
     return np.where(epsilons >= run._largest_loss(), 0.0, _nonzero_delta(best))
+
+
+FEW = 2
+"""Epsilons that are each searched for by itself."""
+
+DISTANCES = np.geomspace(1e-9, 1e12, 169)
+"""Orders less 1 for more of them."""
+
+AT_ONE = 1e5
+"""Operations (see `accountant.patience`) of an epsilon, beside those of its order."""
+
+
+def deltas_at_many(run: Composition, epsilons: Sequence[float]) -> list[float]:
+    """As `renyi_delta` by the improved rule; of more than a few epsilons by one curve for all of them."""
+    points = np.array(epsilons, dtype=float)
+    if points.size <= FEW:
+        return [renyi_delta(run, epsilon, "improved").delta for epsilon in points.tolist()]
+    spend(
+        (DISTANCES.size + points.size) * run._curve_work() + AT_ONE * points.size,
+        f"a Rényi curve of {count_of(len(run.entries), 'release')}",
+    )
+    found: list[float] = bound_deltas(run, points, DISTANCES, run.renyi(1 + DISTANCES)).tolist()
+    return found
 
 
 def _vertices(x: FloatArray, rows: FloatArray) -> FloatArray:

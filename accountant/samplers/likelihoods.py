@@ -60,6 +60,9 @@ LIFT = 2.0**498
 """Both masses are multiplied by it while products are added up: those that underflow take fifty times as long as
 others. The mean of the sum of a million ratios, times its square, is still a float."""
 
+MOST_LIFTED = 1016.0
+"""Binary logarithm of the largest mean, times its square, that is still a float with all that is added to it."""
+
 TINY = 1e-300
 """More than any product that underflows."""
 
@@ -265,6 +268,12 @@ def add_spreads(one: Spread, other: Spread) -> Spread:
     return Spread(masses[:used], a.first + least, a.offset, step, zero, lost, error, moved)
 
 
+def _lift_of(a: Contraction, b: Contraction) -> float:
+    """Power of 2 by which masses are multiplied: less where their mean, which may be far above 1, would overflow."""
+    means = (float(np.sum(each.masses * each.places)) for each in (a, b))
+    return min(LIFT, 2.0 ** math.floor((MOST_LIFTED - math.log2(max(1.0, sum(means)))) / 2))
+
+
 def add_contractions(one: Contraction, other: Contraction) -> Contraction:
     """The distribution of the sum of two independent variables, below in convex order."""
     a, b, apart, least, size = _arrange(one, other)
@@ -273,12 +282,13 @@ def add_contractions(one: Contraction, other: Contraction) -> Contraction:
     edges = np.exp(a.offset + step * (a.first + least + np.arange(size + 1.0)))
     masses, moments, later_masses, later_moments = (np.zeros(size) for _ in range(4))
     if some is None:
+        lift = _lift_of(a, b)
         convolve_contractions(
-            a.masses * LIFT, a.places, b.masses * LIFT, b.places, apart, least, step, twice, edges,
+            a.masses * lift, a.places, b.masses * lift, b.places, apart, least, step, twice, edges,
             masses, moments, later_masses, later_moments,
         )  # fmt: skip
         masses, moments, later_masses, later_moments = (
-            each / LIFT**2 for each in (masses, moments, later_masses, later_moments)
+            each / lift**2 for each in (masses, moments, later_masses, later_moments)
         )
     else:
         convolve_few_contractions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -59,8 +59,6 @@ class RandomAllocation(Event):
         `event` is not such an event, or a number is out of range.
     """
 
-    between_bounds: ClassVar[bool] = True
-
     event: Event
     steps: Annotated[int, Range(1, 1e6, usual=(1, 1000))]
     selected: Annotated[int, Range(1, 1e6, usual=(1, 1))] = 1
@@ -85,6 +83,10 @@ class RandomAllocation(Event):
     def caveats(self) -> tuple[str, ...]:
         drawn = f"every record takes part in {self.selected} of {self.steps} steps, drawn at random and kept secret"
         return (*self.event.caveats(), drawn)
+
+    @property
+    def between_bounds(self) -> bool:  # type: ignore[override]  # of each event
+        return self.steps > 1
 
     @property
     def _tells_nothing(self) -> bool:

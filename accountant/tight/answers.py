@@ -18,7 +18,7 @@ from accountant.events.two_candidates import aim_at
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import share_patience, spend
-from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.renyi.route import deltas_at_many, renyi_delta, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
 from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
 from accountant.tight.loss_caps import LossCap
@@ -264,6 +264,7 @@ class LossDistribution:
         certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
 
         bounded, wide = certain is not None and between_bounds(self.singles), set[float]()
+        renyi = dict(zip(epsilons, deltas_at_many(self.sharpened(), epsilons), strict=True)) if bounded else {}
 
         def answer(epsilon: float) -> Interval:
             if epsilon >= self.end:
@@ -277,7 +278,7 @@ class LossDistribution:
                 if not bounded:
                     return bound_delta(self.singles, epsilon, tolerance, remainders, least=self.least)
                 found = bound_delta_above(self.singles, epsilon, tolerance, remainders)
-                return Interval(0.0, min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta))
+                return Interval(0.0, min(found.upper, renyi[epsilon]))
 
             below = partial(bound_delta, certain, epsilon)
             return BetweenBounds(above, below, self.tolerance).answer(self.families, smallest, cap)

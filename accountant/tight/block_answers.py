@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 
 from accountant.adjacency import DIRECTIONS, Direction
@@ -42,6 +43,8 @@ from accountant.tight.screening_blocks import (
     near_order,
 )
 from accountant.tight.screening_families import TooManyStates
+from accountant.tight.setting import Setting
+from accountant.tight.shared_games import share_games
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
 from accountant.tight.vote_blocks import votes_as_blocks
@@ -81,31 +84,15 @@ VOTE_SHARE = 0.3
 APART = 100.0
 """Ratio of neighbouring deltas for which blocks are made where many deltas are asked."""
 
+SHARED_SHARE = 0.3
+"""Share of the tolerance for which blocks are made that many deltas share: they are few, and their games short."""
+
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
 
 PLD = "privacy-loss distribution"
 
 Ask = Callable[[Answers | BothSides], Interval]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a run is priced with, however its screenings are treated."""
-
-    singles: Entries
-    run: Composition
-    end: float
-    smallest_delta: Callable[[Sequence[float]], float]
-    tolerance: float
-    least: float
-
-    def answers(self, families: Entries, blocks: Entries = ()) -> Game | LossDistribution:
-        """All but `families`, which are played, are composed."""
-        singles = [*self.singles, *blocks]
-        if not singles:
-            return Game(families, self.end, self.smallest_delta, self.tolerance, self.least)
-        return LossDistribution(families, singles, self.run, self.end, self.smallest_delta, self.tolerance, self.least)
 
 
 class Blocks:
@@ -138,6 +125,21 @@ class Blocks:
             return self._ask(order, smallest, room, partial(_one_delta, epsilon, least))
 
         return answer_all(epsilons, answer)
+
+    def shared(self, epsilons: Sequence[float]) -> Iterator[BothSides]:
+        """Answers by games that all of these share, each nearer than the ones before, while patience lasts."""
+        delta, middle = self.setting.smallest_delta(epsilons), sorted(epsilons)[len(epsilons) // 2]
+        order = renyi_delta(self.setting.run, middle, "improved").order
+        if order is None or not 1.0 < order < math.inf or (len(self.families) > 1 and self.moves <= FEW_MOVES):
+            return
+        room = BLOCK_SHARE * self.setting.tolerance / (order - 1)
+        aim = self._aim(order, delta, room)
+        finer = aim._replace(tolerance=SHARED_SHARE * self.setting.tolerance)
+        if len(self.families) >= MANY_KINDS:
+            with suppress(ToleranceUnreachable):
+                if (answers := self._clock_answers(aim, delta)) is not None:
+                    yield answers
+        yield from share_games(self.families, aim, self._cuts_for_rates(finer), delta, self.setting.both_sides)
 
     def deltas_at_hand(self, epsilons: Sequence[float]) -> list[Interval]:
         """What is known of deltas without composing anything, from how the last epsilon was priced."""
@@ -309,36 +311,30 @@ class Blocks:
         foresee(
             [(None, planning_work([*run.singles, *blocks])), *games], f"games of {len(blocks)} groups of screenings"
         )
-        answers = BothSides(
-            self.families, run.singles, blocks, order, run.smallest_delta, run.tolerance, least=run.least
-        )
+        answers = run.both_sides(self.families, blocks, order)
         found = ask(answers)
         self.source, self._last = answers.source, answers
         return found
 
     def _ask_clocks(self, aim: Aim, delta: float, ask: Ask) -> Interval | None:
         """The answer by games on clocks from above, and by one order of all kinds from below; None of no such kinds."""
-        clocks = set_clock_run(self.families, aim, math.log(delta))
-        if clocks is None:
+        answers = self._clock_answers(aim, delta)
+        if answers is None:
             return None
-        run, below, self.apart = self.setting, None, list(clocks.alone)
-        foresee([(None, clocks.work)], f"games of {len(self.families)} kinds of screening")
-        if clocks.order.work <= IN_ORDER:
-            below = play_in_clock_order(clocks.order)
-        answers = BothSides(
-            self.families,
-            run.singles,
-            clocks.blocks(),
-            aim.order,
-            run.smallest_delta,
-            run.tolerance,
-            least=run.least,
-            below=below,
-            unseen=None if below else clocks.same_pairs(self.families, aim.order),
-        )
         found = ask(answers)
         self.source, self._last = answers.source, answers
         return found
+
+    def _clock_answers(self, aim: Aim, delta: float) -> BothSides | None:
+        clocks = set_clock_run(self.families, aim, math.log(delta))
+        if clocks is None:
+            return None
+        below, self.apart = None, list(clocks.alone)
+        foresee([(None, clocks.work)], f"games of {len(self.families)} kinds of screening")
+        if clocks.order.work <= IN_ORDER:
+            below = play_in_clock_order(clocks.order)
+        unseen = None if below else clocks.same_pairs(self.families, aim.order)
+        return self.setting.both_sides(self.families, clocks.blocks(), aim.order, below, unseen)
 
     def _play(self, kinds: Sequence[Kind], played: int, ask: Ask) -> Interval:
         """The answer with so many kinds played, and the others composed as blocks."""

@@ -12,15 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.roots import Interval
 from accountant.patience import round_up
-from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.answers import certain_of
+from accountant.renyi.route import deltas_at_many, renyi_epsilon
+from accountant.tight.answers import answer_all, certain_of
+from accountant.tight.flat_ends import take_lower
 from accountant.tight.games_last import LEAST_DELTA, lower_end
-from accountant.tight.kept_losses import deltas_at_hand
+from accountant.tight.kept_losses import compose_nothing, deltas_at_hand
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
@@ -73,8 +74,21 @@ class BothSides:
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         """Bounds on delta at each epsilon."""
-        games = self._games(self.smallest_delta(epsilons))
-        return [self._delta(epsilon, games) for epsilon in epsilons]
+        games, run = self._games(self.smallest_delta(epsilons)), Composition([*self.singles, *self.families])
+        renyi = dict(zip(epsilons, deltas_at_many(run, epsilons), strict=True))
+        refused = list[OutOfPatience]()
+
+        def answer(epsilon: float) -> Interval:
+            if refused:  # what is composed is nearly the same at every point: none is tried after one that was refused
+                raise refused[0]
+            try:
+                return self._delta(epsilon, games, renyi[epsilon])
+            except OutOfPatience as error:
+                if error.found is None:
+                    refused.append(error)
+                raise
+
+        return answer_all(epsilons, answer)
 
     def deltas_at_hand(self, epsilons: Sequence[float]) -> list[Interval]:
         """What is known of deltas without composing anything, from how an epsilon was priced."""
@@ -82,23 +96,25 @@ class BothSides:
         def above(points: Sequence[float]) -> list[Interval]:
             return [bound_delta_above([*self.singles, *self.blocks], epsilon, self._share) for epsilon in points]
 
-        games = () if self.singles or self.unseen is not None else (self.below or self._played).values()
-        found = []
+        games, found = self.below or self._played, []
         for epsilon in epsilons:
             upper = deltas_at_hand(above, [epsilon])[0].upper
-            lower = max((game.delta(epsilon).lower for game in games), default=0.0)
+            with compose_nothing():
+                lower = self._least_delta(epsilon, games)
             found.append(Interval(min(lower, upper), upper))
         return found
 
-    def _delta(self, epsilon: float, games: dict[Direction, GameValue]) -> Interval:
-        run = Composition([*self.singles, *self.families])
+    def _delta(self, epsilon: float, games: dict[Direction, GameValue], renyi: float) -> Interval:
         upper = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share).upper
-        upper = min(upper, renyi_delta(run, epsilon, "improved").delta)
+        return self._checked(Interval(self._least_delta(epsilon, games), min(upper, renyi)), self.least)
+
+    def _least_delta(self, epsilon: float, games: dict[Direction, GameValue]) -> float:
+        """What is certified from below."""
+        if not (games or self.unseen):  # nothing was played
+            return 0.0
         if self.singles or self.unseen:
-            lower = self._lower_end(bound_delta, epsilon, games)
-        else:
-            lower = max(game.delta(epsilon).lower for game in games.values())
-        return self._checked(Interval(lower, upper), self.least)
+            return self._lower_end(bound_delta, epsilon, games)
+        return max(game.delta(epsilon).lower for game in games.values())
 
     @property
     def _share(self) -> float:
@@ -117,7 +133,8 @@ class BothSides:
         certain = certain_of(self.singles) or self.singles
         if self.unseen is not None:
             return lower_end(bound, [*certain, (self.unseen, 1)], point, 4 * self._share, None)
-        return lower_end(bound, certain, point, 4 * self._share, games)
+        below = {way: take_lower(game) for way, game in games.items()}  # from above it is not asked, and may be wide
+        return lower_end(bound, certain, point, 4 * self._share, below)
 
     def _checked(self, found: Interval, least: float) -> Interval:
         """The interval, unless it is wider than was asked."""

@@ -23,7 +23,7 @@ from accountant.tight.clock_references import find_clocks, find_kinds
 from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.screening_blocks import Aim, SamePair
 
-__all__ = ["IN_ORDER", "ClockRun", "SamePairs", "set_clock_run"]
+__all__ = ["IN_ORDER", "ClockRun", "SamePairs", "same_work", "set_clock_run"]
 
 Entries = Sequence[tuple[Event, int]]
 
@@ -121,6 +121,11 @@ class SamePairs(Event):
         return [(pair, 1) for pair in self.pairs[direction]]
 
 
+def same_work(kinds: int, steps: int) -> float:
+    """Operations of `SamePairs`."""
+    return SAME * kinds + SAME_STEP * steps
+
+
 class ClockRun(NamedTuple):
     """Screenings of many kinds made ready: games on clocks, kinds that are blocks of their own, an order of all."""
 
@@ -138,7 +143,7 @@ class ClockRun(NamedTuple):
     @property
     def same_work(self) -> float:
         """Operations of `SamePairs`."""
-        return SAME * len(self.order.kinds) + SAME_STEP * self.order.steps
+        return same_work(len(self.order.kinds), self.order.steps)
 
     def same_pairs(self, families: Entries, order: float) -> SamePairs:
         """What is below where one order takes too long."""

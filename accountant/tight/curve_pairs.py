@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from accountant.events.gaussian import GaussianLike
 from accountant.events.profile_points import pair_of_points
 from accountant.events.sticks import Sticks, both_sticks
 from accountant.numerics.kernel import FloatArray
+from accountant.patience import remember, spend
 from accountant.renyi.conversion import epsilon_from_renyi
 
 __all__ = ["KnownByCurve", "gather_curves", "lacks_profile", "noise_below"]
@@ -33,6 +33,9 @@ ORDERS = 1 + np.geomspace(1e-6, 1e9, 1000)
 
 POINTS = 256
 """Points of the profile."""
+
+PAIR = 6e7
+"""Operations (see `accountant.patience`) of a pair, beside those of its curve."""
 
 SPARE = 1 + 1e-12
 """Above what rounding does to a point's epsilon."""
@@ -134,9 +137,10 @@ class CurvePair(Event):
         return both, both
 
 
-@lru_cache(maxsize=16)
+@remember("a pair above a Rényi curve", 16)
 def _pair(known: KnownByCurve, log_lost: float) -> tuple[FinitePair, float]:
     """The pair given that the loss is finite, and the probability that it is not."""
+    spend(PAIR + ORDERS.size * known._curve_work(), "a pair above a Rényi curve")
     curve = known._curve(ORDERS)
     usable = np.isfinite(curve)
     if not usable.any():

@@ -20,7 +20,7 @@ from accountant.events.composition import Composition
 from accountant.numerics.roots import Interval
 from accountant.patience import spend
 from accountant.tight.directed_run import DirectedRun, Question, Remainders
-from accountant.tight.fourier import Remainder
+from accountant.tight.fourier import HockeyStick, Remainder
 
 __all__ = [
     "Composed",
@@ -33,14 +33,20 @@ __all__ = [
     "keep_losses",
 ]
 
-ONE_ANSWER = 20.0
-"""Operations (see `accountant.patience`) of what is asked once of a composed measure, by point."""
+ONE_ANSWER, BY_GAME = (5e4, 12.0), (3e5, 120.0)
+"""Operations (see `accountant.patience`) of what is asked once of a composed measure, and by point; and where a game
+comes last."""
 
 EACH = 4e3
 """Operations of finding what was composed, by kind of release."""
 
 NARROW, WIDER = 0.25, 1.5
 """An answer that is as narrow as this share of the tolerance does, or as this multiple of the one that was composed."""
+
+APART = 0.5
+"""Share of the tolerance by which an upper end may be further than the one that was composed for its own epsilon."""
+
+ASKED = "a question to a composed loss"
 
 MOST_POINTS = 2**23
 """Points of all losses that are kept, together."""
@@ -94,15 +100,29 @@ class ComposedOnGrids:
         return Interval(max(each.lower for each in found), max(each.upper for each in found))
 
     def answer_work(self) -> float:
-        return ONE_ANSWER * sum(measure.losses.size for run in self.runs for measure in run.measures)
+        return sum(
+            ONE_ANSWER[0] + ONE_ANSWER[1] * measure.losses.size
+            if isinstance(run.remainder, HockeyStick)
+            else BY_GAME[0] + BY_GAME[1] * measure.losses.size
+            for run in self.runs
+            for measure in run.measures
+        )
 
 
 class _Kept(NamedTuple):
-    """What was composed for an epsilon, and how wide its answer there is."""
+    """What was composed for an epsilon, how wide its answer there is, and upper ends that it was asked at others."""
 
     epsilon: float
     width: float
     losses: ComposedLosses
+    reaches: dict[float, float]
+
+    def reach(self, epsilon: float, work: float) -> float:
+        """The upper end at an epsilon for which others were composed, which is asked again and again."""
+        if epsilon not in self.reaches:
+            spend(self.losses.answer_work() + work, ASKED)
+            self.reaches[epsilon] = self.losses.answer(epsilon).upper
+        return self.reaches[epsilon]
 
 
 _kept: ContextVar[dict[Composed, list[_Kept]] | None] = ContextVar("kept", default=None)
@@ -153,18 +173,22 @@ def keep_for(run: Composed, question: Question, losses: ComposedLosses, found: I
     if points + losses.points > MOST_POINTS:
         return
     at, width = (question.epsilon, question.width(found, 0.0)) if question.delta is None else (found.upper, 0.0)
-    insort(kept.setdefault(run, []), _Kept(at, width, losses), key=lambda each: each.epsilon)
+    insort(kept.setdefault(run, []), _Kept(at, width, losses, {}), key=lambda each: each.epsilon)
 
 
 def ask_kept(run: Composed, question: Question) -> Interval | None:
     """An answer by what was composed for the next epsilon on either side, if it is narrow enough."""
     kept = _kept.get()
-    if kept is None or question.delta is not None or (run.above and not _only.get()):
+    if kept is None or question.delta is not None:
         return None
-    same, best = kept.get(run, []), None
+    same = kept.get(run, [])
     place = bisect(same, question.epsilon, key=lambda each: each.epsilon)
-    for one in sorted(same[max(place - 1, 0) : place + 1], key=lambda each: abs(each.epsilon - question.epsilon)):
-        spend(one.losses.answer_work() + EACH * len(run.run.entries), "a question to a composed loss")
+    around = same[max(place - 1, 0) : place + 1]
+    if run.above and not _only.get():
+        return _ask_from_above(around, question, EACH * len(run.run.entries))
+    best = None
+    for one in sorted(around, key=lambda each: abs(each.epsilon - question.epsilon)):
+        spend(one.losses.answer_work() + EACH * len(run.run.entries), ASKED)
         found = one.losses.answer(question.epsilon)
         near = min(max(WIDER * one.width, NARROW * question.tolerance), question.tolerance)
         if question.width(found, 0.0) <= near:
@@ -174,4 +198,23 @@ def ask_kept(run: Composed, question: Question) -> Interval | None:
         refusal = ToleranceUnreachable("nothing that was composed is near enough")
         refusal.found = best
         raise refusal
+    return None
+
+
+def _ask_from_above(around: Sequence[_Kept], question: Question, work: float) -> Interval | None:
+    """An upper end between two epsilons for which losses were composed, if one of them is near at the other, too.
+
+    How near it is nobody knows, but it becomes less near with the distance: what reaches the other's own upper end does
+    so in between.
+    """
+    same = [one for one in around if one.epsilon == question.epsilon]
+    if same:
+        around = same * 2
+    if len(around) < 2:
+        return None
+    for one, other in (around, reversed(around)):
+        own, found = (each.reach(other.epsilon, work) for each in (other, one))
+        if found - own <= APART * question.tolerance * max(own, question.least):
+            spend(one.losses.answer_work() + work, ASKED)
+            return Interval(0.0, one.losses.answer(question.epsilon).upper)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
 from accountant.tight.block_answers import Blocks, answers_of
+from accountant.tight.both_sides import BothSides
 from accountant.tight.bounded_answers import BoundedAnswers, lower_of, run_below, say_between_bounds
 from accountant.tight.closed_forms import (
     ClosedForm,
@@ -163,6 +164,27 @@ class TightRun:
         if self._log_finite != 0.0 or self._slow is not None or not isinstance(self._answers, Blocks):
             return [Interval(0.0, 1.0)] * len(epsilons)
         return self._of_all(epsilons, self._answers.deltas_at_hand(epsilons))
+
+    def shared(self, epsilons: Sequence[float]) -> Iterator[Callable[[Sequence[float]], list[Interval]]]:
+        """Ways to ask deltas by games that all of these epsilons share, each nearer than the ones before.
+
+        What is as near as patience allows may be wider than was asked: it is no refusal.
+        """
+        if self._slow is not None or not isinstance(self._answers, Blocks):
+            return
+        if len(leave_out(self.run, LEAST)) < len(self.run.entries):
+            return
+        for answers in self._answers.shared(epsilons):
+            yield partial(self._by_shared, answers)
+
+    def _by_shared(self, answers: BothSides, epsilons: Sequence[float]) -> list[Interval]:
+        try:
+            found = answers.deltas(epsilons)
+        except ToleranceUnreachable as error:
+            if (known := error.known_at(len(epsilons))) is None:
+                raise
+            found = [Interval(*each) for each in known]
+        return self._of_all(epsilons, found)
 
     @property
     def at_once(self) -> bool:

@@ -91,3 +91,17 @@ def test_moments_of_a_million_ratios_are_floats():
     found = add_contractions(half, half)
     assert np.isfinite(found.places).all()
     assert found.masses @ found.places == pytest.approx(2 * (half.masses @ places), rel=1e-12)
+
+
+@pytest.mark.parametrize("far", [127.0, 300.0])
+def test_means_far_above_one_do_not_overflow(far):
+    """Below the mirrored direction a rare ratio may be huge: products of masses that were lifted had places of inf."""
+    size = int(2 * far / STEP)
+    masses, places = np.full(size, 1e-9), np.exp(-far + STEP * (np.arange(size) + 0.5))
+    masses[size // 2] = 1 - size * 1e-9
+    one = Contraction(masses, places, int(-far / STEP), 0.0, STEP)
+    both = add_contractions(one, one)
+    assert np.all(np.isfinite(both.places))
+    assert both.masses.sum() == pytest.approx(one.masses.sum() ** 2, rel=1e-9)
+    means = [float(each.masses @ each.places) for each in (one, both)]
+    assert means[1] == pytest.approx(2 * means[0] * one.masses.sum(), rel=1e-9)

@@ -6,7 +6,8 @@ import pytest
 import accountant as ac
 from accountant.adjacency import DIRECTIONS
 from accountant.curve_points import KnownCurve
-from accountant.tight import loss_composition
+from accountant.patience import tally_work
+from accountant.tight import curve_pairs, loss_composition
 from accountant.tight.kept_losses import compose_nothing, deltas_at_hand, keep_losses
 from accountant.tight.loss_composition import bound_delta, bound_delta_above, bound_epsilon
 from accountant.tight.route import TightRun
@@ -112,3 +113,36 @@ def test_a_direction_alone_is_kept_apart():
         kept = [bound_delta(run, 0.1, 1e-3, None, (way,)) for way in DIRECTIONS]
     assert kept == alone
     assert alone[0] != alone[1]
+
+
+@pytest.mark.parametrize("run", [LAPLACE, SAMPLED])
+def test_upper_ends_serve_the_epsilons_between_them(run, grids):
+    """They were composed anew at every epsilon."""
+    epsilons = [0.1, 2.5, *np.linspace(0.2, 2.4, 40)]
+    exact = [bound_delta(run, epsilon, 1e-4) for epsilon in epsilons]
+    grids.clear()
+    with keep_losses():
+        found = [bound_delta_above(run, epsilon, 0.01) for epsilon in epsilons]
+    assert len(grids) < 12
+    for one, other in zip(found, exact, strict=True):
+        assert other.lower <= one.upper <= 1.02 * other.upper
+
+
+def test_pairs_above_a_curve_are_few_and_counted(monkeypatch):
+    """Each of 2000 points made one of its own, which took longer than all that was counted."""
+    run, made, plain = 20 * ac.Laplace(4.0) + 3 * ac.ZeroConcentratedDP(0.01), [], curve_pairs.pair_of_points
+
+    def pair_of_points(*args):
+        made.append(args)
+        return plain(*args)
+
+    monkeypatch.setattr(curve_pairs, "pair_of_points", pair_of_points)
+    curve_pairs._pair.cache_clear()
+    with tally_work() as work:
+        curve = ac.curve(run, np.linspace(0.0, 3.0, 400))
+    assert 0 < len(made) < 20
+    assert work[0] > curve_pairs.PAIR * len(made)
+    for place in (0, 133, 399):
+        alone = ac.delta(run, float(curve.epsilons[place]))
+        assert alone.lower <= curve.upper[place] <= 1.02 * alone.delta
+        assert curve.lower[place] <= alone.delta
