@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from accountant.numerics.roots import LEAST
 from accountant.patience import PATIENCE, allow_work, check_patience
 from accountant.price import as_composition, choose_route
 from accountant.renyi.conversion import Conversion
-from accountant.renyi.route import POOL, renyi_delta
+from accountant.renyi.route import POOL, renyi_deltas_at
 from accountant.tight.curve_pairs import noise_below
 from accountant.tight.route import TightRun
 
@@ -74,8 +75,8 @@ def curve(
     def rehearsed(width: float) -> None:
         KnownCurve(composition, points).ask(width)
 
-    def bound(epsilon: float) -> float:
-        return renyi_delta(composition, epsilon, rule).delta
+    def bound(epsilons: FloatArray) -> Iterator[FloatArray]:
+        return renyi_deltas_at(composition, epsilons, rule)
 
     known = KnownCurve(composition, points)
     if route != "renyi":
@@ -93,7 +94,7 @@ def curve(
             return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
     with allow_work(seconds, POOL):
         if route == "renyi":
-            upper = np.array([bound(epsilon) for epsilon in points])
+            upper = np.concatenate([np.zeros(0), *bound(np.array(points))])
             return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
         known.lower_by(bound, len(points))
         upper, lower = known.at_all()[:, 1], _noise_below(composition, points)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics.exact import CURVE_ROUNDING, SPARE
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import LEAST, minimise
-from accountant.patience import spend
+from accountant.numerics.roots import GOLDEN, LEAST, minimise
+from accountant.patience import count_done, spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
@@ -27,6 +27,7 @@ __all__ = [
     "bound_deltas",
     "renyi_delta",
     "renyi_deltas",
+    "renyi_deltas_at",
     "renyi_epsilon",
     "renyi_epsilons",
 ]
@@ -45,6 +46,9 @@ POOL = 12 * LONG
 
 FINE = 1e-7
 """How near the logarithm of a - 1 is to the best one."""
+
+TOGETHER, CALL, VALUE = 256, 1e5, 1e3
+"""Epsilons whose orders are searched for at once; operations of a call of a curve, and of one of its values at least."""
 
 MANY, AT_ONCE = 64, 8
 """Different events of which each takes longer to be asked than to answer, and orders that are then asked at once."""
@@ -91,6 +95,60 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
         return _guarantee(run, epsilon, 0.0, conversion, math.inf)
     order, best = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
     return _guarantee(run, epsilon, float(_nonzero_delta(best)), conversion, order)
+
+
+def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversion) -> Iterator[FloatArray]:
+    """As `renyi_delta`, deltas alone: for some epsilons after the others, whose searches ask the curve together.
+
+    Raises
+    ------
+    OutOfPatience
+        What follows takes too long; what it gave before stands.
+    """
+    work = run._curve_work()
+    compiled = renyi_deltas([run], epsilons[:1], conversion) is not None
+    if conversion == "optimal" or compiled or 2 * SEARCHED * work > LONG:
+        for epsilon in epsilons.tolist():
+            yield np.array([renyi_delta(run, epsilon, conversion).delta])
+        return
+    many = min(TOGETHER, max(int(LONG / (SEARCHED * work)), 2)) if work > 0.0 else TOGETHER
+    pure = run._largest_loss()
+    for start in range(0, epsilons.size, many):
+        some = epsilons[start : start + many]
+        took = SEARCHED * (CALL + some.size * max(work, VALUE * len(run.entries)))
+        spend(took, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
+        logs = _best_together(run, some, conversion)
+        yield np.where(some >= pure, 0.0, _nonzero_delta(logs))
+
+
+def _best_together(run: Composition, epsilons: FloatArray, conversion: Conversion) -> FloatArray:
+    """The least log delta over orders at each epsilon, as `_best_order` finds it: on a log grid, then by sections."""
+
+    def at(x: FloatArray) -> FloatArray:
+        b = (1 + np.exp(x)) - 1
+        return log_delta_from_renyi(conversion, b, run.renyi(1 + b) * (1 + CURVE_ROUNDING), epsilons)
+
+    grid = np.clip(np.arange(math.ceil(_LOW / _STEP), math.floor(_HIGH / _STEP) + 1) * _STEP, _LOW, _HIGH)
+    grid = np.unique(np.concatenate([[_LOW], grid, [_HIGH]]))
+    b = (1 + np.exp(grid)) - 1
+    curve = run.renyi(1 + b) * (1 + CURVE_ROUNDING)
+    logs = np.array([log_delta_from_renyi(conversion, b, curve, epsilon) for epsilon in epsilons.tolist()])
+    logs = np.where(np.isnan(logs), math.inf, logs)
+    best = np.min(logs, axis=1)
+    middle = grid[np.argmin(logs, axis=1)]
+    low, high = np.maximum(middle - _STEP, _LOW), np.minimum(middle + _STEP, _HIGH)
+    inner = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)]
+    left, right = (at(x) for x in inner)
+    best = np.fmin(best, np.fmin(left, right))
+    while float(np.max(high - low)) > FINE:
+        lower = left < right
+        low, high = np.where(lower, low, inner[0]), np.where(lower, inner[1], high)
+        new = np.where(lower, high - GOLDEN * (high - low), low + GOLDEN * (high - low))
+        found = at(new)
+        best = np.fmin(best, found)
+        inner = [np.where(lower, new, inner[1]), np.where(lower, inner[0], new)]
+        left, right = np.where(lower, found, right), np.where(lower, left, found)
+    return best
 
 
 def bound_deltas(
@@ -189,6 +247,7 @@ def _best_of_rules(
 ) -> tuple[float, float]:
     """Best order and its value; "optimal" is at most "improved" at its own best order."""
     work = run._curve_work()
+    count_done(SEARCHED * CALL)
     if work > 0.0:
         spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
     many = len(run.entries) >= MANY and work == 0.0
