@@ -15,16 +15,18 @@ from accountant.guarantee import Guarantee
 from accountant.numerics.exact import CURVE_ROUNDING, SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import GOLDEN, LEAST, minimise
-from accountant.patience import count_done, spend
+from accountant.patience import OPERATIONS_PER_SECOND, spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
 __all__ = [
+    "CALLS",
     "LONG",
     "ORDERS",
     "POOL",
     "Prices",
     "bound_deltas",
+    "pool_of",
     "renyi_delta",
     "renyi_deltas",
     "renyi_deltas_at",
@@ -42,7 +44,10 @@ LONG = 2.5e8
 """Operations of a search up to which they are not counted: whatever the patience, there is a price to fall back on."""
 
 POOL = 12 * LONG
-"""Operations that all such searches of a calibration or of a curve may take whatever the patience."""
+"""Operations that all such searches of a calibration may take whatever the patience."""
+
+BESIDE = 0.5
+"""What those of a curve may take beside a patience, as a share of it, after LONG."""
 
 FINE = 1e-7
 """How near the logarithm of a - 1 is to the best one."""
@@ -50,12 +55,20 @@ FINE = 1e-7
 TOGETHER, CALL, VALUE = 256, 1e5, 1e3
 """Epsilons whose orders are searched for at once; operations of a call of a curve, and of one of its values at least."""
 
+CALLS = SEARCHED * CALL
+"""Operations of a search by itself that is not compiled, beside the curve's."""
+
 MANY, AT_ONCE = 64, 8
 """Different events of which each takes longer to be asked than to answer, and orders that are then asked at once."""
 
 _LOW, _HIGH = math.log(1e-9), math.log(1e12)
 _AT_EDGE = 1 + math.exp(_LOW + 1e-6), 1 + math.exp(_HIGH - 1e-6)
 _STEP = math.log(10) / 4
+
+
+def pool_of(seconds: float) -> float:
+    """Operations that the searches of a curve may take beside so many seconds of patience."""
+    return min(LONG + BESIDE * seconds * OPERATIONS_PER_SECOND, POOL)
 
 
 def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Guarantee:
@@ -115,7 +128,7 @@ def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversi
     pure = run._largest_loss()
     for start in range(0, epsilons.size, many):
         some = epsilons[start : start + many]
-        took = SEARCHED * (CALL + some.size * max(work, VALUE * len(run.entries)))
+        took = CALLS + SEARCHED * some.size * max(work, VALUE * len(run.entries))
         spend(took, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
         logs = _best_together(run, some, conversion)
         yield np.where(some >= pure, 0.0, _nonzero_delta(logs))
@@ -247,7 +260,6 @@ def _best_of_rules(
 ) -> tuple[float, float]:
     """Best order and its value; "optimal" is at most "improved" at its own best order."""
     work = run._curve_work()
-    count_done(SEARCHED * CALL)
     if work > 0.0:
         spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
     many = len(run.entries) >= MANY and work == 0.0

@@ -17,8 +17,8 @@ from accountant.events.composition import Composition
 from accountant.events.two_candidates import aim_at
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
-from accountant.patience import share_patience, spend
-from accountant.renyi.route import renyi_delta, renyi_deltas_at, renyi_epsilon
+from accountant.patience import count_done, share_patience, spend
+from accountant.renyi.route import CALLS, renyi_delta, renyi_deltas_at, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
 from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
 from accountant.tight.loss_caps import LossCap
@@ -277,6 +277,7 @@ class LossDistribution:
                 if not bounded:
                     return bound_delta(self.singles, epsilon, tolerance, remainders, least=self.least)
                 found = bound_delta_above(self.singles, epsilon, tolerance, remainders)
+                count_done(CALLS)
                 return Interval(0.0, min(found.upper, renyi_delta(self.sharpened(), epsilon, "improved").delta))
 
             below = partial(bound_delta, certain, epsilon)

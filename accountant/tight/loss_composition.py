@@ -51,6 +51,9 @@ __all__ = [
 KIND = 1e5
 """Operations (see `accountant.patience`) of what is done once for each different event."""
 
+CHOICE = 3e6
+"""The same of the choice of a grid for one direction, beside what curves take."""
+
 PLANNED = 120
 """Orders of a Rényi curve that `plan` asks for."""
 
@@ -205,7 +208,7 @@ def settle_on_grids(
     spend(once, count_of(len(kinds), "different release"))
     sketch = representative(kinds, SKETCH_WORK / planned)
     work = planned * sketch._curve_work()
-    spend(work, f"a grid chosen by a Rényi curve of {count_of(len(sketch.entries), 'release')}")
+    spend(work + CHOICE * len(directions), f"a grid chosen by a Rényi curve of {count_of(len(sketch.entries), 'release')}")
     runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
     for run in runs:
         run.near = NEAR * math.sqrt(question.tolerance)
