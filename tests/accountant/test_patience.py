@@ -77,7 +77,7 @@ BITS = 1000 * ac.RandomizedResponse(0.3, 4) + 500 * ac.RandomizedResponse(0.1, 3
     ("ask", "run", "tolerance", "seconds"),
     [
         (tight_epsilon, BY_GRIDS, 3e-5, 0.5),
-        (tight_delta, BY_GRIDS, 1e-3, 0.1),
+        (tight_delta, BY_GRIDS, 1e-3, 0.13),
         (tight_epsilon, BITS, 1e-4, 0.2),
         (tight_delta, BITS, 3e-6, 0.1),
         (tight_epsilon, BY_GAMES, 1e-3, 0.018),
