@@ -23,7 +23,7 @@ GENERIC_ORDERS = 1_000_000
 """Integer orders up to which the generic subsampling bound is summed; beyond, it goes on from the last sum."""
 
 TERM, GROWTH = 5.0, 150.0
-"""Operations (see `accountant.patience`) of a term of a sum, and of what all sums up to an order need of one below it."""
+"""Operations (see `accountant.patience`) of a term of a sum, and of what all sums up to an order need of another."""
 
 NEGLIGIBLE = 60.0
 """Logarithm by which a term must be smaller than the largest to be left out of a sum of GENERIC_ORDERS terms."""

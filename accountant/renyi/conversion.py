@@ -67,7 +67,7 @@ def log_delta_from_renyi(
     if conversion == "improved":
         return improved
     result = np.empty_like(improved)
-    optimal_log_deltas(b, renyi, epsilon, improved, result)
+    optimal_log_deltas(b, renyi, float(epsilon), improved, result)
     return result
 
 

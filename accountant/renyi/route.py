@@ -53,7 +53,7 @@ FINE = 1e-7
 """How near the logarithm of a - 1 is to the best one."""
 
 TOGETHER, CALL, VALUE = 256, 1e5, 1e3
-"""Epsilons whose orders are searched for at once; operations of a call of a curve, and of one of its values at least."""
+"""Epsilons whose orders are searched for at once; operations of a call of a curve, and of a value of it at least."""
 
 CALLS = SEARCHED * CALL
 """Operations of a search by itself that is not compiled, beside the curve's."""
@@ -161,7 +161,7 @@ def _best_together(run: Composition, epsilons: FloatArray, conversion: Conversio
         best = np.fmin(best, found)
         inner = [np.where(lower, new, inner[1]), np.where(lower, inner[0], new)]
         left, right = np.where(lower, found, right), np.where(lower, left, found)
-    return best
+    return np.asarray(best)
 
 
 def bound_deltas(

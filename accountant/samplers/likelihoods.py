@@ -273,12 +273,15 @@ def add_contractions(one: Contraction, other: Contraction) -> Contraction:
     edges = np.exp(a.offset + step * (a.first + least + np.arange(size + 1.0)))
     masses, moments, later_masses, later_moments = (np.zeros(size) for _ in range(4))
     if some is None:
+        # from below a mean may be far above 1
+        mean = float(np.sum(a.masses * a.places) + np.sum(b.masses * b.places))
+        lift = LIFT * 2.0 ** -math.ceil(0.5 * math.log2(max(mean, 1.0)))
         convolve_contractions(
-            a.masses * LIFT, a.places, b.masses * LIFT, b.places, apart, least, step, twice, edges,
+            a.masses * lift, a.places, b.masses * lift, b.places, apart, least, step, twice, edges,
             masses, moments, later_masses, later_moments,
         )  # fmt: skip
         masses, moments, later_masses, later_moments = (
-            each / LIFT**2 for each in (masses, moments, later_masses, later_moments)
+            each / lift**2 for each in (masses, moments, later_masses, later_moments)
         )
     else:
         convolve_few_contractions(

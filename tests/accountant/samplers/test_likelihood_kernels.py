@@ -91,3 +91,16 @@ def test_moments_of_a_million_ratios_are_floats():
     found = add_contractions(half, half)
     assert np.isfinite(found.places).all()
     assert found.masses @ found.places == pytest.approx(2 * (half.masses @ places), rel=1e-12)
+
+
+def test_moments_of_rare_large_ratios_are_no_infinite_places():
+    """A place of 1e19 that has a mass of 2e-11 overflowed, and a bound from below had an infinite likelihood ratio."""
+    size = 400
+    places = np.exp(0.125 * (np.arange(size) - 40) + 0.06)
+    masses = law(size, 5)
+    masses[-1] = 2e-11
+    one = Contraction(masses, places, -40, 0.0, 0.125)
+    found = add_contractions(one, one)
+    assert np.isfinite(found.places).all()
+    total = float(found.masses.sum())
+    assert float((found.masses * found.places).sum()) == pytest.approx(2 * float((masses * places).sum()) * total**0.5)
