@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -182,7 +182,7 @@ class KnownCurve:
         if refusal is not None and self._wide(width).size:
             raise refusal
 
-    def lower_by(self, bound: Callable[[float], float], most: int = SOME) -> None:
+    def lower_by(self, bound: Callable[[FloatArray], Iterable[FloatArray]], most: int = SOME) -> None:
         """Bounds from above that are known otherwise, at so many points at most, and while patience lasts.
 
         Raises
@@ -191,13 +191,12 @@ class KnownCurve:
             It does not last for one, and nothing else is certified.
         """
         places, found = _in_halves(_spread(self.points.size, most)), list[tuple[float, float]]()
-        for place in places:
-            try:
-                found.append((0.0, bound(float(self.points[place]))))
-            except OutOfPatience:
-                if not (found or self.certified):
-                    raise
-                break
+        try:
+            for some in bound(self.points[places]):
+                found += [(0.0, upper) for upper in some.tolist()]
+        except OutOfPatience:
+            if not (found or self.certified):
+                raise
         self._keep(places[: len(found)], found)
 
     def _wide(self, width: float) -> Places:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from accountant.numerics.roots import LEAST
 from accountant.patience import PATIENCE, allow_work, check_patience
 from accountant.price import as_composition, choose_route
 from accountant.renyi.conversion import Conversion
-from accountant.renyi.route import POOL, renyi_delta
+from accountant.renyi.route import pool_of, renyi_deltas_at
 from accountant.tight.curve_pairs import noise_below
 from accountant.tight.route import TightRun
 
@@ -74,12 +75,12 @@ def curve(
     def rehearsed(width: float) -> None:
         KnownCurve(composition, points).ask(width)
 
-    def bound(epsilon: float) -> float:
-        return renyi_delta(composition, epsilon, rule).delta
+    def bound(epsilons: FloatArray) -> Iterator[FloatArray]:
+        return renyi_deltas_at(composition, epsilons, rule)
 
     known = KnownCurve(composition, points)
     if route != "renyi":
-        with allow_with_advice(seconds, rehearsed, width, POOL):
+        with allow_with_advice(seconds, rehearsed, width, pool_of(seconds)):
             if route == "tight":
                 known.ask(width)
                 done = True
@@ -87,13 +88,13 @@ def curve(
                 done = known.along(width)
         if known.certified:
             if not done:
-                with allow_work(seconds, POOL):
+                with allow_work(seconds, pool_of(seconds)):
                     known.lower_by(bound)
             bounds = known.at_all()
             return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
-    with allow_work(seconds, POOL):
+    with allow_work(seconds, pool_of(seconds)):
         if route == "renyi":
-            upper = np.array([bound(epsilon) for epsilon in points])
+            upper = np.concatenate([np.zeros(0), *bound(np.array(points))])
             return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
         known.lower_by(bound, len(points))
         upper, lower = known.at_all()[:, 1], _noise_below(composition, points)

@@ -20,7 +20,7 @@ from accountant.events.registry import register
 from accountant.events.tries import Geometric, Poisson, Tries
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import count_done, grant, share_patience, spend_apart
+from accountant.patience import OPERATIONS_PER_SECOND, count_done, grant, share_patience, spend_apart
 from accountant.price import epsilon as price
 from accountant.tried_runs import LOSSES, curve_at, orders_of, profile_above, route_of, spend_on_curves
 
@@ -28,6 +28,9 @@ __all__ = ["Selection"]
 
 SHARE = 0.5
 """Share of the patience that is left which the profile of one try may take."""
+
+DRAWN = 2.5e7
+"""Operations (see `accountant.patience`) of lines and of a curve drawn from the profile of one try, beside it."""
 
 ROUNDING = 1e-11
 """Bound on the relative error of logs of slopes; each is multiplied by the order at most once."""
@@ -242,12 +245,13 @@ def _lines(event: Tried, seconds: float) -> tuple[tuple[FloatArray, FloatArray],
     runs = _runs(event)
     pure = max(float(run.renyi(math.inf)) for run in runs)
     losses = np.append(LOSSES[pure > LOSSES], min(pure, LOSSES[-1]))
-    deltas, operations = profile_above(runs, losses, seconds)
+    drawn = DRAWN * len(runs)
+    deltas, operations = profile_above(runs, losses, max(seconds - drawn / OPERATIONS_PER_SECOND, 0.0))
     deltas[0] = min(deltas[0], math.sqrt(max(float(run.renyi(1.0)) for run in runs) / 2))
     with np.errstate(over="ignore"):
         slopes = np.concatenate([np.exp(losses), np.exp(-losses), [0.0]])
         heights = np.concatenate([deltas, -np.expm1(-losses) + np.exp(-losses) * deltas, [1.0]])
-    return _lowest(heights * (1 + ROUNDING), slopes * (1 + ROUNDING)), operations
+    return _lowest(heights * (1 + ROUNDING), slopes * (1 + ROUNDING)), operations + drawn
 
 
 def _lowest(heights: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -20,6 +20,9 @@ from accountant.numerics.special import divergence_from_log_mean, log_mean_exces
 
 __all__ = ["Collision"]
 
+PATTERN = 100.0
+"""Operations (see `accountant.patience`) of a way in which two inputs hit the buckets, at an order."""
+
 
 @register("collision")
 @dataclass(frozen=True)
@@ -60,6 +63,9 @@ class Collision(Event):
     def __post_init__(self) -> None:
         super().__post_init__()
         integer("buckets", self.buckets, self.nonzeros + 1, 10**15)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return super()._curve_work(rate) + PATTERN * 2 * self.nonzeros**2
 
     def _largest_loss(self) -> Fraction:
         return Fraction(self.epsilon)  # of a bucket hit by the first input only, where the second hits c of them

@@ -40,6 +40,9 @@ LEAST_SHIFT = 1e-50
 LARGEST_SAMPLED = 600.0
 """Range up to which the worst pair of a sample is searched for; beyond, the generic bound stands."""
 
+SAMPLED = 1e5
+"""Operations (see `accountant.patience`) of that search, about."""
+
 CHOICES = 4096
 """Cells of the range in which the largest loss may lie, in compositions."""
 
@@ -63,6 +66,9 @@ class BoundedRangeLike(Event):
         curve = np.empty_like(orders)
         fill_bounded_range(self._range(), orders, curve)
         return curve
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return SAMPLED if 0.0 < rate < 1.0 and not self._chords else super()._curve_work(rate)
 
     @property
     def _chords(self) -> bool:  # type: ignore[override]

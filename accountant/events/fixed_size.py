@@ -20,6 +20,7 @@ from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.events.subsampling import integral_work, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.quadrature import INTEGRAL
 from accountant.numerics.special import log_mixture_ratio
 
 __all__ = ["DrawnGroup", "FixedSizeSampled"]
@@ -110,7 +111,9 @@ class FixedSizeSampled(Event):
         return self.event
 
     def _curve_work(self, rate: float = 1.0) -> float:
-        return 0.0 if isinstance(self.event, GaussianLike) else integral_work(self)
+        if isinstance(self.event, GaussianLike):
+            return INTEGRAL if self.rate < 1.0 else 0.0
+        return integral_work(self)
 
     def _profile_work(self) -> float:
         return self.event._profile_work() + 100.0

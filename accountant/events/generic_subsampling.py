@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import minimise
 from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_mixture_ratio_at, logaddexp
+from accountant.patience import count_done
 
 if TYPE_CHECKING:
     from accountant.events.event import Event
@@ -20,6 +21,9 @@ __all__ = ["generic_subsampled_curve"]
 
 GENERIC_ORDERS = 1_000_000
 """Integer orders up to which the generic subsampling bound is summed; beyond, it goes on from the last sum."""
+
+TERM, GROWTH = 5.0, 150.0
+"""Operations (see `accountant.patience`) of a term of a sum, and of what all sums up to an order need of another."""
 
 NEGLIGIBLE = 60.0
 """Logarithm by which a term must be smaller than the largest to be left out of a sum of GENERIC_ORDERS terms."""
@@ -80,14 +84,27 @@ class _Sums(NamedTuple):
 def _sums(event: Event, rate: float, low: list[int]) -> _Sums:
     """At the given integers and, below GENERIC_ORDERS, the next ones."""
     if min(low, default=GENERIC_ORDERS) == GENERIC_ORDERS:
+        if low:
+            _count(event, [GENERIC_ORDERS], once=(_last_sum, event, rate))
         return _Sums({GENERIC_ORDERS: _last_sum(event, rate)} if low else {}, np.zeros(0))
     integers = sorted({*low, *(min(n + 1, GENERIC_ORDERS) for n in low)})
-    j = np.arange(integers[-1] + 2, dtype=float)
-    kappa = np.zeros_like(j)
-    kappa[2:] = (j[2:] - 1) * event._curve(j[2:])
-    with np.errstate(divide="ignore", over="ignore"):
-        log_growth = np.where(kappa > 30, kappa + np.log1p(-np.exp(-kappa)), np.log(np.expm1(np.minimum(kappa, 31))))
-    x_log_x = j * np.log(np.maximum(j, 1.0))
+    _count(event, integers)
+    return _sum_up(event, rate, integers)
+
+
+def _count(event: Event, integers: list[int], once: Hashable = None) -> None:
+    """Count the work of sums; what they have in common once in a price, however it is kept."""
+    size = _size(integers)
+    count_done(GROWTH * size, once=(_growth, event, size))
+    count_done(TERM * sum(integers), once=once)
+
+
+def _size(integers: list[int]) -> int:
+    return 1 << (integers[-1] + 1).bit_length()
+
+
+def _sum_up(event: Event, rate: float, integers: list[int]) -> _Sums:
+    kappa, log_growth, x_log_x = _growth(event, _size(integers))
     whole = {1: 0.0}
     for n in integers[integers[0] == 1 :]:
         whole[n] = divergence_from_log_mean(1.0, log_binomial_excess(n, log_growth, x_log_x, rate))
@@ -96,7 +113,18 @@ def _sums(event: Event, rate: float, low: list[int]) -> _Sums:
 
 @lru_cache(maxsize=16)
 def _last_sum(event: Event, rate: float) -> float:
-    return _sums(event, rate, [GENERIC_ORDERS - 1]).whole[GENERIC_ORDERS]
+    return _sum_up(event, rate, [GENERIC_ORDERS]).whole[GENERIC_ORDERS]
+
+
+@lru_cache(maxsize=4)
+def _growth(event: Event, size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of integers j below `size`: k = (j-1) times the event's own curve, log(e^k - 1), and j log j."""
+    j = np.arange(float(size))
+    kappa = np.zeros_like(j)
+    kappa[2:] = (j[2:] - 1) * event._curve(j[2:])
+    with np.errstate(divide="ignore", over="ignore"):
+        log_growth = np.where(kappa > 30, kappa + np.log1p(-np.exp(-kappa)), np.log(np.expm1(np.minimum(kappa, 31))))
+    return kappa, log_growth, j * np.log(np.maximum(j, 1.0))
 
 
 def _between(event: Event, sums: _Sums, n: int, order: float) -> float:

@@ -41,6 +41,9 @@ FEWEST = 4
 """Parts between every `EACH`-th point, at least, within so many standard deviations, where rounds that compose need
 them."""
 
+TERM = 20.0
+"""Operations (see `accountant.patience`) of a point of the grid, at an order of the curve."""
+
 WHAT = "the profile of a round of shuffled bits"
 
 AHEAD = 0.5
@@ -140,6 +143,11 @@ class Shuffled(Event):
         finite_curve(orders[finite], log_masses, log_masses[::-1].copy(), losses, found)
         curve[finite] = np.minimum(found, losses[-1])
         return curve
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        if self.n == 1:
+            return self._local_event()._curve_work(rate)
+        return super()._curve_work(rate) + TERM * grid_pair(self.local, self.n)[0].size
 
     def _profile_work(self) -> float:
         if self.n == 1:

@@ -50,7 +50,9 @@ def epsilon_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray,
     return result
 
 
-def log_delta_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArray, epsilon: float) -> FloatArray:
+def log_delta_from_renyi(
+    conversion: Conversion, b: FloatArray, renyi: FloatArray, epsilon: float | FloatArray
+) -> FloatArray:
     """Log of the delta that a Rényi divergence `renyi` at order 1 + b implies at `epsilon`, rounded up; may be above 0.
 
     The divergence is rounded up first, as b may be 1e12 where it all but cancels epsilon; the rest in the same way.
@@ -65,7 +67,7 @@ def log_delta_from_renyi(conversion: Conversion, b: FloatArray, renyi: FloatArra
     if conversion == "improved":
         return improved
     result = np.empty_like(improved)
-    optimal_log_deltas(b, renyi, epsilon, improved, result)
+    optimal_log_deltas(b, renyi, float(epsilon), improved, result)
     return result
 
 

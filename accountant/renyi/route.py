@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,20 +14,23 @@ from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics.exact import CURVE_ROUNDING, SPARE
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import LEAST, minimise
-from accountant.patience import count_of, spend
+from accountant.numerics.roots import GOLDEN, LEAST, minimise
+from accountant.patience import OPERATIONS_PER_SECOND, count_of, spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
 
 __all__ = [
+    "CALLS",
     "LONG",
     "ORDERS",
     "POOL",
     "Prices",
     "bound_deltas",
     "deltas_at_many",
+    "pool_of",
     "renyi_delta",
     "renyi_deltas",
+    "renyi_deltas_at",
     "renyi_epsilon",
     "renyi_epsilons",
 ]
@@ -42,10 +45,19 @@ LONG = 2.5e8
 """Operations of a search up to which they are not counted: whatever the patience, there is a price to fall back on."""
 
 POOL = 12 * LONG
-"""Operations that all such searches of a calibration or of a curve may take whatever the patience."""
+"""Operations that all such searches of a calibration may take whatever the patience."""
+
+BESIDE = 0.5
+"""What those of a curve may take beside a patience, as a share of it, after LONG."""
 
 FINE = 1e-7
 """How near the logarithm of a - 1 is to the best one."""
+
+TOGETHER, CALL, VALUE = 256, 1e5, 1e3
+"""Epsilons whose orders are searched for at once; operations of a call of a curve, and of a value of it at least."""
+
+CALLS = SEARCHED * CALL
+"""Operations of a search by itself that is not compiled, beside the curve's."""
 
 MANY, AT_ONCE = 64, 8
 """Different events of which each takes longer to be asked than to answer, and orders that are then asked at once."""
@@ -53,6 +65,11 @@ MANY, AT_ONCE = 64, 8
 _LOW, _HIGH = math.log(1e-9), math.log(1e12)
 _AT_EDGE = 1 + math.exp(_LOW + 1e-6), 1 + math.exp(_HIGH - 1e-6)
 _STEP = math.log(10) / 4
+
+
+def pool_of(seconds: float) -> float:
+    """Operations that the searches of a curve may take beside so many seconds of patience."""
+    return min(LONG + BESIDE * seconds * OPERATIONS_PER_SECOND, POOL)
 
 
 def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Guarantee:
@@ -92,6 +109,60 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
         return _guarantee(run, epsilon, 0.0, conversion, math.inf)
     order, best = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
     return _guarantee(run, epsilon, float(_nonzero_delta(best)), conversion, order)
+
+
+def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversion) -> Iterator[FloatArray]:
+    """As `renyi_delta`, deltas alone: for some epsilons after the others, whose searches ask the curve together.
+
+    Raises
+    ------
+    OutOfPatience
+        What follows takes too long; what it gave before stands.
+    """
+    work = run._curve_work()
+    compiled = renyi_deltas([run], epsilons[:1], conversion) is not None
+    if conversion == "optimal" or compiled or 2 * SEARCHED * work > LONG:
+        for epsilon in epsilons.tolist():
+            yield np.array([renyi_delta(run, epsilon, conversion).delta])
+        return
+    many = min(TOGETHER, max(int(LONG / (SEARCHED * work)), 2)) if work > 0.0 else TOGETHER
+    pure = run._largest_loss()
+    for start in range(0, epsilons.size, many):
+        some = epsilons[start : start + many]
+        took = CALLS + SEARCHED * some.size * max(work, VALUE * len(run.entries))
+        spend(took, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
+        logs = _best_together(run, some, conversion)
+        yield np.where(some >= pure, 0.0, _nonzero_delta(logs))
+
+
+def _best_together(run: Composition, epsilons: FloatArray, conversion: Conversion) -> FloatArray:
+    """The least log delta over orders at each epsilon, as `_best_order` finds it: on a log grid, then by sections."""
+
+    def at(x: FloatArray) -> FloatArray:
+        b = (1 + np.exp(x)) - 1
+        return log_delta_from_renyi(conversion, b, run.renyi(1 + b) * (1 + CURVE_ROUNDING), epsilons)
+
+    grid = np.clip(np.arange(math.ceil(_LOW / _STEP), math.floor(_HIGH / _STEP) + 1) * _STEP, _LOW, _HIGH)
+    grid = np.unique(np.concatenate([[_LOW], grid, [_HIGH]]))
+    b = (1 + np.exp(grid)) - 1
+    curve = run.renyi(1 + b) * (1 + CURVE_ROUNDING)
+    logs = np.array([log_delta_from_renyi(conversion, b, curve, epsilon) for epsilon in epsilons.tolist()])
+    logs = np.where(np.isnan(logs), math.inf, logs)
+    best = np.min(logs, axis=1)
+    middle = grid[np.argmin(logs, axis=1)]
+    low, high = np.maximum(middle - _STEP, _LOW), np.minimum(middle + _STEP, _HIGH)
+    inner = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)]
+    left, right = (at(x) for x in inner)
+    best = np.fmin(best, np.fmin(left, right))
+    while float(np.max(high - low)) > FINE:
+        lower = left < right
+        low, high = np.where(lower, low, inner[0]), np.where(lower, inner[1], high)
+        new = np.where(lower, high - GOLDEN * (high - low), low + GOLDEN * (high - low))
+        found = at(new)
+        best = np.fmin(best, found)
+        inner = [np.where(lower, new, inner[1]), np.where(lower, inner[0], new)]
+        left, right = np.where(lower, found, right), np.where(lower, left, found)
+    return np.asarray(best)
 
 
 def bound_deltas(

@@ -18,7 +18,7 @@ from accountant.events.two_candidates import aim_at
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import share_patience, spend
-from accountant.renyi.route import deltas_at_many, renyi_delta, renyi_epsilon
+from accountant.renyi.route import deltas_at_many, renyi_deltas_at, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
 from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
 from accountant.tight.loss_caps import LossCap
@@ -109,7 +109,7 @@ class KnownProfile:
         found = [exponentiate(low - ACCURACY, high + ACCURACY) for low, high in ends]
         if self.bounded is not None:
             with suppress(OutOfPatience):
-                known = [renyi_delta(self.bounded, epsilon, "improved").delta for epsilon in epsilons]
+                known = np.concatenate([*renyi_deltas_at(self.bounded, points, "improved")]).tolist()
                 return [Interval(each.lower, min(each.upper, other)) for each, other in zip(found, known, strict=True)]
         return found
 

@@ -37,6 +37,9 @@ the count; of a mixture of two, by point; of a cell of an event's measure beside
 are finitely many; of what is asked of a composed measure, by point; of the search for an epsilon where a game comes
 last, beside that. LOOKS are the values of a profile that say how far it reaches."""
 
+BEGUN, PIECE = 2e6, 8e5
+"""Operations of any composition, and of any event of it, however small the grid."""
+
 DEEPEST = -2000.0
 """Log of a delta from which on losses are not followed further."""
 
@@ -160,7 +163,7 @@ class DirectedRun:
         ends = self.log_delta - log_count - 16, -log_count - 25
         between, entries = find_near(self.entries, self.near, self.log_delta, log_count)
         pieces = [each for event, count in entries for each in self._pieces(event, count, ends[0])]
-        self._spend(points, LOOKS * sum(piece._profile_work() for piece, _, _ in pieces))
+        self._spend(points, BEGUN + sum(PIECE + LOOKS * piece._profile_work() for piece, _, _ in pieces))
         parts = [(piece, self._reach(piece, ends), many, signs) for piece, many, signs in pieces]
         self._spend(points, self._work(points, parts, between))
         sums = [LossSum(self.grid, points, self.spread) for _ in range(1 + self.both)]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -50,6 +51,9 @@ __all__ = [
 
 KIND = 1e5
 """Operations (see `accountant.patience`) of what is done once for each different event."""
+
+CHOICE = 3e6
+"""The same of the choice of a grid for one direction, beside what curves take."""
 
 PLANNED = 120
 """Orders of a Rényi curve that `plan` asks for."""
@@ -146,11 +150,7 @@ def settle(
 ) -> Interval:
     """Solve by Fourier inversion where that is quick, else on grids; where no grid does, by inversion anyhow."""
     real("tolerance", question.tolerance, 1e-6, 1.0)
-    whole = Composition((event, count) for event, count in entries if event._largest_loss() > 0)
-    for event in whole.entries:
-        if event.family:
-            raise ParameterError(f"{event!r} is a family of pairs; accepted: events with a single dominating pair")
-    pure = whole._largest_loss()
+    whole, pure = _that_cost(tuple(entries))
     if remainders is None and pure <= question.epsilon:
         return Interval(0.0, 0.0)
     same = Composed.of(whole, remainders, directions, above)
@@ -175,6 +175,16 @@ def settle(
         if found is None:
             raise
         return found
+
+
+@lru_cache(maxsize=64)
+def _that_cost(entries: tuple[tuple[Event, int], ...]) -> tuple[Composition, float]:
+    """Those that cost anything, and their largest loss: many points of a curve ask for them."""
+    whole = Composition((event, count) for event, count in entries if event._largest_loss() > 0)
+    for event in whole.entries:
+        if event.family:
+            raise ParameterError(f"{event!r} is a family of pairs; accepted: events with a single dominating pair")
+    return whole, whole._largest_loss()
 
 
 def settle_on_grids(
@@ -205,7 +215,9 @@ def settle_on_grids(
     spend(once, count_of(len(kinds), "different release"))
     sketch = representative(kinds, SKETCH_WORK / planned)
     work = planned * sketch._curve_work()
-    spend(work, f"a grid chosen by a Rényi curve of {count_of(len(sketch.entries), 'release')}")
+    spend(
+        work + CHOICE * len(directions), f"a grid chosen by a Rényi curve of {count_of(len(sketch.entries), 'release')}"
+    )
     runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
     for run in runs:
         run.near = NEAR * math.sqrt(question.tolerance)

@@ -5,14 +5,23 @@ import pytest
 
 import accountant as ac
 from accountant.adjacency import DIRECTIONS
-from accountant.events import mixture_of_gaussians, randomized_response, subsampling
+from accountant.events import (
+    exponential_mechanism,
+    generic_subsampling,
+    mixture_of_gaussians,
+    randomized_response,
+    subsampling,
+)
+from accountant.events.shuffled import grid_pair
 from accountant.events.shuffled_counts import SPREAD, MovedCount, spread
 from accountant.events.sticks import connect
 from accountant.numerics.quadrature import INTEGRAL
 from accountant.patience import allow_work, fits, spend, tally_work
+from accountant.renyi.route import SEARCHED, VALUE
 from accountant.samplers.allocation_pairs import lower_pair, upper_pair
 from accountant.samplers.allocation_scores import best_rate
 from accountant.samplers.allocation_subsets import Drawn
+from accountant.tight import directed_run
 
 REPLACE = ac.Adjacency.REPLACE
 
@@ -149,3 +158,55 @@ def test_profiles_that_take_longer_are_counted_as_more():
         assert ac.PoissonSubsampled(event, 0.1)._profile_work() == 2 * event._profile_work() + 100.0
     assert ac.Gaussian(100.0)._profile_work() == 2 * ac.Gaussian(1.0)._profile_work()
     assert ac.DiscreteGaussian(400.0)._profile_work() == 4 * ac.DiscreteGaussian(30.0)._profile_work()
+
+
+@pytest.mark.parametrize("order", [900.5, 90_000.5, 2e6])
+def test_sums_over_integer_orders_are_counted(order, monkeypatch):
+    """They were not, and a sampled zCDP release asks for a hundred sums of a million terms."""
+    terms, compute = [], generic_subsampling.log_binomial_excess
+    monkeypatch.setattr(
+        generic_subsampling, "log_binomial_excess", lambda n, *more: terms.append(n) or compute(n, *more)
+    )
+    sampled = ac.PoissonSubsampled(ac.ZeroConcentratedDP(0.001), 1e-3)
+    generic_subsampling._last_sum.cache_clear()
+    first, second = (tallied(lambda: sampled.renyi(order)) for _ in range(2))
+    assert first == second >= generic_subsampling.TERM * max(terms)  # what is kept counts again
+
+
+def test_curves_of_many_points_ask_for_few_curves(monkeypatch):
+    """Each point had a search of its own, of forty orders one after the other: three thousand took 18 seconds."""
+    run, calls = 2 * ac.LNMax(100.0), []
+    curve = ac.Composition._curve
+    monkeypatch.setattr(ac.Composition, "_curve", lambda self, orders: calls.append(orders.size) or curve(self, orders))
+    points = np.linspace(0.0, float(run.renyi(5.0)), 500)
+    del calls[:]
+    found = ac.curve(run, points, method="renyi")
+    assert len(calls) < 1000  # of a search by itself there are 40
+    some = [ac.delta(run, epsilon, method="renyi").delta for epsilon in points[::50].tolist()]
+    assert found.upper[::50] == pytest.approx(some, rel=1e-6)
+    work = tallied(lambda: ac.curve(run, points, method="renyi"))
+    assert work >= VALUE * SEARCHED * points.size
+
+
+def test_curves_over_all_patterns_and_of_mixtures_are_counted():
+    few, many = (ac.Collision(1.0, n, 10**6)._curve_work() for n in (2, 100))
+    assert many == 2500 * few > 0.0
+    clipped = ac.ClippedSum(1.0, adjacency=REPLACE)
+    assert ac.FixedSizeSampled(clipped, 10, 1000)._curve_work() == INTEGRAL
+    assert ac.FixedSizeSampled(clipped, 10, 10)._curve_work() == 0.0
+    assert ac.PoissonSubsampled(ac.ExponentialMechanism(1.0), 0.1)._curve_work() == exponential_mechanism.SAMPLED
+    assert ac.Shuffled(1.0, 1000)._curve_work() >= grid_pair(1.0, 1000)[0].size
+
+
+def test_every_composition_is_counted_however_small_its_grid(monkeypatch):
+    """Selections ask for hundreds of small ones, of which each takes milliseconds beside its grid."""
+    made, compose = [], directed_run.DirectedRun._compose
+    monkeypatch.setattr(
+        directed_run.DirectedRun,
+        "_compose",
+        lambda self, wanted: made.append(len(self.entries)) or compose(self, wanted),
+    )
+    run = 3 * ac.Laplace(2.0) + 2 * ac.DiscreteLaplace(3.0)
+    work = tallied(lambda: ac.delta(run, 0.5, method="tight", tolerance=0.1))
+    assert made
+    assert work >= sum(directed_run.BEGUN + directed_run.PIECE * kinds for kinds in made)

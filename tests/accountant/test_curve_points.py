@@ -133,11 +133,12 @@ def test_bounds_that_are_known_when_patience_ends_are_kept():
     """A curve was refused, and what was certified of it lost, where one Rényi bound of many took too long."""
     epsilons, left = np.linspace(0.0, 2.0, 40), [6]
 
-    def bound(epsilon):
-        left[0] -= 1
-        if left[0] < 0:
-            raise ac.OutOfPatience("it would take longer")
-        return ac.delta(LAPLACE, epsilon, method="renyi").delta
+    def bound(points):
+        for epsilon in points.tolist():
+            left[0] -= 1
+            if left[0] < 0:
+                raise ac.OutOfPatience("it would take longer")
+            yield np.array([ac.delta(LAPLACE, epsilon, method="renyi").delta])
 
     known = KnownCurve(LAPLACE, epsilons)
     known.lower_by(bound, 40)
