@@ -45,6 +45,7 @@ class BothSides:
 
     `order` is the Rényi order by which the costliest kind is told. `below` are bounds from below on what all screenings
     leave, if others are known than those of one order; `unseen` is an event that stands below all of them instead.
+    `lost` is what screenings may add to delta beside their blocks.
     """
 
     families: Entries
@@ -56,13 +57,14 @@ class BothSides:
     least: float = 0.0
     below: dict[Direction, GameValue] | None = None
     unseen: Event | None = None
+    lost: float = 0.0
     source: str = "privacy-loss distribution of blocks of screenings"
     _played: dict[Direction, GameValue] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def epsilon(self, delta: float) -> Interval:
         """Bounds on the smallest epsilon at a delta."""
         run = Composition([*self.singles, *self.families])
-        upper = bound_epsilon([*self.singles, *self.blocks], delta, self._share, above=True).upper
+        upper = bound_epsilon([*self.singles, *self.blocks], delta - self.lost, self._share, above=True).upper
         upper = min(upper, renyi_epsilon(run, delta, "improved").epsilon)
         games = self._games(delta)
         if self.singles or self.unseen:
@@ -80,7 +82,7 @@ class BothSides:
         """What is known of deltas without composing anything, from how an epsilon was priced."""
 
         def above(points: Sequence[float]) -> list[Interval]:
-            return [bound_delta_above([*self.singles, *self.blocks], epsilon, self._share) for epsilon in points]
+            return [self._delta_above(epsilon) for epsilon in points]
 
         games = () if self.singles or self.unseen is not None else (self.below or self._played).values()
         found = []
@@ -92,13 +94,17 @@ class BothSides:
 
     def _delta(self, epsilon: float, games: dict[Direction, GameValue]) -> Interval:
         run = Composition([*self.singles, *self.families])
-        upper = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share).upper
-        upper = min(upper, renyi_delta(run, epsilon, "improved").delta)
+        upper = min(self._delta_above(epsilon).upper, renyi_delta(run, epsilon, "improved").delta)
         if self.singles or self.unseen:
             lower = self._lower_end(bound_delta, epsilon, games)
         else:
             lower = max(game.delta(epsilon).lower for game in games.values())
         return self._checked(Interval(lower, upper), self.least)
+
+    def _delta_above(self, epsilon: float) -> Interval:
+        """Of the blocks, and what is beside them."""
+        found = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share)
+        return Interval(0.0, min(found.upper + self.lost, 1.0))
 
     @property
     def _share(self) -> float:
