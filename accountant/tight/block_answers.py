@@ -26,7 +26,7 @@ from accountant.tight.answers import (
     sort_events,
 )
 from accountant.tight.both_sides import BothSides, relative_width
-from accountant.tight.clock_blocks import IN_ORDER, set_clock_run
+from accountant.tight.clock_blocks import set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.kept_losses import deltas_at_hand
 from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, in_groups
@@ -59,6 +59,10 @@ BEYOND = 12.0
 
 MANY_KINDS = 8
 """Kinds from which on games on clocks are tried first, else after the first groups of kinds."""
+
+SOME_KINDS, CLOCKS_LOSE = 3, 1.5
+"""Kinds from which on they are tried first where some have many screenings, and the share of the room that they may
+lose there, about: else those kinds are blocks."""
 
 GROUPED_KINDS = 24
 """Kinds up to which groups of them are tried after these."""
@@ -208,9 +212,10 @@ class Blocks:
                     return known
             except ToleranceUnreachable as error:
                 refusals.append(error)
-        if len(self.families) >= MANY_KINDS:
+        many = len(self.families) >= MANY_KINDS
+        if many or (len(self.families) >= SOME_KINDS and max(count for _, count in self.families) >= MANY):
             try:
-                if (known := self._ask_clocks(aim, delta, ask)) is not None:
+                if (known := self._ask_clocks(aim, delta, ask, math.inf if many else CLOCKS_LOSE * room)) is not None:
                     return known
             except ToleranceUnreachable as error:
                 refusals.append(error)
@@ -316,25 +321,26 @@ class Blocks:
         self.source, self._last = answers.source, answers
         return found
 
-    def _ask_clocks(self, aim: Aim, delta: float, ask: Ask) -> Interval | None:
+    def _ask_clocks(self, aim: Aim, delta: float, ask: Ask, most_lost: float = math.inf) -> Interval | None:
         """The answer by games on clocks from above, and by one order of all kinds from below; None of no such kinds."""
-        answers = self._clock_answers(aim, delta)
+        answers = self._clock_answers(aim, delta, most_lost)
         if answers is None:
             return None
         found = ask(answers)
         self.source, self._last = answers.source, answers
         return found
 
-    def _clock_answers(self, aim: Aim, delta: float) -> BothSides | None:
-        clocks = set_clock_run(self.families, aim, math.log(delta))
+    def _clock_answers(self, aim: Aim, delta: float, most_lost: float = math.inf) -> BothSides | None:
+        clocks = set_clock_run(self.families, aim, math.log(delta), most_lost)
         if clocks is None:
             return None
         below, self.apart = None, list(clocks.alone)
         foresee([(None, clocks.work)], f"games of {len(self.families)} kinds of screening")
-        if clocks.order.work <= IN_ORDER:
+        if clocks.in_order:
             below = play_in_clock_order(clocks.order)
         unseen = None if below else clocks.same_pairs(self.families, aim.order)
-        return self.setting.both_sides(self.families, clocks.blocks(), aim.order, below, unseen)
+        answers = self.setting.both_sides(self.families, clocks.blocks(), aim.order, below, unseen)
+        return replace(answers, lost=clocks.lost)
 
     def _play(self, kinds: Sequence[Kind], played: int, ask: Ask) -> Interval:
         """The answer with so many kinds played, and the others composed as blocks."""

@@ -46,6 +46,7 @@ class BothSides:
 
     `order` is the Rényi order by which the costliest kind is told. `below` are bounds from below on what all screenings
     leave, if others are known than those of one order; `unseen` is an event that stands below all of them instead.
+    `lost` is what screenings may add to delta beside their blocks.
     """
 
     families: Entries
@@ -57,13 +58,14 @@ class BothSides:
     least: float = 0.0
     below: dict[Direction, GameValue] | None = None
     unseen: Event | None = None
+    lost: float = 0.0
     source: str = "privacy-loss distribution of blocks of screenings"
     _played: dict[Direction, GameValue] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def epsilon(self, delta: float) -> Interval:
         """Bounds on the smallest epsilon at a delta."""
         run = Composition([*self.singles, *self.families])
-        upper = bound_epsilon([*self.singles, *self.blocks], delta, self._share, above=True).upper
+        upper = bound_epsilon([*self.singles, *self.blocks], delta - self.lost, self._share, above=True).upper
         upper = min(upper, renyi_epsilon(run, delta, "improved").epsilon)
         games = self._games(delta)
         if self.singles or self.unseen:
@@ -94,7 +96,7 @@ class BothSides:
         """What is known of deltas without composing anything, from how an epsilon was priced."""
 
         def above(points: Sequence[float]) -> list[Interval]:
-            return [bound_delta_above([*self.singles, *self.blocks], epsilon, self._share) for epsilon in points]
+            return [self._delta_above(epsilon) for epsilon in points]
 
         games, found = self.below or self._played, []
         for epsilon in epsilons:
@@ -105,8 +107,8 @@ class BothSides:
         return found
 
     def _delta(self, epsilon: float, games: dict[Direction, GameValue], renyi: float) -> Interval:
-        upper = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share).upper
-        return self._checked(Interval(self._least_delta(epsilon, games), min(upper, renyi)), self.least)
+        upper = min(self._delta_above(epsilon).upper, renyi)
+        return self._checked(Interval(self._least_delta(epsilon, games), upper), self.least)
 
     def _least_delta(self, epsilon: float, games: dict[Direction, GameValue]) -> float:
         """What is certified from below."""
@@ -115,6 +117,11 @@ class BothSides:
         if self.singles or self.unseen:
             return self._lower_end(bound_delta, epsilon, games)
         return max(game.delta(epsilon).lower for game in games.values())
+
+    def _delta_above(self, epsilon: float) -> Interval:
+        """Of the blocks, and what is beside them."""
+        found = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share)
+        return Interval(0.0, min(found.upper + self.lost, 1.0))
 
     @property
     def _share(self) -> float:

@@ -17,34 +17,68 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, spend
-from accountant.tight.clock_game import ClockSetup, law_of_ticks, law_work, play_on_clock, set_clock
+from accountant.tight.clock_game import (
+    BLOCK_LOSS,
+    ClockSetup,
+    Cut,
+    Sized,
+    law_work,
+    parts_of,
+    play_on_clock,
+    set_clock,
+    size_clock,
+)
+from accountant.tight.clock_ladders import find_clocks
 from accountant.tight.clock_order import Ordered, set_order
-from accountant.tight.clock_references import find_clocks, find_kinds
+from accountant.tight.clock_references import Clock, Kind, find_kinds
 from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.screening_blocks import Aim, SamePair
 
-__all__ = ["IN_ORDER", "ClockRun", "SamePairs", "same_work", "set_clock_run"]
+__all__ = ["ClockRun", "SamePairs", "same_work", "set_clock_run"]
 
 Entries = Sequence[tuple[Event, int]]
 
-MOST_WORK = 3.2e9, 1.6e9, 8e8
+MOST_WORK = 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
-GRID_SHARE = 0.3
-"""Share of the tolerance that the grids of games on clocks may add to the variance of every step."""
+SPARE = 5e8
+"""The same that is left for laws and for composing."""
 
-ORDER_SHARES = 0.3, 1.0, 3.0, 10.0
+GRID_SHARES = 0.3, 0.1, 0.03, 0.01
+"""Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
+
+FINENESS = 1.0, 1.6, 2.5, 4.0
+"""By how much closer references are than they are at least."""
+
+ENOUGH = 0.4
+"""Share of the room that games on clocks may lose, about."""
+
+LEAST_PART = 0.03
+"""Of the work, that a game may take however little its kinds cost."""
+
+FAR = 15.0
+"""Nats below delta of what all screenings may add by pairs that are left out."""
+
+ORDER_SHARES = 0.03, 0.1, 0.3, 1.0, 3.0, 10.0
 """The same of the game of one order, of which less is lost; the next where it takes too long."""
 
 
 COARSEST = 0.01
 """The tolerance for which games are played where a larger one is asked: one of delta is far less in epsilon."""
 
-FINE_ORDER, IN_ORDER = 1.3e9, 4e9
-"""Operations of a game of one order up to which no coarser grid is tried, and up to which it is played at all."""
+PLAIN_SHARE, COARSE_SHARE = 0.3, 1.0
+"""Of these, the one that is near enough but where epsilon is next to nothing, and the one beyond which pairs that are
+played all the time may be as near."""
 
-KIND = 1.2e6
-"""Operations that a kind takes, whatever its game."""
+FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
+"""Operations of a game of one order up to which a finer grid than that is taken, up to which no coarser one is, and up
+to which it is played at all."""
+
+KIND, REFERRED = 1.2e6, 1e6
+"""Operations that a kind takes, whatever its game, and that finer references for it take."""
+
+MOST_FINE = 200
+"""Kinds up to which these are tried."""
 
 MOST_LAW = 1e9
 """Operations of the law of ticks from which on kinds have so many screenings that blocks of each are near enough."""
@@ -127,27 +161,31 @@ def same_work(kinds: int, steps: int) -> float:
 
 
 class ClockRun(NamedTuple):
-    """Screenings of many kinds made ready: games on clocks, kinds that are blocks of their own, an order of all."""
+    """Screenings of many kinds made ready: games on clocks, kinds that are blocks of their own, an order of all.
+
+    `lost` is what pairs that are left out of the games may add to delta.
+    """
 
     like: Event
     setups: list[ClockSetup]
     alone: Entries
     order: Ordered
+    in_order: bool
+    lost: float
 
     @property
     def work(self) -> float:
         """Operations of the games."""
-        below = self.order.work if self.order.work <= IN_ORDER else self.same_work
-        return sum(setup.work for setup in self.setups) + below
+        return sum(setup.work for setup in self.setups) + self.below_work
 
     @property
-    def same_work(self) -> float:
-        """Operations of `SamePairs`."""
-        return same_work(len(self.order.kinds), self.order.steps)
+    def below_work(self) -> float:
+        """Operations of what is below."""
+        return self.order.work if self.in_order else _same_work(self.order)
 
     def same_pairs(self, families: Entries, order: float) -> SamePairs:
         """What is below where one order takes too long."""
-        spend(self.same_work, BEGUN)
+        spend(self.below_work, BEGUN)
         return SamePairs(families, order)
 
     def blocks(self) -> list[tuple[Event, int]]:
@@ -155,39 +193,93 @@ class ClockRun(NamedTuple):
         found = list(self.alone)
         for setup in self.setups:
             spend(setup.work, BEGUN)
-            fixed, rest = play_on_clock(setup)
-            found.append((ClockPair(self.like, rest), 1))
-            if setup.many > 0:
-                found.append((ClockPair(self.like, fixed), setup.many))
+            found += [(ClockPair(self.like, game), many) for game, many in play_on_clock(setup)]
         return found
 
 
-def set_clock_run(families: Entries, aim: Aim, log_delta: float) -> ClockRun | None:
-    """Games of kinds that are alike; None where no two are, or screenings are too many for a game on a clock."""
+class Plan(NamedTuple):
+    """Games of one fineness: where each is cut, what all of them take, and the divergence that is lost, about."""
+
+    sized: list[Sized]
+    cuts: list[Cut]
+    alone: list[Kind]
+
+    @property
+    def work(self) -> float:
+        return sum(cut.work for cut in self.cuts)
+
+    @property
+    def lost(self) -> float:
+        # a game by itself loses nothing for being a block
+        apart = BLOCK_LOSS * (sum(each.costliest for each in self.sized) - max(each.costliest for each in self.sized))
+        return apart + sum(cut.lost for cut in self.cuts)
+
+
+def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: float = math.inf) -> ClockRun | None:
+    """Games of kinds that are alike; None where no two are, or screenings are too many for a game on a clock.
+
+    So it is where the games lose more of the divergence than `most_lost`, about.
+    """
     if (steps := sum(count for _, count in families)) > MOST_STEPS:
         return None
     spend(KIND * len(families), BEGUN)
-    least = math.exp(max(log_delta - math.log(steps) - 25.0, -690.0))
-    clocks, alone = find_clocks(find_kinds(families, aim.order, least), aim.order)
-    law = sum(law_work(clock, log_delta) for clock in clocks)
-    if not clocks or law > MOST_LAW:
+    least = math.exp(max(log_delta - math.log(steps) - FAR, -690.0))
+    kinds = find_kinds(families, aim.order, least)
+    first = find_clocks(kinds, aim.order)
+    if not first[0]:
+        return None
+    ordered, in_order = _order(*first, aim, log_delta)
+    plan = _plan(kinds, first, aim, log_delta, ordered.work if in_order else _same_work(ordered))
+    if plan.lost > most_lost:
+        return None
+    law = sum(
+        law_work(each.clock.part(part), log_delta)
+        for each, cut in zip(plan.sized, plan.cuts, strict=True)
+        for _, part in parts_of([kind.times for kind in each.clock.kinds], cut.blocks)
+    )
+    if law > MOST_LAW:
         return None
     spend(law, BEGUN)
-    laws = [law_of_ticks(clock, log_delta) for clock in clocks]
-    apart = [(kind.event, kind.times) for kind in alone]
-    tolerance = min(aim.tolerance, COARSEST)
+    setups = [set_clock(each, cut, aim.order, log_delta) for each, cut in zip(plan.sized, plan.cuts, strict=True)]
+    blocks: Entries = [(aim.block((kind.event, kind.times)), 1) for kind in plan.alone]
+    return ClockRun(families[0][0], setups, blocks, ordered, in_order, sum(each.clock.lost for each in plan.sized))
+
+
+def _order(clocks: Sequence[Clock], alone: Sequence[Kind], aim: Aim, log_delta: float) -> tuple[Ordered, bool]:
+    """The game of one order on the finest grid that does not take too long, and whether it is worth its work."""
     for share in ORDER_SHARES:
-        ordered = set_order(clocks, alone, aim.order, log_delta, share * tolerance)
-        if ordered.work <= FINE_ORDER:
+        ordered = set_order(clocks, alone, aim.order, log_delta, share * min(aim.tolerance, COARSEST))
+        if ordered.work <= (FINE_ORDER if share >= PLAIN_SHARE else FINEST_ORDER):
             break
-    blocks: Entries = [(aim.block(each), 1) for each in apart]
-    for most in MOST_WORK:
-        share = most / len(clocks)
-        setups = [
-            set_clock(clock, aim.order, log_delta, GRID_SHARE * tolerance, share, known)
-            for clock, known in zip(clocks, laws, strict=True)
-        ]
-        run = ClockRun(families[0][0], setups, blocks, ordered)
-        if fits(run.work):
-            break
-    return run
+    near = share <= COARSE_SHARE and ordered.work <= FINE_ORDER
+    return ordered, near or ordered.work <= min(_same_work(ordered), IN_ORDER)
+
+
+def _same_work(ordered: Ordered) -> float:
+    return same_work(len(ordered.kinds), ordered.steps)
+
+
+def _plan(
+    kinds: Sequence[Kind], first: tuple[list[Clock], list[Kind]], aim: Aim, log_delta: float, below: float
+) -> Plan:
+    """Games that lose little with least work, or the least with the most work that there is patience for."""
+    tolerance, best = min(aim.tolerance, COARSEST), None
+    most = next((each for each in MOST_WORK if fits(each + below + SPARE)), MOST_WORK[-1])
+    for fineness in FINENESS:
+        if fineness > 1.0:
+            if len(kinds) > MOST_FINE or not fits(REFERRED * len(kinds)):
+                break
+            spend(REFERRED * len(kinds), BEGUN)
+        clocks, alone = find_clocks(kinds, aim.order, fineness) if fineness > 1.0 else first
+        sized = [size_clock(clock, aim.order, log_delta) for clock in clocks]
+        parts = np.maximum([each.total for each in sized], LEAST_PART * sum(each.total for each in sized))
+        parts /= np.sum(parts)
+        for share in GRID_SHARES:
+            cuts = [each.fewest(share * tolerance, most * part) for each, part in zip(sized, parts, strict=True)]
+            plan = Plan(sized, cuts, alone)
+            if best is None or plan.lost < best.lost:
+                best = plan
+            if best.lost <= ENOUGH * aim.room:
+                return best
+    assert best is not None
+    return best

@@ -11,37 +11,61 @@ and cost at most E[O_T] in any order (notebooks/mathematics.md, Many kinds of sc
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.tight.clock_references import Clock, Reference, curve_of
+from accountant.tight.clock_references import Clock, Reference, cost_of, curve_of
 from accountant.tight.game_kernels import IntArray, Lattice
 from accountant.tight.game_setup import PORTIONS, round_down
 from accountant.tight.game_value import PlayedGame
 from accountant.tight.kinds_above import close_window, raise_window
 from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, Pairs, Tree, gather, make_lattice, never
 
-__all__ = ["ClockSetup", "Law", "law_of", "law_of_ticks", "law_work", "play_on_clock", "reference_tree", "set_clock"]
+__all__ = [
+    "ClockSetup",
+    "Law",
+    "Sized",
+    "law_of",
+    "law_of_ticks",
+    "law_work",
+    "parts_of",
+    "play_on_clock",
+    "reference_tree",
+    "set_clock",
+    "size_clock",
+]
 
 ULP = 2.0**-53
 
-DEPTH = 40.0
+DEPTH = 25.0
 """Nats below delta down to which losses and ticks are told apart."""
 
 SHORTEST = 8
 """Steps of the longest reference that a block takes at least."""
 
-MOVE = 75.0
+MOVE = 90.0
 """Operations (see `accountant.patience`) of a move at a grid point, in both directions."""
+
+ADDED = 2.0
+"""The same of adding it to what a block is read off."""
+
+BLOCK_LOSS = 1.3
+"""Steps of the costliest reference that a block costs by itself, about."""
 
 PRODUCT, CONVOLUTION = 0.6, 3e4
 """The same of a product of two chances, and of a convolution beside these."""
 
 ORDERS = 10.0 ** np.linspace(-3.0, 3.0, 121)
 """Orders, less 1, at which it is asked how far losses matter, times about the one at which the price is found."""
+
+
+FEWER = 4
+"""Of these, each so many are asked of every kind."""
 
 
 class Law(NamedTuple):
@@ -75,27 +99,18 @@ class Law(NamedTuple):
                 return found
             power = power.plus(power, lost)
 
-    def less(self, ticks: int) -> Law:
-        """Of so many ticks less, but never of less than none."""
-        first = self.first - ticks
-        if first >= 0:
-            return self._replace(first=first)
-        chances = self.chances[min(-first, self.chances.size - 1) :].copy()
-        chances[0] = float(np.sum(self.chances[: self.chances.size - chances.size + 1])) * (1 + self.chances.size * ULP)
-        return Law(0, chances, self.beyond)
-
 
 def law_of(clock: Clock, lost: float) -> Law:
     """Of the ticks that all screenings take."""
-    ticks = [0, *(each.ticks for each in clock.references)]
-    found = Law(0, np.ones(1), 0.0)
+    ticks, found = clock.ticks, Law(0, np.ones(1), 0.0)
     for rung in sorted(set(clock.rungs)):
         # how many of a rung take the larger reference: the law is `apart` times as wide as that of their number
-        larger, smaller, apart = Law(0, np.ones(1), 0.0), 0, ticks[rung + 1] - ticks[rung]
+        low, high = rung
+        larger, smaller, apart = Law(0, np.ones(1), 0.0), 0, ticks[high] - ticks[low]
         for kind, at, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
             if at == rung:
                 larger = larger.plus(Law(0, np.array([1 - share, share]), 0.0).times(kind.times, lost), lost)
-                smaller += kind.times * ticks[rung]
+                smaller += kind.times * ticks[low]
         chances = np.zeros((larger.chances.size - 1) * apart + 1)
         chances[::apart] = larger.chances
         found = found.plus(Law(smaller + larger.first * apart, chances, larger.beyond), lost)
@@ -109,14 +124,9 @@ def law_of_ticks(clock: Clock, log_delta: float) -> Law:
 
 def law_work(clock: Clock, log_delta: float) -> float:
     """Operations of that law, by arithmetic alone: products of all pairs of chances that are told apart."""
-    ticks, found, whole, depth = (
-        [0, *(each.ticks for each in clock.references)],
-        0.0,
-        0.0,
-        -math.log(_least_chance(log_delta)),
-    )
+    ticks, found, whole, depth = clock.ticks, 0.0, 0.0, -math.log(_least_chance(log_delta))
     for rung in sorted(set(clock.rungs)):
-        apart, number, variance, width = ticks[rung + 1] - ticks[rung], 0, 0.0, 1.0
+        apart, number, variance, width = ticks[rung[1]] - ticks[rung[0]], 0, 0.0, 1.0
         for kind, at, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
             if at == rung:
                 own = _width(kind.times, kind.times * share * (1 - share), depth)
@@ -140,37 +150,40 @@ def _width(number: float, variance: float, depth: float) -> float:
     return min(number, 2 * (depth / 3 + math.sqrt(depth**2 / 9 + 2 * depth * variance))) + 1.0
 
 
-class Beyond(NamedTuple):
-    """What is known beyond the grid: ticks of either block at most, the largest loss and the Rényi curve of a tick."""
+class Block(NamedTuple):
+    """So many equal blocks: the law of the ticks of one, and what is known beyond the grid, its Rényi bound at orders
+    1 + b and its largest loss."""
 
-    fixed: float
-    rest: float
-    end: float
+    many: int
+    law: Law
     b: FloatArray
     curve: FloatArray
+    end: float
 
-    def bound(self, step: float, upper: FloatArray, ticks: float) -> PlayedGame:
-        """A game of which nothing is known from below."""
-        return PlayedGame(step, upper, never(upper.shape), STEP_ROUNDING, self.b, self.curve * ticks, self.end * ticks)
+    def bound(self, step: float, upper: FloatArray) -> PlayedGame:
+        """Its game, of which nothing is known from below."""
+        return PlayedGame(step, upper, never(upper.shape), STEP_ROUNDING, self.b, self.curve, self.end)
 
 
 class ClockSetup(NamedTuple):
-    """Blocks of a clock's game and its grid: `many` fixed blocks of `ticks` each, and one of a random time `law`."""
+    """All blocks of a clock, and the game that all of them are read off."""
 
     references: list[Reference]
-    ticks: int
-    many: int
-    law: Law
+    blocks: list[Block]
     step: float
     reach: IntArray
     ends: IntArray
-    beyond: Beyond
     slack: float
-    work: float
 
     @property
     def last(self) -> int:
         return int(self.reach[-1])
+
+    @property
+    def work(self) -> float:
+        """Operations of the game."""
+        moves = MOVE * len(self.references) + ADDED * len(self.blocks)
+        return moves * (float(np.sum(self.reach)) + 8.0 * self.reach.size)
 
 
 class Reaches(NamedTuple):
@@ -188,74 +201,113 @@ class Reaches(NamedTuple):
         return np.asarray(np.minimum(costs, self.end * times))
 
 
+class Sized(NamedTuple):
+    """What is known of a clock's game before a law is made.
+
+    The divergences are those of all its screenings, of the costliest reference, and what mixtures cost beside.
+    """
+
+    clock: Clock
+    moments: tuple[float, float]
+    reaches: Reaches
+    deviation: float
+    depth: float
+    total: float
+    costliest: float
+    mixed: float
+
+    def last(self, blocks: int) -> int:
+        """Ticks that one of so many blocks takes at most, about."""
+        ticks = np.array(self.clock.ticks)
+        mean, variance = (each / blocks for each in self.moments)
+        apart = max((int(ticks[high] - ticks[low]) for low, high in self.clock.rungs), default=0)
+        # Bernstein's inequality
+        far = apart * self.depth / 3
+        return math.ceil(mean + far + math.sqrt(far**2 + 2 * self.depth * variance)) + self.clock.longest
+
+    def cut(self, blocks: int, tolerance: float) -> Cut:
+        """So many blocks, on a grid that adds that share to the variance of every step."""
+        last = self.last(blocks)
+        found = self.reaches.of(last)
+        step = round_down(min(self.deviation * math.sqrt(4 * tolerance), float(found[-1]) / 64))
+        cells = np.minimum(found / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step))
+        middle = float(np.sum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2))
+        moves = MOVE * len(self.clock.references) + ADDED * min(blocks, len(self.clock.kinds) + 1)
+        added = (step / self.deviation) ** 2 / 4 * (1 + 1 / 3) * self.total
+        lost = self.mixed + added + BLOCK_LOSS * self.costliest * (blocks - 1)
+        return Cut(blocks, step, moves * (last + 1.0) * (middle + 8.0), lost)
+
+    def fewest(self, tolerance: float, most_work: float) -> Cut:
+        """The fewest blocks that take no more than that work, or of few steps."""
+        shortest = max(int(self.moments[0] / (SHORTEST * self.clock.longest)), 1)
+
+        def enough(found: Cut) -> bool:
+            return found.work <= most_work or found.blocks >= shortest
+
+        found, few = self.cut(1, tolerance), 0
+        while not enough(found):
+            few, found = found.blocks, self.cut(min(2 * found.blocks, shortest), tolerance)
+        while found.blocks - few > 1:
+            middle = self.cut((found.blocks + few) // 2, tolerance)
+            few, found = (few, middle) if enough(middle) else (middle.blocks, found)
+        return found
+
+
 class Cut(NamedTuple):
-    """So many blocks, all but the last of `ticks` each."""
+    """So many blocks, the step of the grid, operations, and the divergence that is lost, about."""
 
     blocks: int
-    ticks: int
-    rest: Law
-    last: int
-    reaches: FloatArray
     step: float
     work: float
+    lost: float
 
 
-def _cut(reaches: Reaches, law: Law, mean: float, longest: int, asked: tuple[int, float, int]) -> Cut:
-    """So many blocks, with a step of about that size, for so many references."""
-    blocks, step, many = asked
-    # a cut may take the time of the longest reference less one tick
-    ticks = math.ceil((mean + (blocks - 1) * (longest - 1)) / blocks)
-    rest = law if blocks == 1 else law.less((blocks - 1) * (ticks - longest + 1))
-    last = max(ticks, rest.first + rest.chances.size - 1)
-    found = reaches.of(last)
-    step = round_down(min(step, float(found[-1]) / 64))
-    cells = np.minimum(found / step + 2.0, np.ceil(reaches.end * PORTIONS * last / step))
-    middle = float(np.sum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2))
-    return Cut(blocks, ticks, rest, last, found, step, MOVE * many * (last + 1.0) * (middle + 8.0))
-
-
-def set_clock(
-    clock: Clock, order: float, log_delta: float, tolerance: float, most_work: float, law: Law | None = None
-) -> ClockSetup:
-    """Few blocks, of which the game takes no more than that work; `tolerance` is the share that the grid may add."""
-    longest, law = clock.references[-1].ticks, law or law_of_ticks(clock, log_delta)
-    count = sum(kind.times for kind in clock.kinds)
-    mean, b = max(clock.moments()[0], 1.0), ORDERS * (order - 1)
+def size_clock(clock: Clock, order: float, log_delta: float) -> Sized:
+    count, b = sum(kind.times for kind in clock.kinds), ORDERS * (order - 1)
     curves = np.max([curve_of(each, b) / each.ticks for each in clock.references], axis=0)
     end = max(float(np.max(each.pairs)) / each.ticks for each in clock.references) * (1 + 4 * INPUT_ERROR)
-    deviations = [(kind.times, kind.above.deviation()) for kind in clock.kinds]
-    deviation = math.sqrt(sum(many * each**2 for many, each in deviations) / count)
+    taking = [(kind.times, kind.above.deviation()) for kind in clock.kinds if kind.cost > 0.0]
+    deviation = math.sqrt(sum(many * each**2 for many, each in taking) / sum(many for many, _ in taking))
     reaches = Reaches(end, b, curves, (log_delta - math.log(count) - DEPTH) / b)
-    fine = deviation * math.sqrt(4 * tolerance)
-
-    def cut(blocks: int) -> Cut:
-        return _cut(reaches, law, mean, longest, (blocks, fine, len(clock.references)))
-
-    def enough(found: Cut) -> bool:
-        return found.work <= most_work or found.ticks <= SHORTEST * longest
-
-    found, few = cut(1), 0
-    while not enough(found):
-        few, found = found.blocks, cut(2 * found.blocks)
-    while found.blocks - few > 1:
-        middle = cut((found.blocks + few) // 2)
-        few, found = (few, middle) if enough(middle) else (middle.blocks, found)
-    # with certainty no more: of what is beyond the grid no more is known
-    whole = sum(k.times * clock.references[i].ticks for k, i in zip(clock.kinds, clock.rungs, strict=True))
-    known = Beyond(float(found.ticks), float(whole), end, b, curves * (1 + 1e-9) + 1e-14 / b)
-    return _setup_of(clock, found, known, tolerance / 3)
-
-
-def _setup_of(clock: Clock, cut: Cut, beyond: Beyond, slack: float) -> ClockSetup:
-    """With the window of every tick."""
-    times = np.arange(cut.last + 1.0)
-    reach = np.interp(times, PORTIONS * cut.last, cut.reaches)
-    farthest = float(reach[-1]) / cut.step + 2.0
-    ends = np.ceil(np.minimum(beyond.end * times / cut.step, farthest)).astype(np.int64)
-    cells = np.minimum(np.ceil(reach / cut.step).astype(np.int64) + 1, ends)
-    return ClockSetup(
-        clock.references, cut.ticks, cut.blocks - 1, cut.rest, cut.step, cells, ends, beyond, slack, cut.work
+    moments, tick = clock.moments(), cost_of(clock.references[-1].pairs, order) / clock.references[-1].ticks
+    total = sum(kind.times * kind.cost for kind in clock.kinds)
+    depth = -math.log(_least_chance(log_delta))
+    return Sized(
+        clock, moments, reaches, deviation, depth, total, clock.longest * tick, max(moments[0] * tick - total, 0.0)
     )
+
+
+def parts_of(times: Sequence[int], blocks: int) -> list[tuple[int, list[int]]]:
+    """Screenings of each kind in so many blocks that are about as long, equal ones together."""
+    shares = [[each // blocks for each in times] for _ in range(blocks)]
+    at = 0
+    for k, each in enumerate(times):
+        for _ in range(each % blocks):
+            shares[at % blocks][k] += 1
+            at += 1
+    equal = Counter(tuple(each) for each in shares)
+    return [(many, list(each)) for each, many in equal.items() if any(each)]
+
+
+def set_clock(sized: Sized, cut: Cut, order: float, log_delta: float) -> ClockSetup:
+    """Blocks of the screenings of a clock, by the laws of their ticks."""
+    clock, b = sized.clock, ORDERS[::FEWER] * (order - 1)
+    curves = np.array([curve_of(Reference(1, kind.above), b) if kind.cost else 0.0 * b for kind in clock.kinds])
+    largest = np.array([float(np.max(kind.above, initial=0.0)) for kind in clock.kinds])
+    blocks = []
+    for many, part in parts_of([kind.times for kind in clock.kinds], cut.blocks):
+        law, times = law_of_ticks(clock.part(part), log_delta), np.array(part, dtype=float)
+        curve = (times @ curves) * (1 + 1e-9) + 1e-14 / b
+        blocks.append(Block(many, law, b, curve, float(times @ largest) * (1 + 1e-9)))
+    last = max(block.law.first + block.law.chances.size - 1 for block in blocks)
+    reaches = sized.reaches.of(max(last, 1))
+    times = np.arange(last + 1.0)
+    reach = np.interp(times, PORTIONS * last, reaches)
+    farthest = float(reach[-1]) / cut.step + 2.0
+    ends = np.ceil(np.minimum(sized.reaches.end * times / cut.step, farthest)).astype(np.int64)
+    cells = np.minimum(np.ceil(reach / cut.step).astype(np.int64) + 1, ends)
+    slack = (cut.step / sized.deviation) ** 2 / 12
+    return ClockSetup(clock.references, blocks, cut.step, cells, ends, slack)
 
 
 @Kernel
@@ -295,21 +347,21 @@ def fill_clock(
                         totals[row, d, i] += chances[row, j] * new[d, base + i]
 
 
-def play_on_clock(setup: ClockSetup) -> tuple[PlayedGame, PlayedGame]:
-    """Values from above: of a block of fixed time, and of the one of a random time."""
+def play_on_clock(setup: ClockSetup) -> list[tuple[PlayedGame, int]]:
+    """Values from above of all blocks, and how many there are of each."""
     trees = [reference_tree(each, setup.slack) for each in setup.references]
     limit = max(tree.limit(setup.step, setup.last) for tree in trees)
     lattice = make_lattice(limit, setup.last, setup.step)
     tables = [tree.tabulate(setup.step, limit, setup.last) for tree in trees]
     policies = np.empty((len(tables), 2, setup.last + 1), np.int64)
     policies[:] = np.array([table.outcomes.shape[1] for table in tables])[:, None, None]
-    durations, law = np.array([each.ticks for each in setup.references]), setup.law
-    chances = np.zeros((2, setup.reach.size))
-    chances[0, setup.ticks] = 1.0
-    chances[1, law.first : law.first + law.chances.size] = law.chances
-    totals = np.zeros((2, 2, setup.last + 1))
+    durations = np.array([each.ticks for each in setup.references])
+    chances = np.zeros((len(setup.blocks), setup.reach.size))
+    for row, block in zip(chances, setup.blocks, strict=True):
+        row[block.law.first : block.law.first + block.law.chances.size] = block.law.chances
+    totals = np.zeros((len(setup.blocks), 2, setup.last + 1))
     fill_clock(
-        np.zeros((int(durations[-1]) + 1, 2, lattice.size(setup.last))),
+        np.zeros((int(durations.max()) + 1, 2, lattice.size(setup.last))),
         totals,
         chances,
         durations,
@@ -321,9 +373,11 @@ def play_on_clock(setup: ClockSetup) -> tuple[PlayedGame, PlayedGame]:
         lattice,
         setup.slack,
     )
-    totals[1] = (totals[1] + law.beyond) * (1 + (law.chances.size + 4) * ULP)
-    known = setup.beyond
-    return known.bound(setup.step, totals[0], known.fixed), known.bound(setup.step, totals[1], known.rest)
+    games = []
+    for block, total in zip(setup.blocks, totals, strict=True):
+        upper = (total + block.law.beyond) * (1 + (block.law.chances.size + 4) * ULP)
+        games.append((block.bound(setup.step, upper), block.many))
+    return games
 
 
 def reference_tree(reference: Reference, slack: float) -> Tree:

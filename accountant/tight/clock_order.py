@@ -74,9 +74,10 @@ def set_order(
     for clock in clocks:
         trees = [reference_tree(each, slack) for each in clock.references]
         curves = [curve_of(each, b) for each in clock.references]
-        for kind, rung in zip(clock.kinds, clock.rungs, strict=True):
-            found.append((kind, trees[rung], curves[rung]))
-    for kind in alone:
+        for kind, (_, high) in zip(clock.kinds, clock.rungs, strict=True):
+            if kind.cost > 0.0:
+                found.append((kind, trees[high - 1], curves[high - 1]))
+    for kind in (kind for kind in alone if kind.cost > 0.0):
         own = Reference(1, kind.above)
         found.append((kind, reference_tree(own, slack), curve_of(own, b)))
     found.sort(key=lambda each: each[0].cost, reverse=True)

@@ -19,37 +19,36 @@ from accountant.numerics.kernel import FloatArray
 from accountant.tight.game_setup import family_of
 from accountant.tight.screening_game import INPUT_ERROR, Pairs
 
-__all__ = ["Clock", "Kind", "Reference", "cost_of", "curve_of", "find_clocks", "find_kinds", "share_of"]
-
-LADDERS = (
-    (1.4, (4, 5, 6)),
-    (2.1, (3, 4, 5, 6)),
-    (3.0, (2, 3, 4, 5, 6)),
-    (4.2, (2, 3, 4, 5, 6, 8)),
-    (8.2, (2, 3, 4, 6, 8, 12, 16)),
-)
-"""Ticks of references by the ratio of the largest and the smallest divergence among kinds."""
-
-WIDEST = 8.2, 3.0, 1.4
-"""The largest such ratio in one game, and those that are tried where that does not hold the largest kind."""
+__all__ = [
+    "LARGEST",
+    "LEAST_COST",
+    "Clock",
+    "Kind",
+    "Reference",
+    "cost_of",
+    "curve_of",
+    "find_kinds",
+    "make_references",
+    "share_of",
+]
 
 SKEW, WIDER = 0.04, 0.02
 """How far apart in skew two pairs of a reference are: so much, or that share of their skew."""
-
-ALIKE = 1.0
-"""How far apart in form kinds of one game are."""
-
-LOOSE = 0.06
-"""By how much of itself a mixture may cost more than its kind; others get a game of their own."""
-
-SPARES = 1.002, 1.006, 1.02
-"""By how much the largest reference is larger than the largest kind, until that is below it."""
 
 LEAST_COST = 1e-200
 """Kinds that cost less are left out."""
 
 LARGEST = 200.0
 """Log-ratios beyond which kinds are left out."""
+
+FEW_PLACES = 128
+"""Places up to which they are closer for finer references: the search for the best of many pairs takes longer."""
+
+TRIALS = 12
+"""How often a reference is made larger or smaller."""
+
+FARTHEST = 5.0
+"""Log of how far off it may be before: more is rounding of kinds that cost next to nothing."""
 
 NEAR = 1e-3
 """Relative: how near the divergence of a reference is to its ticks'."""
@@ -59,16 +58,19 @@ SURE = 1e-11
 
 
 class Kind(NamedTuple):
-    """Screenings of one kind: pairs by rising skew log(up/down), that dominate all of them, and pairs that occur.
+    """Screenings of one kind: pairs by rising skew log(up/down), and pairs that occur.
 
-    `cost` is the largest Rényi divergence at the order of the price, `form` the log of the square of the largest total
-    variation distance over that: kinds without a count near the threshold have a small one.
+    Each of all pairs is dominated by one that is `above`, or tells neighbours apart with a probability of `lost` at
+    most, which is what a screening of it may add to delta. `cost` is the largest Rényi divergence at the order of the
+    price, `form` the log of the square of the largest total variation distance over that: kinds without a count near
+    the threshold have a small one.
     """
 
     event: Event
     times: int
     above: Pairs
     played: Pairs
+    lost: float
     cost: float
     form: float
 
@@ -81,25 +83,54 @@ class Reference(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """Kinds that share one game: each is a mixture of a reference, `rungs`, with the share `shares`, and the one below.
+    """Kinds that share one game: each is a mixture of a larger and a smaller reference, or nothing, by `rungs`.
 
-    Below the smallest reference nothing happens.
+    These say where in the list of nothing and all `references` the smaller one and the larger one are; `shares` are
+    those of the larger one.
     """
 
     kinds: list[Kind]
     references: list[Reference]
-    rungs: list[int]
+    rungs: list[tuple[int, int]]
     shares: list[float]
+
+    @property
+    def ticks(self) -> list[int]:
+        """Of nothing, and of each reference."""
+        return [0, *(each.ticks for each in self.references)]
+
+    @property
+    def longest(self) -> int:
+        """Ticks of the longest reference."""
+        return max(each.ticks for each in self.references)
+
+    @property
+    def lost(self) -> float:
+        """What pairs that are left out may add to delta."""
+        return sum(kind.times * kind.lost for kind in self.kinds) * (1 + 1e-9)
+
+    def of_each(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of the ticks of a screening of each kind."""
+        ticks = np.array(self.ticks)
+        (low, high), share = np.array(self.rungs).T, np.array(self.shares)
+        apart = ticks[high] - ticks[low]
+        return ticks[low] + share * apart, share * (1 - share) * apart**2
 
     def moments(self) -> tuple[float, float]:
         """Mean and variance of the ticks that all screenings take."""
-        ticks = [0, *(each.ticks for each in self.references)]
-        mean = variance = 0.0
-        for kind, rung, share in zip(self.kinds, self.rungs, self.shares, strict=True):
-            apart = ticks[rung + 1] - ticks[rung]
-            mean += kind.times * (ticks[rung] + share * apart)
-            variance += kind.times * share * (1 - share) * apart**2
+        times = np.array([kind.times for kind in self.kinds], dtype=float)
+        mean, variance = (float(times @ each) for each in self.of_each())
         return mean, variance
+
+    def part(self, times: Sequence[int]) -> Clock:
+        """The same with so many screenings of each kind."""
+        kept = [
+            (k._replace(times=n), r, s)
+            for k, r, s, n in zip(self.kinds, self.rungs, self.shares, times, strict=True)
+            if n
+        ]
+        kinds, rungs, shares = (list(each) for each in zip(*kept, strict=True))
+        return Clock(kinds, self.references, rungs, shares)
 
 
 def curve_of(reference: Reference, b: FloatArray) -> FloatArray:
@@ -116,81 +147,31 @@ def cost_of(pairs: Pairs, order: float) -> float:
 
 
 def find_kinds(families: Sequence[tuple[Event, int]], order: float, least: float) -> list[Kind]:
-    """Kinds that cost anything; log-ratios below `least` are raised to it, as in `game_setup.family_of`."""
+    """All kinds; log-ratios below `least` are raised to it, as in `game_setup.family_of`, and then left out."""
     kinds: list[Kind] = []
     for event, count in families:
         family = family_of(event, least)
         above, played = (Pairs(pairs.up[::-1], pairs.down[::-1]) for pairs in (family.above, family.played))
-        raised = Pairs(*(np.asarray(above) * (1 + INPUT_ERROR)))
-        cost = max(cost_of(raised, order), LEAST_COST)
-        form = math.log(float(np.max(raised.variation())) ** 2 / cost)
-        kinds.append(Kind(event, count, raised, played, cost, form))
+        # a total variation distance is no more than the smaller log-ratio
+        kept = np.min(above, axis=0) > least
+        raised = Pairs(*(np.asarray(above)[:, kept] * (1 + INPUT_ERROR)))
+        lost = 0.0 if kept.all() else least * (1 + 2 * INPUT_ERROR)
+        cost = max(cost_of(raised, order), LEAST_COST) if kept.any() else 0.0
+        form = math.log(float(np.max(raised.variation())) ** 2 / cost) if cost > 0.0 else -math.inf
+        kinds.append(Kind(event, count, raised, played, lost, cost, form))
     return kinds
 
 
-def find_clocks(kinds: Sequence[Kind], order: float) -> tuple[list[Clock], list[Kind]]:
-    """Games of kinds that are alike, and kinds that are like no other."""
-    classes: list[list[Kind]] = []
-    alone = [kind for kind in kinds if not (np.max(kind.above) < LARGEST and kind.cost > LEAST_COST)]
-    apart = {id(kind) for kind in alone}
-    alike = [kind for kind in kinds if id(kind) not in apart]
-    for kind in sorted(alike, key=lambda each: each.form, reverse=True):
-        if not classes or kind.form < classes[-1][0].form - ALIKE:
-            classes.append([])
-        classes[-1].append(kind)
-    clocks: list[Clock] = []
-    for each in classes:
-        left = sorted(each, key=lambda kind: kind.cost, reverse=True)
-        while left:
-            for widest in WIDEST:
-                group = [kind for kind in left if kind.cost * widest >= left[0].cost]
-                clock, rest = _make_clock(group, order)
-                if clock is not None and clock.kinds[0] is left[0]:
-                    clocks.append(clock)
-                    left = sorted([*rest, *left[len(group) :]], key=lambda kind: kind.cost, reverse=True)
-                    break
-            else:
-                alone.append(left.pop(0))
-    return clocks, alone
-
-
-def _make_clock(group: list[Kind], order: float) -> tuple[Clock | None, list[Kind]]:
-    """A game of all kinds that its references hold, and the others."""
-    if len(group) == 1:
-        return None, group
-    ratio = group[0].cost / group[-1].cost
-    ladder = next(ticks for widest, ticks in LADDERS if ratio <= widest)
-    for spare in SPARES:
-        tick = spare * group[0].cost / ladder[-1]
-        references = _make_references(group, ladder, tick, order)
-        if not references:
-            return None, group
-        if share_of(group[0].above, *(each.pairs for each in references[:-3:-1])) <= 1.0:
-            break
-    clock, rest = Clock([], references, [], []), []
-    pairs = [None, *(each.pairs for each in references)]
-    ticks = [0, *(each.ticks for each in references)]
-    for kind in group:
-        rung = next(i for i, each in enumerate(references) if each.ticks * tick * (1 + 1e-9) >= kind.cost)
-        for i in range(rung, min(rung + 2, len(references))):
-            share = share_of(kind.above, references[i].pairs, pairs[i])
-            taken = (ticks[i] + share * (ticks[i + 1] - ticks[i])) * tick
-            if taken <= kind.cost * (1 + LOOSE):
-                clock.kinds.append(kind)
-                clock.rungs.append(i)
-                clock.shares.append(share)
-                break
-        else:
-            rest.append(kind)
-    return (clock, rest) if clock.kinds else (None, rest)
-
-
-def _make_references(group: Sequence[Kind], ladder: Sequence[int], tick: float, order: float) -> list[Reference]:
+def make_references(
+    group: Sequence[Kind], ladder: Sequence[int], tick: float, order: float, fineness: float
+) -> list[Reference]:
     """Families whose divergence is `tick` for each of their ticks, of the form that kinds of about that size have."""
     logs = [np.log(np.stack(kind.above)) for kind in group]
     skews = [up - down for up, down in logs]
     low, high = min(float(each[0]) for each in skews), max(float(each[-1]) for each in skews)
-    nodes = _nodes(low, high)
+    nodes = _near(_nodes(low, high, fineness), skews)
+    if nodes.size > FEW_PLACES:
+        nodes = _near(_nodes(low, high, 1.0), skews)
     forms = np.full((len(group), nodes.size), -np.inf)
     for form, kind, skew in zip(forms, group, skews, strict=True):
         form[:] = np.interp(nodes, skew, np.log(kind.above.variation()))
@@ -208,9 +189,13 @@ def _make_references(group: Sequence[Kind], ladder: Sequence[int], tick: float, 
         form = np.max(forms[near], axis=0)
         inside = np.isfinite(form)
         size = ticks * tick
-        for _ in range(4):
+        for _ in range(TRIALS):
             pairs = _pairs_of(nodes[inside], form[inside] + 0.5 * math.log(size))
-            off = ticks * tick / cost_of(pairs, order)
+            off = ticks * tick / max(cost_of(pairs, order), LEAST_COST)
+            if abs(off - 1) <= NEAR / 10:
+                break
+            if abs(math.log(off)) > FARTHEST:
+                return []
             size *= off
         if abs(off - 1) > NEAR:
             return []
@@ -218,15 +203,24 @@ def _make_references(group: Sequence[Kind], ladder: Sequence[int], tick: float, 
     return found
 
 
-def _nodes(low: float, high: float) -> FloatArray:
+def _nodes(low: float, high: float, fineness: float) -> FloatArray:
     """Skews at which references have their pairs."""
     places = [0.0]
     while places[-1] < max(-low, high):
-        places.append(places[-1] + max(SKEW, WIDER * places[-1]))
+        places.append(places[-1] + max(SKEW, WIDER * places[-1]) / fineness)
     right = np.array(places)
     nodes = np.concatenate([-right[:0:-1], right])
     inside = nodes[(nodes > low) & (nodes < high)]
     return np.concatenate([[low], inside, [high]])
+
+
+def _near(nodes: FloatArray, skews: Sequence[FloatArray]) -> FloatArray:
+    """Of these, those next to some pair of a kind: between them kinds of few pairs have none."""
+    kept = np.zeros(nodes.size, dtype=bool)
+    for skew in skews:
+        left = np.clip(np.searchsorted(nodes, skew, "right") - 1, 0, max(nodes.size - 2, 0))
+        kept[left] = kept[np.minimum(left + 1, nodes.size - 1)] = True
+    return nodes[kept]
 
 
 def _pairs_of(skews: FloatArray, log_variation: FloatArray) -> Pairs:

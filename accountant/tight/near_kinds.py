@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +29,9 @@ SHARE = 0.2
 
 KIND = 1.5e6
 """Operations (see `accountant.patience`) of a kind that may be near others, about."""
+
+FEWER = 0.5
+"""Share of the kinds that are left where near ones are taken as one, or little is gained by it."""
 
 MOST_GROUPS = 8
 """Groups that a kind is compared with."""
@@ -103,8 +105,7 @@ def gather_near(families: Entries, order: float, room: float) -> list[tuple[Even
     each = SHARE * room / sum(count for _, count in families)
     costs = {event: float(event.renyi(order)) for event, _ in families}
     ranked = sorted(families, key=lambda kind: costs[kind[0]], reverse=True)
-    near = any(costs[one[0]] - costs[two[0]] <= each for one, two in pairwise(ranked))
-    if not near or not fits(KIND * len(families)):
+    if _apart([costs[event] for event, _ in ranked], each) > FEWER * len(families) or not fits(KIND * len(families)):
         return list(families)
     spend(KIND * len(families), "kinds of screening")
     groups: list[list[tuple[Event, int]]] = []
@@ -123,7 +124,16 @@ def gather_near(families: Entries, order: float, room: float) -> list[tuple[Even
             found.append((NearScreenings(events), sum(count for _, count in group)))
         else:
             found += group
-    return found
+    return found if len(found) <= FEWER * len(families) else list(families)
+
+
+def _apart(costs: Sequence[float], each: float) -> int:
+    """Groups of falling costs that differ by no more."""
+    first, groups = math.inf, 0
+    for cost in costs:
+        if first - cost > each:
+            first, groups = cost, groups + 1
+    return groups
 
 
 def _gap(events: Sequence[Event], order: float) -> float:

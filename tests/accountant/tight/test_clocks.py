@@ -13,11 +13,21 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.errors import OutOfPatience, ToleranceUnreachable
-from accountant.tight import block_answers, clock_blocks, clock_game, clock_references
+from accountant.tight import block_answers, clock_blocks, clock_game, clock_ladders, clock_references
 from accountant.tight.clock_blocks import ClockPair, SamePairs, set_clock_run
-from accountant.tight.clock_game import PRODUCT, Law, law_of, law_of_ticks, law_work, play_on_clock, set_clock
+from accountant.tight.clock_game import (
+    PRODUCT,
+    Law,
+    law_of,
+    law_of_ticks,
+    law_work,
+    play_on_clock,
+    set_clock,
+    size_clock,
+)
+from accountant.tight.clock_ladders import find_clocks
 from accountant.tight.clock_order import play_in_clock_order, set_order
-from accountant.tight.clock_references import Clock, Kind, Reference, find_clocks, find_kinds, share_of
+from accountant.tight.clock_references import Clock, Kind, Reference, find_kinds, share_of
 from accountant.tight.game_value import GameValue
 from accountant.tight.loss_composition import bound_delta, bound_delta_above
 from accountant.tight.screening_blocks import Aim
@@ -44,13 +54,12 @@ def near_run(seed):
     return ac.Composition((P(kind, rate), dice.randint(1, 2)) for kind in kinds)
 
 
-def one_clock(run, order=5.0):
+def one_clock(run, order=5.0, least=LEAST, fineness=1.0):
     """All kinds in one game, however little alike they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock_references, "ALIKE", 1e3)
-        patch.setattr(clock_references, "LOOSE", 1e3)
-        patch.setattr(clock_references, "WIDEST", (8.2, 3.0, 1.4))
-        return find_clocks(find_kinds(list(run), order, LEAST), order)
+        patch.setattr(clock_ladders, "ALIKE", 1e3)
+        patch.setattr(clock_ladders, "LOOSE", 1e3)
+        return find_clocks(find_kinds(list(run), order, least), order, fineness)
 
 
 def exact_step(pairs, value, u):
@@ -66,10 +75,10 @@ def exact_step(pairs, value, u):
 
 
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, 10**6), x=st.floats(-2.0, 2.0), near=st.booleans())
-def test_mixtures_of_references_are_above_their_kind(seed, x, near):
+@given(seed=st.integers(0, 10**6), x=st.floats(-2.0, 2.0), near=st.booleans(), fineness=st.sampled_from([1.0, 2.5]))
+def test_mixtures_of_references_are_above_their_kind(seed, x, near, fineness):
     """For random convex falling W, at random u, in high precision."""
-    clocks, _ = one_clock(near_run(seed) if near else draw_run(seed))
+    clocks, _ = one_clock(near_run(seed) if near else draw_run(seed), fineness=fineness)
     dice = random.Random(seed)
     corners = [(mp.mpf(dice.random()), mp.exp(x + dice.gauss(0.0, 0.3))) for _ in range(3)]
 
@@ -79,11 +88,11 @@ def test_mixtures_of_references_are_above_their_kind(seed, x, near):
     with mp.workdps(40):
         for clock in clocks:
             pairs = [None, *(list(zip(*map(np.ndarray.tolist, each.pairs), strict=True)) for each in clock.references)]
-            for kind, rung, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
+            for kind, (below, above), share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
                 own = list(zip(*map(np.ndarray.tolist, kind.above), strict=True))
                 u = mp.exp(mp.mpf(x) + mp.mpf(dice.gauss(0.0, 0.2)))
-                high = exact_step(pairs[rung + 1], value, u)
-                low = value(u) if rung == 0 else exact_step(pairs[rung], value, u)
+                high = exact_step(pairs[above], value, u)
+                low = value(u) if below == 0 else exact_step(pairs[below], value, u)
                 mixed = share * high + (1 - mp.mpf(share)) * low
                 assert exact_step(own, value, u) <= mixed + mp.mpf(10) ** -38
 
@@ -103,19 +112,19 @@ def test_shares_at_their_limits():
 
 def some_kind(count):
     one = Pairs(np.ones(1), np.ones(1))
-    return Kind(S(1.0, 1.0, 2), count, one, one, 1.0, 0.0)
+    return Kind(S(1.0, 1.0, 2), count, one, one, 0.0, 1.0, 0.0)
 
 
 def test_the_law_of_ticks_is_that_of_the_sum():
-    shares, rungs, counts, ticks = [0.25, 0.5, 0.875], [0, 1, 1], [3, 2, 4], [0, 2, 5]
+    shares, rungs, counts, ticks = [0.25, 0.5, 0.875], [(0, 1), (1, 2), (0, 2)], [3, 2, 4], [0, 2, 5]
     references = [Reference(each, Pairs(np.ones(1), np.ones(1))) for each in ticks[1:]]
     law = law_of(Clock([some_kind(count) for count in counts], references, rungs, shares), 0.0)
     exact = {0: Fraction(1)}
-    for share, rung, count in zip(shares, rungs, counts, strict=True):
+    for share, (low, high), count in zip(shares, rungs, counts, strict=True):
         for _ in range(count):
             after = {}
             for at, chance in exact.items():
-                for more, part in ((ticks[rung], 1 - Fraction(share)), (ticks[rung + 1], Fraction(share))):
+                for more, part in ((ticks[low], 1 - Fraction(share)), (ticks[high], Fraction(share))):
                     after[at + more] = after.get(at + more, 0) + chance * part
             exact = after
     for at in range(max(exact) + 1):
@@ -125,13 +134,13 @@ def test_the_law_of_ticks_is_that_of_the_sum():
     assert law.beyond == 0.0
 
 
-@given(lost=st.sampled_from([1e-12, 1e-4, 0.05]), share=st.floats(0.0, 1.0), ticks=st.integers(0, 120))
+@given(lost=st.sampled_from([1e-12, 1e-4, 0.05]), share=st.floats(0.0, 1.0))
 @settings(deadline=None, derandomize=True, max_examples=20)
-def test_what_is_not_told_apart_is_moved_to_more_ticks(lost, share, ticks):
+def test_what_is_not_told_apart_is_moved_to_more_ticks(lost, share):
     one = Law(1, np.array([1 - share, 0.0, share]), 0.0)
-    exact, found = one.times(40, 0.0), one.times(40, lost).less(ticks)
+    exact, found = one.times(40, 0.0), one.times(40, lost)
     for least in range(130):
-        wanted = sum(c for i, c in enumerate(exact.chances.tolist()) if max(exact.first + i - ticks, 0) >= least)
+        wanted = sum(c for i, c in enumerate(exact.chances.tolist()) if exact.first + i >= least)
         above = found.beyond + sum(c for i, c in enumerate(found.chances.tolist()) if found.first + i >= least)
         assert above >= wanted * (1 - 1e-12)
 
@@ -139,7 +148,7 @@ def test_what_is_not_told_apart_is_moved_to_more_ticks(lost, share, ticks):
 def wide_clock(count):
     """Two rungs, of which the second one's references are three ticks apart."""
     references = [Reference(each, Pairs(np.ones(1), np.ones(1))) for each in (2, 5)]
-    return Clock([some_kind(count), some_kind(2 * count)], references, [0, 1], [0.25, 0.5])
+    return Clock([some_kind(count), some_kind(2 * count)], references, [(0, 1), (1, 2)], [0.25, 0.5])
 
 
 @pytest.mark.parametrize("count", [1, 50, 3000])
@@ -175,9 +184,11 @@ def test_the_game_on_a_clock_is_its_recursion():
     references = [Reference(ticks, Pairs(*map(np.array, zip(*sorted(each, key=lambda p: p[0] / p[1]), strict=True))))
                   for ticks, each in ((2, small), (3, large))]  # fmt: skip
     own = references[1].pairs
-    clock = Clock([Kind(S(1.0, 1.0, 2), 2, own, own, 1.0, 0.0)], references, [1], [0.25])
-    setup = set_clock(clock, 5.0, math.log(1e-3), 1e-4, math.inf)
-    fixed, rest = play_on_clock(setup)
+    clock = Clock([Kind(S(1.0, 1.0, 2), 2, own, own, 0.0, 1.0, 0.0)], references, [(1, 2)], [0.25])
+    sized = size_clock(clock, 5.0, math.log(1e-3))
+    ((whole, one),) = play_on_clock(set_clock(sized, sized.cut(1, 1e-4), 5.0, math.log(1e-3)))
+    ((half, two),) = play_on_clock(set_clock(sized, sized.cut(2, 1e-5), 5.0, math.log(1e-3)))
+    assert (one, two) == (1, 2)
 
     def value(ticks, u, swap):
         best = max(1 - u, mp.mpf(0))
@@ -193,7 +204,7 @@ def test_the_game_on_a_clock_is_its_recursion():
                 u = mp.exp(mp.mpf(x))
                 wanted = [value(ticks, u, way == 1) for ticks in range(7)]
                 mean = (9 * wanted[4] + 6 * wanted[5] + wanted[6]) / 16
-                for game, true in ((rest, mean), (fixed, wanted[setup.ticks])):
+                for game, true in ((whole, mean), (half, (3 * wanted[2] + wanted[3]) / 4)):
                     found = GameValue(game, game, way).delta(x).upper
                     assert true <= found <= true * 1.02 + 1e-9
 
@@ -205,23 +216,24 @@ def test_the_game_on_a_clock_is_its_recursion():
     order=st.sampled_from([2.0, 6.0, 30.0]),
     near=st.booleans(),
     cut=st.booleans(),
+    least=st.sampled_from([LEAST, 1e-2]),
 )
-def test_games_on_clocks_bound_every_interleaving(seed, share, order, near, cut):
+def test_games_on_clocks_bound_every_interleaving(seed, share, order, near, cut, least):
     """Above and below, for three kinds and up to six steps; whole, and cut in blocks."""
     run = near_run(seed) if near else draw_run(seed)
     epsilon = share * float(run.renyi(math.inf))
-    clocks, alone = one_clock(run, order)
+    clocks, alone = one_clock(run, order, least=least)
     like, blocks = next(iter(run.entries)), []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock_game, "SHORTEST", 1 if cut else 8)
-        for clock in clocks:
-            setup = set_clock(clock, order, math.log(1e-4), 3e-3, 0.0)
-            fixed, rest = play_on_clock(setup)
-            blocks += [(ClockPair(like, rest), 1), *([(ClockPair(like, fixed), setup.many)] if setup.many else [])]
+    for clock in clocks:
+        sized = size_clock(clock, order, math.log(1e-4))
+        setup = set_clock(sized, sized.cut(3 if cut else 1, 3e-3), order, math.log(1e-4))
+        blocks += [(ClockPair(like, game), many) for game, many in play_on_clock(setup)]
     with mp.workdps(40):
         true = play(run, epsilon)
         if not alone:
-            assert true <= bound_delta_above(blocks, epsilon, 0.1).upper
+            assert true <= bound_delta_above(blocks, epsilon, 0.1).upper + sum(clock.lost for clock in clocks)
+        if not any(kind.cost for kind in [*alone, *(kind for clock in clocks for kind in clock.kinds)]):
+            return
         games = play_in_clock_order(set_order(clocks, alone, order, math.log(1e-4), 3e-3))
         assert max(game.delta(epsilon).lower for game in games.values()) <= true
         same = bound_delta([(SamePairs(list(run), order), 1)], epsilon, 0.5)
@@ -266,17 +278,13 @@ def test_memory_does_not_grow_with_screenings(count):
 def test_blocks_are_the_fewest_that_take_no_more_work():
     run = numbered(100.0, 8, 1000)
     (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
-    most, setups = 2e9, []
-    for work in (most, math.inf):
-        setups.append(set_clock(clock, 3.0, math.log(1e-5), 3e-3, work))
-    few, one = setups
-    assert one.many == 0 < few.many
-    assert few.work <= most < one.work
-    for setup in setups:
-        cells = clock_game.MOVE * len(clock.references) * float(np.sum(setup.reach + 8.0))
-        assert setup.work == pytest.approx(cells, rel=0.02)
-    fewer = set_clock(clock, 3.0, math.log(1e-5), 3e-3, few.work * 1.0001)
-    assert fewer.many == few.many
+    sized, most = size_clock(clock, 3.0, math.log(1e-5)), 2e9
+    few, one = sized.fewest(3e-3, most), sized.fewest(3e-3, math.inf)
+    assert one.blocks == 1 < few.blocks
+    assert few.work <= most < sized.cut(few.blocks - 1, 3e-3).work
+    setup = set_clock(sized, few, 3.0, math.log(1e-5))
+    assert sum(block.many for block in setup.blocks) == few.blocks
+    assert 0.8 * few.work <= setup.work <= 1.02 * few.work
 
 
 # --- prices ---------------------------------------------------------------------------------------------------
@@ -359,7 +367,7 @@ def test_what_clocks_certified_is_told_where_blocks_take_too_long(monkeypatch):
     run = kinds_between(10.0, 20.0, 9, 3)
     known = tight(run, 1e-5)
 
-    def wide(self, aim, delta, ask):
+    def wide(self, aim, delta, ask, most_lost):
         refusal = ToleranceUnreachable("no nearer")
         refusal.found, refusal.wide = (0.9 * known.lower, known.epsilon), "0.11"
         raise refusal

@@ -1,0 +1,78 @@
+"""References of kinds that share a game on a clock, blocks of its screenings, and pairs that are left out."""
+
+import math
+from itertools import pairwise
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import accountant as ac
+from accountant.tight.both_sides import BothSides
+from accountant.tight.clock_blocks import set_clock_run
+from accountant.tight.clock_game import parts_of
+from accountant.tight.clock_ladders import ladder_of
+from accountant.tight.clock_references import find_kinds
+from accountant.tight.screening_blocks import Aim
+from tests.accountant.tight.test_clocks import LEAST, kinds_between, one_clock
+from tests.soak.exact import play
+
+S = ac.NoisyScreening
+
+
+@given(times=st.lists(st.integers(0, 30), min_size=1, max_size=6).filter(any), blocks=st.integers(1, 12))
+@settings(deadline=None, derandomize=True)
+def test_blocks_hold_every_screening_once(times, blocks):
+    parts = parts_of(times, blocks)
+    assert [sum(many * part[k] for many, part in parts) for k in range(len(times))] == times
+    lengths = [sum(part) for _, part in parts]
+    assert max(lengths) - min(lengths) <= 1 or sum(times) < blocks
+
+
+@given(ratio=st.floats(1.0, 8.2), fineness=st.floats(1.0, 4.0))
+@settings(deadline=None, derandomize=True)
+def test_ladders_hold_the_smallest_and_the_largest_kind(ratio, fineness):
+    ticks = ladder_of(ratio, fineness)
+    assert all(one < two for one, two in pairwise(ticks))
+    assert ticks[-2] / ticks[0] >= ratio * (1 - 1e-12)
+    assert all(two / one <= 1.51 for one, two in pairwise(ticks))
+
+
+def test_pairs_that_are_left_out_add_what_they_may():
+    """Counts far from the threshold, of which a third are no pairs of any reference."""
+    run = ac.Composition((S(3.0 + 0.1 * i, 20.0, 40), 2) for i in range(3))
+    (clock,), _ = one_clock(run, least=1e-6)
+    for kind, own in zip(clock.kinds, find_kinds([(k.event, k.times) for k in clock.kinds], 5.0, LEAST), strict=True):
+        assert 0 < kind.above.up.size < own.above.up.size
+        far = np.min(own.above, axis=0) <= 1e-6
+        assert kind.above.up.size + np.count_nonzero(far) == own.above.up.size
+        assert float(np.max(own.above.variation()[far])) <= kind.lost <= 1.001e-6
+    assert clock.lost == pytest.approx(6e-6, rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-2])
+def test_what_is_left_out_is_part_of_the_price(delta, monkeypatch):
+    """Beyond the losses of the pairs that are kept nothing else is left of delta, against the game of all pairs."""
+    run, order = ac.Composition((S(1.0 + 0.05 * i, 5.5, 6), 1) for i in range(3)), 3.0
+    monkeypatch.setattr("accountant.tight.clock_blocks.FAR", math.log(1.2))
+    clocks = set_clock_run(list(run), Aim(order, math.log(delta) - 12.0, 0.01, 0.01), math.log(delta))
+    assert not clocks.alone
+    assert 0.0 < clocks.lost < delta
+    sides = BothSides(list(run), [], clocks.blocks(), order, lambda _: delta, 1.0, lost=clocks.lost)
+    beyond = 1.001 * sum(block.many * block.end for setup in clocks.setups for block in setup.blocks)
+    with mp.workdps(30):
+        assert play(run, sides.epsilon(delta).upper) <= delta
+        for epsilon in (0.5, beyond):
+            assert 0.0 < play(run, epsilon) <= sides.deltas([epsilon])[0].upper
+
+
+def test_a_part_of_the_kinds_far_from_the_threshold_changes_nothing():
+    """Kinds of which all pairs are left out take no ticks, and no game from below."""
+    run, aim = kinds_between(10.0, 14.0, 8, 3), Aim(5.0, math.log(1e-5) - 12.0, 0.01, 0.01)
+    with_idle = run + 3 * S(1.0, 40.0, 10)
+    plain, idle = (set_clock_run(list(each), aim, math.log(1e-5)) for each in (run, with_idle))
+    assert idle.order.steps == plain.order.steps
+    assert len(idle.alone) == len(plain.alone)
+    assert idle.lost > plain.lost
