@@ -14,6 +14,7 @@ import numpy as np
 from accountant.events.race_crowds import Crowd, Family, crowd_of, log_own
 from accountant.events.race_kernels import COUNTS, NEAREST, POWERS, fill_powers_at_ends, find_deviation
 from accountant.events.race_thetas import Reports, Spares, fill_thetas
+from accountant.events.race_words import Words, crowd_of_words, log_own_words
 from accountant.events.randomized_response import bernoulli_log_profile
 from accountant.events.shuffled_sums import log_chords
 from accountant.numerics.exponential_sums import sum_exponentials
@@ -110,13 +111,17 @@ class Cells(NamedTuple):
     log_adds: FloatArray  # by times, numbers and kinds
 
 
-def prepare(epsilon: float, family: Family, users: int, point: float, near: Clocks) -> Race:
+def prepare(epsilon: float, family: Family | Words, users: int, point: float, near: Clocks) -> Race:
     """Values at u = e^point, or at a u that is less by what rounding may make of it; `near` has no rate here."""
-    crowd = crowd_of(epsilon, family, near.slower * epsilon, near.narrow * epsilon)
+    slower, narrow = near.slower * epsilon, near.narrow * epsilon
+    if isinstance(family, Words):
+        crowd, own_logs = crowd_of_words(epsilon, family, slower, narrow), log_own_words(epsilon, family, narrow)
+    else:
+        crowd, own_logs = crowd_of(epsilon, family, slower, narrow), log_own(epsilon, family, narrow)
     known = float(bernoulli_log_profile(epsilon, family.bits, np.array([point]))[0]) + 1e-12
     point -= ROUNDING * family.bits * epsilon
     values = crowd.speeds * np.exp(crowd.log_first) * -np.expm1(crowd.log_second + point - crowd.log_first)
-    log_first, log_second = log_own(epsilon, family, near.narrow * epsilon)
+    log_first, log_second = own_logs
     own = np.exp(log_first) * -np.expm1(log_second + point - log_first)
     work = PLACE * own.size + REPORT * values.size
     return Race(crowd, values, own, users - 1.0, known, min(near.log_delta, known), work)

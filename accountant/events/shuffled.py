@@ -74,8 +74,9 @@ class Shuffled(Event):
 
     No round costs more than one report does alone. The lower end of a certified interval is that of inputs of all
     users, the others' being the same, whose shuffled reports are known (notebooks/mathematics.md, Prices from below).
-    Of a single randomized bit, and of words of few users, the two ends nearly meet; of more bits they are some percent
-    apart, and a fifth where fewer than about 5 e^epsilon0 users take part.
+    Of any randomizer, of a single randomized bit, of words of few users and of sets of one or two entries the two ends
+    nearly meet; of more bits they are some percent apart, and up to a fifth where fewer than about 5 e^epsilon0 users
+    take part.
 
     In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds
     that a price may take by default: they are priced with more `patience`.
@@ -221,12 +222,13 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
 def log_values(local: float | Event, users: int, points: FloatArray, may_race: bool) -> FloatArray:
     """Logs of the profile; it falls, and from where it is at most `LEAST` its value there stands for the rest.
 
-    What all take is counted before they are computed: as much for each as every `EACH`-th, on both sides, in the mean.
+    What all take is counted before they are computed: as much for each as every `EACH`-th and the last, in the mean.
     Where a race is far ahead at these, some more are run between them, and what remains is not computed (nan).
     """
     values, gains, counted = np.full(points.size, math.nan), np.zeros(points.size), list[float]()
     races, last = np.zeros(points.size, dtype=bool), points.size - 1
-    for i in range(0, points.size - 1, EACH):
+    anchors = sorted({*range(0, points.size - 1, EACH), points.size - 2})
+    for before, i in zip([0, *anchors], anchors, strict=False):
         with tally_work() as work:
             values[i] = without = log_round_delta(local, users, float(points[i]), race=False)
         counted.append(work[0])
@@ -234,7 +236,7 @@ def log_values(local: float | Event, users: int, points: FloatArray, may_race: b
             with tally_work():
                 values[i] = min(without, log_round_delta(local, users, float(points[i]), slots=False))
             gains[i : i + EACH] = without - values[i]
-            races[places_between(values, i)] = True
+            races[places_between(values, before, i)] = True
         if values[i] <= LEAST:
             last = i + 1
             break
@@ -253,14 +255,13 @@ def log_values(local: float | Event, users: int, points: FloatArray, may_race: b
     return values
 
 
-def places_between(values: FloatArray, last: int) -> list[int]:
-    """Where races are run between this `EACH`-th point and the one before: at more where the profile falls fast."""
-    if last == 0:
+def places_between(values: FloatArray, before: int, last: int) -> list[int]:
+    """Where races are run between two points at which they are anyway: at more where the profile falls fast."""
+    if last == before:
         return []
-    before = last - EACH
     fall = float(values[before] - values[last]) / (FALL if values[before] > FAR else FAR_FALL)
     number = max(math.ceil(min(fall, EACH)), FEWEST if before < SLOW * STEPS else 1)
-    return [before + EACH * part // number for part in range(1, number)]
+    return sorted({before + (last - before) * part // number for part in range(1, number)} - {before})
 
 
 def grid(local: float | Event, users: int) -> FloatArray:

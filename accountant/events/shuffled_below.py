@@ -22,6 +22,7 @@ from accountant.events.from_below import FromBelow, pair_from_below
 from accountant.events.race_thetas import IntArray
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.shuffled_attacks import FEW_USERS, ULP, Attack, attacks_on, worst_bits
+from accountant.events.shuffled_crowds import MANY_USERS, log_normal_delta
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_words import may_enumerate, work_of_words, worst_words
 from accountant.numerics.kernel import FloatArray
@@ -87,6 +88,9 @@ class BestAttack(Event):
         most = np.full(epsilons.shape, -math.inf)
         for pair in self._pairs():
             most = np.maximum(most, pair._log_profile(epsilons)[0] - 2 * ROUNDING)
+        if self.users >= MANY_USERS:
+            for attack in attacks_on(self.local):
+                most = np.maximum(most, log_normal_delta(attack, self.users, epsilons))
         return most, most
 
     def _pairs(self) -> list[DiscretePair]:

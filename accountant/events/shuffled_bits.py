@@ -54,7 +54,7 @@ from accountant.numerics.scipy_special import erfcx
 from accountant.numerics.special import log_binomial_pmf
 from accountant.patience import spend
 
-__all__ = ["KNOWN", "log_sums_of"]
+__all__ = ["KNOWN", "SLACK", "Slots", "groups", "log_sums_of", "slots_of"]
 
 NODES = np.concatenate([np.arange(0.0, 10.0, 0.02), np.geomspace(10.0, 1e7, 200)])
 """Frequencies, in units of one over the sum's deviation, between which the integral is bounded."""
@@ -142,7 +142,11 @@ def slots(epsilon: float, facts: Facts, users: int) -> Slots:
     """M = most - J, J geometric: P(J = j) = g (1 - g)^j, j < most. One other user has but one input: g = 1."""
     if users == 2:
         return Slots(np.array([2.0]), np.ones(1), 0.0)
-    log_share, most = common_share(epsilon, facts, users)
+    return slots_of(*common_share(epsilon, facts, users))
+
+
+def slots_of(log_share: float, most: int) -> Slots:
+    """Where every user but the changed one comes from what all have in common with that probability."""
     log_missed = math.log1p(-math.exp(log_share)) if log_share < -1 else math.log(-math.expm1(log_share))
     ends = np.append(0.0, np.unique(np.minimum(np.ceil(-MISSED / log_missed), most)))
     beyond = np.exp(ends * log_missed)

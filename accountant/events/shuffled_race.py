@@ -44,6 +44,7 @@ from accountant.events.race_bounds import (
     prepare,
 )
 from accountant.events.race_crowds import Family, families, with_even_rest
+from accountant.events.race_words import Words, words_of
 from accountant.events.shuffled_inputs import Facts
 from accountant.patience import remember
 
@@ -108,13 +109,18 @@ def log_race_delta(epsilon: float, facts: Facts, users: int, point: float) -> fl
     return found + SLACK
 
 
+def families_of(facts: Facts) -> tuple[Family | Words, ...]:
+    """Of all data the largest bound of any of these is one: where they are known, of the inputs that may be."""
+    return words_of(facts) or families(facts)
+
+
 def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
     """The largest bound of any number of bits in which the inputs of the changed user differ.
 
     `expected` is the log of about what H may be: bounds are fine enough for that.
     """
     anchor, largest = min(round(ANCHORS * point / (facts.bits * epsilon)), ANCHORS - 1), -math.inf
-    for place, family in enumerate(families(facts)):
+    for place, family in enumerate(families_of(facts)):
         if point >= family.bits * epsilon:
             continue
         least = math.inf
@@ -135,26 +141,33 @@ def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected:
     return largest
 
 
-def ways_to_bound(facts: Facts, place: int) -> list[tuple[tuple[int, bool], Family]]:
-    """Whose clocks may do, and whether G is even in all bits: first those that need no search of their own."""
-    family = families(facts)[place]
+def ways_to_bound(facts: Facts, place: int) -> list[tuple[tuple[int, bool], Family | Words]]:
+    """Whose clocks may do, and whether they are for the other G: first those that need no search of their own."""
+    family = families_of(facts)[place]
     found = [((before, False), family) for before in range(max(place - 1, 0), place + 1)]
-    if family.bits < facts.length <= MOST_EVEN:
-        found.append(((place, True), with_even_rest(facts, family)))
-    return found
+    other = with_other_reports(facts, family)
+    return found if other is None else [*found, ((place, True), other)]
+
+
+def with_other_reports(facts: Facts, family: Family | Words) -> Family | Words | None:
+    """The same inputs and another G, of which the smaller bound counts; none where that is seldom of use."""
+    if isinstance(family, Words):
+        return families(Facts(facts.bits))[0] if len(family.common) > 1 else None
+    return with_even_rest(facts, family) if family.bits < facts.length <= MOST_EVEN else None
 
 
 @remember("clocks of users of a few bits", 1024)
-def clocks_near(epsilon: float, facts: Facts, users: int, anchor: int, place: int, is_even: bool) -> Clocks:
+def clocks_near(epsilon: float, facts: Facts, users: int, anchor: int, place: int, is_other: bool) -> Clocks:
     """Good clocks; any are valid.
 
     They are found at points of a grid, for inputs that differ in most bits from those at the point before on, for
-    others from those of one bit more on, and where G is even in all bits from those where it is not.
+    others from those of one bit more on, and where G is the other one from those where it is not.
     """
-    family = families(facts)[place]
+    family = families_of(facts)[place]
+    other = with_other_reports(facts, family) if is_other else None
     point = anchor / ANCHORS * facts.bits * epsilon
-    if is_even:
-        near, family = clocks_near(epsilon, facts, users, anchor, place, False), with_even_rest(facts, family)
+    if other is not None:
+        near, family = clocks_near(epsilon, facts, users, anchor, place, False), other
     elif place:
         near = clocks_near(epsilon, facts, users, anchor, place - 1, False)
     else:
@@ -184,7 +197,7 @@ def take_step(near: Clocks, step: tuple[float, float, float]) -> Clocks:
     return Clocks(near.share * ratio, max(near.slower + slower, 0.0), max(near.narrow + narrow, 0.0), near.log_delta)
 
 
-def rough_bound(epsilon: float, family: Family, users: int, point: float, near: Clocks) -> float:
+def rough_bound(epsilon: float, family: Family | Words, users: int, point: float, near: Clocks) -> float:
     """Log of the rougher bound with these clocks; one that is not a number is none."""
     race = prepare(epsilon, family, users, point, near)
     found = log_total(find_cells(race, near.share * mean_rate(race)))
@@ -193,8 +206,10 @@ def rough_bound(epsilon: float, family: Family, users: int, point: float, near: 
 
 def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
     """About what the clocks of all points take, and the bound at one."""
-    races = [prepare(epsilon, family, users, 0.0, Clocks()) for family in families(facts)]
+    races = [prepare(epsilon, family, users, 0.0, Clocks()) for family in families_of(facts)]
     most, numbers, works = races[0], races[0].own.size, sum(race.work for race in races)
     pairs = float(most.crowd.starts[-1]) * most.crowd.spare_masses.size / numbers**3
     cells = TIMES * (works + most.work) + TIMES * numbers * (CELL + 2.0 * PAIR * pairs)
-    return TIMES * (MOST_SEEN * most.work + SEEN * (works - most.work)), 2.0 * cells
+    # four words have two G, and sets of one entry beside them
+    ways = 4.0 if facts.bits == 2 and len(races) > 1 else 2.0
+    return TIMES * (MOST_SEEN * most.work + SEEN * (works - most.work)), ways * cells

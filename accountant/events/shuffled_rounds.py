@@ -13,9 +13,12 @@ import math
 
 import numpy as np
 
-from accountant.events.blanket import blanket, log_shuffled_delta
+from accountant.events.blanket import blanket, local_epsilon, log_shuffled_delta
+from accountant.events.collision import Collision
 from accountant.events.event import Event
+from accountant.events.race_words import words_of
 from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
+from accountant.events.shuffled_any import log_any_delta
 from accountant.events.shuffled_bits import KNOWN, log_sums_of
 from accountant.events.shuffled_inputs import Facts, common_share, kinds
 from accountant.events.shuffled_race import RACED_BITS, RACED_USERS, log_race_delta, work_of
@@ -46,6 +49,9 @@ SLOTS, FEW_SLOTS, FEW_BITS = 300.0, 40.0, 8
 beyond whom they cost a hundredth of epsilon; what counts with more than so many bits, whose races are dear."""
 
 
+FEW_HIDE = 30.0
+"""Users, times e^-epsilon0, up to which races of sets of two entries are run: beyond, others say nearly as much."""
+
 WHAT = "bounds on shuffled bits"
 
 
@@ -61,6 +67,8 @@ def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool
         if not slots:
             return log_races_delta(local.epsilon, facts, users, epsilon)
         found = log_bits_delta(local.epsilon, facts, users, epsilon, race)
+        if local.bits == 1:
+            found = min(found, log_any_delta(local.epsilon, users, epsilon))
         end = local.epsilon * local.bits
         hiding = users * math.exp(-end)
         if (
@@ -70,6 +78,9 @@ def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool
         ):
             return found
     known = log_shuffled_delta(blanket(local), users, epsilon)
+    # of many buckets the general bound knows more
+    if not (isinstance(local, Collision) and local.buckets >= 4 * local.nonzeros):
+        known = min(known, log_any_delta(local_epsilon(local), users, epsilon))
     return min(found if found < known else known, log_alone(local, epsilon))
 
 
@@ -110,7 +121,7 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
 
 def log_races_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
     """The same by races alone."""
-    return log_race_delta(epsilon, facts_for_race(facts), users, point)
+    return min(log_race_delta(epsilon, each, users, point) for each in facts_for_races(epsilon, facts, users))
 
 
 def may_race(epsilon: float, facts: Facts, users: int) -> bool:
@@ -137,9 +148,19 @@ def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
         return work_of_words(facts, users), 0.0
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0
-    return work_of(local.epsilon, facts_for_race(facts), users)
+    several = [work_of(local.epsilon, each, users) for each in facts_for_races(local.epsilon, facts, users)]
+    return sum(once for once, _ in several), sum(each for _, each in several)
 
 
-def facts_for_race(facts: Facts) -> Facts:
-    """What is known of inputs, or less where that is no less of others: long reports are of fewer kinds."""
-    return facts if 0 < facts.length < facts.bits + facts.bits // 2 else Facts(facts.bits)
+def facts_for_races(epsilon: float, facts: Facts, users: int) -> list[Facts]:
+    """What is known of inputs, or less where that is no less of others: long reports are of fewer kinds.
+
+    Where all are sets of few entries that is what counts; of two, whose races take longer, in small crowds alone.
+    """
+    bits, ones, length = facts
+    is_short = 0 < length < bits + bits // 2
+    found = [Facts(bits, 0, length)] if is_short else []
+    entries = Facts(2 * ones, ones)
+    if 2 * ones <= bits and words_of(entries) and (ones == 1 or users * math.exp(-2 * ones * epsilon) < FEW_HIDE):
+        return [*found, entries]
+    return found or [Facts(bits)]

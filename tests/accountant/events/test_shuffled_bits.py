@@ -660,7 +660,7 @@ def test_limits():
     few, many = (log_bits_delta(0.25, Facts(8), users, 0.0) for users in (10**6, 10**12))
     assert few - many == pytest.approx(math.log(1e3), abs=0.05)
     # one bit costs less than other local randomizers with its epsilon
-    assert ac.shuffled_epsilon(ac.RandomizedResponse(1.0), 1000, 1e-6) < 0.9 * ac.shuffled_epsilon(1.0, 1000, 1e-6)
+    assert ac.shuffled_epsilon(ac.RandomizedResponse(1.0), 1000, 1e-6) < 0.97 * ac.shuffled_epsilon(1.0, 1000, 1e-6)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 33])

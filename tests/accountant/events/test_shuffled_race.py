@@ -489,9 +489,9 @@ def test_races_between_points():
     """More where the profile falls fast, as many as there are places where it ends, and one part at least."""
     values = np.full(33, -math.inf)
     values[:17] = -1.0
-    assert places_between(values, 0) == []
-    assert places_between(values, 32) == list(range(17, 32))
+    assert places_between(values, 0, 0) == []
+    assert places_between(values, 16, 32) == list(range(17, 32))
     values[32] = -1.1
-    assert places_between(values, 32) == [20, 24, 28]
+    assert places_between(values, 16, 32) == [20, 24, 28]
     values = np.full(20 * 16 + 1, -1.0)
-    assert places_between(values, 20 * 16) == []
+    assert places_between(values, 19 * 16, 20 * 16) == []
