@@ -34,7 +34,6 @@ REASONS = {
     "truncated-poisson-gaussian": "from above it is told how full batches are; from below others' vectors are alike",
     "zero-concentrated-dp": f"it is defined by a Rényi curve that no known pair of distributions reaches{BESIDE}",
     "selection": f"of the best of several runs a Rényi curve is proven{BESIDE}",
-    "shuffled": "from above any data of the other users; the lower end is an attack, where all of them have one input",
     "sparse-vector": "with Gaussian noise, its second setting, a bound from above and an attack from below",
     "shuffled-epoch": "no amplification is what is proven; the lower end is an attack",
     "sampled-with-replacement": "several draws of a record have a bound from above; the lower end is an attack",

@@ -2,6 +2,7 @@
 
 import json
 import random
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -60,7 +61,10 @@ def test_what_is_lost_beside_a_wider_interval_is_found(number, monkeypatch):
 
 def test_a_price_above_the_renyi_route_is_found(monkeypatch):
     monkeypatch.setattr(cases, "by_renyi", lambda ask, case, point: 0.0)
-    found = [what for number in range(6) for what in runs.find_broken("auto", number)]
+    found = []
+    for number in range(6):
+        with suppress(ac.OutOfPatience):  # a run whose Rényi curve is infinite
+            found += runs.find_broken("auto", number)
     assert found
     assert all("by the Rényi route 0.0" in what for what in found)
 

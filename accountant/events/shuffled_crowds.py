@@ -39,24 +39,32 @@ def log_normal_delta(attack: Attack, users: int, epsilons: FloatArray) -> FloatA
     found = np.full(epsilons.shape, -math.inf)
     if float(attack.first[~kept].sum() + attack.second[~kept].sum()) > 0.0:
         return found
-    ratios, others = np.stack([first / others, second / others], axis=1), others / others.sum()
+    with np.errstate(over="ignore"):
+        ratios, others = np.stack([first / others, second / others], axis=1), others / others.sum()
     for i, epsilon in enumerate(epsilons.tolist()):
         if not 0.0 <= epsilon < 1.0:
             continue
         away = math.expm1(epsilon)
         # less their mean
-        values = ratios[:, 0] - ratios[:, 1] - away * (ratios[:, 1] - 1.0)
-        deviation = math.sqrt(float(others @ values**2))
-        if not deviation > 0.0:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = ratios[:, 0] - ratios[:, 1] - away * (ratios[:, 1] - 1.0)
+        largest = float(np.max(np.abs(values)))
+        if not 0.0 < largest < math.inf:
             continue
-        third = float(others @ np.abs(values) ** 3)
-        x = math.sqrt(users) * away / deviation * (1.0 + ROUNDING)
+        values /= largest  # their squares and cubes may be too large for a number
+        with np.errstate(under="ignore"):
+            deviation, third = math.sqrt(float(others @ values**2)), float(others @ np.abs(values) ** 3)
+        if not third > 1e-290:
+            continue
+        x = math.sqrt(users) * away / deviation / largest * (1.0 + ROUNDING)
         if x < FARTHEST:
             hazard = 1.0 - x * math.sqrt(math.pi / 2.0) * float(erfcx(x / math.sqrt(2.0)))
             left = math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi) * hazard * (1.0 - ROUNDING)
-            left -= third / deviation**3 / math.sqrt(users) * (1.0 + ROUNDING)
+            left -= third / deviation / deviation / deviation / math.sqrt(users) * (1.0 + ROUNDING)
             # probabilities that are off by a share of themselves change the mean of |Y| by no more than this
-            total = deviation / math.sqrt(users) * left * (1.0 - ROUNDING) - 16.0 * attack.accuracy * (2.0 + away)
+            total = deviation * largest / math.sqrt(users) * left * (1.0 - ROUNDING) - 16.0 * attack.accuracy * (
+                2.0 + away
+            )
             if total > 0.0:
                 found[i] = math.log(total)
     return found

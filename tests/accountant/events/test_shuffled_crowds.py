@@ -66,3 +66,10 @@ def test_nothing_is_known_where_both_inputs_are_alike_or_others_lack_a_report():
     assert np.isneginf(log_normal_delta(Attack(half, half, half, 1e-15, False), 10**9, np.array([0.0]))[0])
     lacking = Attack(half, np.array([0.4, 0.6]), np.array([1.0, 0.0]), 1e-15, False)
     assert np.isneginf(log_normal_delta(lacking, 10**9, np.array([0.0]))[0])
+
+
+@pytest.mark.parametrize("epsilon0", [200.0, 400.0, 500.0])
+def test_ratios_whose_squares_are_too_large_for_a_number(epsilon0):
+    """The attack on any randomizer has reports of probability e^-2 epsilon0: nothing is known, and nothing is wrong."""
+    found = ac.delta(ac.Shuffled(epsilon0, 10**9), 0.1, method="tight")
+    assert 0.0 <= found.lower <= found.delta <= 1.0
