@@ -23,8 +23,13 @@ __all__ = [
 
 
 def _function(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] | None = None
+
     def call(*arguments: Any, **options: Any) -> Any:
-        return getattr(import_module("scipy.special"), name)(*arguments, **options)
+        nonlocal found
+        if found is None:
+            found = getattr(import_module("scipy.special"), name)
+        return found(*arguments, **options)
 
     return call
 
