@@ -22,13 +22,12 @@ from accountant.tight.clock_game import (
     ClockSetup,
     Cut,
     Sized,
-    law_work,
-    parts_of,
     play_on_clock,
     set_clock,
     size_clock,
 )
 from accountant.tight.clock_ladders import find_clocks
+from accountant.tight.clock_laws import law_work
 from accountant.tight.clock_order import Ordered, set_order
 from accountant.tight.clock_references import Clock, Kind, find_kinds
 from accountant.tight.game_value import GameValue, PlayedGame
@@ -74,7 +73,7 @@ FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
 """Operations of a game of one order up to which a finer grid than that is taken, up to which no coarser one is, and up
 to which it is played at all."""
 
-KIND, REFERRED = 1.2e6, 1e6
+KIND, REFERRED = 1.5e6, 2e6
 """Operations that a kind takes, whatever its game, and that finer references for it take."""
 
 MOST_FINE = 200
@@ -232,11 +231,7 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     plan = _plan(kinds, first, aim, log_delta, ordered.work if in_order else _same_work(ordered))
     if plan.lost > most_lost:
         return None
-    law = sum(
-        law_work(each.clock.part(part), log_delta)
-        for each, cut in zip(plan.sized, plan.cuts, strict=True)
-        for _, part in parts_of([kind.times for kind in each.clock.kinds], cut.blocks)
-    )
+    law = sum(law_work(each.clock, cut.blocks, log_delta) for each, cut in zip(plan.sized, plan.cuts, strict=True))
     if law > MOST_LAW:
         return None
     spend(law, BEGUN)

@@ -1,4 +1,4 @@
-"""Releases that next to never tell neighbours apart are left out of a run (notebooks/mathematics.md, Votes of neighbours)."""
+"""Releases that all but never tell neighbours apart are left out (notebooks/mathematics.md, Votes of neighbours)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEGLIGIBLE = 40.0
 """Log of how much smaller than delta what is left out of a run is."""
 
 BESIDE = 2.0**-52
-"""Share of the way to half of delta that an upper end goes: delta falls by half of that share, more than is left out."""
+"""Share of the way to half of delta that an upper end goes: delta falls by half of it, more than is left out."""
 
 NEXT_TO_NOTHING = 1e-9
 """What that may add to an upper end, relative to it: else the rest is asked at a smaller delta."""
@@ -65,7 +65,7 @@ def beside_left_out(rest: Composition, delta: float, ask: Callable[[float], Inte
 
 
 def _beyond(rest: Composition, delta: float, upper: float) -> float:
-    """No less than epsilon at a delta that is smaller by half of `BESIDE`, if it is no more than `upper` at that delta."""
+    """No less than epsilon at a delta that is smaller by half of `BESIDE`, if it is `upper` at most at that delta."""
     try:
         half = renyi_epsilon(rest, delta / 2, "improved").epsilon
     except (NoGuarantee, OutOfPatience):
