@@ -8,7 +8,7 @@ kind last; where steps are too many for that, one pair of each kind all the time
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -37,23 +37,23 @@ __all__ = ["ClockRun", "SamePairs", "same_work", "set_clock_run"]
 
 Entries = Sequence[tuple[Event, int]]
 
-MOST_WORK = 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
+MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
 SPARE = 5e8
 """The same that is left for laws and for composing."""
 
-GRID_SHARES = 0.3, 0.1, 0.03, 0.01
+GRID_SHARES = 0.3, 0.1, 0.03, 0.01, 0.003
 """Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
 
 FINENESS = 1.0, 1.6, 2.5, 4.0
 """By how much closer references are than they are at least."""
 
-ENOUGH = 0.4
+ENOUGH = 0.6
 """Share of the room that games on clocks may lose, about."""
 
-LEAST_PART = 0.03
-"""Of the work, that a game may take however little its kinds cost."""
+WEIGHTS = 10.0 ** np.linspace(3.0, -4.0, 85)
+"""Of all work that there is patience for, against what games lose, by which it is shared among them."""
 
 FAR = 15.0
 """Nats below delta of what all screenings may add by pairs that are left out."""
@@ -73,7 +73,7 @@ FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
 """Operations of a game of one order up to which a finer grid than that is taken, up to which no coarser one is, and up
 to which it is played at all."""
 
-KIND, REFERRED = 1.5e6, 2e6
+KIND, REFERRED = 2.2e6, 2.5e6
 """Operations that a kind takes, whatever its game, and that finer references for it take."""
 
 MOST_FINE = 200
@@ -97,9 +97,13 @@ class ClockPair(Event):
     between_bounds: ClassVar[bool] = True
 
     games: tuple[GameValue, GameValue]
+    logs: FloatArray
 
     def __init__(self, like: Event, game: PlayedGame) -> None:
-        self.__dict__.update(adjacency=like.adjacency, games=tuple(GameValue(game, game, way) for way in range(2)))
+        with np.errstate(divide="ignore"):
+            logs = np.log(game.upper) + math.log(game.step)
+        games = tuple(GameValue(game, game, way) for way in range(2))
+        self.__dict__.update(adjacency=like.adjacency, games=games, logs=logs)
 
     def __repr__(self) -> str:
         return "<pair above screenings of many kinds>"
@@ -107,10 +111,8 @@ class ClockPair(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         """About its divergence, by which grids are chosen; the largest loss at infinity."""
         # E_Q[(P/Q)^a] = 1 + a (a - 1) times the integral of u^(a-2) V(u) over all u
-        game = self.games[0]._above
+        game, logs = self.games[0]._above, self.logs
         x = game.step * np.arange(game.upper.shape[1])
-        with np.errstate(divide="ignore"):
-            logs = np.log(game.upper) + math.log(game.step)
         finite = np.isfinite(orders)
         a = np.maximum(np.where(finite, orders, 2.0), 1.0 + 1e-9)
         b, sums = (a - 1)[:, None], []
@@ -267,14 +269,25 @@ def _plan(
             spend(REFERRED * len(kinds), BEGUN)
         clocks, alone = find_clocks(kinds, aim.order, fineness) if fineness > 1.0 else first
         sized = [size_clock(clock, aim.order, log_delta) for clock in clocks]
-        parts = np.maximum([each.total for each in sized], LEAST_PART * sum(each.total for each in sized))
-        parts /= np.sum(parts)
-        for share in GRID_SHARES:
-            cuts = [each.fewest(share * tolerance, most * part) for each, part in zip(sized, parts, strict=True)]
-            plan = Plan(sized, cuts, alone)
+        for plan in _plans(sized, alone, tolerance, most):
             if best is None or plan.lost < best.lost:
                 best = plan
             if best.lost <= ENOUGH * aim.room:
                 return best
     assert best is not None
     return best
+
+
+def _plans(sized: list[Sized], alone: list[Kind], tolerance: float, most: float) -> Iterator[Plan]:
+    """Games of these clocks that lose less and less, up to that work: where it gains most it is taken first."""
+    choices = [[each.cut(n, share * tolerance) for share in GRID_SHARES for n in each.numbers()] for each in sized]
+    lost, work = ([np.array([getattr(cut, name) for cut in cuts]) for cuts in choices] for name in ("lost", "work"))
+    each_lost = sum(float(np.max(each)) for each in lost)
+    for weight in WEIGHTS * each_lost / most:
+        cuts = [
+            cuts[int(np.argmin(gone + weight * taken))] for cuts, gone, taken in zip(choices, lost, work, strict=True)
+        ]
+        plan = Plan(sized, cuts, alone)
+        if plan.work > most and weight < WEIGHTS[0] * each_lost / most:
+            return
+        yield plan

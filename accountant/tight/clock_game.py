@@ -150,19 +150,11 @@ class Sized(NamedTuple):
         lost = self.mixed + added + BLOCK_LOSS * self.costliest * (blocks - 1)
         return Cut(blocks, step, work, lost)
 
-    def fewest(self, tolerance: float, most_work: float) -> Cut:
-        """The fewest blocks that take no more than that work, or of few steps."""
-        shortest = max(int(self.moments[0] / (SHORTEST * self.clock.longest)), 1)
-
-        def enough(found: Cut) -> bool:
-            return found.work <= most_work or found.blocks >= shortest
-
-        found, few = self.cut(1, tolerance), 0
-        while not enough(found):
-            few, found = found.blocks, self.cut(min(2 * found.blocks, shortest), tolerance)
-        while found.blocks - few > 1:
-            middle = self.cut((found.blocks + few) // 2, tolerance)
-            few, found = (few, middle) if enough(middle) else (middle.blocks, found)
+    def numbers(self) -> list[int]:
+        """Of blocks, up to those of few steps."""
+        shortest, found = max(int(self.moments[0] / (SHORTEST * self.clock.longest)), 1), [1]
+        while found[-1] < shortest:
+            found.append(min(max(found[-1] + 1, int(1.25 * found[-1])), shortest))
         return found
 
 
