@@ -216,6 +216,10 @@ class Plan(NamedTuple):
         return apart + sum(cut.lost for cut in self.cuts)
 
 
+Choice = tuple[Sized, Cut]
+"""A game of some fineness, and how it is cut."""
+
+
 def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: float = math.inf) -> ClockRun | None:
     """Games of kinds that are alike; None where no two are, or screenings are too many for a game on a clock.
 
@@ -262,14 +266,18 @@ def _plan(
     """Games that lose little with least work, or the least with the most work that there is patience for."""
     tolerance, best = min(aim.tolerance, COARSEST), None
     most = next((each for each in MOST_WORK if fits(each + below + SPARE)), MOST_WORK[-1])
+    held, choices = list[frozenset[int]](), list[list[Choice]]()
     for fineness in FINENESS:
         if fineness > 1.0:
             if len(kinds) > MOST_FINE or not fits(REFERRED * len(kinds)):
                 break
             spend(REFERRED * len(kinds), BEGUN)
         clocks, alone = find_clocks(kinds, aim.order, fineness) if fineness > 1.0 else first
-        sized = [size_clock(clock, aim.order, log_delta) for clock in clocks]
-        for plan in _plans(sized, alone, tolerance, most):
+        known, held = held, [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
+        finer = [_choices(size_clock(clock, aim.order, log_delta), tolerance) for clock in clocks]
+        # each of the same games has the fineness by which it gains most
+        choices = [old + new for old, new in zip(choices, finer, strict=True)] if held == known else finer
+        for plan in _plans(choices, alone, most):
             if best is None or plan.lost < best.lost:
                 best = plan
             if best.lost <= ENOUGH * aim.room:
@@ -278,16 +286,21 @@ def _plan(
     return best
 
 
-def _plans(sized: list[Sized], alone: list[Kind], tolerance: float, most: float) -> Iterator[Plan]:
-    """Games of these clocks that lose less and less, up to that work: where it gains most it is taken first."""
-    choices = [[each.cut(n, share * tolerance) for share in GRID_SHARES for n in each.numbers()] for each in sized]
-    lost, work = ([np.array([getattr(cut, name) for cut in cuts]) for cuts in choices] for name in ("lost", "work"))
-    each_lost = sum(float(np.max(each)) for each in lost)
-    for weight in WEIGHTS * each_lost / most:
-        cuts = [
-            cuts[int(np.argmin(gone + weight * taken))] for cuts, gone, taken in zip(choices, lost, work, strict=True)
+def _choices(sized: Sized, tolerance: float) -> list[Choice]:
+    """Grids and numbers of blocks of a game."""
+    return [(sized, sized.cut(blocks, share * tolerance)) for share in GRID_SHARES for blocks in sized.numbers()]
+
+
+def _plans(choices: list[list[Choice]], alone: list[Kind], most: float) -> Iterator[Plan]:
+    """Games that lose less and less, up to that work: where it gains most it is taken first."""
+    lost, work = ([np.array([getattr(cut, name) for _, cut in each]) for each in choices] for name in ("lost", "work"))
+    first = sum(float(np.max(each)) for each in lost) / most
+    for weight in WEIGHTS:
+        picked = [
+            each[int(np.argmin(gone + weight * first * taken))]
+            for each, gone, taken in zip(choices, lost, work, strict=True)
         ]
-        plan = Plan(sized, cuts, alone)
-        if plan.work > most and weight < WEIGHTS[0] * each_lost / most:
+        plan = Plan([sized for sized, _ in picked], [cut for _, cut in picked], alone)
+        if plan.work > most and weight < WEIGHTS[0]:
             return
         yield plan

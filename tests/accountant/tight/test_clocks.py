@@ -294,12 +294,12 @@ def test_work_is_shared_where_it_gains_most(most):
     for run in (numbered(100.0, 8, 100), numbered(20.0, 4, 300)):
         (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
         sized.append(size_clock(clock, 3.0, math.log(1e-5)))
-    plans = list(clock_blocks._plans(sized, [], 0.01, most))
+    choices = [clock_blocks._choices(each, 0.01) for each in sized]
+    plans = list(clock_blocks._plans(choices, [], most))
     assert all(plan.work <= most for plan in plans[1:])
     assert all(one.lost >= other.lost for one, other in pairwise(plans))
-    choices = [[each.cut(n, s * 0.01) for s in clock_blocks.GRID_SHARES for n in each.numbers()] for each in sized]
     for plan in plans[-1:]:
-        others = (clock_blocks.Plan(sized, list(cuts), []) for cuts in product(*choices))
+        others = (clock_blocks.Plan(sized, [cut for _, cut in each], []) for each in product(*choices))
         assert not any(other.work <= plan.work and other.lost < plan.lost * (1 - 1e-12) for other in others)
     for each, cut in zip(sized, plans[-1].cuts, strict=True):
         setup = set_clock(each, cut, 3.0, math.log(1e-5))
