@@ -78,7 +78,7 @@ def laws_of(clock: Clock, blocks: int, log_delta: float) -> list[tuple[int, list
     What all blocks have is one law, as near as that delta needs it, to which each adds that of what it has beside.
     """
     lost = least_chance(log_delta)
-    least, parts = _shared([kind.times for kind in clock.kinds], blocks)
+    least, parts = _common_parts([kind.times for kind in clock.kinds], blocks)
     base = law_of(clock.part(least), lost) if any(least) else Law(0, np.ones(1), 0.0)
     found = []
     for many, part in parts:
@@ -87,7 +87,7 @@ def laws_of(clock: Clock, blocks: int, log_delta: float) -> list[tuple[int, list
     return found
 
 
-def _shared(times: Sequence[int], blocks: int) -> tuple[list[int], list[tuple[int, list[int]]]]:
+def _common_parts(times: Sequence[int], blocks: int) -> tuple[list[int], list[tuple[int, list[int]]]]:
     """Screenings of each kind that every block has, and all blocks."""
     parts = parts_of(times, blocks)
     return [min(each) for each in zip(*(part for _, part in parts), strict=True)], parts
@@ -95,7 +95,10 @@ def _shared(times: Sequence[int], blocks: int) -> tuple[list[int], list[tuple[in
 
 def law_work(clock: Clock, blocks: int, log_delta: float) -> float:
     """Operations of these laws, by arithmetic alone."""
-    depth, (least, parts) = -math.log(least_chance(log_delta)), _shared([kind.times for kind in clock.kinds], blocks)
+    depth, (least, parts) = (
+        -math.log(least_chance(log_delta)),
+        _common_parts([kind.times for kind in clock.kinds], blocks),
+    )
     found, width = _work_of(clock, least, depth)
     for _, part in parts:
         work, beside = _work_of(clock, [each - known for each, known in zip(part, least, strict=True)], depth)
