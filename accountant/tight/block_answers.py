@@ -280,6 +280,7 @@ class Blocks:
     ) -> Interval | OutOfPatience | None:
         """The answer by groups of kinds from above, and by one order of all from below; or what would have done."""
         best = math.inf
+        late: OutOfPatience | None = None
         for moves in GROUP_MOVES:
             try:
                 return self._ask_with(in_groups(kinds, aim, *moves), aim.order, ask)
@@ -287,6 +288,7 @@ class Blocks:
                 refusals.append(error)
                 if isinstance(error, OutOfPatience):
                     if best == math.inf:
+                        late = error
                         break
                     return error if best <= NEARER * self.setting.tolerance else None
                 best = min(best, relative_width(error))
@@ -297,7 +299,7 @@ class Blocks:
                 return self._ask_with(all_blocks([cut for _, cut in kinds]), aim.order, ask)
             except ToleranceUnreachable as error:
                 refusals.append(error)
-        return None
+        return late if min(map(relative_width, refusals)) <= NEARER * self.setting.tolerance else None
 
     def _ask_few_clocks(self, aim: Aim, ask: Ask, refusals: list[ToleranceUnreachable]) -> Interval | None:
         """The answer by games on clocks, of fewer kinds than those of which it is asked first."""

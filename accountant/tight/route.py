@@ -137,7 +137,9 @@ class TightRun:
         if not kept:
             return Interval(0.0, 0.0)
         if len(kept) < len(self.run.entries):
-            rest = TightRun(Composition(kept), self.tolerance)
+            rest, known = TightRun(Composition(kept), self.tolerance), {event for event, _ in kept}
+            if all(event in known or event._largest_loss() == 0.0 for event in self.run.entries):
+                return _interval_of(rest.epsilon(left))
             return beside_left_out(rest.run, left, lambda delta: _interval_of(rest.epsilon(delta)))
         try:
             return self._answers.epsilon(left)

@@ -90,3 +90,10 @@ def test_screenings_that_are_left_out_take_no_patience():
         TightRun(run, 0.01).epsilon(delta)
     assert beside.lower == plain.lower
     assert plain.epsilon <= beside.epsilon <= plain.epsilon * (1 + 1e-12)
+
+
+def test_what_costs_nothing_changes_nothing():
+    """Not even by a rounding: a kind that is never shown."""
+    run = 3 * S(2.0, 3.0, 5) + 2 * S(3.0, 2.0, 5)
+    free = ac.PoissonSubsampled(S(1.0, 3.0, 5), 0.0)
+    assert TightRun(run + 5 * free, 0.01).epsilon(1e-3) == TightRun(run, 0.01).epsilon(1e-3)
