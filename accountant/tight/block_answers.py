@@ -73,8 +73,8 @@ FEW_MOVES = 100
 SOME_MOVES = 5000
 """Steps of a game of several kinds whose true-positive rates are taken from it, and not from blocks."""
 
-NEAR_SHARE = 0.5
-"""Share of what is left of patience that kinds may take which are near, as one."""
+NEAR_SHARE, FEWER = 0.5, 0.8
+"""Share of what is left of patience that kinds may take which are near, as one; how many of many kinds may be left."""
 
 CUT_SHARE, PLAYED_SHARE = 0.4, 0.5
 """Shares of what is left of patience, where true-positive rates are asked: of longer blocks, and of the game."""
@@ -253,8 +253,8 @@ class Blocks:
 
     def _ask_near(self, order: float, room: float, ask: Ask) -> Interval | None:
         """The answer with kinds that are all but the same taken as one; None where there are none."""
-        near = gather_near(self.families, order, room)
-        if len(near) == len(self.families):
+        near, kinds = gather_near(self.families, order, room), len(self.families)
+        if len(near) == kinds or (kinds >= MANY_KINDS and len(near) > FEWER * kinds):
             return None
         answers = answers_of_families(near, self.setting)
         try:
@@ -280,6 +280,7 @@ class Blocks:
     ) -> Interval | OutOfPatience | None:
         """The answer by groups of kinds from above, and by one order of all from below; or what would have done."""
         best = math.inf
+        late: OutOfPatience | None = None
         for moves in GROUP_MOVES:
             try:
                 return self._ask_with(in_groups(kinds, aim, *moves), aim.order, ask)
@@ -287,6 +288,7 @@ class Blocks:
                 refusals.append(error)
                 if isinstance(error, OutOfPatience):
                     if best == math.inf:
+                        late = error
                         break
                     return error if best <= NEARER * self.setting.tolerance else None
                 best = min(best, relative_width(error))
@@ -297,7 +299,7 @@ class Blocks:
                 return self._ask_with(all_blocks([cut for _, cut in kinds]), aim.order, ask)
             except ToleranceUnreachable as error:
                 refusals.append(error)
-        return None
+        return late if min(map(relative_width, refusals)) <= NEARER * self.setting.tolerance else None
 
     def _ask_few_clocks(self, aim: Aim, ask: Ask, refusals: list[ToleranceUnreachable]) -> Interval | None:
         """The answer by games on clocks, of fewer kinds than those of which it is asked first."""

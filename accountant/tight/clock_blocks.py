@@ -8,7 +8,7 @@ kind last; where steps are too many for that, one pair of each kind all the time
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -22,13 +22,12 @@ from accountant.tight.clock_game import (
     ClockSetup,
     Cut,
     Sized,
-    law_work,
-    parts_of,
     play_on_clock,
     set_clock,
     size_clock,
 )
 from accountant.tight.clock_ladders import find_clocks
+from accountant.tight.clock_laws import law_work
 from accountant.tight.clock_order import Ordered, set_order
 from accountant.tight.clock_references import Clock, Kind, find_kinds
 from accountant.tight.game_value import GameValue, PlayedGame
@@ -38,23 +37,23 @@ __all__ = ["ClockRun", "SamePairs", "same_work", "set_clock_run"]
 
 Entries = Sequence[tuple[Event, int]]
 
-MOST_WORK = 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
+MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
 SPARE = 5e8
 """The same that is left for laws and for composing."""
 
-GRID_SHARES = 0.3, 0.1, 0.03, 0.01
+GRID_SHARES = 0.3, 0.1, 0.03, 0.01, 0.003
 """Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
 
 FINENESS = 1.0, 1.6, 2.5, 4.0
 """By how much closer references are than they are at least."""
 
-ENOUGH = 0.4
+ENOUGH = 0.6
 """Share of the room that games on clocks may lose, about."""
 
-LEAST_PART = 0.03
-"""Of the work, that a game may take however little its kinds cost."""
+WEIGHTS = 10.0 ** np.linspace(3.0, -4.0, 85)
+"""Of all work that there is patience for, against what games lose, by which it is shared among them."""
 
 FAR = 15.0
 """Nats below delta of what all screenings may add by pairs that are left out."""
@@ -74,7 +73,7 @@ FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
 """Operations of a game of one order up to which a finer grid than that is taken, up to which no coarser one is, and up
 to which it is played at all."""
 
-KIND, REFERRED = 1.2e6, 1e6
+KIND, REFERRED = 2.2e6, 2.5e6
 """Operations that a kind takes, whatever its game, and that finer references for it take."""
 
 MOST_FINE = 200
@@ -98,9 +97,13 @@ class ClockPair(Event):
     between_bounds: ClassVar[bool] = True
 
     games: tuple[GameValue, GameValue]
+    logs: FloatArray
 
     def __init__(self, like: Event, game: PlayedGame) -> None:
-        self.__dict__.update(adjacency=like.adjacency, games=tuple(GameValue(game, game, way) for way in range(2)))
+        with np.errstate(divide="ignore"):
+            logs = np.log(game.upper) + math.log(game.step)
+        games = tuple(GameValue(game, game, way) for way in range(2))
+        self.__dict__.update(adjacency=like.adjacency, games=games, logs=logs)
 
     def __repr__(self) -> str:
         return "<pair above screenings of many kinds>"
@@ -108,10 +111,8 @@ class ClockPair(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         """About its divergence, by which grids are chosen; the largest loss at infinity."""
         # E_Q[(P/Q)^a] = 1 + a (a - 1) times the integral of u^(a-2) V(u) over all u
-        game = self.games[0]._above
+        game, logs = self.games[0]._above, self.logs
         x = game.step * np.arange(game.upper.shape[1])
-        with np.errstate(divide="ignore"):
-            logs = np.log(game.upper) + math.log(game.step)
         finite = np.isfinite(orders)
         a = np.maximum(np.where(finite, orders, 2.0), 1.0 + 1e-9)
         b, sums = (a - 1)[:, None], []
@@ -215,6 +216,10 @@ class Plan(NamedTuple):
         return apart + sum(cut.lost for cut in self.cuts)
 
 
+Choice = tuple[Sized, Cut]
+"""A game of some fineness, and how it is cut."""
+
+
 def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: float = math.inf) -> ClockRun | None:
     """Games of kinds that are alike; None where no two are, or screenings are too many for a game on a clock.
 
@@ -232,11 +237,7 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     plan = _plan(kinds, first, aim, log_delta, ordered.work if in_order else _same_work(ordered))
     if plan.lost > most_lost:
         return None
-    law = sum(
-        law_work(each.clock.part(part), log_delta)
-        for each, cut in zip(plan.sized, plan.cuts, strict=True)
-        for _, part in parts_of([kind.times for kind in each.clock.kinds], cut.blocks)
-    )
+    law = sum(law_work(each.clock, cut.blocks, log_delta) for each, cut in zip(plan.sized, plan.cuts, strict=True))
     if law > MOST_LAW:
         return None
     spend(law, BEGUN)
@@ -265,21 +266,41 @@ def _plan(
     """Games that lose little with least work, or the least with the most work that there is patience for."""
     tolerance, best = min(aim.tolerance, COARSEST), None
     most = next((each for each in MOST_WORK if fits(each + below + SPARE)), MOST_WORK[-1])
+    held, choices = list[frozenset[int]](), list[list[Choice]]()
     for fineness in FINENESS:
         if fineness > 1.0:
             if len(kinds) > MOST_FINE or not fits(REFERRED * len(kinds)):
                 break
             spend(REFERRED * len(kinds), BEGUN)
         clocks, alone = find_clocks(kinds, aim.order, fineness) if fineness > 1.0 else first
-        sized = [size_clock(clock, aim.order, log_delta) for clock in clocks]
-        parts = np.maximum([each.total for each in sized], LEAST_PART * sum(each.total for each in sized))
-        parts /= np.sum(parts)
-        for share in GRID_SHARES:
-            cuts = [each.fewest(share * tolerance, most * part) for each, part in zip(sized, parts, strict=True)]
-            plan = Plan(sized, cuts, alone)
+        known, held = held, [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
+        finer = [_choices(size_clock(clock, aim.order, log_delta), tolerance) for clock in clocks]
+        # each of the same games has the fineness by which it gains most
+        choices = [old + new for old, new in zip(choices, finer, strict=True)] if held == known else finer
+        for plan in _plans(choices, alone, most):
             if best is None or plan.lost < best.lost:
                 best = plan
             if best.lost <= ENOUGH * aim.room:
                 return best
     assert best is not None
     return best
+
+
+def _choices(sized: Sized, tolerance: float) -> list[Choice]:
+    """Grids and numbers of blocks of a game."""
+    return [(sized, sized.cut(blocks, share * tolerance)) for share in GRID_SHARES for blocks in sized.numbers()]
+
+
+def _plans(choices: list[list[Choice]], alone: list[Kind], most: float) -> Iterator[Plan]:
+    """Games that lose less and less, up to that work: where it gains most it is taken first."""
+    lost, work = ([np.array([getattr(cut, name) for _, cut in each]) for each in choices] for name in ("lost", "work"))
+    first = sum(float(np.max(each)) for each in lost) / most
+    for weight in WEIGHTS:
+        picked = [
+            each[int(np.argmin(gone + weight * first * taken))]
+            for each, gone, taken in zip(choices, lost, work, strict=True)
+        ]
+        plan = Plan([sized for sized, _ in picked], [cut for _, cut in picked], alone)
+        if plan.work > most and weight < WEIGHTS[0]:
+            return
+        yield plan

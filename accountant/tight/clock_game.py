@@ -11,7 +11,6 @@ and cost at most E[O_T] in any order (notebooks/mathematics.md, Many kinds of sc
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.tight.clock_laws import DEPTH, ULP, Law, laws_of, least_chance
 from accountant.tight.clock_references import Clock, Reference, cost_of, curve_of
 from accountant.tight.game_kernels import IntArray, Lattice
 from accountant.tight.game_setup import PORTIONS, round_down
@@ -28,37 +28,26 @@ from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, 
 
 __all__ = [
     "ClockSetup",
-    "Law",
     "Sized",
-    "law_of",
-    "law_of_ticks",
-    "law_work",
-    "parts_of",
     "play_on_clock",
+    "play_work",
     "reference_tree",
     "set_clock",
     "size_clock",
 ]
 
-ULP = 2.0**-53
-
-DEPTH = 25.0
-"""Nats below delta down to which losses and ticks are told apart."""
-
 SHORTEST = 8
 """Steps of the longest reference that a block takes at least."""
 
-MOVE = 90.0
-"""Operations (see `accountant.patience`) of a move at a grid point, in both directions."""
+SEARCHED, MOVED, MOVED_PAIR = 210.0, 24.0, 0.27
+"""Operations (see `accountant.patience`) of a tick, in both directions: of each pair of a reference, of a reference at
+each grid point, and of each of its pairs there."""
 
 ADDED = 2.0
 """The same of adding it to what a block is read off."""
 
 BLOCK_LOSS = 1.3
 """Steps of the costliest reference that a block costs by itself, about."""
-
-PRODUCT, CONVOLUTION = 0.6, 3e4
-"""The same of a product of two chances, and of a convolution beside these."""
 
 ORDERS = 10.0 ** np.linspace(-3.0, 3.0, 121)
 """Orders, less 1, at which it is asked how far losses matter, times about the one at which the price is found."""
@@ -68,86 +57,10 @@ FEWER = 4
 """Of these, each so many are asked of every kind."""
 
 
-class Law(NamedTuple):
-    """Chances of `first`, `first` + 1, ... ticks, and of more than these; rounded up, and ticks never rounded down."""
-
-    first: int
-    chances: FloatArray
-    beyond: float
-
-    def plus(self, other: Law, lost: float) -> Law:
-        """Of the sum of two independent numbers; what is less likely than `lost` at either end is not told apart."""
-        sums = np.convolve(self.chances, other.chances)
-        sums *= 1 + 2 * (min(self.chances.size, other.chances.size) + 2) * ULP
-        below, above = np.cumsum(sums), np.cumsum(sums[::-1])[::-1]
-        start = min(int(np.sum(below <= lost)), sums.size - 1)
-        stop = max(int(np.sum(above > lost)), start + 1)
-        kept = sums[start:stop].copy()
-        kept[0] += float(np.sum(sums[:start])) * (1 + sums.size * ULP)
-        beyond = (self.beyond + other.beyond + float(np.sum(sums[stop:]))) * (1 + sums.size * ULP + 8 * ULP)
-        return Law(self.first + other.first + start, kept, beyond)
-
-    def times(self, count: int, lost: float) -> Law:
-        """Of the sum of so many."""
-        found, power = None, self
-        while True:
-            if count & 1:
-                found = power if found is None else found.plus(power, lost)
-            count >>= 1
-            if count == 0:
-                assert found is not None
-                return found
-            power = power.plus(power, lost)
-
-
-def law_of(clock: Clock, lost: float) -> Law:
-    """Of the ticks that all screenings take."""
-    ticks, found = clock.ticks, Law(0, np.ones(1), 0.0)
-    for rung in sorted(set(clock.rungs)):
-        # how many of a rung take the larger reference: the law is `apart` times as wide as that of their number
-        low, high = rung
-        larger, smaller, apart = Law(0, np.ones(1), 0.0), 0, ticks[high] - ticks[low]
-        for kind, at, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
-            if at == rung:
-                larger = larger.plus(Law(0, np.array([1 - share, share]), 0.0).times(kind.times, lost), lost)
-                smaller += kind.times * ticks[low]
-        chances = np.zeros((larger.chances.size - 1) * apart + 1)
-        chances[::apart] = larger.chances
-        found = found.plus(Law(smaller + larger.first * apart, chances, larger.beyond), lost)
-    return found
-
-
-def law_of_ticks(clock: Clock, log_delta: float) -> Law:
-    """The same, as near as that delta needs it."""
-    return law_of(clock, _least_chance(log_delta))
-
-
-def law_work(clock: Clock, log_delta: float) -> float:
-    """Operations of that law, by arithmetic alone: products of all pairs of chances that are told apart."""
-    ticks, found, whole, depth = clock.ticks, 0.0, 0.0, -math.log(_least_chance(log_delta))
-    for rung in sorted(set(clock.rungs)):
-        apart, number, variance, width = ticks[rung[1]] - ticks[rung[0]], 0, 0.0, 1.0
-        for kind, at, share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
-            if at == rung:
-                own = _width(kind.times, kind.times * share * (1 - share), depth)
-                # squares of widths that double with the number, and products of these
-                found += CONVOLUTION * 2 * math.log2(2 * kind.times) + PRODUCT * own * (4 * own + width)
-                number, variance = number + kind.times, variance + kind.times * share * (1 - share)
-                width = _width(number, variance, depth)
-        found += CONVOLUTION + PRODUCT * whole * width * apart
-        whole += width * apart
-    return found
-
-
-def _least_chance(log_delta: float) -> float:
-    """Chances that are not told apart."""
-    return math.exp(max(log_delta - DEPTH, -700.0))
-
-
-def _width(number: float, variance: float, depth: float) -> float:
-    """Places where a sum of so many indicators is that likely."""
-    # Bernstein's inequality
-    return min(number, 2 * (depth / 3 + math.sqrt(depth**2 / 9 + 2 * depth * variance))) + 1.0
+def play_work(references: Sequence[Reference], blocks: int, ticks: float, points: float) -> float:
+    """Operations of a game of so many ticks and grid points in all, off which so many different blocks are read."""
+    pairs = sum(each.pairs.up.size for each in references)
+    return SEARCHED * pairs * ticks + (MOVED * len(references) + MOVED_PAIR * pairs + ADDED * blocks) * points
 
 
 class Block(NamedTuple):
@@ -182,8 +95,7 @@ class ClockSetup(NamedTuple):
     @property
     def work(self) -> float:
         """Operations of the game."""
-        moves = MOVE * len(self.references) + ADDED * len(self.blocks)
-        return moves * (float(np.sum(self.reach)) + 8.0 * self.reach.size)
+        return play_work(self.references, len(self.blocks), self.reach.size, float(np.sum(self.reach)))
 
 
 class Reaches(NamedTuple):
@@ -232,24 +144,17 @@ class Sized(NamedTuple):
         step = round_down(min(self.deviation * math.sqrt(4 * tolerance), float(found[-1]) / 64))
         cells = np.minimum(found / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step))
         middle = float(np.sum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2))
-        moves = MOVE * len(self.clock.references) + ADDED * min(blocks, len(self.clock.kinds) + 1)
+        different = min(blocks, len(self.clock.kinds) + 1)
+        work = play_work(self.clock.references, different, last + 1.0, (last + 1.0) * middle)
         added = (step / self.deviation) ** 2 / 4 * (1 + 1 / 3) * self.total
         lost = self.mixed + added + BLOCK_LOSS * self.costliest * (blocks - 1)
-        return Cut(blocks, step, moves * (last + 1.0) * (middle + 8.0), lost)
+        return Cut(blocks, step, work, lost)
 
-    def fewest(self, tolerance: float, most_work: float) -> Cut:
-        """The fewest blocks that take no more than that work, or of few steps."""
-        shortest = max(int(self.moments[0] / (SHORTEST * self.clock.longest)), 1)
-
-        def enough(found: Cut) -> bool:
-            return found.work <= most_work or found.blocks >= shortest
-
-        found, few = self.cut(1, tolerance), 0
-        while not enough(found):
-            few, found = found.blocks, self.cut(min(2 * found.blocks, shortest), tolerance)
-        while found.blocks - few > 1:
-            middle = self.cut((found.blocks + few) // 2, tolerance)
-            few, found = (few, middle) if enough(middle) else (middle.blocks, found)
+    def numbers(self) -> list[int]:
+        """Of blocks, up to those of few steps."""
+        shortest, found = max(int(self.moments[0] / (SHORTEST * self.clock.longest)), 1), [1]
+        while found[-1] < shortest:
+            found.append(min(max(found[-1] + 1, int(1.25 * found[-1])), shortest))
         return found
 
 
@@ -271,22 +176,10 @@ def size_clock(clock: Clock, order: float, log_delta: float) -> Sized:
     reaches = Reaches(end, b, curves, (log_delta - math.log(count) - DEPTH) / b)
     moments, tick = clock.moments(), cost_of(clock.references[-1].pairs, order) / clock.references[-1].ticks
     total = sum(kind.times * kind.cost for kind in clock.kinds)
-    depth = -math.log(_least_chance(log_delta))
+    depth = -math.log(least_chance(log_delta))
     return Sized(
         clock, moments, reaches, deviation, depth, total, clock.longest * tick, max(moments[0] * tick - total, 0.0)
     )
-
-
-def parts_of(times: Sequence[int], blocks: int) -> list[tuple[int, list[int]]]:
-    """Screenings of each kind in so many blocks that are about as long, equal ones together."""
-    shares = [[each // blocks for each in times] for _ in range(blocks)]
-    at = 0
-    for k, each in enumerate(times):
-        for _ in range(each % blocks):
-            shares[at % blocks][k] += 1
-            at += 1
-    equal = Counter(tuple(each) for each in shares)
-    return [(many, list(each)) for each, many in equal.items() if any(each)]
 
 
 def set_clock(sized: Sized, cut: Cut, order: float, log_delta: float) -> ClockSetup:
@@ -295,8 +188,8 @@ def set_clock(sized: Sized, cut: Cut, order: float, log_delta: float) -> ClockSe
     curves = np.array([curve_of(Reference(1, kind.above), b) if kind.cost else 0.0 * b for kind in clock.kinds])
     largest = np.array([float(np.max(kind.above, initial=0.0)) for kind in clock.kinds])
     blocks = []
-    for many, part in parts_of([kind.times for kind in clock.kinds], cut.blocks):
-        law, times = law_of_ticks(clock.part(part), log_delta), np.array(part, dtype=float)
+    for many, part, law in laws_of(clock, cut.blocks, log_delta):
+        times = np.array(part, dtype=float)
         curve = (times @ curves) * (1 + 1e-9) + 1e-14 / b
         blocks.append(Block(many, law, b, curve, float(times @ largest) * (1 + 1e-9)))
     last = max(block.law.first + block.law.chances.size - 1 for block in blocks)

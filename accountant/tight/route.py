@@ -31,15 +31,13 @@ from accountant.tight.curve_pairs import KnownByCurve, gather_curves, lacks_prof
 from accountant.tight.few_losses import answers_of_few
 from accountant.tight.infinite_losses import OneSided, bounds_on_lost, left_of
 from accountant.tight.kept_losses import keep_losses
+from accountant.tight.left_out import beside_left_out, leave_out
 from accountant.tight.screening_families import is_played
 from accountant.tight.trade_off import SureTradeOff, TradeOff
 from accountant.tight.vote_answers import foresee_votes
 
 __all__ = ["TightRun", "certify", "single_release_epsilon"]
 
-
-NEGLIGIBLE = 40.0
-"""Log of how much smaller than delta what is left out of a run is."""
 
 SMALL = 1e-12
 """Deltas below which an epsilon may be as good as the pure-DP limit."""
@@ -139,8 +137,10 @@ class TightRun:
         if not kept:
             return Interval(0.0, 0.0)
         if len(kept) < len(self.run.entries):
-            rest = TightRun(Composition(kept), self.tolerance)
-            return Interval(rest.epsilon(left).lower or 0.0, rest.epsilon(math.nextafter(left, 0.0)).epsilon)
+            rest, known = TightRun(Composition(kept), self.tolerance), {event for event, _ in kept}
+            if all(event in known or event._largest_loss() == 0.0 for event in self.run.entries):
+                return _interval_of(rest.epsilon(left))
+            return beside_left_out(rest.run, left, lambda delta: _interval_of(rest.epsilon(delta)))
         try:
             return self._answers.epsilon(left)
         except ToleranceUnreachable as error:
@@ -279,22 +279,8 @@ def _next(found: Interval) -> Interval:
     return Interval(found.lower, math.nextafter(found.upper, 1.0))
 
 
-def leave_out(run: Composition, delta: float) -> list[tuple[Event, int]]:
-    """The run without releases that together tell neighbours apart with a probability far below the spacing of deltas.
-
-    Without a release delta(epsilon) is smaller, by no more than its total variation distance, the largest of all pairs
-    where there are several.
-    """
-    entries = list(run)
-    exact = {event for event in run.entries if event.family or event._sharpened() is not None}
-    if not delta > 0.0 or not exact:
-        return entries
-    least = math.log(delta) - NEGLIGIBLE - math.log(len(entries))
-
-    def matters(event: Event, count: int) -> bool:
-        return event not in exact or float(event._log_profile(np.zeros(1))[0][0]) + math.log(count) > least
-
-    return [(event, count) for event, count in entries if matters(event, count)]
+def _interval_of(price: Guarantee) -> Interval:
+    return Interval(price.lower or 0.0, price.epsilon)
 
 
 def certify(run: Composition, epsilon: Interval, delta: float, source: str) -> Guarantee:

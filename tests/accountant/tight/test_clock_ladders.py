@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import accountant as ac
 from accountant.tight.both_sides import BothSides
 from accountant.tight.clock_blocks import set_clock_run
-from accountant.tight.clock_game import parts_of
 from accountant.tight.clock_ladders import ladder_of
+from accountant.tight.clock_laws import parts_of
 from accountant.tight.clock_references import find_kinds
 from accountant.tight.screening_blocks import Aim
 from tests.accountant.tight.test_clocks import LEAST, kinds_between, one_clock

@@ -4,6 +4,7 @@ import math
 import random
 import tracemalloc
 from fractions import Fraction
+from itertools import pairwise, product
 
 import mpmath as mp
 import numpy as np
@@ -13,19 +14,11 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.errors import OutOfPatience, ToleranceUnreachable
-from accountant.tight import block_answers, clock_blocks, clock_game, clock_ladders, clock_references
+from accountant.tight import block_answers, clock_blocks, clock_game, clock_ladders, clock_laws, clock_references
 from accountant.tight.clock_blocks import ClockPair, SamePairs, set_clock_run
-from accountant.tight.clock_game import (
-    PRODUCT,
-    Law,
-    law_of,
-    law_of_ticks,
-    law_work,
-    play_on_clock,
-    set_clock,
-    size_clock,
-)
+from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
 from accountant.tight.clock_ladders import find_clocks
+from accountant.tight.clock_laws import PRODUCT, Law, law_of, law_work, laws_of
 from accountant.tight.clock_order import play_in_clock_order, set_order
 from accountant.tight.clock_references import Clock, Kind, Reference, find_kinds, share_of
 from accountant.tight.game_value import GameValue
@@ -151,8 +144,26 @@ def wide_clock(count):
     return Clock([some_kind(count), some_kind(2 * count)], references, [(0, 1), (1, 2)], [0.25, 0.5])
 
 
-@pytest.mark.parametrize("count", [1, 50, 3000])
-def test_the_work_of_the_law_is_known_before(count, monkeypatch):
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+def test_laws_of_blocks_are_those_of_their_screenings(blocks):
+    """What all have in common is one law, whatever each has beside."""
+    clock, log_delta = wide_clock(7), math.log(1e-5)
+    parts = laws_of(clock, blocks, log_delta)
+    assert [sum(many * part[k] for many, part, _ in parts) for k in range(2)] == [7, 14]
+    for _, part, law in parts:
+        whole = law_of(clock.part(part), 0.0)
+        ticks = np.arange(law.first, law.first + law.chances.size)
+        assert float(ticks @ law.chances) == pytest.approx(
+            float((whole.first + np.arange(whole.chances.size)) @ whole.chances)
+        )
+        for least in range(120):
+            above, wanted = (float(np.sum(each.chances[max(least - each.first, 0) :])) for each in (law, whole))
+            assert wanted <= (above + law.beyond) * (1 + 1e-12)
+            assert above + law.beyond <= wanted * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize(("count", "blocks"), [(1, 1), (50, 1), (50, 4), (3000, 1), (3001, 7)])
+def test_the_work_of_laws_is_known_before(count, blocks, monkeypatch):
     """Products of two chances, and the chances that are told apart."""
     clock, done, convolve = wide_clock(count), [], np.convolve
 
@@ -160,9 +171,10 @@ def test_the_work_of_the_law_is_known_before(count, monkeypatch):
         done.append(one.size * other.size)
         return convolve(one, other)
 
-    monkeypatch.setattr(clock_game.np, "convolve", counted)
-    law_of_ticks(clock, math.log(1e-5))
-    assert sum(done) <= law_work(clock, math.log(1e-5)) / PRODUCT <= 8 * sum(done) + 1e6 * math.log2(8 * count)
+    monkeypatch.setattr(clock_laws.np, "convolve", counted)
+    laws_of(clock, blocks, math.log(1e-5))
+    most = 8 * sum(done) + 1e6 * blocks * math.log2(8 * count)
+    assert sum(done) <= law_work(clock, blocks, math.log(1e-5)) / PRODUCT <= most
 
 
 @given(share=st.floats(0.0, 1.0), count=st.integers(1, 10**12), depth=st.floats(1.0, 700.0))
@@ -170,7 +182,7 @@ def test_the_work_of_the_law_is_known_before(count, monkeypatch):
 def test_widths_hold_what_is_likely(share, count, depth):
     """By Bernstein's inequality, or all there is."""
     variance = count * share * (1 - share)
-    width = clock_game._width(count, variance, depth)
+    width = clock_laws._width(count, variance, depth)
     t = (width - 1) / 2
     assert width == count + 1 or t**2 / (2 * (variance + t / 3)) >= depth * (1 - 1e-9)
 
@@ -275,16 +287,25 @@ def test_memory_does_not_grow_with_screenings(count):
     assert peak < 2e7
 
 
-def test_blocks_are_the_fewest_that_take_no_more_work():
-    run = numbered(100.0, 8, 1000)
-    (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
-    sized, most = size_clock(clock, 3.0, math.log(1e-5)), 2e9
-    few, one = sized.fewest(3e-3, most), sized.fewest(3e-3, math.inf)
-    assert one.blocks == 1 < few.blocks
-    assert few.work <= most < sized.cut(few.blocks - 1, 3e-3).work
-    setup = set_clock(sized, few, 3.0, math.log(1e-5))
-    assert sum(block.many for block in setup.blocks) == few.blocks
-    assert 0.8 * few.work <= setup.work <= 1.02 * few.work
+@pytest.mark.parametrize("most", [1e9, 1e8, 1e7])
+def test_work_is_shared_where_it_gains_most(most):
+    """No other grids and blocks of the same games take no more work and lose less."""
+    sized = []
+    for run in (numbered(100.0, 8, 100), numbered(20.0, 4, 300)):
+        (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
+        sized.append(size_clock(clock, 3.0, math.log(1e-5)))
+    choices = [clock_blocks._choices(each, 0.01) for each in sized]
+    plans = list(clock_blocks._plans(choices, [], most))
+    assert all(plan.work <= most for plan in plans[1:])
+    assert all(one.lost >= other.lost for one, other in pairwise(plans))
+    for plan in plans[-1:]:
+        others = (clock_blocks.Plan(sized, [cut for _, cut in each], []) for each in product(*choices))
+        assert not any(other.work <= plan.work and other.lost < plan.lost * (1 - 1e-12) for other in others)
+    for each, cut in zip(sized, plans[-1].cuts, strict=True):
+        setup = set_clock(each, cut, 3.0, math.log(1e-5))
+        assert sum(block.many for block in setup.blocks) == cut.blocks
+        # Bernstein's inequality is wide where a block has few screenings
+        assert (0.8 if cut.blocks < 5 else 0.3) * cut.work <= setup.work <= 1.02 * cut.work
 
 
 # --- prices ---------------------------------------------------------------------------------------------------
