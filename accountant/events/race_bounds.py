@@ -115,7 +115,11 @@ def prepare(epsilon: float, family: Family | Words, users: int, point: float, ne
     """Values at u = e^point, or at a u that is less by what rounding may make of it; `near` has no rate here."""
     slower, narrow = near.slower * epsilon, near.narrow * epsilon
     if isinstance(family, Words):
-        crowd, own_logs = crowd_of_words(epsilon, family, slower, narrow), log_own_words(epsilon, family, narrow)
+        others = users - 1 if family.mirrored else 0
+        crowd, own_logs = (
+            crowd_of_words(epsilon, family, others, slower, narrow),
+            log_own_words(epsilon, family, narrow),
+        )
     else:
         crowd, own_logs = crowd_of(epsilon, family, slower, narrow), log_own(epsilon, family, narrow)
     known = float(bernoulli_log_profile(epsilon, family.bits, np.array([point]))[0]) + 1e-12
@@ -157,11 +161,11 @@ def fill_cells(race: Race, cells: Cells, log_weights: FloatArray) -> None:
     crowd = race.crowd
     enough = race.expected - BESIDE
     reports = crowd.masses, crowd.rates, race.values, crowd.starts
-    spares = crowd.spare_masses, crowd.spare_rates, crowd.spare_starts
     log_thetas = np.full(race.own.size, first_theta(race))
     spend(race.work * cells.places.size, WHAT)
     for t, (x, weight) in enumerate(zip(cells.places.tolist(), cells.log_times.tolist(), strict=True)):
         own, adds = cells.clock * race.own, cells.log_adds[t]
+        spares = crowd.spare_masses, crowd.spare_rates + crowd.spare_lacks / x, crowd.spare_starts
         fill_thetas(x, race.others, own, log_weights, enough - weight, reports, spares, log_thetas, adds)
         adds += weight
         cells.log_thetas[t] = log_thetas
@@ -209,7 +213,7 @@ def lower_cell(race: Race, cells: Cells, place: tuple[int, int, int]) -> None:
     """Replace what is added, at a time, for a number that agree, of one kind, by what the integral over w says."""
     time, agree, kind = place
     theta, x, before = math.exp(cells.log_thetas[time, agree]), float(cells.places[time]), float(cells.log_adds[place])
-    one, spares = pick(race, kind, agree)
+    one, spares = pick(race, kind, agree, x)
     spend(CELL + PAIR * one[0].size * spares[0].size, WHAT)
     deviation = find_deviation(theta, x, race.others, one, spares)
     if not LEAST_SPREAD < theta * deviation < math.inf:
@@ -249,7 +253,7 @@ def first_theta(race: Race) -> float:
     return math.log(3.0) - 0.5 * math.log(race.others * float(squares[squares.size // 2]))
 
 
-def pick(race: Race, kind: int, agree: int) -> tuple[Reports, Spares]:
+def pick(race: Race, kind: int, agree: int, x: float) -> tuple[Reports, Spares]:
     """Of one kind, and the spare ones, as kernels take them."""
     crowd = race.crowd
     some = slice(*crowd.starts[kind : kind + 2].tolist())
@@ -257,5 +261,5 @@ def pick(race: Race, kind: int, agree: int) -> tuple[Reports, Spares]:
     beside = slice(*crowd.spare_starts[each : each + 2].tolist())
     return (
         (crowd.masses[some], crowd.rates[some], race.values[some]),
-        (crowd.spare_masses[beside], crowd.spare_rates[beside]),
+        (crowd.spare_masses[beside], crowd.spare_rates[beside] + crowd.spare_lacks[beside] / x),
     )

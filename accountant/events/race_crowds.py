@@ -22,7 +22,18 @@ from accountant.events.shuffled_inputs import Facts
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_binomial_pmf
 
-__all__ = ["Crowd", "Family", "Kind", "crowd_of", "families", "kind_of", "log_own", "log_words", "with_even_rest"]
+__all__ = [
+    "Crowd",
+    "Family",
+    "Kind",
+    "crowd_from",
+    "crowd_of",
+    "families",
+    "kind_of",
+    "log_own",
+    "log_words",
+    "with_even_rest",
+]
 
 
 class Family(NamedTuple):
@@ -54,7 +65,8 @@ class Kind(NamedTuple):
 class Crowd(NamedTuple):
     """Users of several kinds: what `Kind` has, one after the other, where each begins, and spare reports.
 
-    Rates are multiplied by speeds, of which every kind has one.
+    Rates are multiplied by speeds, of which every kind has one. Where a spare report is one of these, terms of that
+    kind are divided by the exponential of `spare_lacks`: it is less likely from that kind's own G.
     """
 
     masses: FloatArray
@@ -66,6 +78,7 @@ class Crowd(NamedTuple):
     spare_masses: FloatArray
     spare_rates: FloatArray
     spare_starts: IntArray
+    spare_lacks: FloatArray
 
 
 @lru_cache(maxsize=64)
@@ -91,6 +104,11 @@ def crowd_of(epsilon: float, family: Family, slower: float, narrow: float) -> Cr
     """Others of all kinds of a family, with clocks of speeds e^(-k slower), and G as narrow as `log_words` says."""
     kinds = [kind_of(epsilon, each, family.even, narrow) for each in family.numbers]
     speeds = [math.exp(-k * slower) for _, k, _ in family.numbers]
+    return crowd_from(kinds, speeds, [np.zeros(masses.size) for each in kinds for masses, _ in each.spares])
+
+
+def crowd_from(kinds: list[Kind], speeds: list[float], lacks: list[FloatArray]) -> Crowd:
+    """All kinds together; with `spare_lacks` of every kind, by what spare reports have in common with both inputs."""
     spares = [
         (masses, speed * rates) for each, speed in zip(kinds, speeds, strict=True) for masses, rates in each.spares
     ]
@@ -104,6 +122,7 @@ def crowd_of(epsilon: float, family: Family, slower: float, narrow: float) -> Cr
         np.concatenate([masses for masses, _ in spares]),
         np.concatenate([rates for _, rates in spares]),
         np.cumsum([0, *(masses.size for masses, _ in spares)]),
+        np.concatenate(lacks),
     )
 
 

@@ -140,7 +140,8 @@ def log_power(
     most, total = -math.inf, 0.0
     for s in range(spare_masses.size):
         place = (log_theta - x * spare_rates[s] - first) / RATIO
-        if not place < SIZE - 1:
+        # of an infinite rate any theta is good, but others add to what it does
+        if not place < SIZE - 1 or (place == -math.inf and log_theta > first + SIZE * RATIO):
             return math.inf
         left = int(place) + 1 if place >= 0.0 else 0
         if math.isnan(row[left]) or math.isnan(row[left + 1]):

@@ -6,7 +6,10 @@ and another's has some of these, some of each alone, and the rest in neither.
 
 Words of which any two differ in at most two bits. With their parity as a bit more any two of them differ in just two
 bits. They are then sets of one entry, or four words of three bits, but for bits that are exchanged, flipped, or always
-the same. For the four words G is the mean of their reports.
+the same. Of the four words the two that are not the changed user's are mirror images of each other: both bits in which
+the changed user's differ are flipped. Everybody may be thought to have the one or the other, the exchange being the
+same, if images are drawn afterwards. Where the spare report is alike in both bits the observer must not see whether it
+was drawn by somebody with the changed user's inputs: these draw it and its image as often.
 
 Proofs: notebooks/mathematics.md, Shuffled bits.
 """
@@ -19,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.events.race_crowds import Crowd, Kind
+from accountant.events.race_crowds import Crowd, Kind, crowd_from
 from accountant.events.race_thetas import IntArray
 from accountant.events.shuffled_inputs import Facts
 from accountant.numerics.kernel import FloatArray
@@ -30,14 +33,25 @@ MOST_ENTRIES = 2
 """Entries of sets for which a race has a G of their own: kinds of more are too many for the usual patience."""
 
 
+LIFTED = 0.2
+"""Log, over epsilon, by which spare reports that have images are more likely for those with the changed user's inputs
+than the mean, of logs, of a report and its image: about the best."""
+
+LEAST = 1e-290
+"""A probability of spare reports, at least."""
+
+
 class Words(NamedTuple):
-    """Inputs of the changed user, those of others, and those of whose reports G is the mean, as binary numbers."""
+    """Inputs of the changed user and those of others, as binary numbers.
+
+    Where they are mirrored another's may be an image, too: both bits in which the changed user's differ are flipped.
+    """
 
     length: int
     first: int
     second: int
     others: tuple[int, ...]
-    common: tuple[int, ...]
+    mirrored: bool = False
 
     @property
     def bits(self) -> int:
@@ -61,12 +75,7 @@ def words_of(facts: Facts) -> tuple[Words, ...]:
     bits, ones, length = facts
     if 0 < ones <= MOST_ENTRIES and 2 * ones <= bits:
         return tuple(sets_of(ones, shared) for shared in range(ones))
-    return (sets_of(1, 0), four_words()) if bits == 2 and not length else ()
-
-
-def four_words() -> Words:
-    """Words of three bits with an odd number of ones; both that are neither of the changed user's are alike."""
-    return Words(3, 0b100, 0b010, (0b100, 0b010, 0b001), (0b100, 0b010, 0b001, 0b111))
+    return (sets_of(1, 0)._replace(mirrored=True),) if bits == 2 and not length else ()
 
 
 def sets_of(entries: int, shared: int) -> Words:
@@ -86,19 +95,20 @@ def sets_of(entries: int, shared: int) -> Words:
         for second in range(own + 1)
         if both + first + second <= entries
     )
-    return Words(length, some(0, shared) | some(1, own), some(0, shared) | some(2, own), others, (0,))
+    return Words(length, some(0, shared) | some(1, own), some(0, shared) | some(2, own), others)
 
 
 @lru_cache(maxsize=256)
 def reports_of(epsilon: float, family: Words, narrow: float) -> Reports:
-    """With G as the mean of e^(-epsilon distance), bits in which the changed inputs differ being 1 + `narrow` each."""
+    """With G as e^(-epsilon ones), bits in which the changed inputs differ being 1 + `narrow` each."""
     words = np.arange(1 << family.length)
     differ = family.first ^ family.second
-    near = [counts(words ^ each) + narrow / epsilon * counts((words ^ each) & differ) for each in family.common]
-    log_common = np.logaddexp.reduce(-epsilon * np.array(near), axis=0)
+    log_common = -epsilon * counts(words) - (0.0 if family.mirrored else narrow) * counts(words & differ)
     log_common -= np.logaddexp.reduce(log_common)
     first, second = counts(words ^ family.first), counts(words ^ family.second)
-    told = np.stack([first, second, ranks(log_common)], axis=1)
+    # every other user may have bits that are in neither input for itself
+    seen = words & (family.first | family.second)
+    told = np.stack([first[seen], second[seen], ranks(log_common[seen])], axis=1)
     places = np.unique(told, axis=0, return_inverse=True)[1].ravel()
     return Reports(first, second, [counts(words ^ each) for each in family.others], log_common, places)
 
@@ -118,41 +128,74 @@ def ranks(logs: FloatArray) -> IntArray:
 
 
 def log_own_words(epsilon: float, family: Words, narrow: float) -> tuple[FloatArray, FloatArray]:
-    """Logs of P0/G and P1/G, by what the changed user's own reports tell apart."""
+    """Logs of P0/G and P1/G, by what the changed user's own reports tell apart; what is mirrored is there twice."""
     first, second, _, log_common, places = reports_of(epsilon, family, narrow)
     one = np.unique(places, return_index=True)[1]
+    if family.mirrored:
+        one = np.append(one, one[(first == second)[one]])
     log_unflipped = -family.length * math.log1p(math.exp(-epsilon)) - log_common[one]
     return log_unflipped - epsilon * first[one], log_unflipped - epsilon * second[one]
 
 
 @lru_cache(maxsize=256)
-def crowd_of_words(epsilon: float, family: Words, slower: float, narrow: float) -> Crowd:
-    """Others with these inputs, and clocks of speeds e^(-k slower), k bits differing from the first input alone."""
+def crowd_of_words(epsilon: float, family: Words, others: int, slower: float, narrow: float) -> Crowd:
+    """Others with these inputs, and clocks of speeds e^(-k slower), k bits differing from the first input alone.
+
+    Where words are mirrored those with the changed user's inputs have clocks that are e^`narrow` quicker, and
+    everything depends on how many others there are.
+    """
     differ = family.first ^ family.second
     speeds = [math.exp(-((word ^ family.first) & differ).bit_count() * slower) for word in family.others]
     reports = reports_of(epsilon, family, narrow)
-    kinds = [kind_of_word(epsilon, family.length, reports, away) for away in reports.others]
-    spares = [
-        (masses, speed * rates) for each, speed in zip(kinds, speeds, strict=True) for masses, rates in each.spares
-    ]
-    return Crowd(
-        np.concatenate([each.masses for each in kinds]),
-        np.concatenate([speed * each.rates for each, speed in zip(kinds, speeds, strict=True)]),
-        np.repeat(speeds, [each.masses.size for each in kinds]),
-        np.concatenate([each.log_first for each in kinds]),
-        np.concatenate([each.log_second for each in kinds]),
-        np.cumsum([0, *(each.masses.size for each in kinds)]),
-        np.concatenate([masses for masses, _ in spares]),
-        np.concatenate([rates for _, rates in spares]),
-        np.cumsum([0, *(masses.size for masses, _ in spares)]),
-    )
+    if not family.mirrored:
+        kinds = [kind_of_word(epsilon, family.length, reports, away, reports.log_common) for away in reports.others]
+        return crowd_from(kinds, speeds, [np.zeros(masses.size) for each in kinds for masses, _ in each.spares])
+    kinds, lacks = [], list[FloatArray]()
+    for place, (word, away) in enumerate(zip(family.others, reports.others, strict=True)):
+        is_own = word in (family.first, family.second)
+        speeds[place] *= math.exp(narrow) if is_own else 1.0
+        log_drawn = log_mirrored(epsilon, reports, differ) if is_own else reports.log_common
+        kinds.append(kind_of_word(epsilon, family.length, reports, away, log_drawn))
+        lacks += add_mirrored(epsilon, reports, kinds[-1].spares, log_drawn, 0 if is_own else others)
+    return crowd_from(kinds, speeds, lacks)
 
 
-def kind_of_word(epsilon: float, length: int, reports: Reports, away: IntArray) -> Kind:
-    """One other user, whose reports are at these distances from the input: those that are alike are one."""
+def log_mirrored(epsilon: float, reports: Reports, differ: int) -> FloatArray:
+    """Logs of what those with the changed user's inputs draw spare reports from: an image is as likely as a report.
+
+    Any multiple may be taken for these.
+    """
+    images = reports.log_common[np.arange(reports.log_common.size) ^ differ]
+    log_means = 0.5 * (reports.log_common + images) + LIFTED * epsilon
+    return np.where(reports.first == reports.second, log_means, reports.log_common)
+
+
+def add_mirrored(
+    epsilon: float, reports: Reports, spares: list[tuple[FloatArray, FloatArray]], log_drawn: FloatArray, others: int
+) -> list[FloatArray]:
+    """Add what is shown where all others, of this kind, have a report that has an image; returns `spare_lacks`.
+
+    Their own terms are left out there. With no number of others, of another kind, nothing is left out.
+    """
+    one = np.unique(reports.places, return_index=True)[1].tolist()
+    lacks = [np.full(spares[z][0].size, (reports.log_common - log_drawn)[word]) for z, word in enumerate(one)]
+    log_chance = others * (math.log1p(math.exp(-2.0 * epsilon)) - 2.0 * math.log1p(math.exp(-epsilon)))
+    for z, word in enumerate(one):
+        if reports.first[word] == reports.second[word]:
+            weights, rates = spares[z]
+            spares.append((np.maximum(weights * math.exp(log_chance), LEAST), rates))
+            lacks.append(np.full(weights.size, math.inf) if others else lacks[z])
+    return lacks
+
+
+def kind_of_word(epsilon: float, length: int, reports: Reports, away: IntArray, log_drawn: FloatArray) -> Kind:
+    """One other user, whose reports are at these distances from the input: those that are alike are one.
+
+    `log_drawn` are logs of the user's own G.
+    """
     first, second, _, log_common, places = reports
     log_report = -length * math.log1p(math.exp(-epsilon)) - epsilon * away
-    log_rates = log_common - log_report
+    log_rates = log_drawn - log_report
     of_rate = ranks(log_rates)
     told = np.stack([away - first, away - second, of_rate], axis=1)
     _, one, of = np.unique(told, axis=0, return_index=True, return_inverse=True)

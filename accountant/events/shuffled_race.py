@@ -72,6 +72,11 @@ STEPS = (
 """Steps that lead to better clocks, from the mean rate at spare reports on: ratios of the changed user's rate, and by
 how much slower others' clocks are and how much narrower G is, over epsilon. The first are for the first point alone."""
 
+STARTS = tuple(
+    Clocks(share, *others) for share in (0.02, 0.1, 0.25, 0.5, 1.0, 2.0) for others in ((0.3, 0.5), (0.2, 0.25))
+)
+"""Clocks that a search may begin with, too, where words have mirror images: from others it seldom leads there."""
+
 MOST_EVEN = 6
 """Length of reports up to which G is even in all bits, too: in longer ones other inputs cost more."""
 
@@ -152,7 +157,7 @@ def ways_to_bound(facts: Facts, place: int) -> list[tuple[tuple[int, bool], Fami
 def with_other_reports(facts: Facts, family: Family | Words) -> Family | Words | None:
     """The same inputs and another G, of which the smaller bound counts; none where that is seldom of use."""
     if isinstance(family, Words):
-        return families(Facts(facts.bits))[0] if len(family.common) > 1 else None
+        return families(Facts(facts.bits))[0] if family.mirrored else None
     return with_even_rest(facts, family) if family.bits < facts.length <= MOST_EVEN else None
 
 
@@ -174,6 +179,9 @@ def clocks_near(epsilon: float, facts: Facts, users: int, anchor: int, place: in
         near = clocks_near(epsilon, facts, users, anchor - 1, place, False) if anchor else Clocks()
     if point >= family.bits * epsilon:
         return near
+    if isinstance(family, Words) and family.mirrored:
+        several = [near, *(each._replace(log_delta=near.log_delta) for each in STARTS)]
+        near = min(several, key=lambda each: rough_bound(epsilon, family, users, point, each))
     for _ in range(ROUNDS):
         expected = near.log_delta
         near = near._replace(log_delta=rough_bound(epsilon, family, users, point, near))
@@ -210,6 +218,4 @@ def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
     most, numbers, works = races[0], races[0].own.size, sum(race.work for race in races)
     pairs = float(most.crowd.starts[-1]) * most.crowd.spare_masses.size / numbers**3
     cells = TIMES * (works + most.work) + TIMES * numbers * (CELL + 2.0 * PAIR * pairs)
-    # four words have two G, and sets of one entry beside them
-    ways = 4.0 if facts.bits == 2 and len(races) > 1 else 2.0
-    return TIMES * (MOST_SEEN * most.work + SEEN * (works - most.work)), ways * cells
+    return TIMES * (MOST_SEEN * most.work + SEEN * (works - most.work)), 2.0 * cells

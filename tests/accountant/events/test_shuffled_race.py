@@ -233,7 +233,7 @@ def test_sums_in_high_precision(epsilon, point, narrow, bits):
     x, number = float(cells.places[time]), race.others
     with mpmath.workdps(30):
         for agree, kind in itertools.product(range(race.own.size), range(race.crowd.starts.size - 1)):
-            reports, (spare_masses, spare_rates) = pick(race, kind, agree)
+            reports, (spare_masses, spare_rates) = pick(race, kind, agree, 1.0)
             theta = math.exp(cells.log_thetas[time, agree])
             own = theta * cells.clock * float(race.own[agree]) + float(cells.log_times[time])
 
@@ -336,7 +336,7 @@ def test_thetas_are_good():
         def together(theta, x=x, weight=weight, agree=agree):
             found = []
             for kind in range(3):
-                reports, (masses, rates) = pick(race, kind, agree)
+                reports, (masses, rates) = pick(race, kind, agree, 1.0)
                 logs = [race.others * float(mpmath.log(mean_at(x, rate, reports, theta))) for rate in rates.tolist()]
                 found.append(float(np.logaddexp.reduce(np.array(logs) + np.log(masses))))
             whole = float(np.logaddexp.reduce(found))
@@ -351,7 +351,7 @@ def test_chances_of_times_hold_for_any_mixture(clock, slower):
     """The sum of all rates, by enumeration: exceeded as seldom as it says, and as probable at a time."""
     race = prepare(1.0, families(Facts(2))[0], 5, 0.5, Clocks(1.0, slower, 0.3, -3.0))
     limit = most_rates(race, clock, math.log(1e-2))
-    kinds = [pick(race, kind, 0)[0][:2] for kind in range(3)]
+    kinds = [pick(race, kind, 0, 1.0)[0][:2] for kind in range(3)]
     for mixture in itertools.combinations_with_replacement(kinds, 4):
         over, at = 0.0, dict.fromkeys((0.01, 0.2, 1.0, 60.0), 0.0)
         for seen in itertools.product(*(range(masses.size) for masses, _ in mixture)):
@@ -478,8 +478,8 @@ def test_rounds_of_a_small_crowd():
     """The polygon through fewer points is not far above, and several rounds compose."""
     local = ac.RandomizedResponse(1.0, 2)
     once, alone_ = ac.epsilon(ac.Shuffled(local, 44), 1e-8), ac.shuffled_epsilon(local, 44, 1e-8)
-    # bounds vary by some tenths of a percent with the times, and the polygon takes the least
-    assert 0.995 * alone_ < once.epsilon < 1.005 * alone_
+    # bounds vary by up to a percent with the clocks that a search finds, and the polygon takes the least
+    assert 0.985 * alone_ < once.epsilon < 1.005 * alone_
     assert once.method == "tight"
     five = ac.epsilon(5 * ac.Shuffled(local, 44), 1e-8)
     assert once.epsilon < five.epsilon < 4.3
