@@ -70,7 +70,9 @@ def _beyond(rest: Composition, delta: float, upper: float) -> float:
         half = renyi_epsilon(rest, delta / 2, "improved").epsilon
     except (NoGuarantee, OutOfPatience):
         return math.inf
-    return math.nextafter(upper + _log1p_of(BESIDE, max(half - upper, 0.0)), math.inf)
+    if half <= upper:  # which is enough at half of delta
+        return upper
+    return math.nextafter(upper + _log1p_of(BESIDE, half - upper), math.inf)
 
 
 def _log1p_of(share: float, apart: float) -> float:
