@@ -17,7 +17,7 @@ from accountant.errors import NoGuarantee, OutOfPatience, ProfileUnavailable, To
 from accountant.events.composition import Composition
 from accountant.numerics.convexity import bound_between
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import allow_work, count_done, fits, share_patience
+from accountant.patience import allow_work, count_done, fits, share_patience, spend
 from accountant.renyi.route import renyi_delta
 from accountant.tight.answers import CURVE_LEAST
 from accountant.tight.kept_losses import keep_losses
@@ -61,6 +61,9 @@ SOME = 65
 
 LINES, CORNER = 500.0, 1e4
 """Operations (see `accountant.patience`) of what convexity says of a point, and of one that is known."""
+
+TRY, MOST_KINDS = 1e6, 64
+"""The same of a question that is refused, for every kind of release up to so many."""
 
 PLENTY = 5.0
 """Multiple of what all points take for which there is to be patience where all are asked, and not as few as will do."""
@@ -226,7 +229,7 @@ class KnownCurve:
         """Wide points, each by itself, the widest first; few of them may all take the same share of what is left."""
         asked = np.zeros(self.points.size, dtype=bool)
         for number in range(MANY):
-            if not (places := self._widest(width, asked)):
+            if not (places := self._widest(width, asked)) or not self._may_try():
                 return
             asked[places[0]] = True
             left = min(int(np.sum(~asked[self._wide(width)])) + 1, MANY - number, SHARED)
@@ -237,7 +240,7 @@ class KnownCurve:
         """Epsilons at some deltas, which are nearer than deltas at some epsilons, and what that says of wide points."""
         route, asked = TightRun(self.run, width), np.zeros(self.points.size, dtype=bool)
         for _ in range(MANY):
-            if not (places := self._widest(WIDE, asked)):
+            if not (places := self._widest(WIDE, asked)) or not self._may_try():
                 return
             lower, upper = self.bounds[places[0]].tolist()
             if not lower > 0.0:
@@ -257,6 +260,13 @@ class KnownCurve:
             wide = self._wide(width)
             near = wide[_spread(wide.size, AT_HAND)].tolist()
             self._keep(near, route.deltas_at_hand([float(self.points[place]) for place in near]))
+
+    def _may_try(self) -> bool:
+        """Count what a question takes that may be refused; whether there is patience for that."""
+        with suppress(OutOfPatience):
+            spend(TRY * min(len(self.run.entries), MOST_KINDS), "a question that is refused")
+            return True
+        return False
 
     def _ask_one(self, place: int, width: float) -> None:
         self._ask(TightRun(self.run, width), [place])
