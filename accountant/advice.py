@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from accountant.errors import AccountantError, NoGuarantee, OutOfPatience, ToleranceUnreachable
-from accountant.guarantee import Guarantee
+from accountant.guarantee import Guarantee, interval_of
 from accountant.numerics.roots import Interval
 from accountant.patience import Allowance, allow_work, is_counted, rehearse_work, round_up
 
-__all__ = ["allow_with_advice", "along_rungs", "at_coarser", "by_rungs", "coarser_than", "interval_of"]
+__all__ = ["allow_with_advice", "along_rungs", "at_coarser", "by_rungs", "coarser_than"]
 
 T = TypeVar("T")
 
@@ -270,11 +270,6 @@ def _advise(
         refusal.found = max(lower, best.found.lower), min(upper, best.found.upper)
         refusal.wide = f"{best.tolerance:g}"
     return refusal
-
-
-def interval_of(price: Guarantee, asked: str = "epsilon") -> Interval:
-    """The certified ends of what was asked, epsilon or delta."""
-    return Interval(price.lower or 0.0, getattr(price, asked))
 
 
 def _reword(error: OutOfPatience, takes: float, told: bool, patience: float, best: _Trial | None) -> str:

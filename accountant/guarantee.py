@@ -11,8 +11,9 @@ from typing import Any
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import AdjacencyMismatch, DataDependentError, ParameterError, real, shorten
 from accountant.numerics.decimals import format_down, format_up
+from accountant.numerics.roots import Interval
 
-__all__ = ["BETWEEN_BOUNDS", "Guarantee", "format_down", "format_up", "html_table"]
+__all__ = ["BETWEEN_BOUNDS", "Guarantee", "format_down", "format_up", "html_table", "interval_of"]
 
 BETWEEN_BOUNDS = "known between two bounds only"
 """How the reason ends for which an interval is wider than the tolerance."""
@@ -203,6 +204,11 @@ def html_table(rows: Iterable[tuple[str, Any]]) -> str:
         f"<tr><th {left}>{escape(str(name))}</th><td {left}>{escape(str(value))}</td></tr>" for name, value in rows
     ]
     return f"<table>{''.join(lines)}</table>"
+
+
+def interval_of(price: Guarantee, asked: str = "epsilon") -> Interval:
+    """The certified ends of what was asked, epsilon or delta."""
+    return Interval(price.lower or 0.0, getattr(price, asked))
 
 
 def _order(order: float) -> str:

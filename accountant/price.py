@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from accountant.advice import USUAL, allow_with_advice, at_coarser, by_rungs, interval_of
+from accountant.advice import USUAL, allow_with_advice, at_coarser, by_rungs
 from accountant.errors import (
     AccountantError,
     NoGuarantee,
@@ -22,7 +22,7 @@ from accountant.errors import (
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.priced import PricedAlone
-from accountant.guarantee import BETWEEN_BOUNDS, Guarantee
+from accountant.guarantee import BETWEEN_BOUNDS, Guarantee, interval_of
 from accountant.numerics.roots import Interval
 from accountant.patience import PATIENCE, check_patience
 from accountant.renyi.conversion import Conversion, check_conversion

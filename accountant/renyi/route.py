@@ -205,7 +205,10 @@ AT_ONE = 1e5
 
 
 def deltas_at_many(run: Composition, epsilons: Sequence[float]) -> list[float]:
-    """As `renyi_delta` by the improved rule; of more than a few epsilons by one curve for all of them."""
+    """As `renyi_delta` by the improved rule; of more than a few epsilons by one curve for all of them.
+
+    What is composed is nearly always smaller: orders are not searched, as `renyi_deltas_at` does.
+    """
     points = np.array(epsilons, dtype=float)
     if points.size <= FEW:
         return [renyi_delta(run, epsilon, "improved").delta for epsilon in points.tolist()]

@@ -199,7 +199,7 @@ class ClockRun(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Games of one fineness: where each is cut, what all of them take, and the divergence that is lost, about."""
+    """Games, each of its own fineness: how each is cut, what all take, and the divergence that is lost, about."""
 
     sized: list[Sized]
     cuts: list[Cut]

@@ -13,7 +13,7 @@ from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreacha
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.from_below import FromBelow
-from accountant.guarantee import Guarantee
+from accountant.guarantee import Guarantee, interval_of
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
@@ -139,8 +139,8 @@ class TightRun:
         if len(kept) < len(self.run.entries):
             rest, known = TightRun(Composition(kept), self.tolerance), {event for event, _ in kept}
             if all(event in known or event._largest_loss() == 0.0 for event in self.run.entries):
-                return _interval_of(rest.epsilon(left))
-            return beside_left_out(rest.run, left, lambda delta: _interval_of(rest.epsilon(delta)))
+                return interval_of(rest.epsilon(left))
+            return beside_left_out(rest.run, left, lambda delta: interval_of(rest.epsilon(delta)))
         try:
             return self._answers.epsilon(left)
         except ToleranceUnreachable as error:
@@ -277,10 +277,6 @@ class TightRun:
 def _next(found: Interval) -> Interval:
     """With the least float more."""
     return Interval(found.lower, math.nextafter(found.upper, 1.0))
-
-
-def _interval_of(price: Guarantee) -> Interval:
-    return Interval(price.lower or 0.0, price.epsilon)
 
 
 def certify(run: Composition, epsilon: Interval, delta: float, source: str) -> Guarantee:

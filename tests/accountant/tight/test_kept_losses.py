@@ -7,26 +7,13 @@ import accountant as ac
 from accountant.adjacency import DIRECTIONS
 from accountant.curve_points import KnownCurve
 from accountant.patience import tally_work
-from accountant.tight import curve_pairs, loss_composition
+from accountant.tight import curve_pairs
 from accountant.tight.kept_losses import compose_nothing, deltas_at_hand, keep_losses
 from accountant.tight.loss_composition import bound_delta, bound_delta_above, bound_epsilon
 from accountant.tight.route import TightRun
 
 LAPLACE = [(ac.Laplace(3.0), 10)]
 SAMPLED = [(ac.PoissonSubsampled(ac.Gaussian(1.0), 0.02), 200)]
-
-
-@pytest.fixture
-def grids(monkeypatch):
-    """How often a grid is chosen."""
-    made, plain = [], loss_composition.settle_on_grids
-
-    def settle(*args):
-        made.append(args)
-        return plain(*args)
-
-    monkeypatch.setattr(loss_composition, "settle_on_grids", settle)
-    return made
 
 
 @pytest.mark.parametrize("run", [LAPLACE, SAMPLED])

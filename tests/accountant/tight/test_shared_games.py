@@ -6,26 +6,12 @@ import pytest
 import accountant as ac
 from accountant.curve_points import KnownCurve
 from accountant.patience import allow_work
-from accountant.tight import loss_composition
 from accountant.tight.kept_losses import keep_losses
 from accountant.tight.route import TightRun
 
 P, S = ac.PoissonSubsampled, ac.NoisyScreening
 SMALL = 12 * S(10, 5, 9) + 9 * S(8, 4, 7)
 KINDS = 60 * S(30, 20, 42) + 80 * S(40, 30, 42) + 5 * ac.Gaussian(5)
-
-
-@pytest.fixture
-def grids(monkeypatch):
-    """How often a grid is chosen."""
-    made, plain = [], loss_composition.settle_on_grids
-
-    def settle(*args):
-        made.append(args)
-        return plain(*args)
-
-    monkeypatch.setattr(loss_composition, "settle_on_grids", settle)
-    return made
 
 
 @pytest.mark.parametrize("beside", [2 * ac.Gaussian(3), 2 * ac.Laplace(4), 1 * ac.ApproximateDP(0.1, 1e-4)])
