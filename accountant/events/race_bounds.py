@@ -14,6 +14,7 @@ import numpy as np
 from accountant.events.race_crowds import Crowd, Family, crowd_of, log_own
 from accountant.events.race_kernels import COUNTS, NEAREST, POWERS, fill_powers_at_ends, find_deviation
 from accountant.events.race_thetas import Reports, Spares, fill_thetas
+from accountant.events.race_threes import Threes, crowd_of_threes, log_own_threes
 from accountant.events.race_words import Words, crowd_of_words, log_own_words
 from accountant.events.randomized_response import bernoulli_log_profile
 from accountant.events.shuffled_sums import log_chords
@@ -74,14 +75,17 @@ ROUNDING = 2e-15
 class Clocks(NamedTuple):
     """A rate of the changed user's clock over the mean rate at spare reports, and how much slower others' clocks are.
 
-    How narrow G is, too, as `log_words` has it; both over epsilon. With the log of about what H may be where these are
-    good: bounds are fine enough for that.
+    How narrow G is, too, as `log_words` has it, both over epsilon. With the log of about what H may be where these are
+    good: bounds are fine enough for that. Odds in G, as `Threes` has them, over epsilon, and how much others' own G is
+    like their reports.
     """
 
     share: float = 1.0
     slower: float = 0.0
     narrow: float = 0.0
     log_delta: float = 0.0
+    odds: float = 0.0
+    like: float = 0.0
 
 
 class Race(NamedTuple):
@@ -111,7 +115,7 @@ class Cells(NamedTuple):
     log_adds: FloatArray  # by times, numbers and kinds
 
 
-def prepare(epsilon: float, family: Family | Words, users: int, point: float, near: Clocks) -> Race:
+def prepare(epsilon: float, family: Family | Words | Threes, users: int, point: float, near: Clocks) -> Race:
     """Values at u = e^point, or at a u that is less by what rounding may make of it; `near` has no rate here."""
     slower, narrow = near.slower * epsilon, near.narrow * epsilon
     if isinstance(family, Words):
@@ -120,6 +124,9 @@ def prepare(epsilon: float, family: Family | Words, users: int, point: float, ne
             crowd_of_words(epsilon, family, others, slower, narrow),
             log_own_words(epsilon, family, narrow),
         )
+    elif isinstance(family, Threes):
+        crowd = crowd_of_threes(epsilon, family, slower, (near.narrow, near.odds, near.like))
+        own_logs = log_own_threes(epsilon, family, near.narrow, near.odds)
     else:
         crowd, own_logs = crowd_of(epsilon, family, slower, narrow), log_own(epsilon, family, narrow)
     known = float(bernoulli_log_profile(epsilon, family.bits, np.array([point]))[0]) + 1e-12

@@ -44,11 +44,15 @@ from accountant.events.race_bounds import (
     prepare,
 )
 from accountant.events.race_crowds import Family, families, with_even_rest
+from accountant.events.race_threes import Threes, threes_of
 from accountant.events.race_words import Words, words_of
 from accountant.events.shuffled_inputs import Facts
 from accountant.patience import remember
 
 __all__ = ["RACED_BITS", "RACED_USERS", "log_race_delta"]
+
+Inputs = Family | Words | Threes
+"""What inputs of the changed user and of others may be."""
 
 RACED_BITS, RACED_USERS = 16, 10**6
 """Most bits and users for which a race is computed: its work grows with the sixth power of the bits."""
@@ -60,22 +64,37 @@ USUAL = 1.5
 """Log of what the finer bound gains, about."""
 
 STEPS = (
-    (2.0, 0.0, 0.0),
-    (0.5, 0.0, 0.0),
-    (math.sqrt(2.0), 0.0, 0.0),
-    (math.sqrt(0.5), 0.0, 0.0),
-    (1.0, 0.1, 0.0),
-    (1.0, -0.1, 0.0),
-    (1.0, 0.0, 0.25),
-    (1.0, 0.0, -0.25),
+    (2.0, 0.0, 0.0, 0.0, 0.0),
+    (0.5, 0.0, 0.0, 0.0, 0.0),
+    (math.sqrt(2.0), 0.0, 0.0, 0.0, 0.0),
+    (math.sqrt(0.5), 0.0, 0.0, 0.0, 0.0),
+    (1.0, 0.1, 0.0, 0.0, 0.0),
+    (1.0, -0.1, 0.0, 0.0, 0.0),
+    (1.0, 0.0, 0.25, 0.0, 0.0),
+    (1.0, 0.0, -0.25, 0.0, 0.0),
+    (1.0, 0.0, 0.0, 0.25, 0.0),
+    (1.0, 0.0, 0.0, -0.25, 0.0),
+    (1.0, 0.0, 0.0, 0.0, 0.1),
+    (1.0, 0.0, 0.0, 0.0, -0.1),
 )
 """Steps that lead to better clocks, from the mean rate at spare reports on: ratios of the changed user's rate, and by
-how much slower others' clocks are and how much narrower G is, over epsilon. The first are for the first point alone."""
+how much slower others' clocks are, how much narrower G is and its odds, over epsilon. The first are for the first point
+alone, the last where there are odds."""
 
 STARTS = tuple(
     Clocks(share, *others) for share in (0.02, 0.1, 0.25, 0.5, 1.0, 2.0) for others in ((0.3, 0.5), (0.2, 0.25))
 )
 """Clocks that a search may begin with, too, where words have mirror images: from others it seldom leads there."""
+
+FIRST = (
+    (0.4, 0.3, 0.05),
+    (0.4, 0.5, 0.1),
+    (0.5, 0.5, 0.3),
+    (1.0, 0.3, 0.3),
+    (1.0, 0.4, 0.15),
+    (2.0, 0.4, 0.4),
+)
+"""The same where inputs differ in three bits: the rate, and two of the others."""
 
 MOST_EVEN = 6
 """Length of reports up to which G is even in all bits, too: in longer ones other inputs cost more."""
@@ -83,8 +102,8 @@ MOST_EVEN = 6
 FALLEN = 4.0
 """Log of how much less than expected a bound is before a clock is sought again."""
 
-ANCHORS = 48
-"""In so many parts of epsilon0 one clock serves all points."""
+ANCHORS, FEWER = 48, 24
+"""In so many parts of epsilon0 one clock serves all points; and where a search for one takes longer."""
 
 BETTER = 0.02
 """Log of how much less a bound is, at least, for a step to be taken; any clock is valid."""
@@ -101,8 +120,8 @@ SLACK = 1e-8
 
 def log_race_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
     """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others, at least two."""
-    place = ANCHORS * point / (facts.bits * epsilon)
-    anchors = [min(int(place) + k, ANCHORS - 1) for k in range(2)]
+    place = anchors_of(epsilon, facts, users) * point / (facts.bits * epsilon)
+    anchors = [min(int(place) + k, anchors_of(epsilon, facts, users) - 1) for k in range(2)]
     near = [min(clocks_near(epsilon, facts, users, anchor, 0, False).log_delta, 0.0) for anchor in anchors]
     log_delta, found = near[0] + (place - int(place)) * (near[1] - near[0]) - USUAL, math.inf
     for _ in range(ROUNDS):
@@ -114,9 +133,14 @@ def log_race_delta(epsilon: float, facts: Facts, users: int, point: float) -> fl
     return found + SLACK
 
 
-def families_of(facts: Facts) -> tuple[Family | Words, ...]:
+def anchors_of(epsilon: float, facts: Facts, users: int) -> int:
+    """In how many parts of epsilon0 one clock serves all points."""
+    return FEWER if threes_of(epsilon, facts, users) else ANCHORS
+
+
+def families_of(epsilon: float, facts: Facts, users: int) -> tuple[Inputs, ...]:
     """Of all data the largest bound of any of these is one: where they are known, of the inputs that may be."""
-    return words_of(facts) or families(facts)
+    return words_of(facts) or threes_of(epsilon, facts, users) or families(facts)
 
 
 def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
@@ -124,12 +148,14 @@ def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected:
 
     `expected` is the log of about what H may be: bounds are fine enough for that.
     """
-    anchor, largest = min(round(ANCHORS * point / (facts.bits * epsilon)), ANCHORS - 1), -math.inf
-    for place, family in enumerate(families_of(facts)):
+    most, largest = anchors_of(epsilon, facts, users), -math.inf
+    anchor = min(round(most * point / (facts.bits * epsilon)), most - 1)
+    several = families_of(epsilon, facts, users)
+    for place, family in enumerate(several):
         if point >= family.bits * epsilon:
             continue
         least = math.inf
-        for clocks_of, one in ways_to_bound(facts, place):
+        for clocks_of, one in ways_to_bound(facts, several, place):
             near = clocks_near(epsilon, facts, users, anchor, *clocks_of)._replace(log_delta=expected)
             race = prepare(epsilon, one, users, point, near)
             cells = find_cells(race, near.share * mean_rate(race))
@@ -146,16 +172,19 @@ def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected:
     return largest
 
 
-def ways_to_bound(facts: Facts, place: int) -> list[tuple[tuple[int, bool], Family | Words]]:
+def ways_to_bound(facts: Facts, several: tuple[Inputs, ...], place: int) -> list[tuple[tuple[int, bool], Inputs]]:
     """Whose clocks may do, and whether they are for the other G: first those that need no search of their own."""
-    family = families_of(facts)[place]
-    found = [((before, False), family) for before in range(max(place - 1, 0), place + 1)]
+    family = several[place]
+    first = place if isinstance(family, Threes) else max(place - 1, 0)
+    found = [((before, False), family) for before in range(first, place + 1)]
     other = with_other_reports(facts, family)
     return found if other is None else [*found, ((place, True), other)]
 
 
-def with_other_reports(facts: Facts, family: Family | Words) -> Family | Words | None:
+def with_other_reports(facts: Facts, family: Inputs) -> Inputs | None:
     """The same inputs and another G, of which the smaller bound counts; none where that is seldom of use."""
+    if isinstance(family, Threes):
+        return None
     if isinstance(family, Words):
         return families(Facts(facts.bits))[0] if family.mirrored else None
     return with_even_rest(facts, family) if family.bits < facts.length <= MOST_EVEN else None
@@ -166,26 +195,29 @@ def clocks_near(epsilon: float, facts: Facts, users: int, anchor: int, place: in
     """Good clocks; any are valid.
 
     They are found at points of a grid, for inputs that differ in most bits from those at the point before on, for
-    others from those of one bit more on, and where G is the other one from those where it is not.
+    others from those of one bit more on, or some that are often good, and where G is the other one from those where it
+    is not.
     """
-    family = families_of(facts)[place]
+    family = families_of(epsilon, facts, users)[place]
     other = with_other_reports(facts, family) if is_other else None
-    point = anchor / ANCHORS * facts.bits * epsilon
+    point = anchor / anchors_of(epsilon, facts, users) * facts.bits * epsilon
     if other is not None:
         near, family = clocks_near(epsilon, facts, users, anchor, place, False), other
+    elif place and (starts := starts_of(family)):
+        near = starts[0]._replace(log_delta=clocks_near(epsilon, facts, users, anchor, 0, False).log_delta)
     elif place:
         near = clocks_near(epsilon, facts, users, anchor, place - 1, False)
     else:
         near = clocks_near(epsilon, facts, users, anchor - 1, place, False) if anchor else Clocks()
     if point >= family.bits * epsilon:
         return near
-    if isinstance(family, Words) and family.mirrored:
-        several = [near, *(each._replace(log_delta=near.log_delta) for each in STARTS)]
+    if starts := starts_of(family):
+        several = [near, *(each._replace(log_delta=near.log_delta) for each in starts)]
         near = min(several, key=lambda each: rough_bound(epsilon, family, users, point, each))
     for _ in range(ROUNDS):
         expected = near.log_delta
         near = near._replace(log_delta=rough_bound(epsilon, family, users, point, near))
-        for step in STEPS if anchor == 0 else STEPS[2:]:
+        for step in STEPS[0 if anchor == 0 else 2 : None if isinstance(family, Threes) else -4]:
             while True:
                 tried = take_step(near, step)
                 if tried == near:
@@ -199,13 +231,21 @@ def clocks_near(epsilon: float, facts: Facts, users: int, anchor: int, place: in
     return near
 
 
-def take_step(near: Clocks, step: tuple[float, float, float]) -> Clocks:
+def starts_of(family: Inputs) -> tuple[Clocks, ...]:
+    """Clocks that a search may begin with, beside those at the point before."""
+    if isinstance(family, Threes):
+        return tuple(Clocks(share, slower, family.narrow, odds=family.odds, like=like) for share, slower, like in FIRST)
+    return STARTS if isinstance(family, Words) and family.mirrored else ()
+
+
+def take_step(near: Clocks, step: tuple[float, float, float, float, float]) -> Clocks:
     """The clocks that one step leads to."""
-    ratio, slower, narrow = step
-    return Clocks(near.share * ratio, max(near.slower + slower, 0.0), max(near.narrow + narrow, 0.0), near.log_delta)
+    ratio, slower, narrow, odds, like = step
+    slower, narrow, like = (max(each, 0.0) for each in (near.slower + slower, near.narrow + narrow, near.like + like))
+    return Clocks(near.share * ratio, slower, narrow, near.log_delta, near.odds + odds, min(like, 0.9))
 
 
-def rough_bound(epsilon: float, family: Family | Words, users: int, point: float, near: Clocks) -> float:
+def rough_bound(epsilon: float, family: Inputs, users: int, point: float, near: Clocks) -> float:
     """Log of the rougher bound with these clocks; one that is not a number is none."""
     race = prepare(epsilon, family, users, point, near)
     found = log_total(find_cells(race, near.share * mean_rate(race)))
@@ -214,8 +254,11 @@ def rough_bound(epsilon: float, family: Family | Words, users: int, point: float
 
 def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
     """About what the clocks of all points take, and the bound at one."""
-    races = [prepare(epsilon, family, users, 0.0, Clocks()) for family in families_of(facts)]
+    several = families_of(epsilon, facts, users)
+    races = [prepare(epsilon, family, users, 0.0, Clocks()) for family in several]
     most, numbers, works = races[0], races[0].own.size, sum(race.work for race in races)
+    longest = [race.work for race, family in zip(races, several, strict=True) if isinstance(family, Threes)]
+    searched = sum(longest) if longest else most.work
     pairs = float(most.crowd.starts[-1]) * most.crowd.spare_masses.size / numbers**3
     cells = TIMES * (works + most.work) + TIMES * numbers * (CELL + 2.0 * PAIR * pairs)
-    return TIMES * (MOST_SEEN * most.work + SEEN * (works - most.work)), 2.0 * cells
+    return TIMES * (MOST_SEEN * searched + SEEN * (works - searched)), 2.0 * cells
