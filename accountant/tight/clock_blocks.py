@@ -74,7 +74,7 @@ FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
 to which it is played at all."""
 
 KIND, REFERRED = 1.4e6, 1.6e6
-"""Operations that a kind takes, whatever its game, and that finer references for it take, beside the search for them."""
+"""Operations that a kind takes, whatever its game, and that finer references take, beside the search for these."""
 
 MOST_FINE = 200
 """Kinds up to which these are tried."""
