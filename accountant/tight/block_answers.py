@@ -269,7 +269,11 @@ class Blocks:
         known = [each for each in refusals if each.found is not None]
         nearest = min(known, key=relative_width, default=refusals[-1])
         said = first.args[0] if first is nearest else f"{first.args[0]}; otherwise: {nearest.args[0]}"
-        refusal = OutOfPatience(said, first.seconds) if isinstance(first, OutOfPatience) else ToleranceUnreachable(said)
+        # other ways that were refused may be begun before one does
+        seconds = max((each.seconds for each in refusals if isinstance(each, OutOfPatience)), default=0.0)
+        refusal = ToleranceUnreachable(said)
+        if isinstance(first, OutOfPatience):
+            refusal = OutOfPatience(said, max(first.seconds, seconds))
         if nearest.found is not None:
             refusal.found, refusal.wide = nearest.found, nearest.wide
             self.source = f"{PLD} of blocks of screenings"
