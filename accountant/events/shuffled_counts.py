@@ -296,7 +296,7 @@ def one_count(scale: float, shape: float, ratio: float) -> OneCount:
 
 @lru_cache(maxsize=8)
 def given_finite(scale: float, shape: float, ratio: float) -> OneCount:
-    """The same given that the loss is finite, in either distribution: sums of one of them are all shorter by a factor."""
+    """The same given that the loss is finite, in either distribution: sums are smaller by one factor."""
     pair = one_count(scale, shape, ratio)
     log_finite = log_sum(pair.log_p)
     log_p = pair.log_p - log_finite

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from accountant.errors import NoGuarantee
-from accountant.events.answers import SCREENING
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics.exact import CURVE_ROUNDING, SPARE
@@ -18,8 +17,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import GOLDEN, LEAST, minimise
 from accountant.patience import OPERATIONS_PER_SECOND, count_of, spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
-from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
-from accountant.renyi.rows import table_of
+from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders, search_work
 
 __all__ = [
     "CALLS",
@@ -58,10 +56,6 @@ FINE = 1e-7
 
 TOGETHER, CALL, VALUE = 256, 1e5, 1e3
 """Epsilons whose orders are searched for at once; operations of a call of a curve, and of a value of it at least."""
-
-SEARCH, ROW, SCREENED = 1e4, 3e3, 1e5
-"""Operations of a compiled search, of each release in it, and of each kind of screening: it has a worst pair at every
-order."""
 
 CALLS = SEARCHED * CALL
 """Operations of a search by itself that is not compiled, beside the curve's."""
@@ -127,7 +121,7 @@ def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversi
         What follows takes too long; what it gave before stands.
     """
     work = run._curve_work()
-    took = None if conversion == "optimal" else _search_work(run)
+    took = None if conversion == "optimal" else search_work(run)
     if took is not None:
         many = max(min(TOGETHER, int(LONG / took)), 1)
         for start in range(0, epsilons.size, many):
@@ -151,21 +145,13 @@ def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversi
         yield np.where(some >= pure, 0.0, _nonzero_delta(logs))
 
 
-def _search_work(run: Composition) -> float | None:
-    """Operations of the compiled search for one order of many, or None where some event is not compiled."""
-    table = table_of(run.entries)
-    if len(table) < len(run.entries):
-        return None
-    return SEARCH + SCREENED * int(np.count_nonzero(table[:, 0] == SCREENING)) + ROW * len(table)
-
-
 def best_orders_at(run: Composition, epsilons: Sequence[float]) -> Prices:
     """Deltas by the improved rule, and the orders that they were read off at, for whoever asks for the same again.
 
     Of more than a few epsilons they are counted, once in a price.
     """
     points = tuple(epsilons)
-    if len(points) > FEW and (took := _search_work(run)) is not None:
+    if len(points) > FEW and (took := search_work(run)) is not None:
         what = f"orders of {count_of(len(run.entries), 'release')}"
         spend(took * len(points), what, once=(best_orders_at, points))
     quick = _compiled_prices(run, points)
