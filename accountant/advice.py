@@ -32,7 +32,7 @@ ABOVE = 1.001
 
 HASTE, LEAST_HASTE = 0.3, 0.1
 """Seconds that the search for an advice may take, however much patience there is; and those of them for a tolerance
-that are left where a patience is found first."""
+that are left where a patience was sought first, in vain."""
 
 LARGER = "accepted: a larger tolerance"
 """What refusals say that know of no number."""
@@ -248,9 +248,9 @@ def _advise(
         if least < HASTE:  # it may take little more than was allowed
             known = trials.at(tolerance, HASTE, HASTE)
             least = max(least, known.error.seconds if isinstance(known.error, OutOfPatience) else 0.0)
-            most = max(HASTE - known.seconds, LEAST_HASTE)
-            if known.error is None:  # only a tolerance is asked for
-                most = min(most, seconds)
+            most = min(HASTE, seconds)  # only a tolerance is asked for
+            if known.error is not None:
+                most = max(HASTE - known.seconds, LEAST_HASTE)
     trials.descend(tolerance, float(error.wide) if error.wide else None, most, first)
     best = trials.finest()
     if isinstance(error, OutOfPatience):
