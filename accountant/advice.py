@@ -30,8 +30,9 @@ RUNG = 10.0
 ABOVE = 1.001
 """Ratio from which on a tolerance is above another."""
 
-HASTE = 0.3
-"""Seconds that the search for an advice may take, however much patience there is."""
+HASTE, LEAST_HASTE = 0.3, 0.1
+"""Seconds that the search for an advice may take, however much patience there is; and those of them for a tolerance
+that are left where a patience was sought first, in vain."""
 
 LARGER = "accepted: a larger tolerance"
 """What refusals say that know of no number."""
@@ -247,7 +248,9 @@ def _advise(
         if least < HASTE:  # it may take little more than was allowed
             known = trials.at(tolerance, HASTE, HASTE)
             least = max(least, known.error.seconds if isinstance(known.error, OutOfPatience) else 0.0)
-            most = HASTE if known.error is not None else min(HASTE, seconds)  # else only a tolerance is asked for
+            most = min(HASTE, seconds)  # only a tolerance is asked for
+            if known.error is not None:
+                most = max(HASTE - known.seconds, LEAST_HASTE)
     trials.descend(tolerance, float(error.wide) if error.wide else None, most, first)
     best = trials.finest()
     if isinstance(error, OutOfPatience):

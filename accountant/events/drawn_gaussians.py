@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.events.gaussian import gaussian_log_profile, subsampled_gaussian_curve
+from accountant.events.gaussian import gaussian_log_profile, gaussian_log_profiles, subsampled_gaussian_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import gauss_legendre
 from accountant.numerics.scipy_special import logsumexp
 from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio
 from accountant.patience import spend
 
-__all__ = ["UNSEEN", "DrawnGaussians", "log_expm1_ratio", "log_height_of_few", "mean_curve"]
+__all__ = ["UNSEEN", "DrawnGaussians", "log_expm1_ratio", "log_height_of_few", "log_heights", "mean_curve"]
 
 NODES = 16
 """Nodes of a panel."""
@@ -48,6 +48,13 @@ class DrawnGaussians(NamedTuple):
     log_weights: tuple[float, ...]
     distances: tuple[float, ...]
     rare: tuple[bool, ...]
+
+
+def log_heights(drawn: DrawnGaussians, epsilons: FloatArray) -> FloatArray:
+    """Logs of g w_k H_e, H the profile of k mu at the e of which `epsilons` are what is left of it, by rows."""
+    inner = log_mixture_ratio(1 / drawn.rate, epsilons) if drawn.rate < 1.0 else epsilons
+    heights = gaussian_log_profiles(np.array(drawn.distances), inner)
+    return np.asarray(np.array(drawn.log_weights)[:, None] + (math.log(drawn.rate) + heights))
 
 
 def mean_curve(drawn: DrawnGaussians, orders: FloatArray) -> FloatArray:

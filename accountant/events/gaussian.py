@@ -26,7 +26,7 @@ from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
 from accountant.events.subsampled_moments import curves_by_moments, log_at_branch, moments
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.mills import INTEGRATED, log_mills_gap
+from accountant.numerics.mills import INTEGRATED, log_mills_gap, log_mills_gaps
 from accountant.numerics.quadrature import WIDEST_STRIP, trapezoid_step
 from accountant.numerics.special import (
     divergence_from_log_mean,
@@ -41,6 +41,7 @@ __all__ = [
     "GaussianDP",
     "GaussianLike",
     "gaussian_log_profile",
+    "gaussian_log_profiles",
     "subsampled_gaussian_curve",
 ]
 
@@ -189,17 +190,29 @@ def gaussian_log_profile(mu: float, epsilons: FloatArray) -> FloatArray:
         return log_mills_gap(mu, _distance_left(mu, epsilons), epsilons)
 
 
-def _distance_left(mu: float, epsilons: FloatArray) -> FloatArray:
+def gaussian_log_profiles(mus: FloatArray, epsilons: FloatArray) -> FloatArray:
+    """The same for each mu, in a row each."""
+    found, apart = np.full((mus.size, epsilons.size), -math.inf), mus > 0.0
+    sizes = mus[apart]
+    if sizes.size:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            distances = _distance_left(sizes[:, None], epsilons)
+            found[apart] = log_mills_gaps(sizes, distances, np.broadcast_to(epsilons, distances.shape))
+    return found
+
+
+def _distance_left(mu: float | FloatArray, epsilons: FloatArray) -> FloatArray:
     """mu/2 - e/mu; where these cancel, e/mu is corrected by the remainder of its division (Dekker 1971)."""
     ratio = epsilons / mu
     distance: FloatArray = mu / 2 - ratio
-    if mu < 30.0:
+    large = np.asarray(mu) >= 30.0
+    if not large.any():
         return distance
     (high, low), (upper, lower) = ((top := (2.0**27 + 1) * x - ((2.0**27 + 1) * x - x), x - top) for x in (ratio, mu))
     product = ratio * mu
     rounding = low * lower - (((product - high * upper) - low * upper) - high * lower)
     remainder = ((epsilons - product) - rounding) / mu
-    return np.where(np.isfinite(remainder), distance - remainder, distance)
+    return np.where(large & np.isfinite(remainder), distance - remainder, distance)
 
 
 # --- Poisson subsampling -------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from accountant.events.event import Event
 from accountant.events.parameters import NoiseScale, numbers_of
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.numerics.mills import log_mills_gap
+from accountant.numerics.mills import log_mills_gaps
 from accountant.numerics.quadrature import INTEGRAL, log_integral_where_large
 from accountant.numerics.special import divergence_from_log_mean, log_mean_excess
 
@@ -236,16 +236,16 @@ def mixture_log_profile(log_p: FloatArray, s: FloatArray, epsilons: FloatArray) 
     fill_places(log_p, s, np.concatenate([epsilons, -epsilons]), places)
     up, down = places[: epsilons.size], places[epsilons.size :]
     reached = np.isfinite(down)
-    remove, add = np.full_like(epsilons, -math.inf), np.full_like(epsilons, -math.inf)
+    add = np.full_like(epsilons, -math.inf)
+    lengths, log_shares = s[s > 0.0], log_p[s > 0.0][:, None]
+    column = lengths[:, None]
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
-        for log_share, length in zip(log_p.tolist(), s.tolist(), strict=True):
-            if length > 0.0:
-                own = log_mills_gap(length, length - up, length * up - length * length / 2)
-                remove = np.logaddexp(remove, log_share + own)
-                t = down[reached]
-                inner = length * t - length * length / 2
-                gap = log_mills_gap(length, t, -inner)
-                add[reached] = np.logaddexp(add[reached], log_share + epsilons[reached] + inner + gap)
+        own = log_mills_gaps(lengths, column - up, column * up - column * column / 2)
+        remove = np.logaddexp.reduce(log_shares + own, axis=0)
+        t = down[reached]
+        inner = column * t - column * column / 2
+        gaps = log_mills_gaps(lengths, np.broadcast_to(t, inner.shape), -inner)
+        add[reached] = np.logaddexp.reduce(log_shares + epsilons[reached] + inner + gaps, axis=0)
     return np.minimum(remove, 0.0), np.minimum(add, 0.0)
 
 

@@ -21,6 +21,9 @@ PAIR = 1000.0
 """Operations (see `accountant.patience`) that the pairs of one count take."""
 
 
+FEW = 512
+"""Counts up to which the pairs of many screenings are kept."""
+
 MOST = 2**17
 """Counts that a game tells apart."""
 
@@ -107,8 +110,22 @@ class Pairs(NamedTuple):
         return worst
 
 
-@lru_cache(maxsize=4)
 def _pairs(screening: Screening, rate: float) -> Pairs:
+    return (_many_pairs if screening.high - screening.low > FEW else _few_pairs)(screening, rate)
+
+
+@lru_cache(maxsize=256)
+def _few_pairs(screening: Screening, rate: float) -> Pairs:
+    """Runs have many kinds, and each step of their price asks for the pairs of all of them."""
+    return _make_pairs(screening, rate)
+
+
+@lru_cache(maxsize=4)
+def _many_pairs(screening: Screening, rate: float) -> Pairs:
+    return _make_pairs(screening, rate)
+
+
+def _make_pairs(screening: Screening, rate: float) -> Pairs:
     sigma = screening.sigma
     x = (np.arange(screening.low, screening.high + 1, dtype=float) - screening.threshold) / sigma
     up_pass, up_fail = log_ndtr_steps(x[:-1], 1 / sigma)

@@ -21,7 +21,7 @@ from accountant.events.shuffled_below import BestAttack, OneAttack
 from accountant.events.shuffled_rounds import log_round_delta, work_ahead
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import remember, spend, tally_work
+from accountant.patience import fits, remember, spend, tally_work
 
 __all__ = ["Shuffled"]
 
@@ -45,6 +45,9 @@ TERM = 20.0
 """Operations (see `accountant.patience`) of a point of the grid, at an order of the curve."""
 
 WHAT = "the profile of a round of shuffled bits"
+
+SURELY = 0.3
+"""Share of what all values take, by those that were counted first, that is never too much: some may not be needed."""
 
 AHEAD = 0.5
 """Log of how much smaller the bound by a race is where no other is looked at."""
@@ -232,6 +235,9 @@ def log_values(local: float | Event, users: int, points: FloatArray, may_race: b
         with tally_work() as work:
             values[i] = without = log_round_delta(local, users, float(points[i]), race=False)
         counted.append(work[0])
+        whole = float(np.mean(counted)) * points.size
+        if not fits(SURELY * whole):
+            spend(whole, WHAT)
         if may_race:
             with tally_work():
                 values[i] = min(without, log_round_delta(local, users, float(points[i]), slots=False))

@@ -54,7 +54,7 @@ SPREAD = 256
 REMOTE = 40.0
 """Values of W beyond which its probability is below e^-REMOTE times that of 0 count as infinite losses."""
 
-WORK, TERM = 400.0, 150.0
+WORK, TERM = 600.0, 150.0
 """Operations for each value of W in what is computed of a count, and for each of those losses at an order."""
 
 LEAST = -740.0
@@ -296,11 +296,16 @@ def one_count(scale: float, shape: float, ratio: float) -> OneCount:
 
 @lru_cache(maxsize=8)
 def given_finite(scale: float, shape: float, ratio: float) -> OneCount:
-    """The same given that the loss is finite, in either distribution."""
+    """The same given that the loss is finite, in either distribution: sums are smaller by one factor."""
     pair = one_count(scale, shape, ratio)
-    log_p = pair.log_p - log_sum(pair.log_p)
-    losses = pair.losses - log_sum(log_p) + log_sum(log_p - pair.losses)
-    return OneCount(losses, log_p, 0.0, 0.0, *both_sticks(losses, log_p))
+    log_finite = log_sum(pair.log_p)
+    log_p = pair.log_p - log_finite
+    moved = log_sum(log_p - pair.losses) - log_sum(log_p)
+    losses = pair.losses + moved
+    forward = Sticks(losses, pair.forward.log_h - log_finite, pair.forward.log_slope - log_finite)
+    log_after = log_finite + moved
+    backward = Sticks(-losses[::-1], pair.backward.log_h - log_after, pair.backward.log_slope - log_after)
+    return OneCount(losses, log_p, 0.0, 0.0, forward, backward)
 
 
 @lru_cache(maxsize=8)

@@ -98,7 +98,13 @@ class BatchSeen(Event):
 
     def best(self, times: int) -> BatchSeen:
         """The reading that costs most if as many normal losses of the same mean and variance do: one for all."""
-        return BatchSeen((max(self.readings, key=lambda cells: told(cells, times)),), self.above, self.adjacency)
+        return _best_of(self, times)
+
+
+@lru_cache(maxsize=64)
+def _best_of(seen: BatchSeen, times: int) -> BatchSeen:
+    """A price asks for it at every tolerance."""
+    return BatchSeen((max(seen.readings, key=lambda cells: told(cells, times)),), seen.above, seen.adjacency)
 
 
 def told(cells: Reading, times: int) -> float:

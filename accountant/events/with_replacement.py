@@ -12,7 +12,14 @@ import numpy as np
 from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise
-from accountant.events.drawn_gaussians import UNSEEN, DrawnGaussians, log_expm1_ratio, log_height_of_few, mean_curve
+from accountant.events.drawn_gaussians import (
+    UNSEEN,
+    DrawnGaussians,
+    log_expm1_ratio,
+    log_height_of_few,
+    log_heights,
+    mean_curve,
+)
 from accountant.events.event import Event
 from accountant.events.fixed_size import DrawnGroup
 from accountant.events.from_below import costs_less
@@ -180,16 +187,18 @@ class SampledWithReplacement(Event):
         return (100.0 if self.event._coordinates == 1 else self.event._profile_work()) * len(self._parts())
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        logs = np.full_like(epsilons, -math.inf)
-        heights = [log_weight + part._log_height(epsilons) for part, log_weight in self._parts()]
-        for height in heights:
-            logs = np.logaddexp(logs, height)
-        if isinstance(self.event, GaussianLike) and len(heights) > 1:
+        gaussian = isinstance(self.event, GaussianLike)
+        if gaussian:
+            heights = log_heights(self._gaussians(), epsilons)
+        else:
+            heights = np.stack([log_weight + part._log_height(epsilons) for part, log_weight in self._parts()])
+        logs = np.logaddexp.reduce(heights, axis=0)
+        if gaussian and len(heights) > 1:
             logs = self._overlaid(epsilons, heights, logs)
         both = np.minimum(logs, 0.0)
         return both, both
 
-    def _overlaid(self, epsilons: FloatArray, heights: list[FloatArray], known: FloatArray) -> FloatArray:
+    def _overlaid(self, epsilons: FloatArray, heights: FloatArray, known: FloatArray) -> FloatArray:
         """The profile where the number of draws is hidden from whoever compares with samples without the record.
 
         Of g ((1 - B) H_e(P || R) + B H_e(P || Q)) with B = e^{e' - e}, the first H is that of a mixture of Gaussians.

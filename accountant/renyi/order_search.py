@@ -27,12 +27,17 @@ from accountant.renyi.rows import (
     table_of,
 )
 
-__all__ = ["BestOrders", "best_orders"]
+__all__ = ["BestOrders", "best_orders", "search_work"]
 
 CLASSIC_EPSILON, IMPROVED_EPSILON, CLASSIC_DELTA, IMPROVED_DELTA = range(4)
 MANY = 2000
 """Rows from which a search begins on a sample of them."""
 SAMPLE = 100
+
+
+SEARCH, ROW, SCREENED = 1e4, 3e3, 1e5
+"""Operations of a compiled search, of each release in it, and of each kind of screening: it has a worst pair at every
+order."""
 
 
 class BestOrders(NamedTuple):
@@ -68,6 +73,14 @@ class Target(NamedTuple):
     rule: int
     low: float
     high: float
+
+
+def search_work(run: Composition) -> float | None:
+    """Operations of the search for one order of many, or None where some event cannot be written as a row."""
+    table = table_of(run.entries)
+    if len(table) < len(run.entries):
+        return None
+    return SEARCH + SCREENED * int(np.count_nonzero(table[:, 0] == SCREENING)) + ROW * len(table)
 
 
 def best_orders(

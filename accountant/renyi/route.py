@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import GOLDEN, LEAST, minimise
 from accountant.patience import OPERATIONS_PER_SECOND, count_of, spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
-from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
+from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders, search_work
 
 __all__ = [
     "CALLS",
@@ -25,6 +25,7 @@ __all__ = [
     "ORDERS",
     "POOL",
     "Prices",
+    "best_orders_at",
     "bound_deltas",
     "deltas_at_many",
     "pool_of",
@@ -120,8 +121,17 @@ def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversi
         What follows takes too long; what it gave before stands.
     """
     work = run._curve_work()
-    compiled = renyi_deltas([run], epsilons[:1], conversion) is not None
-    if conversion == "optimal" or compiled or 2 * SEARCHED * work > LONG:
+    took = None if conversion == "optimal" else search_work(run)
+    if took is not None:
+        many = max(min(TOGETHER, int(LONG / took)), 1)
+        for start in range(0, epsilons.size, many):
+            some = epsilons[start : start + many]
+            spend(took * some.size, f"orders of {count_of(len(run.entries), 'release')}", free=LONG)
+            found = renyi_deltas([run] * some.size, some, conversion)
+            assert found is not None
+            yield found.values
+        return
+    if conversion == "optimal" or 2 * SEARCHED * work > LONG:
         for epsilon in epsilons.tolist():
             yield np.array([renyi_delta(run, epsilon, conversion).delta])
         return
@@ -133,6 +143,28 @@ def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversi
         spend(took, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
         logs = _best_together(run, some, conversion)
         yield np.where(some >= pure, 0.0, _nonzero_delta(logs))
+
+
+def best_orders_at(run: Composition, epsilons: Sequence[float]) -> Prices:
+    """Deltas by the improved rule, and the orders that they were read off at, for whoever asks for the same again.
+
+    Of more than a few epsilons they are counted, once in a price.
+    """
+    points = tuple(epsilons)
+    if len(points) > FEW and (took := search_work(run)) is not None:
+        what = f"orders of {count_of(len(run.entries), 'release')}"
+        spend(took * len(points), what, once=(best_orders_at, points))
+    quick = _compiled_prices(run, points)
+    if quick is not None:
+        return quick
+    found = [renyi_delta(run, epsilon, "improved") for epsilon in points]
+    return Prices(np.array([each.delta for each in found]), np.array([each.order for each in found], dtype=float))
+
+
+@lru_cache(maxsize=256)
+def _compiled_prices(run: Composition, epsilons: tuple[float, ...]) -> Prices | None:
+    """What is asked at one tolerance is asked at others, too."""
+    return renyi_deltas([run] * len(epsilons), np.array(epsilons), "improved")
 
 
 def _best_together(run: Composition, epsilons: FloatArray, conversion: Conversion) -> FloatArray:

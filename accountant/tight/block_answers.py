@@ -14,7 +14,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import foresee, share_patience
-from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.renyi.route import best_orders_at, renyi_epsilon
 from accountant.tight.answers import (
     AIM,
     CURVE_LEAST,
@@ -121,10 +121,10 @@ class Blocks:
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         smallest, least = self.setting.smallest_delta(epsilons), max(self.setting.least, least_of(epsilons))
+        orders = dict(zip(epsilons, best_orders_at(self.setting.run, epsilons).orders.tolist(), strict=True))
 
         def answer(epsilon: float) -> Interval:
-            order = renyi_delta(self.setting.run, epsilon, "improved").order
-            order = near_order(order) if len(epsilons) > 2 else order
+            order = near_order(orders[epsilon]) if len(epsilons) > 2 else orders[epsilon]
             room = BLOCK_SHARE * self.setting.tolerance / (order - 1) if order is not None and order > 1 else 0.0
             return self._ask(order, smallest, room, partial(_one_delta, epsilon, least))
 
@@ -133,7 +133,7 @@ class Blocks:
     def shared(self, epsilons: Sequence[float]) -> Iterator[BothSides]:
         """Answers by games that all of these share, each nearer than the ones before, while patience lasts."""
         delta, middle = self.setting.smallest_delta(epsilons), sorted(epsilons)[len(epsilons) // 2]
-        order = renyi_delta(self.setting.run, middle, "improved").order
+        (order,) = best_orders_at(self.setting.run, [middle]).orders.tolist()
         if order is None or not 1.0 < order < math.inf or (len(self.families) > 1 and self.moves <= FEW_MOVES):
             return
         room = BLOCK_SHARE * self.setting.tolerance / (order - 1)
@@ -269,7 +269,11 @@ class Blocks:
         known = [each for each in refusals if each.found is not None]
         nearest = min(known, key=relative_width, default=refusals[-1])
         said = first.args[0] if first is nearest else f"{first.args[0]}; otherwise: {nearest.args[0]}"
-        refusal = OutOfPatience(said, first.seconds) if isinstance(first, OutOfPatience) else ToleranceUnreachable(said)
+        # other ways that were refused may be begun before one does
+        seconds = max((each.seconds for each in refusals if isinstance(each, OutOfPatience)), default=0.0)
+        refusal = ToleranceUnreachable(said)
+        if isinstance(first, OutOfPatience):
+            refusal = OutOfPatience(said, max(first.seconds, seconds))
         if nearest.found is not None:
             refusal.found, refusal.wide = nearest.found, nearest.wide
             self.source = f"{PLD} of blocks of screenings"
@@ -378,7 +382,7 @@ def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.
     def smallest_delta(epsilons: Sequence[float]) -> float:
         """Where a game that serves all epsilons is to be tight; a tenth of the Rényi bound was found to do."""
         largest = max((epsilon for epsilon in epsilons if epsilon < end), default=None)
-        guess = 0.5 if largest is None else renyi_delta(run, largest, "improved").delta / 10
+        guess = 0.5 if largest is None else float(best_orders_at(run, [largest]).values[0]) / 10
         if len(epsilons) > 2:  # so that games serve those that are asked later
             guess = max(math.pow(APART, math.floor(math.log(max(guess, LEAST)) / math.log(APART))), CURVE_LEAST)
         return min(max(guess, 1e-250), 0.5)

@@ -73,8 +73,8 @@ FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
 """Operations of a game of one order up to which a finer grid than that is taken, up to which no coarser one is, and up
 to which it is played at all."""
 
-KIND, REFERRED = 2.2e6, 2.5e6
-"""Operations that a kind takes, whatever its game, and that finer references for it take."""
+KIND, REFERRED = 1.4e6, 1.6e6
+"""Operations that a kind takes, whatever its game, and that finer references take, beside the search for these."""
 
 MOST_FINE = 200
 """Kinds up to which these are tried."""

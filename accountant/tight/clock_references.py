@@ -16,6 +16,7 @@ import numpy as np
 
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
+from accountant.patience import count_done
 from accountant.tight.game_setup import family_of
 from accountant.tight.screening_game import INPUT_ERROR, Pairs
 
@@ -44,8 +45,8 @@ LARGEST = 200.0
 FEW_PLACES = 128
 """Places up to which they are closer for finer references: the search for the best of many pairs takes longer."""
 
-TRIALS = 12
-"""How often a reference is made larger or smaller."""
+TRIALS, TRIAL = 12, 3e5
+"""How often a reference is made larger or smaller, and the operations (see `accountant.patience`) of each time."""
 
 FARTHEST = 5.0
 """Log of how far off it may be before: more is rounding of kinds that cost next to nothing."""
@@ -190,6 +191,7 @@ def make_references(
         inside = np.isfinite(form)
         size = ticks * tick
         for _ in range(TRIALS):
+            count_done(TRIAL)
             pairs = _pairs_of(nodes[inside], form[inside] + 0.5 * math.log(size))
             off = ticks * tick / max(cost_of(pairs, order), LEAST_COST)
             if abs(off - 1) <= NEAR / 10:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accountant.events.event import Event
+from accountant.patience import followed_by
 from accountant.tight.mixed_game import moves_of
-from accountant.tight.screening_blocks import Aim, Cut, cut_in_one, cut_in_several, foresee_blocks
+from accountant.tight.screening_blocks import Aim, Cut, cut_in_one, cut_in_several, foresee_blocks, unsized_work
 
 __all__ = ["GROUP_MOVES", "MANY", "Kind", "all_blocks", "cut_kinds", "in_groups"]
 
@@ -29,7 +30,8 @@ def cut_kinds(families: Sequence[tuple[Event, int]], aim: Aim) -> list[Kind]:
     for event, count in families:
         cut = cut_in_several(event, count, aim) if count >= MANY else None
         if cut is None and len(families) > 1:
-            cut = cut_in_one(event, count, aim)
+            with followed_by(lambda: unsized_work(count for _, count in families)):
+                cut = cut_in_one(event, count, aim)
         if cut is not None:
             found.append(((event, count), cut))
     return sorted(found, key=lambda each: each[1].gap, reverse=True)

@@ -27,8 +27,8 @@ Entries = Sequence[tuple[Event, int]]
 SHARE = 0.2
 """Share of what blocks may lose that kinds which are taken as one may differ by."""
 
-KIND = 1.5e6
-"""Operations (see `accountant.patience`) of a kind that may be near others, about."""
+COST, KIND = 1.5e5, 1.5e6
+"""Operations (see `accountant.patience`) of what a kind costs, and of one that may be near others, about."""
 
 FEWER = 0.5
 """Share of the kinds that are left where near ones are taken as one, or little is gained by it."""
@@ -102,10 +102,13 @@ def gather_near(families: Entries, order: float, room: float) -> list[tuple[Even
 
     `room` is by how much bounds on epsilon may differ, about as much as divergences at that order do.
     """
+    if not fits((COST + KIND) * len(families)):
+        return list(families)
+    spend(COST * len(families), "kinds of screening")
     each = SHARE * room / sum(count for _, count in families)
     costs = {event: float(event.renyi(order)) for event, _ in families}
     ranked = sorted(families, key=lambda kind: costs[kind[0]], reverse=True)
-    if _apart([costs[event] for event, _ in ranked], each) > FEWER * len(families) or not fits(KIND * len(families)):
+    if _apart([costs[event] for event, _ in ranked], each) > FEWER * len(families):
         return list(families)
     spend(KIND * len(families), "kinds of screening")
     groups: list[list[tuple[Event, int]]] = []

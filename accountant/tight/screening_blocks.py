@@ -13,7 +13,7 @@ time: the number of its outcomes is binomial. The longer the blocks the nearer a
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -42,6 +42,7 @@ __all__ = [
     "cut_in_several",
     "foresee_blocks",
     "near_order",
+    "unsized_work",
 ]
 
 ORDERS = 2.5
@@ -81,6 +82,9 @@ COMPOSED = 1e7
 AFTER_FIRST = 16.0
 """What longer blocks take that are likely to follow, as a multiple of the first games of all: of eight times that for
 blocks that are four times longer, and of 64 times for the next; found on random runs."""
+
+UNSIZED = 1.3e4
+"""Operations of the game of one screening, about, where it is not known how large it is."""
 
 FORESEEN = 24
 """Blocks up to which the games of all are sized before the first is played."""
@@ -350,13 +354,22 @@ def _longer(block: ScreeningBlock, blocks: float, gaps: list[float], aim: Aim) -
 def foresee_blocks(blocks: Sequence[ScreeningBlock], kinds: int) -> None:
     """Refuse the games of all blocks before the first is played: once each is begun it is known what it takes."""
     what, composed = f"blocks of {kinds} kinds of screening", COMPOSED * kinds
-    foresee([*(block.begun() for block in blocks), (None, composed)], what)
+    with followed_by(lambda: unsized_work(sum(steps for _, steps in block.kinds) for block in blocks)):
+        foresee([*(block.begun() for block in blocks), (None, composed)], what)
     if len(blocks) <= FORESEEN:
         for made, operations in [block.begun() for block in blocks]:
             spend(operations, what, once=made)
         games = [(game, work - begun) for (game, work), (_, begun) in ((each.work(), each.begun()) for each in blocks)]
         with followed_by(lambda: AFTER_FIRST * math.fsum(work for _, work in games)):
             foresee([*games, (None, composed)], what)
+
+
+def unsized_work(steps: Iterable[int]) -> float:
+    """Operations of games before they are sized, and of what follows them: each step goes over its window.
+
+    That is about as wide as the root of their number.
+    """
+    return (1 + AFTER_FIRST) * UNSIZED * math.fsum(math.pow(each, 1.5) for each in steps)
 
 
 def near_order(order: float | None) -> float | None:

@@ -22,7 +22,7 @@ from accountant.errors import ParameterError, ToleranceUnreachable, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.decimals import format_up
-from accountant.patience import followed_by, spend
+from accountant.patience import count_of, followed_by, spend
 from accountant.tight.flat_ends import FlatEnd
 from accountant.tight.game_setup import Asked, Setup, family_of, round_down, set_up, work_of
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
@@ -49,6 +49,9 @@ __all__ = [
     "solve_in_order",
     "solve_near",
 ]
+
+FEW_KINDS = 4
+"""Kinds of one game up to which it is not counted what their curves take: less than 0.04 s."""
 
 BLOCK = 1e7
 """Operations (see `accountant.patience`) that a block takes for each kind, beside its game."""
@@ -252,6 +255,9 @@ def _solve(
     _spend_on_pairs(run)
     if float(run.renyi(math.inf)) == 0.0:
         return PlayedGame(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), 0.0)
+    if len(run.entries) > FEW_KINDS:  # their curves are known at many orders, which other games of theirs ask for again
+        for event, _ in run:
+            spend(BLOCK, f"a game of {count_of(len(run.entries), 'kind')} of screening", once=("curve", event))
     setup = set_up(asked)
     steps, scale = setup.steps, setup.deviation * math.sqrt(setup.steps)
     step, slack = setup.first_step(tolerance), tolerance / 5

@@ -10,6 +10,7 @@ from accountant.events import (
     generic_subsampling,
     mixture_of_gaussians,
     randomized_response,
+    shuffled,
     subsampling,
 )
 from accountant.events.shuffled import grid_pair
@@ -17,11 +18,13 @@ from accountant.events.shuffled_counts import SPREAD, MovedCount, spread
 from accountant.events.sticks import connect
 from accountant.numerics.quadrature import INTEGRAL
 from accountant.patience import allow_work, fits, spend, tally_work
+from accountant.renyi import order_search, route
 from accountant.renyi.route import SEARCHED, VALUE
 from accountant.samplers.allocation_pairs import lower_pair, upper_pair
 from accountant.samplers.allocation_scores import best_rate
 from accountant.samplers.allocation_subsets import Drawn
 from accountant.tight import directed_run
+from accountant.tight.screening_blocks import Aim, foresee_blocks, unsized_work
 
 REPLACE = ac.Adjacency.REPLACE
 
@@ -210,3 +213,41 @@ def test_every_composition_is_counted_however_small_its_grid(monkeypatch):
     work = tallied(lambda: ac.delta(run, 0.5, method="tight", tolerance=0.1))
     assert made
     assert work >= sum(directed_run.BEGUN + directed_run.PIECE * kinds for kinds in made)
+
+
+def test_a_round_of_bits_that_takes_too_long_is_refused_after_few_values(monkeypatch):
+    """Every fifteenth value and a race at each were computed first, and again by each way that needs the round."""
+    asked, bound = [], shuffled.log_round_delta
+    monkeypatch.setattr(
+        shuffled, "log_round_delta", lambda *args, **options: asked.append(1) or bound(*args, **options)
+    )
+    local = ac.RandomizedResponse(0.48419965368166673, 4, ones=2)
+    with allow_work(0.3), pytest.raises(ac.OutOfPatience):
+        grid_pair(local, 2770)
+    assert len(asked) <= 3
+
+
+def test_orders_of_a_curve_are_sought_once_and_counted():
+    run = sum((i * ac.NoisyScreening(3.0 + i, 4.0, 20) for i in range(1, 10)), 2 * ac.Gaussian(9.0))
+    points = np.linspace(0.1, 3.0, 7)
+    with allow_work(1.0) as work:
+        found = route.best_orders_at(run, points.tolist())
+        first = work.spent
+        again = route.best_orders_at(run, points.tolist())
+    assert again is found
+    assert work.spent == first >= 7 * 9 * order_search.SCREENED
+    alone = [route.renyi_delta(run, point, "improved") for point in points.tolist()]
+    assert found.values == pytest.approx([each.delta for each in alone], rel=1e-12)
+    assert found.orders == pytest.approx([each.order for each in alone], rel=1e-3)
+    together = np.concatenate([*route.renyi_deltas_at(run, points, "improved")])
+    assert together == pytest.approx(found.values, rel=1e-12)
+
+
+def test_blocks_that_are_refused_before_they_are_sized_are_said_to_take_their_games():
+    blocks = [Aim(3.0, -40.0, 0.01, 0.01).block((ac.NoisyScreening(3.0 + i, 4.0, 20), 400)) for i in range(6)]
+    with allow_work(0.05), pytest.raises(ac.OutOfPatience) as refusal:
+        foresee_blocks(blocks, 6)
+    begun = sum(block.begun()[1] for block in blocks)
+    assert refusal.value.seconds * 1e9 > 5 * begun
+    games = sum(block.work()[1] for block in blocks)
+    assert unsized_work([400] * 6) > games

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import accountant as ac
+from accountant.events import drawn_gaussians
 from accountant.events.with_replacement import MOST_SIZES, draws_by_size, how_many_apart, mean_divergence
+from accountant.numerics import mills
 from accountant.numerics.special import divergence_from_log_mean
 
 REPLACE = ac.Adjacency.REPLACE
@@ -333,3 +335,15 @@ def test_many_draws_of_a_record_leave_patience_for_the_lower_end():
         100 * ac.SampledWithReplacement(ac.Gaussian(1.0, adjacency=REPLACE), 1000, 100), 1e-5, method="tight"
     )
     assert 6960.0 < found.lower < found.epsilon < 7140.0
+
+
+@pytest.mark.parametrize("noise", [ac.Gaussian(0.02, adjacency=REPLACE), ac.Gaussian(22.6, adjacency=REPLACE)])
+def test_all_numbers_of_draws_at_once_are_as_each_by_itself(noise, monkeypatch):
+    """345 of them were a call each, so that a price took 2 s at a patience of 0.2 s."""
+    sampled, calls = ac.SampledWithReplacement(noise, 345, 5), []
+    at = np.array([0.0, 1e-3, 0.7, 20.0, 400.0])
+    each = np.stack([log_weight + part._log_height(at) for part, log_weight in sampled._parts()])
+    assert drawn_gaussians.log_heights(sampled._gaussians(), at) == pytest.approx(each, rel=1e-14, abs=1e-14)
+    monkeypatch.setattr(mills, "_log_density", lambda x, known=mills._log_density: calls.append(x.size) or known(x))
+    sampled._log_profile(at[:3])
+    assert len(calls) <= 30
