@@ -20,7 +20,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr, ndtr
 from accountant.numerics.special import log_mixture_ratio
 
-__all__ = ["FARTHEST", "NEAREST", "DrawnTriples", "log_height_of_triple"]
+__all__ = ["FARTHEST", "DrawnTriples", "log_height_of_triple", "nodes_of"]
 
 END = 9.0
 """Standard deviations beyond which the integrand is left out."""
@@ -28,8 +28,8 @@ END = 9.0
 SPARE = 1e-14
 """More than the rule and its rounding err by."""
 
-FARTHEST, NEAREST = 8.0, 0.1
-"""Largest mu, and least b as a share of it that is not 0."""
+FARTHEST = 8.0
+"""Largest mu for which steps are not too small."""
 
 VALUE = 25.0
 """Operations (see `accountant.patience`) of a node."""
@@ -69,8 +69,8 @@ class DrawnTriples(Event):
 def log_height_of_triple(mu: float, own: float, base: float, rate: float, epsilons: FloatArray) -> FloatArray:
     """Log of H(A||B) at epsilons >= 0 at most, where P is mu from Q and `own` from R, which is `base` from Q.
 
-    H(A||B) = g sup P - e^e Q - (e^t - e^e) R with e^e = 1 + g (e^t - 1). Let v run along the line through Q and R, from
-    the point next to P, which is w from it: across, what is best for each v is a half-line.
+    H(A||B) = g sup P - e^e Q - (1 - g) (e^t - 1) R with e^e = 1 + g (e^t - 1). Let v run along the line through Q and R
+    from the point next to P, which is w from it: across, what is best for each v is a half-line.
     """
     inner = log_mixture_ratio(1 / rate, epsilons)
     most: FloatArray = math.log(rate) + gaussian_log_profile(mu, inner)
@@ -79,7 +79,7 @@ def log_height_of_triple(mu: float, own: float, base: float, rate: float, epsilo
     place, w, nodes = nodes_of(mu, own, base)
     q, r, v = -place, base - place, nodes[:, None]
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        log_r = inner + np.log(-np.expm1(epsilons - inner))
+        log_r = math.log1p(-rate) + inner + np.log(-np.expm1(-inner))
         logs = np.logaddexp(epsilons + q * v - q * q / 2, log_r + r * v - r * r / 2)
         end = w / 2 - logs / w
         height = ndtr(end) - np.exp(logs + log_ndtr(end - w))

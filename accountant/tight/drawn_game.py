@@ -1,8 +1,8 @@
 """Several Gaussian releases on samples of a fixed size: the adversary chooses the triple of each step as he goes.
 
 With F the step of all triples (`accountant.events.drawn_triples`), W_0(u) = (1 - u)_+ and W_n = F W_{n-1}, both kept at
-u = e^(i step): a measure above a profile has its losses there, so that W_n is an upper bound at all of these points, and
-between two of them the chord is. A block of steps has the pair whose profile is W_n, and blocks are composed like other
+u = e^(i step): a measure above a profile has its losses there, so that what is kept bounds W_n at all of these points,
+and between two of them the chord does. A block of steps has the pair whose profile is W_n, and blocks are composed like other
 releases (notebooks/mathematics.md, Runs of samples of a fixed size).
 """
 
@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from accountant.events.event import Event
 from accountant.events.fixed_size import FixedSizeSampled
 from accountant.events.gaussian import Gaussian
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.lattice_powers import transform_error
+from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.numerics.roots import Interval
 from accountant.patience import remember, spend
 from accountant.tight.loss_grid import Grid, bracket, loss_range
@@ -33,9 +34,9 @@ from accountant.tight.polygon import ULP, Masses, polygon_values
 
 __all__ = ["DrawnBlock", "join_drawn", "play_triples", "with_blocks"]
 
-Entries = Sequence[tuple[Event, int]]
+Entries: TypeAlias = Sequence[tuple[Event, int]]
 
-EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 0.92, 1.0)
+EDGES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.95, 1.0)
 """Distances of Q and R, as shares of mu, between which all triples count as one curve."""
 
 LONGEST = 256
@@ -60,7 +61,8 @@ ORDERS = 1 + np.geomspace(1e-3, 1e3, 49)
 """Rényi orders that say how far losses reach."""
 
 
-ComplexArray, Curve = NDArray[np.complex128], tuple[FloatArray, FloatArray]
+ComplexArray: TypeAlias = NDArray[np.complex128]
+Curve: TypeAlias = tuple[FloatArray, FloatArray]
 
 
 class Step(NamedTuple):
@@ -119,9 +121,7 @@ def join_drawn(entries: Entries, delta: float) -> list[tuple[Event, int]] | None
     return found if any(isinstance(event, DrawnBlock) for event, _ in found) else None
 
 
-def with_blocks(
-    entries: Entries, delta: float, ask: Callable[[Entries], Interval], found: Interval
-) -> Interval:
+def with_blocks(entries: Entries, delta: float, ask: Callable[[Entries], Interval], found: Interval) -> Interval:
     """An upper end, or that of blocks where it is smaller; `delta` is about the one that is asked."""
     if (joined := join_drawn(entries, delta)) is not None:
         with suppress(OutOfPatience, ToleranceUnreachable):
@@ -139,7 +139,10 @@ def _blocks(event: Event, count: int) -> list[tuple[Event, int]] | None:
     length, longer = divmod(count, blocks)
     if not longer:
         return [(DrawnBlock(event, length, length), blocks)]
-    return [(DrawnBlock(event, length, length + 1), blocks - longer), (DrawnBlock(event, length + 1, length + 1), longer)]
+    return [
+        (DrawnBlock(event, length, length + 1), blocks - longer),
+        (DrawnBlock(event, length + 1, length + 1), longer),
+    ]
 
 
 @remember("a game of triples", 64)
@@ -160,7 +163,7 @@ def play_triples(sampled: FixedSizeSampled, steps: int) -> tuple[Curve, Curve]:
     for _ in range(steps):
         # W - (1 - u)_+ rises up to u = 1 and falls from there on: beyond the grid it is at most what it is at the end
         known = np.pad(excess, pad, mode="edge")
-        ahead, rounding = rfft(known, size), 3 * transform_error(size) * float(np.linalg.norm(known))
+        ahead, rounding = rfft(known, size), 3 * transform_error(size) * norm(known)
         best = np.zeros_like(excess)
         for each in made:
             moved = irfft(ahead * each.transform, size)[inside]
@@ -172,7 +175,7 @@ def play_triples(sampled: FixedSizeSampled, steps: int) -> tuple[Curve, Curve]:
 
 def _shapes(sampled: FixedSizeSampled) -> list[DrawnTriples]:
     mu = sampled.event._mu()  # type: ignore[attr-defined]  # of Gaussian noise
-    return [DrawnTriples(mu, sampled.rate, near, far) for near, far in zip(EDGES, EDGES[1:], strict=False)]
+    return [DrawnTriples(mu, sampled.rate, near, far) for near, far in pairwise(EDGES)]
 
 
 def _grid(sampled: FixedSizeSampled, steps: int) -> tuple[float, int]:
