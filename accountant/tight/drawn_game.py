@@ -2,8 +2,8 @@
 
 With F the step of all triples (`accountant.events.drawn_triples`), W_0(u) = (1 - u)_+ and W_n = F W_{n-1}, both kept at
 u = e^(i step): a measure above a profile has its losses there, so that what is kept bounds W_n at all of these points,
-and between two of them the chord does. A block of steps has the pair whose profile is W_n, and blocks are composed like other
-releases (notebooks/mathematics.md, Runs of samples of a fixed size).
+and between two of them the chord does. A block of steps has the pair whose profile is W_n, and blocks are composed like
+other releases (notebooks/mathematics.md, Runs of samples of a fixed size).
 """
 
 from __future__ import annotations
