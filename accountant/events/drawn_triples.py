@@ -31,7 +31,7 @@ SPARE = 1e-14
 FARTHEST = 8.0
 """Largest mu for which steps are not too small."""
 
-VALUE = 25.0
+VALUE = 50.0
 """Operations (see `accountant.patience`) of a node."""
 
 

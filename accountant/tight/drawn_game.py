@@ -28,7 +28,7 @@ from accountant.events.gaussian import Gaussian
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.numerics.roots import Interval
-from accountant.patience import remember, spend
+from accountant.patience import remember, share_patience, spend
 from accountant.tight.loss_grid import Grid, bracket, loss_range
 from accountant.tight.polygon import ULP, Masses, polygon_values
 
@@ -45,17 +45,21 @@ LONGEST = 256
 LEAST_DELTA = 1e-7
 """Delta below which blocks are no use, for what transforms round."""
 
+SHARE = 0.5
+"""Of the patience, which a game may take: the lower end is asked afterwards."""
+
 FINE = 0.1
 """Step of the grid, as a share of the deviation of a release's loss."""
 
-MOST_CELLS = 2**15
+MOST_CELLS = 2**12
 """Of a grid in each direction."""
 
 REACHED, LIKELY = -30.0, -12.0
 """Logs of the delta that a grid reaches to, and of one near which most are asked."""
 
-TRANSFORM, CELL = 2.0, 6.0
-"""Operations (see `accountant.patience`): of a transform by point and doubling, and of what else a step does."""
+TRANSFORM, CELL, LOOKS = 2.0, 6.0, 600.0
+"""Operations (see `accountant.patience`): of a transform by point and doubling, and of what else a step does; LOOKS are
+the values of a curve that say how far it reaches."""
 
 ORDERS = 1 + np.geomspace(1e-3, 1e3, 49)
 """Rényi orders that say how far losses reach."""
@@ -124,7 +128,7 @@ def join_drawn(entries: Entries, delta: float) -> list[tuple[Event, int]] | None
 def with_blocks(entries: Entries, delta: float, ask: Callable[[Entries], Interval], found: Interval) -> Interval:
     """An upper end, or that of blocks where it is smaller; `delta` is about the one that is asked."""
     if (joined := join_drawn(entries, delta)) is not None:
-        with suppress(OutOfPatience, ToleranceUnreachable):
+        with suppress(OutOfPatience, ToleranceUnreachable), share_patience(SHARE):
             return Interval(0.0, min(found.upper, ask(joined).upper))
     return found
 
@@ -151,9 +155,7 @@ def play_triples(sampled: FixedSizeSampled, steps: int) -> tuple[Curve, Curve]:
     from scipy.fft import irfft, next_fast_len, rfft
 
     step, last = _grid(sampled, steps)
-    shapes = _shapes(sampled)
-    spend(8.0 * last * math.fsum(shape._profile_work() for shape in shapes), "curves of triples")
-    measures = [each for shape in shapes for each in _measures(shape, step, last)]
+    measures = [each for shape in _shapes(sampled) for each in _measures(shape, step, last)]
     pad = max(max(-found.first, found.first + found.weights.size) for found, _ in measures)
     size = int(next_fast_len(2 * (last + pad) + 1, real=True))
     spend(len(measures) * steps * (TRANSFORM * math.log2(size) + CELL) * size, f"a game of {steps} samples")
@@ -195,6 +197,7 @@ def _measures(shape: DrawnTriples, step: float, last: int) -> list[tuple[Masses,
     for direction in DIRECTIONS:
         low, high = loss_range(shape, direction, 0.0, REACHED - 5.0, REACHED - 5.0)
         reach = Interval(max(low, -2 * last * step), min(high, 2 * last * step))
+        spend((2 * (reach.upper - reach.lower) / step + LOOKS) * shape._profile_work(), "curves of triples")
         above = bracket(shape, direction, reach, 0.0, Grid(step, 0.0), both=False)
         found.append((above.measures[0], math.exp(above.log_infinite)))
     return found
