@@ -20,6 +20,7 @@ from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import share_patience, spend
 from accountant.renyi.route import deltas_at_many, renyi_deltas_at, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
+from accountant.tight.drawn_game import with_blocks
 from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import (
@@ -253,6 +254,9 @@ class LossDistribution:
 
         def above(tolerance: float, remainders: Remainders | None) -> Interval:
             found = bound_epsilon(self.singles, delta, tolerance, remainders, above=bounded)
+            found = with_blocks(
+                self.singles, delta, lambda each: bound_epsilon(each, delta, tolerance, remainders, above=True), found
+            )
             # neither is the sharper
             known = renyi_epsilon(self.sharpened(), delta, "improved").epsilon if bounded else math.inf
             return Interval(0.0, min(found.upper, known))
@@ -276,7 +280,9 @@ class LossDistribution:
 
             def above(tolerance: float, remainders: Remainders | None) -> Interval:
                 if not bounded:
-                    return bound_delta(self.singles, epsilon, tolerance, remainders, least=self.least)
+                    found = bound_delta(self.singles, epsilon, tolerance, remainders, least=self.least)
+                    ask = partial(bound_delta_above, epsilon=epsilon, tolerance=tolerance, remainders=remainders)
+                    return with_blocks(self.singles, found.upper, ask, found)
                 found = bound_delta_above(self.singles, epsilon, tolerance, remainders)
                 return Interval(0.0, min(found.upper, renyi[epsilon]))
 

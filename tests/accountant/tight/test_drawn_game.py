@@ -1,0 +1,192 @@
+"""Runs of Gaussian releases on samples of a fixed size: triples, curves above them, and the game that they make."""
+
+import math
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp
+
+import accountant as ac
+from accountant.events.drawn_triples import DrawnTriples, log_height_of_triple
+from accountant.events.fixed_size import ReplacedInSample
+from accountant.tight.drawn_game import EDGES, LEAST_DELTA, DrawnBlock, join_drawn, play_triples
+from accountant.tight.loss_composition import bound_epsilon
+
+REPLACE = ac.Adjacency.REPLACE
+EPSILONS = np.array([0.0, 0.01, 0.1, 0.4, 1.0, 2.5])
+
+
+def sampled(mu, rate, records=10**6):
+    return ac.FixedSizeSampled(ac.Gaussian(1 / mu, adjacency=REPLACE), round(rate * records), records)
+
+
+@pytest.mark.parametrize(
+    ("mu", "own", "base", "rate", "epsilon"),
+    [
+        (1.0, 1.0, 0.15, 0.1, 0.5),
+        (1.0, 0.15, 1.0, 0.1, 0.02),
+        (8.0, 8.0, 8.0, 0.001, 3.0),
+        (8.0, 1.2, 8.0, 0.9, 1.0),
+        (2.0, 1.2, 2.0, 1e-4, 1e-3),
+    ],
+)
+def test_heights_of_triples_by_their_definition(mu, own, base, rate, epsilon):
+    """In the plane, with the line through Q and R across: what is left of P on every line along it."""
+    with mp.workdps(20):
+        p, q = mp.mpf(mu), mp.mpf(own)
+        along = (p * p + mp.mpf(base) ** 2 - q * q) / (2 * base)  # of P from Q towards R
+        height = mp.sqrt(p * p - along**2)
+
+        def left(v):
+            """Integral over w of (P - e^e Q - (1 - g)(e^t - 1) R)_+, P at 0 and the others at this height."""
+            far = (1 - mp.mpf(rate)) * (mp.expm1(epsilon) / mp.mpf(rate))
+            others = mp.exp(epsilon) * mp.npdf(v, -along) + far * mp.npdf(v, base - along)
+            ratio = others / mp.npdf(v)
+            end = height / 2 - mp.log(ratio) / height  # where phi(w) is ratio times phi(w - height)
+            return mp.npdf(v) * mp.ncdf(end) - others * mp.ncdf(end - height)
+
+        exact = rate * mp.quad(left, mp.linspace(-10, 10, 21))
+        found = mp.exp(float(log_height_of_triple(mu, own, base, rate, np.array([epsilon]))[0]))
+        assert exact * (1 - mp.mpf(10) ** -12) <= found <= exact * (1 + mp.mpf(10) ** -11) + rate * mp.mpf(10) ** -13
+
+
+def divergences(points, rate, epsilons):
+    """H(A||B) and H(B||A) of three points of the plane, by sums over a lattice: kinks err by the step's square / 12."""
+    x = np.arange(-8.0, 8.01, 0.04)
+    low, high = points.min(axis=0), points.max(axis=0)
+    axes = [np.concatenate([x + low[i], np.arange(x[-1] + low[i] + 0.04, x[-1] + high[i], 0.04)]) for i in (0, 1)]
+    p, q, r = (np.multiply.outer(*(np.exp(-((axes[i] - at[i]) ** 2) / 2) for i in (0, 1))) for at in points)
+    a, b = ((1 - rate) * r + rate * each for each in (p, q))
+    cell = 0.04**2 / (2 * math.pi)
+    return [
+        np.array([np.maximum(one - math.exp(e) * other, 0.0).sum() * cell for e in epsilons])
+        for one, other in ((a, b), (b, a))
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_no_three_points_cost_more_than_a_curve(data):
+    """One of the curves is above both directions, at all epsilons."""
+    mu, rate = data.draw(st.sampled_from([0.5, 1.0, 2.0])), data.draw(st.sampled_from([0.05, 0.5, 0.9]))
+    points = np.array([[data.draw(st.floats(-1, 1)) for _ in range(2)] for _ in range(3)])
+    apart = max(float(np.linalg.norm(points[i] - points[j])) for i, j in ((0, 1), (0, 2), (1, 2)))
+    points *= mu / max(apart, 0.1)
+    forward, backward = divergences(points, rate, EPSILONS)
+    best = math.inf
+    for near, far in pairwise(EDGES):
+        above = [np.exp(each) for each in DrawnTriples(mu, rate, near, far)._log_profile(EPSILONS)]
+        for high, low in (above, above[::-1]):
+            best = min(best, float(np.max(np.maximum(forward - high, backward - low))))
+    assert best <= 1e-4, (mu, rate, points.tolist(), best)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.1, 6.0), st.floats(1e-3, 0.99), st.floats(0.1, 0.9), st.floats(0.01, 0.1))
+def test_distance_of_the_others_costs_one_direction_what_it_gives_the_other(mu, rate, base, more):
+    heights = [
+        [log_height_of_triple(mu, *lengths, rate, EPSILONS) for lengths in ((mu, b * mu), (b * mu, mu))]
+        for b in (base, base + more)
+    ]
+    assert np.all(heights[1][0] <= heights[0][0] + 1e-9)
+    assert np.all(heights[1][1] >= heights[0][1] - 1e-9)
+
+
+@pytest.mark.parametrize(("mu", "rate"), [(1.0, 0.3), (2.0, 0.1)])
+def test_two_steps_cost_no_less_than_an_adversary_who_chooses(mu, rate):
+    """First R = Q or R = P, as an integral; then the best of four triples, given the loss so far."""
+    event, last = sampled(mu, rate), [(mu, 0.0), (0.0, mu), (mu, mu)]
+    places, values = play_triples(event, 2)[0]
+    x = np.arange(-9.0, 9.0 + mu, 0.02)
+    other = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+    drawn = (1 - rate) * other + rate * np.exp(-((x - mu) ** 2) / 2) / math.sqrt(2 * math.pi)
+
+    def second(epsilons):
+        """The best of the triples whose P is mu from Q, at epsilons of either sign."""
+        size, best = np.abs(epsilons), np.zeros_like(epsilons)
+        for own, base in last:
+            ways = [height(mu, own, base, rate, size), height(mu, base, own, rate, size)]
+            for forward, backward in (ways, ways[::-1]):
+                negative = -np.expm1(-size) + np.exp(-size) * backward
+                best = np.maximum(best, np.where(epsilons < 0, negative, forward))
+        return best
+
+    for epsilon in (0.0, 0.5, 2.0):
+        reached = max(
+            float(np.sum(one * second(epsilon - np.log(one / two))) * 0.02)
+            for one, two in ((drawn, other), (other, drawn))
+        )
+        bound = float(np.exp(DrawnBlock(event, 2, 2)._log_profile(np.array([epsilon]))[0][0]))
+        assert reached * (1 - 1e-7) <= bound <= 1.1 * reached + 1e-9, (epsilon, reached, bound)
+    assert np.all(np.diff(values) <= 0)
+    assert np.all(np.diff(places) > 0)
+
+
+def height(mu, own, base, rate, epsilons):
+    """H(A||B) by what is known of two points: R = Q or R = P; by the integral of three."""
+    if base > 0.0 and own > 0.0:
+        return np.exp(log_height_of_triple(mu, own, base, rate, epsilons))
+    pair = ReplacedInSample(ac.Gaussian(1 / mu, adjacency=REPLACE), rate, sampled(mu, rate))
+    return np.exp(pair._log_profile(epsilons)[0 if base == 0.0 else 1])
+
+
+@pytest.mark.parametrize(("mu", "rate", "count"), [(1.0, 0.1, 100), (2.0, 0.01, 300), (0.1, 0.5, 40), (3.0, 0.5, 30)])
+def test_prices_of_runs_are_between_data_and_both_directions(mu, rate, count):
+    event = sampled(mu, rate)
+    price = ac.epsilon(count * event, delta=1e-5)
+    both = bound_epsilon([(event, count)], 1e-5, 1e-3).upper
+    data = bound_epsilon([(ReplacedInSample(event.event, event.rate, event), count)], 1e-5, 1e-3)
+    assert price.lower <= data.upper
+    # most of the gap is gone
+    assert data.upper <= price.epsilon < data.upper + 0.4 * (both - data.upper)
+    assert ac.delta(count * event, epsilon=price.epsilon).delta <= 1.1e-5
+
+
+def test_one_step_is_a_profile():
+    """Of one step the block is the profile, from above, at any step of the grid."""
+    event = sampled(1.0, 0.2)
+    (above, _), (known, _) = (each._log_profile(EPSILONS) for each in (DrawnBlock(event, 1, 1), event))
+    assert np.all(above >= known - 1e-12)
+    assert np.all(above <= known + 0.01)
+
+
+def test_a_block_that_is_one_step_shorter_is_of_the_same_game():
+    event = sampled(1.0, 0.2)
+    shorter, alone = (DrawnBlock(event, 4, played)._log_profile(EPSILONS)[0] for played in (5, 4))
+    longer = DrawnBlock(event, 5, 5)._log_profile(EPSILONS)[0]
+    assert np.allclose(np.exp(shorter), np.exp(alone), rtol=0.01, atol=1e-9)
+    assert np.all(longer > shorter)
+
+
+def test_blocks_hold_every_release_once():
+    event, other = sampled(1.0, 0.01), ac.Gaussian(20.0, adjacency=REPLACE)
+    blocks = join_drawn([(event, 1000), (other, 3)], 1e-5)
+    assert (other, 3) in blocks
+    assert sum(block.steps * many for block, many in blocks if isinstance(block, DrawnBlock)) == 1000
+    assert len({block.played for block, _ in blocks if isinstance(block, DrawnBlock)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "count", "delta"),
+    [
+        (partial(sampled, 1.0, 0.01), 1, 1e-5),
+        (partial(sampled, 1.0, 0.01), 10, LEAST_DELTA / 2),
+        (partial(sampled, 20.0, 0.01), 10, 1e-5),
+        (partial(sampled, 1.0, 1.0), 10, 1e-5),
+        (lambda: ac.FixedSizeSampled(ac.Laplace(2.0, adjacency=REPLACE), 1, 10), 10, 1e-5),
+    ],
+)
+def test_what_is_not_played(event, count, delta):
+    assert join_drawn([(event(), count)], delta) is None
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1e6])
+def test_both_ends_of_the_noise(sigma):
+    """Hardly any, and very much: a price all the same, between the data's and that of both directions."""
+    event = ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=REPLACE), 10, 100)
+    price = ac.epsilon(20 * event, delta=1e-5)
+    assert 0.0 <= price.lower <= price.epsilon <= bound_epsilon([(event, 20)], 1e-5, 1e-2).upper * 1.01
