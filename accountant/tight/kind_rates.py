@@ -34,7 +34,7 @@ __all__ = ["AddedTradeOff", "AttackPair", "Attacks", "between_sides", "sides_by_
 
 Entries = Sequence[tuple[Event, int]]
 
-CLOCK_SHARE = 0.65
+CLOCK_SHARE = 0.8
 """Share of what is left of patience that games on clocks may take: rates are read off grids after them."""
 
 APART = 3.0
