@@ -29,22 +29,19 @@ from accountant.tight.both_sides import BothSides, relative_width
 from accountant.tight.clock_blocks import set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.kept_losses import deltas_at_hand
-from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, in_groups
+from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, cuts_for_rates, in_groups
+from accountant.tight.kind_rates import between_sides, sides_by_clocks
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.near_kinds import gather_near
 from accountant.tight.screening_blocks import (
     Aim,
-    Cut,
     ScreeningBlock,
-    cut_in_one,
-    cut_in_several,
-    foresee_blocks,
     near_order,
 )
 from accountant.tight.screening_families import TooManyStates
 from accountant.tight.setting import Setting
-from accountant.tight.shared_games import share_games
+from accountant.tight.shared_games import play_below, share_games
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
 from accountant.tight.vote_blocks import votes_as_blocks
@@ -76,8 +73,8 @@ SOME_MOVES = 5000
 NEAR_SHARE, FEWER = 0.5, 0.8
 """Share of what is left of patience that kinds may take which are near, as one; how many of many kinds may be left."""
 
-CUT_SHARE, PLAYED_SHARE = 0.4, 0.5
-"""Shares of what is left of patience, where true-positive rates are asked: of longer blocks, and of the game."""
+PLAYED_SHARE = 0.5
+"""Share of what is left of patience, where true-positive rates are asked, of the game."""
 
 LARGEST_WIDTH = 0.5
 """Of an interval for a true-positive rate, that grids are made for."""
@@ -94,7 +91,11 @@ SHARED_SHARE = 0.3
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
 
+MIDDLE = 1e-5
+"""The delta at whose Rényi order clocks run where true-positive rates are asked: these are of all rates."""
+
 PLD = "privacy-loss distribution"
+OF_BLOCKS = f"{PLD} of blocks of screenings"
 
 Ask = Callable[[Answers | BothSides], Interval]
 
@@ -143,7 +144,7 @@ class Blocks:
             with suppress(ToleranceUnreachable):
                 if (answers := self._clock_answers(aim, delta)) is not None:
                     yield answers
-        yield from share_games(self.families, aim, self._cuts_for_rates(finer), delta, self.setting.both_sides)
+        yield from share_games(self.families, aim, cuts_for_rates(self.families, finer), delta, self.setting.both_sides)
 
     def deltas_at_hand(self, epsilons: Sequence[float]) -> list[Interval]:
         """What is known of deltas without composing anything, from how the last epsilon was priced."""
@@ -167,27 +168,34 @@ class Blocks:
             return plain.trade_off, plain.source
         # of two runs log T at a rate differs about as divergences at its best order do, times 1 - 1/order
         flatter, enough = 1 - 1 / order, BLOCK_SHARE * self.setting.tolerance
-        cuts = self._cuts_for_rates(self._aim(order, AIM, enough * min(1 / flatter, guess.epsilon)))
+        aim = self._aim(order, AIM, enough * min(1 / flatter, guess.epsilon))
+        if several and (found := self._rates_of_kinds(aim)) is not None:
+            return found
+        cuts = cuts_for_rates(self.families, aim)
         gap = sum(cut.gap for cut in cuts)
         if not several and gap > enough * guess.epsilon and (sides := self._played_sides()):
             return sides.__getitem__, plain.source
         # no grid brings the bounds nearer than blocks are
         apart = gap * max(flatter, 0.5 / float(self.setting.run.renyi(order)))
-        near = min(max(self.setting.tolerance, 2 * apart), LARGEST_WIDTH)
-        blocks = replace(self.setting, tolerance=near).answers([], all_blocks(cuts))
-        return blocks.trade_off, f"{PLD} of blocks of screenings"
+        near = replace(self.setting, tolerance=min(max(self.setting.tolerance, 2 * apart), LARGEST_WIDTH))
+        blocks = all_blocks(cuts)
+        if several and gap > aim.room and (games := play_below(self.families, aim, AIM)) is not None:
+            return between_sides(self.families, near, blocks, games, None).__getitem__, OF_BLOCKS
+        return near.answers([], blocks).trade_off, OF_BLOCKS
 
-    def _cuts_for_rates(self, aim: Aim) -> list[Cut]:
-        """Each kind as blocks, as near as there is patience for."""
-        kinds = len(self.families)
-        each = aim._replace(room=aim.room / kinds)
-        if kinds > 1:
-            foresee_blocks([each.block(kind) for kind in self.families if kind[1] < MANY], kinds)
-        found = (
-            cut_in_several(event, count, each, CUT_SHARE / kinds) or cut_in_one(event, count, each)
-            for event, count in self.families
-        )
-        return list(found)
+    def _rates_of_kinds(self, aim: Aim) -> tuple[Callable[[Direction], TradeOff], str] | None:
+        """The same of kinds that are near, taken as one, or by games on clocks; None where neither is to be had."""
+        near, kinds = gather_near(self.families, aim.order, aim.room), len(self.families)
+        with suppress(ToleranceUnreachable):
+            if len(near) < kinds and (kinds < MANY_KINDS or len(near) <= FEWER * kinds):
+                answers = answers_of_families(near, self.setting)
+                return {way: answers.trade_off(way) for way in DIRECTIONS}.__getitem__, answers.source
+            longest = max(count for _, count in self.families)
+            most_lost = math.inf if kinds >= MANY_KINDS or longest < MANY else CLOCKS_LOSE * aim.room
+            order = renyi_epsilon(self.setting.run, MIDDLE, "improved").order or aim.order
+            sides = sides_by_clocks(self.families, self.setting, aim._replace(order=order), math.log(AIM), most_lost)
+            return None if sides is None else (sides.__getitem__, OF_BLOCKS)
+        return None
 
     def _played_sides(self) -> dict[Direction, TradeOff]:
         """Both directions of the game, if there is patience for it."""
@@ -276,7 +284,7 @@ class Blocks:
             refusal = OutOfPatience(said, max(first.seconds, seconds))
         if nearest.found is not None:
             refusal.found, refusal.wide = nearest.found, nearest.wide
-            self.source = f"{PLD} of blocks of screenings"
+            self.source = OF_BLOCKS
         return refusal
 
     def _ask_both_sides(
@@ -341,7 +349,7 @@ class Blocks:
         if clocks is None:
             return None
         below, self.apart = None, list(clocks.alone)
-        foresee([(None, clocks.work)], f"games of {len(self.families)} kinds of screening")
+        clocks.foresee(len(self.families))
         if clocks.in_order:
             below = play_in_clock_order(clocks.order)
         unseen = None if below else clocks.same_pairs(self.families, aim.order)
@@ -354,7 +362,7 @@ class Blocks:
         answers = self.setting.answers([kind for kind, _ in kinds[:played]], blocks)
         found = ask(answers)
         composed, self._last = played < len(kinds), answers
-        self.source = answers.source.replace(PLD, f"{PLD} of blocks of screenings") if composed else answers.source
+        self.source = answers.source.replace(PLD, OF_BLOCKS) if composed else answers.source
         return found
 
     def _aim(self, order: float, delta: float, room: float) -> Aim:

@@ -16,7 +16,7 @@ import numpy as np
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import fits, spend
+from accountant.patience import fits, foresee, spend
 from accountant.tight.clock_game import (
     BLOCK_LOSS,
     ClockSetup,
@@ -183,6 +183,10 @@ class ClockRun(NamedTuple):
     def below_work(self) -> float:
         """Operations of what is below."""
         return self.order.work if self.in_order else _same_work(self.order)
+
+    def foresee(self, kinds: int) -> None:
+        """Refuse the games of so many kinds before any of them is played."""
+        foresee([(None, self.work)], f"games of {kinds} kinds of screening")
 
     def same_pairs(self, families: Entries, order: float) -> SamePairs:
         """What is below where one order takes too long."""

@@ -9,7 +9,7 @@ from accountant.patience import followed_by
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.screening_blocks import Aim, Cut, cut_in_one, cut_in_several, foresee_blocks, unsized_work
 
-__all__ = ["GROUP_MOVES", "MANY", "Kind", "all_blocks", "cut_kinds", "in_groups"]
+__all__ = ["GROUP_MOVES", "MANY", "Kind", "all_blocks", "cut_kinds", "cuts_for_rates", "in_groups"]
 
 MANY = 512
 """Screenings of one kind from which on shorter blocks than all of them are tried."""
@@ -17,6 +17,9 @@ MANY = 512
 GROUP_MOVES = (4000, 4000), (60_000, 4000), (60_000, 60_000)
 """Steps of a game of several kinds whose screenings become one block, of the costliest group and of any other; each
 next one is tried where the one before was not enough."""
+
+CUT_SHARE = 0.4
+"""Share of what is left of patience, where true-positive rates are asked, of longer blocks."""
 
 Kind = tuple[tuple[Event, int], Cut]
 """All screenings of one kind, and the same as blocks."""
@@ -35,6 +38,18 @@ def cut_kinds(families: Sequence[tuple[Event, int]], aim: Aim) -> list[Kind]:
         if cut is not None:
             found.append(((event, count), cut))
     return sorted(found, key=lambda each: each[1].gap, reverse=True)
+
+
+def cuts_for_rates(families: Sequence[tuple[Event, int]], aim: Aim) -> list[Cut]:
+    """Each kind as blocks, as near as there is patience for."""
+    kinds = len(families)
+    each = aim._replace(room=aim.room / kinds)
+    if kinds > 1:
+        foresee_blocks([each.block(kind) for kind in families if kind[1] < MANY], kinds)
+    return [
+        cut_in_several(event, count, each, CUT_SHARE / kinds) or cut_in_one(event, count, each)
+        for event, count in families
+    ]
 
 
 def all_blocks(cuts: Sequence[Cut]) -> list[tuple[Event, int]]:

@@ -23,7 +23,7 @@ from accountant.tight.loss_grid import COARSEST, aligned_step, log_values
 from accountant.tight.polygon import ULP, Grid, polygon_values
 from accountant.tight.trade_off import LINES, ROUNDING, LogBounds, ProfileTradeOff, Rates, TradeOff, cut_lines
 
-__all__ = ["LossTradeOff", "MixedTradeOff"]
+__all__ = ["PLACE", "LossTradeOff", "MixedTradeOff"]
 
 ATTEMPTS = 10
 """Grids that are tried before what they gave is taken."""

@@ -23,7 +23,7 @@ from accountant.tight.loss_composition import Entries
 from accountant.tight.screening_blocks import Aim, Cut, ScreeningBlock
 from accountant.tight.screening_families import GameValue, solve_in_order
 
-__all__ = ["share_games"]
+__all__ = ["play_below", "share_games"]
 
 BELOW = 0.2
 """Share of what is left of patience for the game of one order, which is the same for all blocks."""
@@ -51,7 +51,7 @@ def share_games(
     both_sides : callable
         Makes the answers of blocks, and of what is below.
     """
-    below, unseen = _play_below(families, aim, delta), None
+    below, unseen = play_below(families, aim, delta), None
     if below is None:
         spend(same_work(len(families), sum(count for _, count in families)), "pairs that are played at every step")
         unseen = SamePairs(families, aim.order)
@@ -72,7 +72,7 @@ def share_games(
             yield made(blocks)
 
 
-def _play_below(families: Entries, aim: Aim, delta: float) -> dict[Direction, GameValue] | None:
+def play_below(families: Entries, aim: Aim, delta: float) -> dict[Direction, GameValue] | None:
     """What an adversary gets who keeps to one order, in both directions; None where that takes too long."""
     with suppress(ToleranceUnreachable), share_patience(BELOW):
         games = solve_in_order(

@@ -45,6 +45,7 @@ __all__ = [
     "both_signs",
     "cut_lines",
     "envelope",
+    "profile_of",
     "supporting_lines",
 ]
 
