@@ -49,6 +49,9 @@ LEAST_POINTS, MOST_POINTS = 64, 6000
 NEAR = 1.1
 """How near theta comes to the best one: any is valid."""
 
+FARTHEST_TILT = 1e-100
+"""The least theta that is looked at, and one over the largest."""
+
 ROUNDING = 1e-13
 """Relative, for every term of a sum: values, probabilities, powers and Fourier sums."""
 
@@ -137,7 +140,7 @@ def find_tilt(near: float, sorts: Sorts) -> tuple[float, float]:
     low = high = near
     log_all, slope, _ = log_rough(near, sorts)
     falls = slope < 0.0
-    while (slope < 0.0) == falls and log_all > -LARGEST and low > 1e-100:
+    while (slope < 0.0) == falls and log_all > -LARGEST and low > FARTHEST_TILT and high * FARTHEST_TILT < 1.0:
         low, high = (high, 2.0 * high) if falls else (0.5 * low, low)
         log_all, slope, _ = log_rough(high if falls else low, sorts)
     while high > NEAR * low:

@@ -56,9 +56,9 @@ KINKS, FEWEST_HIDE = 64, 20.0
 """Bits up to which points of the grid are moved to where the profile of a report alone has its kinks; and users, times
 e^-epsilon0, below which it matters: they hide little."""
 
-KNOWN_SHARE, FEWEST_KNOWN, MOST_KNOWN = 0.45, 3, 12
-"""Share of the patience for points at which all numbers of words are gone through; how many there are, at least, and at
-most."""
+KEPT, FEWEST_KNOWN, MOST_KNOWN = 2.5, 3, 12
+"""Seconds of the patience that are not for points at which all numbers of words are gone through; how many there are,
+at least, and at most."""
 
 KNOWN_FROM, KNOWN_TO, KNOWN_SHARES = -10.0, -17.0, 0.7
 """Logs of the profile between which these are, and the share of the local epsilon from which they are."""
@@ -185,7 +185,7 @@ def pair_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
     work, known = work_of_known(local, users), 0
     if work > 0.0:
         once, each = work_ahead(local, users)
-        left = KNOWN_SHARE * grant((pair_of, local, users), 1.0) * OPERATIONS_PER_SECOND - once - RACES * each
+        left = (grant((pair_of, local, users), 1.0) - KEPT) * OPERATIONS_PER_SECOND - once - RACES * each
         known = min(int(max(left, 0.0) / work), MOST_KNOWN)
     return grid_pair(local, users, known if known >= FEWEST_KNOWN else 0)
 
