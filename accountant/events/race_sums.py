@@ -81,7 +81,7 @@ class Sorts(NamedTuple):
 
 
 @Kernel
-def tilted(theta: float, sort: int, sorts: Sorts) -> tuple[float, float, float]:
+def tilt_sort(theta: float, sort: int, sorts: Sorts) -> tuple[float, float, float]:
     """Log of E e^(theta Y - x r), and mean and variance of Y when tilted; infinite where an exponent is too large."""
     values, logs = sorts.values[sort], sorts.logs[sort]
     most = -math.inf
@@ -107,8 +107,8 @@ def log_rough(theta: float, sorts: Sorts) -> tuple[float, float, float]:
     log_all, slope, variance = theta * sorts.own - 1.0 - math.log(theta), sorts.own - 1.0 / theta, 0.0
     own, second, first = sorts.numbers
     if own > 0:
-        log_zero, mean_zero, variance_zero = tilted(theta, 0, sorts)
-        log_one, mean_one, variance_one = tilted(theta, 1, sorts)
+        log_zero, mean_zero, variance_zero = tilt_sort(theta, 0, sorts)
+        log_one, mean_one, variance_one = tilt_sort(theta, 1, sorts)
         log_zero = log_zero + math.log1p(-sorts.ones) if sorts.ones < 1.0 else -math.inf
         log_one = log_one + math.log(sorts.ones) if sorts.ones > 0.0 else -math.inf
         most = max(log_zero, log_one)
@@ -122,7 +122,7 @@ def log_rough(theta: float, sorts: Sorts) -> tuple[float, float, float]:
         variance += own * share * (1.0 - share) * (mean_zero - mean_one) ** 2
     for sort, number in ((2, second), (3, first)):
         if number > 0:
-            log_mean, mean, one = tilted(theta, sort, sorts)
+            log_mean, mean, one = tilt_sort(theta, sort, sorts)
             if not log_mean < LARGEST:
                 return math.inf, math.inf, 0.0
             log_all += number * log_mean
@@ -190,7 +190,7 @@ def lower_by_ones(theta: float, gap: float, points: int, sorts: Sorts, found: Fl
     turns, at = np.exp(2j * math.pi / points * np.arange(points)), np.zeros_like(places)
     # z at the least point, which is the `moved`-th from the sum's 0
     least = sorts.own - gap * math.floor(sorts.own / gap)
-    moved = int(math.floor((sorts.own - least) / gap + 0.5)) % points
+    moved = math.floor((sorts.own - least) / gap + 0.5) % points
     powers, sums, lost = np.empty(own + 1, dtype=np.complex128), np.zeros(own + 1), 0.0
     for w in range(points // 2 + 1):
         ratio = math.exp(-theta * gap) * turns[w]
@@ -346,17 +346,17 @@ def log_any_ones(theta: float, sorts: Sorts) -> float:
     own, second, first = sorts.numbers
     if own > 0:
         zero, one = (
-            math.log1p(-sorts.ones) + own * tilted(theta, 0, sorts)[0],
-            math.log(sorts.ones) + own * tilted(theta, 1, sorts)[0],
+            math.log1p(-sorts.ones) + own * tilt_sort(theta, 0, sorts)[0],
+            math.log(sorts.ones) + own * tilt_sort(theta, 1, sorts)[0],
         )
         most = max(zero, one)
         if not most < math.inf:
             return math.inf
         found += most + math.log(math.exp(zero - most) + math.exp(one - most))
     if second > 0:
-        found += second * tilted(theta, 2, sorts)[0]
+        found += second * tilt_sort(theta, 2, sorts)[0]
     if first > 0:
-        found += first * tilted(theta, 3, sorts)[0]
+        found += first * tilt_sort(theta, 3, sorts)[0]
     return found
 
 
