@@ -14,10 +14,10 @@ from accountant.calibration import refuse_search, solve
 from accountant.errors import OutOfPatience, ParameterError, integer, is_one_of, real
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
-from accountant.events.shuffled_rounds import log_round_delta, work_ahead
+from accountant.events.shuffled_rounds import log_known_delta, log_round_delta, work_ahead, work_of_known
 from accountant.numerics.decimals import format_down, format_up
 from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
-from accountant.patience import PATIENCE, allow_work, check_patience, skip_counting, spend, tally_work
+from accountant.patience import PATIENCE, allow_work, check_patience, fits, skip_counting, spend, tally_work
 
 __all__ = ["local_epsilon_for", "shuffled_delta", "shuffled_epsilon"]
 
@@ -33,6 +33,9 @@ WHAT = "an epsilon of shuffled reports"
 
 FINE, RACED_FINE = 2e-10, 1e-5
 """Relative widths to which an epsilon is searched, and where a race may count, which varies by more."""
+
+STEPS, LOWEST = 6, 0.88
+"""Values of that which goes through all numbers of words of few users, and from what share of an epsilon on."""
 
 ASIDE = 1e-9
 """By what share below a central epsilon the delta of a local one is looked at: the epsilon that is found at that delta
@@ -99,7 +102,8 @@ def shuffled_epsilon(
                 highest = profile(users, 0.0)
             if highest <= log_delta:
                 return 0.0
-            return _smallest(profile, end, users, (highest, log_delta), RACED_FINE if each > 0.0 else FINE)
+            found = _smallest(profile, end, users, (highest, log_delta), RACED_FINE if each > 0.0 else FINE)
+        return _lower(local, users, found, log_delta) if method == "variation-ratio" else found
 
 
 def shuffled_delta(
@@ -122,6 +126,9 @@ def shuffled_delta(
         once, each = work_ahead(local, users) if method == "variation-ratio" else (0.0, 0.0)
         spend(once if each == 0.0 else 0.0, WHAT)  # races count what they do
         log_delta = profile(users, point)
+        if method == "variation-ratio" and fits(work_of_known(local, users)):
+            with tally_work():
+                log_delta = min(log_delta, log_known_delta(local, users, point))
     # an underflow to 0 would claim pure DP
     return min(math.exp(log_delta) + LEAST, 1.0)
 
@@ -231,6 +238,21 @@ def _profile(local: float | Event, end: float, method: str) -> LogProfile | None
     if method == "clones":
         return partial(log_shuffled_delta, clones(end))
     return partial(log_round_delta, local if isinstance(local, Event) else end)
+
+
+def _lower(local: float | Event, users: int, found: float, log_delta: float) -> float:
+    """A smaller epsilon where all numbers of words can be gone through; the same without patience for that."""
+    work = STEPS * work_of_known(local, users)
+    if work == 0.0 or not fits(work):
+        return found
+    spend(work, WHAT)
+    target = log_delta - 1e-15 * (1.0 - log_delta)
+    low, high = LOWEST * found, found
+    with skip_counting():
+        for _ in range(STEPS):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if log_known_delta(local, users, middle) <= target else (middle, high)
+    return high
 
 
 def _smallest(profile: LogProfile, end: float, users: int, logs: tuple[float, float], fine: float) -> float:

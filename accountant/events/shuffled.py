@@ -18,10 +18,10 @@ from accountant.events.parameters import Range
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.registry import register
 from accountant.events.shuffled_below import BestAttack, OneAttack
-from accountant.events.shuffled_rounds import log_round_delta, work_ahead
+from accountant.events.shuffled_rounds import log_known_delta, log_round_delta, work_ahead, work_of_known
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import fits, remember, spend, tally_work
+from accountant.patience import OPERATIONS_PER_SECOND, fits, grant, remember, spend, tally_work
 
 __all__ = ["Shuffled"]
 
@@ -58,6 +58,13 @@ SLOW = 3
 KINKS, FEWEST_HIDE = 64, 20.0
 """Bits up to which points of the grid are moved to where the profile of a report alone has its kinks; and users, times
 e^-epsilon0, below which it matters: they hide little."""
+
+KEPT, FEWEST_KNOWN, MOST_KNOWN = 2.5, 3, 12
+"""Seconds of the patience that are not for points at which all numbers of words are gone through; how many there are,
+at least, and at most."""
+
+KNOWN_FROM, KNOWN_TO, KNOWN_SHARES = -10.0, -17.0, 0.7
+"""Logs of the profile between which these are, and the share of the local epsilon from which they are."""
 
 LEAST = -695.0
 """Log of the smallest value of the profile that is used."""
@@ -140,7 +147,7 @@ class Shuffled(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         if self.n == 1:
             return self._local_event()._curve(orders)
-        losses, log_masses = grid_pair(self.local, self.n)
+        losses, log_masses = pair_of(self.local, self.n)
         curve = np.full_like(orders, losses[-1])
         finite = np.isfinite(orders)
         found = np.empty(int(finite.sum()))
@@ -151,17 +158,17 @@ class Shuffled(Event):
     def _curve_work(self, rate: float = 1.0) -> float:
         if self.n == 1:
             return self._local_event()._curve_work(rate)
-        return super()._curve_work(rate) + TERM * grid_pair(self.local, self.n)[0].size
+        return super()._curve_work(rate) + TERM * pair_of(self.local, self.n)[0].size
 
     def _profile_work(self) -> float:
         if self.n == 1:
             return self._local_event()._profile_work()
-        return 50.0 * grid_pair(self.local, self.n)[0].size
+        return 50.0 * pair_of(self.local, self.n)[0].size
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.n == 1:
             return self._local_event()._log_profile(epsilons)
-        losses, log_masses = grid_pair(self.local, self.n)
+        losses, log_masses = pair_of(self.local, self.n)
         upper, log_p = losses[losses >= 0], (log_masses + losses)[losses >= 0]
         both = np.empty_like(epsilons)
         with np.errstate(divide="ignore"):
@@ -172,12 +179,22 @@ class Shuffled(Event):
     def _profile_knots(self) -> Sequence[float]:
         if self.n == 1:
             return self._local_event()._profile_knots()
-        losses, _ = grid_pair(self.local, self.n)
+        losses, _ = pair_of(self.local, self.n)
         return [float(loss) for loss in losses if loss > 0]
 
 
+def pair_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
+    """The pair on the grid, with as many points at which all numbers of words are gone through as there is time for."""
+    work, known = work_of_known(local, users), 0
+    if work > 0.0:
+        once, each = work_ahead(local, users)
+        left = (grant((pair_of, local, users), 1.0) - KEPT) * OPERATIONS_PER_SECOND - once - RACES * each
+        known = min(int(max(left, 0.0) / work), MOST_KNOWN)
+    return grid_pair(local, users, known if known >= FEWEST_KNOWN else 0)
+
+
 @remember("the profile of a round of shuffled bits", 64)
-def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
+def grid_pair(local: float | Event, users: int, known: int = 0) -> tuple[FloatArray, FloatArray]:
     """Losses log P/Q of the pair on a grid, rising and symmetric about 0, and the logs of Q's masses there.
 
     The profile is convex in u, so the polygon through its values is above it, and so is their convex envelope. A
@@ -190,6 +207,10 @@ def grid_pair(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]
     with tally_work():
         points = grid(local, users)
     values = log_values(local, users, points, each > 0.0)
+    if known:
+        spend(known * work_of_known(local, users), WHAT)
+        with tally_work():
+            lower_some(values, local, users, points, known)
     # the profile is convex and its own mirror image: at u = 1 it is below the chord from 1/u to u, for every u
     with np.errstate(invalid="ignore"):
         chords = np.log((np.expm1(points[1:]) + 2 * np.exp(values[1:])) / (np.exp(points[1:]) + 1))
@@ -259,6 +280,16 @@ def log_values(local: float | Event, users: int, points: FloatArray, may_race: b
     values[last:] = values[last - 1]
     values[-1] = -math.inf
     return values
+
+
+def lower_some(values: FloatArray, local: float | Event, users: int, points: FloatArray, number: int) -> None:
+    """Lower the profile at so many points at even distances of its logarithm: the polygon through these is lower."""
+    places = np.flatnonzero((values > KNOWN_TO) & (values < KNOWN_FROM) & (points > KNOWN_SHARES * points[-1]))
+    if places.size > number:
+        targets = np.linspace(values[places[0]], values[places[-1]], number)
+        places = np.unique(places[np.abs(values[places] - targets[:, None]).argmin(axis=1)])
+    for place in places.tolist():
+        values[place] = min(values[place], log_known_delta(local, users, float(points[place])))
 
 
 def places_between(values: FloatArray, before: int, last: int) -> list[int]:

@@ -16,6 +16,7 @@ import numpy as np
 from accountant.events.blanket import blanket, local_epsilon, log_shuffled_delta
 from accountant.events.collision import Collision
 from accountant.events.event import Event
+from accountant.events.race_numbers import log_numbers_delta, may_know_numbers, work_of_numbers
 from accountant.events.race_words import words_of
 from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
 from accountant.events.shuffled_any import log_any_delta
@@ -26,7 +27,15 @@ from accountant.events.shuffled_single_bit import log_single_bit_delta, may_go_t
 from accountant.events.shuffled_words import log_words_delta, may_enumerate, work_of_words
 from accountant.patience import spend
 
-__all__ = ["MOST_BITS", "log_alone", "log_bits_delta", "log_round_delta", "work_ahead"]
+__all__ = [
+    "MOST_BITS",
+    "log_alone",
+    "log_bits_delta",
+    "log_known_delta",
+    "log_round_delta",
+    "work_ahead",
+    "work_of_known",
+]
 
 MOST_BITS = 64
 """Bits up to which the bound is computed."""
@@ -51,6 +60,9 @@ beyond whom they cost a hundredth of epsilon; what counts with more than so many
 
 FEW_HIDE = 30.0
 """Users, times e^-epsilon0, up to which races of sets of two entries are run: beyond, others say nearly as much."""
+
+LIKELY = 0.9
+"""Share of the epsilon of two bits at which it is asked whether numbers of words are gone through."""
 
 WHAT = "bounds on shuffled bits"
 
@@ -150,6 +162,27 @@ def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
         return 0.0, 0.0
     several = [work_of(local.epsilon, each, users) for each in facts_for_races(local.epsilon, facts, users)]
     return sum(once for once, _ in several), sum(each for _, each in several)
+
+
+def log_known_delta(local: float | Event, users: int, epsilon: float) -> float:
+    """Log of an upper bound on H(e^epsilon) by all numbers of others with this or that word; infinite without one."""
+    if not (isinstance(local, RandomizedResponse) and work_of_known(local, users)):
+        return math.inf
+    several = facts_for_races(local.epsilon, Facts(local.bits, local.ones, local.length), users)
+    may = [each for each in several if may_know_numbers(local.epsilon, each, users, epsilon)]
+    return min((log_numbers_delta(local.epsilon, each, users, epsilon) for each in may), default=math.inf)
+
+
+def work_of_known(local: float | Event, users: int) -> float:
+    """About how many operations that takes at a point; none where it is never computed."""
+    if not isinstance(local, RandomizedResponse):
+        return 0.0
+    facts = Facts(local.bits, local.ones, local.length)
+    if local.bits == 1 or may_enumerate(facts, users) or not may_race(local.epsilon, facts, users):
+        return 0.0
+    several = facts_for_races(local.epsilon, facts, users)
+    may = [each for each in several if may_know_numbers(local.epsilon, each, users, 2 * local.epsilon * LIKELY)]
+    return len(may) * work_of_numbers(users)
 
 
 def facts_for_races(epsilon: float, facts: Facts, users: int) -> list[Facts]:
