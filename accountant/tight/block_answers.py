@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 
-from accountant.adjacency import DIRECTIONS, Direction
+from accountant.adjacency import Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -16,7 +16,6 @@ from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import foresee, share_patience
 from accountant.renyi.route import best_orders_at, renyi_epsilon
 from accountant.tight.answers import (
-    AIM,
     CURVE_LEAST,
     Answers,
     Game,
@@ -25,12 +24,23 @@ from accountant.tight.answers import (
     least_of,
     sort_events,
 )
+from accountant.tight.block_rates import (
+    BEYOND,
+    BLOCK_SHARE,
+    CLOCKS_LOSE,
+    FEWER,
+    MANY_KINDS,
+    OF_BLOCKS,
+    PLD,
+    SideOf,
+    aim_at,
+    rates_of_blocks,
+)
 from accountant.tight.both_sides import BothSides, relative_width
 from accountant.tight.clock_blocks import set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.kept_losses import deltas_at_hand
 from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, cuts_for_rates, in_groups
-from accountant.tight.kind_rates import between_sides, sides_by_clocks
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.near_kinds import gather_near
@@ -41,25 +51,15 @@ from accountant.tight.screening_blocks import (
 )
 from accountant.tight.screening_families import TooManyStates
 from accountant.tight.setting import Setting
-from accountant.tight.shared_games import play_below, share_games
+from accountant.tight.shared_games import share_games
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
 from accountant.tight.vote_blocks import votes_as_blocks
 
 __all__ = ["answers_of"]
 
-BLOCK_SHARE = 0.5
-"""Share of the tolerance that blocks of screenings may lose."""
-
-BEYOND = 12.0
-"""Nats by which the delta for which blocks are made is below the one that is asked."""
-
-MANY_KINDS = 8
-"""Kinds from which on games on clocks are tried first, else after the first groups of kinds."""
-
-SOME_KINDS, CLOCKS_LOSE = 3, 1.5
-"""Kinds from which on they are tried first where some have many screenings, and the share of the room that they may
-lose there, about: else those kinds are blocks."""
+SOME_KINDS = 3
+"""Kinds from which on games on clocks are tried first where some have many screenings."""
 
 GROUPED_KINDS = 24
 """Kinds up to which groups of them are tried after these."""
@@ -67,17 +67,8 @@ GROUPED_KINDS = 24
 FEW_MOVES = 100
 """Steps of a game of several kinds that is played without asking whether blocks would do."""
 
-SOME_MOVES = 5000
-"""Steps of a game of several kinds whose true-positive rates are taken from it, and not from blocks."""
-
-NEAR_SHARE, FEWER = 0.5, 0.8
-"""Share of what is left of patience that kinds may take which are near, as one; how many of many kinds may be left."""
-
-PLAYED_SHARE = 0.5
-"""Share of what is left of patience, where true-positive rates are asked, of the game."""
-
-LARGEST_WIDTH = 0.5
-"""Of an interval for a true-positive rate, that grids are made for."""
+NEAR_SHARE = 0.5
+"""Share of what is left of patience that kinds may take which are near, as one."""
 
 VOTE_SHARE = 0.3
 """Share of the tolerance that the grid of a block of votes may add, where screenings come last."""
@@ -90,12 +81,6 @@ SHARED_SHARE = 0.3
 
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
-
-MIDDLE = 1e-5
-"""The delta at whose Rényi order clocks run where true-positive rates are asked: these are of all rates."""
-
-PLD = "privacy-loss distribution"
-OF_BLOCKS = f"{PLD} of blocks of screenings"
 
 Ask = Callable[[Answers | BothSides], Interval]
 
@@ -138,7 +123,7 @@ class Blocks:
         if order is None or not 1.0 < order < math.inf or (len(self.families) > 1 and self.moves <= FEW_MOVES):
             return
         room = BLOCK_SHARE * self.setting.tolerance / (order - 1)
-        aim = self._aim(order, delta, room)
+        aim = aim_at(order, delta, room, self.setting.tolerance)
         finer = aim._replace(tolerance=SHARED_SHARE * self.setting.tolerance)
         if len(self.families) >= MANY_KINDS:
             with suppress(ToleranceUnreachable):
@@ -160,60 +145,18 @@ class Blocks:
         return side_of(direction)
 
     @cached_property
-    def _for_rates(self) -> tuple[Callable[[Direction], TradeOff], str]:
-        """What gives the true-positive rates of a direction, and its source."""
-        guess, several = renyi_epsilon(self.setting.run, AIM, "improved"), len(self.families) > 1
-        order, plain = guess.order, self.plain
-        if order is None or not 1.0 < order < math.inf or (several and self.moves <= SOME_MOVES):
-            return plain.trade_off, plain.source
-        # of two runs log T at a rate differs about as divergences at its best order do, times 1 - 1/order
-        flatter, enough = 1 - 1 / order, BLOCK_SHARE * self.setting.tolerance
-        aim = self._aim(order, AIM, enough * min(1 / flatter, guess.epsilon))
-        if several and (found := self._rates_of_kinds(aim)) is not None:
-            return found
-        cuts = cuts_for_rates(self.families, aim)
-        gap = sum(cut.gap for cut in cuts)
-        if not several and gap > enough * guess.epsilon and (sides := self._played_sides()):
-            return sides.__getitem__, plain.source
-        # no grid brings the bounds nearer than blocks are
-        apart = gap * max(flatter, 0.5 / float(self.setting.run.renyi(order)))
-        near = replace(self.setting, tolerance=min(max(self.setting.tolerance, 2 * apart), LARGEST_WIDTH))
-        blocks = all_blocks(cuts)
-        if several and gap > aim.room and (games := play_below(self.families, aim, AIM)) is not None:
-            return between_sides(self.families, near, blocks, games, None).__getitem__, OF_BLOCKS
-        return near.answers([], blocks).trade_off, OF_BLOCKS
-
-    def _rates_of_kinds(self, aim: Aim) -> tuple[Callable[[Direction], TradeOff], str] | None:
-        """The same of kinds that are near, taken as one, or by games on clocks; None where neither is to be had."""
-        near, kinds = gather_near(self.families, aim.order, aim.room), len(self.families)
-        with suppress(ToleranceUnreachable):
-            if len(near) < kinds and (kinds < MANY_KINDS or len(near) <= FEWER * kinds):
-                answers = answers_of_families(near, self.setting)
-                return {way: answers.trade_off(way) for way in DIRECTIONS}.__getitem__, answers.source
-            longest = max(count for _, count in self.families)
-            most_lost = math.inf if kinds >= MANY_KINDS or longest < MANY else CLOCKS_LOSE * aim.room
-            order = renyi_epsilon(self.setting.run, MIDDLE, "improved").order or aim.order
-            sides = sides_by_clocks(self.families, self.setting, aim._replace(order=order), math.log(AIM), most_lost)
-            return None if sides is None else (sides.__getitem__, OF_BLOCKS)
-        return None
-
-    def _played_sides(self) -> dict[Direction, TradeOff]:
-        """Both directions of the game, if there is patience for it."""
-        try:
-            with share_patience(PLAYED_SHARE):
-                sides = {direction: self.plain.trade_off(direction) for direction in DIRECTIONS}
-                for side in sides.values():
-                    side.at_zero()
-        except ToleranceUnreachable:
-            return {}
-        return sides
+    def _for_rates(self) -> tuple[SideOf, str]:
+        return rates_of_blocks(self.families, self.setting, self.plain, answers_of_families)
 
     def _ask(self, order: float | None, delta: float, room: float, ask: Ask, between: bool = False) -> Interval:
         """The answer with as few kinds played as may do; more of them where they do not, fewer if it takes too long."""
         several = len(self.families) > 1
         if order is None or not 1.0 < order < math.inf or (several and self.moves <= FEW_MOVES):
             return ask(self.plain)
-        refusals, aim = list[ToleranceUnreachable](), self._aim(order, delta, room)._replace(between=between)
+        refusals, aim = (
+            list[ToleranceUnreachable](),
+            aim_at(order, delta, room, self.setting.tolerance)._replace(between=between),
+        )
         if several:
             try:
                 if (known := self._ask_near(order, room, ask)) is not None:
@@ -364,9 +307,6 @@ class Blocks:
         composed, self._last = played < len(kinds), answers
         self.source = answers.source.replace(PLD, OF_BLOCKS) if composed else answers.source
         return found
-
-    def _aim(self, order: float, delta: float, room: float) -> Aim:
-        return Aim(order, math.log(delta) - BEYOND, room, self.setting.tolerance)
 
 
 def answers_of_families(families: Entries, setting: Setting) -> Blocks | Game | LossDistribution:

@@ -8,7 +8,7 @@ import pytest
 
 import accountant as ac
 from accountant.attack import NoTradeOff
-from accountant.tight import block_answers, clock_blocks, clock_ladders, kind_rates
+from accountant.tight import block_rates, clock_blocks, clock_ladders, kind_rates
 from accountant.tight.kind_rates import AddedTradeOff, AttackPair, attacks_of
 from accountant.tight.screening_families import solve_in_order
 from tests.accountant.risk.test_many_screenings import BLOCKS, RATES, exact_attacks, power
@@ -27,7 +27,7 @@ def on_clocks(monkeypatch):
         return clocks
 
     for module, name, value in (
-        (block_answers, "SOME_MOVES", 0),
+        (block_rates, "SOME_MOVES", 0),
         (clock_ladders, "ALIKE", 1e3),
         (clock_ladders, "LOOSE", 1e3),
         (kind_rates, "set_clock_run", played),
@@ -64,8 +64,8 @@ def test_games_on_clocks_hold_the_exact_game(on_clocks, monkeypatch, run, far, b
 
 
 def test_blocks_of_kinds_that_are_not_alike_hold_the_exact_game(monkeypatch):
-    monkeypatch.setattr(block_answers, "SOME_MOVES", 0)
-    monkeypatch.setattr(block_answers, "sides_by_clocks", lambda *_: None)
+    monkeypatch.setattr(block_rates, "SOME_MOVES", 0)
+    monkeypatch.setattr(block_rates, "sides_by_clocks", lambda *_: None)
     check(draw_run(3))
 
 

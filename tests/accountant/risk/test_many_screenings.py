@@ -11,7 +11,7 @@ import pytest
 import accountant as ac
 from accountant import patience
 from accountant.attack import sum_of_scores
-from accountant.tight import block_answers, kind_blocks, screening_blocks
+from accountant.tight import block_answers, block_rates, kind_blocks, screening_blocks
 from tests.accountant.risk.test_risk import likelihood_ratio_test
 from tests.soak.cases import draw_screening
 from tests.soak.exact import FewOutcomes, game_chain
@@ -27,9 +27,10 @@ def short_blocks(monkeypatch):
     """Blocks of two, whatever is lost by them, and no game."""
     for module, name, value in (
         (block_answers, "MANY", 2),
+        (block_rates, "MANY", 2),
         (kind_blocks, "MANY", 2),
-        (block_answers, "SOME_MOVES", 0),
-        (block_answers, "PLAYED_SHARE", 0.0),
+        (block_rates, "SOME_MOVES", 0),
+        (block_rates, "PLAYED_SHARE", 0.0),
         (screening_blocks, "LEAST_BLOCK", 2),
         (screening_blocks, "LEAST_BLOCKS", 2),
     ):
@@ -92,7 +93,7 @@ def test_blocks_and_the_game_on_a_grid_say_the_same(monkeypatch):
     run = 600 * S(85.0, 210.0, 300)
     by_game = ac.assess(run, RATES, tolerance=2e-3, method="tight", patience=math.inf)
     assert by_game.mu.source == "dynamic programme"
-    monkeypatch.setattr(block_answers, "PLAYED_SHARE", 0.0)
+    monkeypatch.setattr(block_rates, "PLAYED_SHARE", 0.0)
     by_blocks = ac.assess(run, RATES, tolerance=2e-3)
     assert by_blocks.mu.source == BLOCKS
     for name in ("true_positive_rates", "advantage", "bayes_risk", "mu"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.adjacency import DIRECTIONS
-from accountant.tight import block_answers, games_last, screening_families
+from accountant.tight import block_answers, block_rates, games_last, screening_families
 from accountant.tight.both_sides import BothSides
 from accountant.tight.game_setup import Asked, round_down, set_up, work_of
 from accountant.tight.kinds_above import bound_kinds
@@ -251,7 +251,7 @@ def test_curves_and_risks_of_several_kinds(monkeypatch):
     run = 60 * S(10.0, 30.0, 50) + 60 * S(8.0, 30.0, 50)
     by_blocks = ac.true_positive_rate(run, 0.01)
     assert "blocks" in by_blocks.source
-    monkeypatch.setattr(block_answers, "SOME_MOVES", 10**6)
+    monkeypatch.setattr(block_rates, "SOME_MOVES", 10**6)
     by_game = ac.true_positive_rate(run, 0.01)
     assert 0.05 < by_game.lower <= by_game.upper < 1.1 * by_game.lower
     assert 0.05 < by_blocks.lower <= by_blocks.upper < 1.3 * by_blocks.lower
