@@ -21,6 +21,7 @@ __all__ = [
     "Lattice",
     "Row",
     "Summand",
+    "Triple",
     "bits_row",
     "laplace_row",
     "linear_row",
@@ -134,6 +135,15 @@ class Choices(NamedTuple):
     up: FloatArray
     down: FloatArray
     played: tuple[FloatArray, FloatArray] | None = None
+
+
+class Triple(NamedTuple):
+    """Gaussians of variance 1, of samples of a fixed size: those of the record, of its replacement and of whoever is
+    drawn instead are at most `mu` apart, any two of them. A record is in the sample with probability `rate`.
+    """
+
+    mu: float
+    rate: float
 
 
 class Row(NamedTuple):

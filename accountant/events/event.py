@@ -25,7 +25,7 @@ from accountant.numerics.special import log_mixture_ratio
 
 if TYPE_CHECKING:
     from accountant.events import answers
-    from accountant.events.answers import AdditiveNoise, Choices, GivenFinite, GroupLine, Lattice, Row, Summand
+    from accountant.events.answers import AdditiveNoise, Choices, GivenFinite, GroupLine, Lattice, Row, Summand, Triple
     from accountant.events.composition import Composition
     from accountant.events.few_losses import BothOutcomes
     from accountant.events.screening_pairs import Screening
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchedEvent", "Event"]
 
 SHORTCUTS = {
-    *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening", "_sketch"),
+    *("_row", "_summand", "_coordinate_field", "_coordinates", "_with_coordinates", "_screening", "_sketch", "_triple"),
     *("_largest_loss", "_choices", "_lattice", "_outcomes", "_few_losses", "_sharpened", "_log_profile_from_below"),
     *("_given_finite", "_subsampled_given_finite", "_standard_form", "_group", "_line", "_surrogates", "_certain"),
 }
@@ -248,8 +248,7 @@ class Event(ABC):
 
     @property
     def _block(self) -> int:
-        """Coordinates up to which the profile is computed quickly."""
-        return 1
+        return 1  # coordinates up to which the profile is computed quickly
 
     def _lattice(self, added: float, sign: int) -> Lattice | None:
         """One coordinate's losses on a lattice, above (sign 1) or below (-1) by so much variance; or not needed."""
@@ -280,8 +279,7 @@ class Event(ABC):
         return self
 
     def _sketch(self) -> Event:
-        """An event with about this curve, in less time: grids are chosen by it."""
-        return self
+        return self  # or an event with about this curve, in less time: grids are chosen by it
 
     def _sharpened(self) -> Event | None:
         return None  # the event with a smaller curve, if it has one and an exact profile, though it is between bounds
@@ -299,8 +297,10 @@ class Event(ABC):
         return float(self.renyi(math.inf)) * (1 + CURVE_ROUNDING)
 
     def _ceiling(self) -> Event | None:
-        """An event whose curve is nowhere below, sampled at the same rate or not: a law compares the two."""
-        return None
+        return None  # an event whose curve is nowhere below, sampled at the same rate or not: a law compares the two
+
+    def _triple(self) -> Triple | None:
+        return None  # how far Gaussians are apart of which samples of a fixed size are made, and the share of records
 
     def _standard_form(self) -> StandardForm | None:
         """The curve in terms of a standard family, if it is one; a report's page then computes it for other noise."""

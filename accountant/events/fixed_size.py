@@ -10,11 +10,11 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, ProfileUnavailable, SubsamplingError, shorten
-from accountant.events.answers import AdditiveNoise
+from accountant.events.answers import AdditiveNoise, Triple
 from accountant.events.drawn_gaussians import DrawnGaussians, log_expm1_ratio, mean_curve
 from accountant.events.event import Event
 from accountant.events.from_below import costs_less
-from accountant.events.gaussian import GaussianLike
+from accountant.events.gaussian import Gaussian, GaussianLike
 from accountant.events.parameters import Range
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
@@ -110,6 +110,12 @@ class FixedSizeSampled(Event):
 
     def _ceiling(self) -> Event | None:
         return self.event
+
+    def _triple(self) -> Triple | None:
+        from accountant.events.clipped_sum import ClippedSum
+
+        noise = self.event  # what is known to be Gaussian noise on vectors of which any two are this far apart
+        return Triple(noise._mu(), self.rate) if isinstance(noise, Gaussian | ClippedSum) else None
 
     def _curve_work(self, rate: float = 1.0) -> float:
         if isinstance(self.event, GaussianLike):

@@ -20,11 +20,8 @@ from numpy.typing import NDArray
 
 from accountant.adjacency import DIRECTIONS, Adjacency
 from accountant.errors import OutOfPatience, ToleranceUnreachable
-from accountant.events.clipped_sum import ClippedSum
 from accountant.events.drawn_triples import FARTHEST, DrawnTriples
 from accountant.events.event import Event
-from accountant.events.fixed_size import FixedSizeSampled
-from accountant.events.gaussian import Gaussian
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.numerics.roots import Interval
@@ -82,7 +79,7 @@ class Step(NamedTuple):
 class DrawnBlock(Event):
     """Some releases of one kind, as the pair that dominates all of them together."""
 
-    sampled: FixedSizeSampled
+    sampled: Event
     steps: int
     played: int
     adjacency: Adjacency = Adjacency.REPLACE
@@ -135,9 +132,8 @@ def with_blocks(entries: Entries, delta: float, ask: Callable[[Entries], Interva
 
 def _blocks(event: Event, count: int) -> list[tuple[Event, int]] | None:
     """Blocks of about one length, of one game."""
-    if type(event) is not FixedSizeSampled or count < 2 or not 0.0 < event.rate < 1.0:
-        return None
-    if not isinstance(event.event, Gaussian | ClippedSum) or not 0.0 < event.event._mu() <= FARTHEST:
+    triple = event._triple()
+    if triple is None or count < 2 or not 0.0 < triple.rate < 1.0 or not 0.0 < triple.mu <= FARTHEST:
         return None
     blocks = -(-count // LONGEST)
     length, longer = divmod(count, blocks)
@@ -150,7 +146,7 @@ def _blocks(event: Event, count: int) -> list[tuple[Event, int]] | None:
 
 
 @remember("a game of triples", 64)
-def play_triples(sampled: FixedSizeSampled, steps: int) -> tuple[Curve, Curve]:
+def play_triples(sampled: Event, steps: int) -> tuple[Curve, Curve]:
     """Losses from 0 on and the profile there at most, of so many steps and of one less."""
     from scipy.fft import irfft, next_fast_len, rfft
 
@@ -175,12 +171,13 @@ def play_triples(sampled: FixedSizeSampled, steps: int) -> tuple[Curve, Curve]:
     return _hull(places, excess[last:]), _hull(places, before[last:])
 
 
-def _shapes(sampled: FixedSizeSampled) -> list[DrawnTriples]:
-    mu = sampled.event._mu()  # type: ignore[attr-defined]  # of Gaussian noise
-    return [DrawnTriples(mu, sampled.rate, near, far) for near, far in pairwise(EDGES)]
+def _shapes(sampled: Event) -> list[DrawnTriples]:
+    triple = sampled._triple()
+    assert triple is not None
+    return [DrawnTriples(*triple, near, far) for near, far in pairwise(EDGES)]
 
 
-def _grid(sampled: FixedSizeSampled, steps: int) -> tuple[float, int]:
+def _grid(sampled: Event, steps: int) -> tuple[float, int]:
     """Step and number of points; any are a bound."""
     curve = sampled._curve(ORDERS)
     reach = float(np.nanmin(steps * curve - REACHED / (ORDERS - 1)))

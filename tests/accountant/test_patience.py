@@ -493,7 +493,7 @@ def test_very_many_kinds_of_screening_are_refused_before_the_first_game(monkeypa
     run = ac.Composition((ac.NoisyScreening(20.0 + i / 100, 50.5, 100), 1) for i in range(1000))
     begun = []
     monkeypatch.setattr(clock_blocks, "play_on_clock", lambda *setup: begun.append(setup))
-    monkeypatch.setattr(block_answers, "cut_in_one", lambda *kind: begun.append(kind))
+    monkeypatch.setattr(kind_blocks, "cut_in_one", lambda *kind: begun.append(kind))
     with pytest.raises(ac.OutOfPatience, match=r"kinds of screening") as refusal:
         ac.epsilon(run, 1e-6, method="tight", patience=0.5)
     assert not begun
