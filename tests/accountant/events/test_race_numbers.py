@@ -22,6 +22,7 @@ from accountant.events.race_numbers import (
 )
 from accountant.events.race_sums import Sorts, log_mean_positive, mean_of_ones
 from accountant.events.shuffled import grid_pair, pair_of
+from accountant.events.shuffled_below import points_of, points_with
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_race import log_race_delta
 from accountant.events.shuffled_rounds import log_known_delta, work_of_known
@@ -159,6 +160,21 @@ def test_only_with_patience():
     assert deltas[0] < 0.9 * deltas[1]
     with pytest.raises(ac.ToleranceUnreachable, match="patience"):
         ac.epsilon(ac.Shuffled(local, 16), 1e-6, patience=0.01)
+
+
+def test_lower_ends_do_not_depend_on_what_was_asked_before():
+    """Nor does what is counted: profiles with fewer points are not part of the work."""
+    local = ac.RandomizedResponse(1.0, 2, ones=1)
+
+    def points(patience):
+        with allow_work(patience) as allowance:
+            return points_of(local, 12, ac.Shuffled(local, 12)), allowance.spent
+
+    quick, after = points(2.0), points(5.0)
+    assert quick[1] < after[1]
+    points_with.cache_clear()
+    assert points(5.0) == after
+    assert points(2.0) == quick
 
 
 def test_an_epsilon_has_no_more_than_its_delta():
