@@ -119,7 +119,7 @@ def test_never_below_the_worst_data(facts, size, users, epsilon0):
             assert exact <= math.exp(largest_of_all([ask(epsilon0 / 2, facts, users, math.log(u), near)]) + 1e-8)
 
 
-@pytest.mark.parametrize("facts", [Facts(2, 1), Facts(2)])
+@pytest.mark.parametrize("facts", [Facts(2, 1), pytest.param(Facts(2), marks=pytest.mark.audit)])
 def test_nearer_than_one_theta_for_all_near_the_local_epsilon(facts):
     """Half of what a race with the same theta for all kinds says, or less; at both its ends it is not computed."""
     assert log_numbers_delta(1.0, facts, 14, 1.85) < log_race_delta(1.0, facts, 14, 1.85) - 0.3
@@ -168,7 +168,7 @@ def test_lower_ends_do_not_depend_on_what_was_asked_before():
 
     def points(patience):
         with allow_work(patience) as allowance:
-            return points_of(local, 12, ac.Shuffled(local, 12)), allowance.spent
+            return points_of(local, 16, ac.Shuffled(local, 16)), allowance.spent
 
     quick, after = points(2.0), points(5.0)
     assert quick[1] < after[1]
