@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from accountant.events.race_crowds import Crowd, Family, crowd_of, log_own
-from accountant.events.race_kernels import COUNTS, NEAREST, POWERS, fill_powers_at_ends, find_deviation
+from accountant.events.race_kernels import COUNTS, NEAREST, POWERS, fill_powers_at_ends, find_deviation, log_chord
 from accountant.events.race_thetas import Reports, Spares, fill_thetas
 from accountant.events.race_threes import Threes, crowd_of_threes, log_own_threes
 from accountant.events.race_words import Words, crowd_of_words, log_own_words
 from accountant.events.randomized_response import bernoulli_log_profile
-from accountant.events.shuffled_sums import log_chords
 from accountant.numerics.exponential_sums import sum_exponentials
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import spend
@@ -230,7 +229,7 @@ def lower_cell(race: Race, cells: Cells, place: tuple[int, int, int]) -> None:
     ends = np.empty((2, NODES.size - 1))
     fill_powers_at_ends(theta, x, race.others, log_scale - log_own, one, spares, NEAREST / deviation, ends)
     # what overflows is not a number: the rougher bound stays
-    found = log_scale + float(log_chords(theta, NODES / deviation, ends[0], ends[1]))
+    found = log_scale + log_chord(theta, NODES / deviation, ends)
     cells.log_adds[place] = np.fmin(before, found)
 
 

@@ -11,9 +11,10 @@ import math
 import numpy as np
 
 from accountant.events.race_thetas import Reports, Spares, fill_factors, log_mean
+from accountant.events.shuffled_sums import DAMPING
 from accountant.numerics.kernel import FloatArray, Kernel, SummingKernel
 
-__all__ = ["COUNTS", "NEAREST", "POWERS", "fill_powers_at_ends", "find_deviation"]
+__all__ = ["COUNTS", "NEAREST", "POWERS", "fill_powers_at_ends", "find_deviation", "log_chord"]
 
 MATTERS = 1e-5
 """Of the whole: what is less is not told from its largest value."""
@@ -107,6 +108,25 @@ def fill_powers_at_ends(
                 ends[0, j] += share * start ** (0.5 * number)
                 ends[1, j] += share * end ** (0.5 * number)
                 j += 1
+
+
+@Kernel
+def log_chord(theta: float, nodes: FloatArray, ends: FloatArray) -> float:
+    """As `accountant.events.shuffled_sums.log_chords` has it, of one row of values at both ends of each part."""
+    inner, angle, half = 0.0, 0.0, 0.0
+    for j in range(nodes.size - 1):
+        after_angle, after_half = math.atan(nodes[j + 1] / theta), 0.5 * math.log1p((nodes[j + 1] / theta) ** 2)
+        turned = (after_angle - angle) / theta
+        after = (after_half - half - nodes[j] * turned) / (nodes[j + 1] - nodes[j])
+        inner += ends[0, j] * (turned - after) + ends[1, j] * after
+        angle, half = after_angle, after_half
+    last = nodes[-1]
+    beyond, least = math.atan(theta / last) / theta, math.inf
+    for damping in DAMPING:
+        damped = math.log(inner + beyond * math.exp(-damping)) + damping * (theta / last) ** 2
+        if not damped >= least:  # what is not a number stays so
+            least = damped
+    return least - math.log(math.pi) + 1e-9
 
 
 @SummingKernel

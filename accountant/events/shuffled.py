@@ -18,10 +18,17 @@ from accountant.events.parameters import Range
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.registry import register
 from accountant.events.shuffled_below import BestAttack, OneAttack
-from accountant.events.shuffled_rounds import log_known_delta, log_round_delta, work_ahead, work_of_known
+from accountant.events.shuffled_rounds import (
+    RACES,
+    log_known_delta,
+    log_round_delta,
+    number_known,
+    work_ahead,
+    work_of_known,
+)
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import OPERATIONS_PER_SECOND, fits, grant, remember, spend, tally_work
+from accountant.patience import fits, remember, spend, tally_work
 
 __all__ = ["Shuffled"]
 
@@ -30,9 +37,6 @@ STEPS = 16
 
 EACH = 16
 """One of so many points of the grid tells what all take."""
-
-RACES = 45.0
-"""About how many are run."""
 
 FALL, FAR_FALL, FAR = 0.7, 2.0, -23.0
 """By how much the log of the profile falls between two races, about; and the same from a log of it on."""
@@ -58,10 +62,6 @@ SLOW = 3
 KINKS, FEWEST_HIDE = 64, 20.0
 """Bits up to which points of the grid are moved to where the profile of a report alone has its kinks; and users, times
 e^-epsilon0, below which it matters: they hide little."""
-
-KEPT, FEWEST_KNOWN, MOST_KNOWN = 2.5, 3, 12
-"""Seconds of the patience that are not for points at which all numbers of words are gone through; how many there are,
-at least, and at most."""
 
 KNOWN_FROM, KNOWN_TO, KNOWN_SHARES = -10.0, -17.0, 0.7
 """Logs of the profile between which these are, and the share of the local epsilon from which they are."""
@@ -185,12 +185,7 @@ class Shuffled(Event):
 
 def pair_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
     """The pair on the grid, with as many points at which all numbers of words are gone through as there is time for."""
-    work, known = work_of_known(local, users), 0
-    if work > 0.0:
-        once, each = work_ahead(local, users)
-        left = (grant((pair_of, local, users), 1.0) - KEPT) * OPERATIONS_PER_SECOND - once - RACES * each
-        known = min(int(max(left, 0.0) / work), MOST_KNOWN)
-    return grid_pair(local, users, known if known >= FEWEST_KNOWN else 0)
+    return grid_pair(local, users, number_known(local, users))
 
 
 @remember("the profile of a round of shuffled bits", 64)

@@ -24,6 +24,7 @@ from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.shuffled_attacks import FEW_USERS, ULP, Attack, attacks_on, worst_bits
 from accountant.events.shuffled_crowds import MANY_USERS, log_normal_delta
 from accountant.events.shuffled_inputs import Facts
+from accountant.events.shuffled_rounds import number_known
 from accountant.events.shuffled_words import may_enumerate, work_of_words, worst_words
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import remember, spend
@@ -95,12 +96,12 @@ class BestAttack(Event):
 
     def _pairs(self) -> list[DiscretePair]:
         """All attacks' pairs, made once; what they take is counted whenever they are asked for."""
-        pairs = pairs_below(self.local, self.users, points_of(self.above))
-        known: list[DiscretePair] | None = self.__dict__.get("_directed")
-        if known is None:
-            known = [pair.directed(DIRECTIONS[0]) for pair in pairs]
-            object.__setattr__(self, "_directed", known)
-        return known
+        pairs = pairs_below(self.local, self.users, points_of(self.local, self.users, self.above))
+        made: tuple[tuple[ScorePair, ...], list[DiscretePair]] | None = self.__dict__.get("_directed")
+        if made is None or made[0] is not pairs:
+            made = pairs, [pair.directed(DIRECTIONS[0]) for pair in pairs]
+            object.__setattr__(self, "_directed", made)
+        return made[1]
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class OneAttack(FromBelow):
         return self.above._curve(orders)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
-        known = self.local, self.users, points_of(self.above)
+        known = self.local, self.users, points_of(self.local, self.users, self.above)
         return [(costliest(*known, self.times, direction), 1)]
 
 
@@ -132,9 +133,17 @@ class ScorePair(NamedTuple):
         return pair_from_below(self.likely, self.other, ROUNDING, direction)
 
 
+def points_of(local: Event, users: int, above: Event) -> tuple[float, ...]:
+    """Epsilons of which one is near any that may be asked: those at some deltas, and somewhat smaller ones; and 0.
+
+    The profile from above has more points where there is more patience.
+    """
+    return points_with(above, number_known(local, users))
+
+
 @remember(WHAT, 64)
-def points_of(above: Event) -> tuple[float, ...]:
-    """Epsilons of which one is near any that may be asked: those at some deltas, and somewhat smaller ones; and 0."""
+def points_with(above: Event, number: int) -> tuple[float, ...]:
+    """The same by the profile with so many points at which all numbers of words are gone through."""
     epsilons = float(above._largest_loss()) * np.geomspace(1e-6, 1.0, 1000)
     logs = above._log_profile(epsilons)[0]
     at = [float(epsilons[np.count_nonzero(logs > math.log(delta))]) for delta in DELTAS if logs[-1] < math.log(delta)]

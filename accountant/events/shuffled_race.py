@@ -36,7 +36,9 @@ from accountant.events.race_bounds import (
     CELL,
     LEAST_RACED,
     PAIR,
+    Cells,
     Clocks,
+    Race,
     find_cells,
     log_total,
     lower_cells,
@@ -60,8 +62,8 @@ RACED_BITS, RACED_USERS = 16, 10**6
 SMALLER, ROUNDS = 1.0, 5
 """Log of how far a bound is from what was expected before it is asked for again, by what it is; how often at most."""
 
-USUAL = 1.5
-"""Log of what the finer bound gains, about."""
+USUAL, USUAL_OF_THREES = 1.5, 1.0
+"""Log of what the finer bound gains, about; and where inputs differ in three bits, over the first of these alone."""
 
 STEPS = (
     (2.0, 0.0, 0.0, 0.0, 0.0),
@@ -102,8 +104,8 @@ MOST_EVEN = 6
 FALLEN = 4.0
 """Log of how much less than expected a bound is before a clock is sought again."""
 
-ANCHORS, FEWER = 48, 24
-"""In so many parts of epsilon0 one clock serves all points; and where a search for one takes longer."""
+ANCHORS, FEWER = 48, 12
+"""In so many parts of epsilon0 one clock serves all points; and, of two, the better, where a search takes longer."""
 
 BETTER = 0.02
 """Log of how much less a bound is, at least, for a step to be taken; any clock is valid."""
@@ -123,7 +125,8 @@ def log_race_delta(epsilon: float, facts: Facts, users: int, point: float) -> fl
     place = anchors_of(epsilon, facts, users) * point / (facts.bits * epsilon)
     anchors = [min(int(place) + k, anchors_of(epsilon, facts, users) - 1) for k in range(2)]
     near = [min(clocks_near(epsilon, facts, users, anchor, 0, False).log_delta, 0.0) for anchor in anchors]
-    log_delta, found = near[0] + (place - int(place)) * (near[1] - near[0]) - USUAL, math.inf
+    usual = USUAL_OF_THREES if threes_of(epsilon, facts, users) else USUAL
+    log_delta, found = near[0] + (place - int(place)) * (near[1] - near[0]) - usual, math.inf
     for _ in range(ROUNDS):
         expected = max(log_delta, LEAST_RACED)
         log_delta = largest_of(epsilon, facts, users, point, expected)
@@ -149,20 +152,19 @@ def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected:
     `expected` is the log of about what H may be: bounds are fine enough for that.
     """
     most, largest = anchors_of(epsilon, facts, users), -math.inf
-    anchor = min(round(most * point / (facts.bits * epsilon)), most - 1)
+    anchors = anchors_near(most * point / (facts.bits * epsilon), most)
     several = families_of(epsilon, facts, users)
     for place, family in enumerate(several):
         if point >= family.bits * epsilon:
             continue
         least = math.inf
         for clocks_of, one in ways_to_bound(facts, several, place):
-            near = clocks_near(epsilon, facts, users, anchor, *clocks_of)._replace(log_delta=expected)
-            race = prepare(epsilon, one, users, point, near)
-            cells = find_cells(race, near.share * mean_rate(race))
+            ways = [clocks_near(epsilon, facts, users, anchor, *clocks_of) for anchor in anchors]
+            tried = [cells_with(epsilon, one, users, point, near._replace(log_delta=expected)) for near in ways]
+            race, cells, rough = min(tried, key=lambda each: each[2])
             # no report costs more than it does alone
-            if min(race.log_known, log_total(cells)) <= largest:
+            if min(race.log_known, rough) <= largest:
                 break
-            # a bound that is not a number is none
             found = float(np.fmin(log_total(lower_cells(race, cells, largest)), race.log_known))
             least = min(least, found)
             if found <= largest:
@@ -170,6 +172,22 @@ def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected:
         else:
             largest = max(largest, least)
     return largest
+
+
+def anchors_near(place: float, most: int) -> list[int]:
+    """Whose clocks are tried: of one of the points nearby or, where there are few of these, of both beside."""
+    if most == ANCHORS:
+        return [min(round(place), most - 1)]
+    return sorted({min(math.floor(place), most - 1), min(math.ceil(place), most - 1)})
+
+
+def cells_with(epsilon: float, family: Inputs, users: int, point: float, near: Clocks) -> tuple[Race, Cells, float]:
+    """The race with these clocks, its rougher bounds at all times, and the log of all together."""
+    race = prepare(epsilon, family, users, point, near)
+    cells = find_cells(race, near.share * mean_rate(race))
+    found = log_total(cells)
+    # a bound that is not a number is none
+    return race, cells, math.inf if math.isnan(found) else found
 
 
 def ways_to_bound(facts: Facts, several: tuple[Inputs, ...], place: int) -> list[tuple[tuple[int, bool], Inputs]]:
@@ -246,10 +264,8 @@ def take_step(near: Clocks, step: tuple[float, float, float, float, float]) -> C
 
 
 def rough_bound(epsilon: float, family: Inputs, users: int, point: float, near: Clocks) -> float:
-    """Log of the rougher bound with these clocks; one that is not a number is none."""
-    race = prepare(epsilon, family, users, point, near)
-    found = log_total(find_cells(race, near.share * mean_rate(race)))
-    return math.inf if math.isnan(found) else found
+    """Log of the rougher bound with these clocks."""
+    return cells_with(epsilon, family, users, point, near)[2]
 
 
 def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
@@ -260,5 +276,6 @@ def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
     longest = [race.work for race, family in zip(races, several, strict=True) if isinstance(family, Threes)]
     searched = sum(longest) if longest else most.work
     pairs = float(most.crowd.starts[-1]) * most.crowd.spare_masses.size / numbers**3
-    cells = TIMES * (works + most.work) + TIMES * numbers * (CELL + 2.0 * PAIR * pairs)
+    looked = len(anchors_near(0.5, anchors_of(epsilon, facts, users)))
+    cells = TIMES * (looked * works + most.work) + TIMES * numbers * (CELL + 2.0 * PAIR * pairs)
     return TIMES * (MOST_SEEN * searched + SEEN * (works - searched)), 2.0 * cells

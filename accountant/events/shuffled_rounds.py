@@ -25,14 +25,16 @@ from accountant.events.shuffled_inputs import Facts, common_share, kinds
 from accountant.events.shuffled_race import RACED_BITS, RACED_USERS, log_race_delta, work_of
 from accountant.events.shuffled_single_bit import log_single_bit_delta, may_go_through, work_of_laws
 from accountant.events.shuffled_words import log_words_delta, may_enumerate, work_of_words
-from accountant.patience import spend
+from accountant.patience import OPERATIONS_PER_SECOND, grant, spend
 
 __all__ = [
     "MOST_BITS",
+    "RACES",
     "log_alone",
     "log_bits_delta",
     "log_known_delta",
     "log_round_delta",
+    "number_known",
     "work_ahead",
     "work_of_known",
 ]
@@ -63,6 +65,13 @@ FEW_HIDE = 30.0
 
 LIKELY = 0.9
 """Share of the epsilon of two bits at which it is asked whether numbers of words are gone through."""
+
+RACES = 45.0
+"""About how many races are run for a profile."""
+
+KEPT, FEWEST_KNOWN, MOST_KNOWN = 2.5, 3, 12
+"""Seconds of the patience that are not for points at which all numbers of words are gone through; how many there are,
+at least, and at most."""
 
 WHAT = "bounds on shuffled bits"
 
@@ -183,6 +192,16 @@ def work_of_known(local: float | Event, users: int) -> float:
     several = facts_for_races(local.epsilon, facts, users)
     may = [each for each in several if may_know_numbers(local.epsilon, each, users, 2 * local.epsilon * LIKELY)]
     return len(may) * work_of_numbers(users)
+
+
+def number_known(local: float | Event, users: int) -> int:
+    """At how many points of the profile the patience allows that: the same throughout a price."""
+    if not (work := work_of_known(local, users)):
+        return 0
+    once, each = work_ahead(local, users)
+    left = (grant((number_known, local, users), 1.0) - KEPT) * OPERATIONS_PER_SECOND - once - RACES * each
+    number = min(int(max(left, 0.0) / work), MOST_KNOWN)
+    return number if number >= FEWEST_KNOWN else 0
 
 
 def facts_for_races(epsilon: float, facts: Facts, users: int) -> list[Facts]:

@@ -22,6 +22,7 @@ from accountant.events.race_numbers import (
 )
 from accountant.events.race_sums import Sorts, log_mean_positive, mean_of_ones
 from accountant.events.shuffled import grid_pair, pair_of
+from accountant.events.shuffled_below import points_of, points_with
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_race import log_race_delta
 from accountant.events.shuffled_rounds import log_known_delta, work_of_known
@@ -118,7 +119,7 @@ def test_never_below_the_worst_data(facts, size, users, epsilon0):
             assert exact <= math.exp(largest_of_all([ask(epsilon0 / 2, facts, users, math.log(u), near)]) + 1e-8)
 
 
-@pytest.mark.parametrize("facts", [Facts(2, 1), Facts(2)])
+@pytest.mark.parametrize("facts", [Facts(2, 1), pytest.param(Facts(2), marks=pytest.mark.audit)])
 def test_nearer_than_one_theta_for_all_near_the_local_epsilon(facts):
     """Half of what a race with the same theta for all kinds says, or less; at both its ends it is not computed."""
     assert log_numbers_delta(1.0, facts, 14, 1.85) < log_race_delta(1.0, facts, 14, 1.85) - 0.3
@@ -159,6 +160,21 @@ def test_only_with_patience():
     assert deltas[0] < 0.9 * deltas[1]
     with pytest.raises(ac.ToleranceUnreachable, match="patience"):
         ac.epsilon(ac.Shuffled(local, 16), 1e-6, patience=0.01)
+
+
+def test_lower_ends_do_not_depend_on_what_was_asked_before():
+    """Nor does what is counted: profiles with fewer points are not part of the work."""
+    local = ac.RandomizedResponse(1.0, 2, ones=1)
+
+    def points(patience):
+        with allow_work(patience) as allowance:
+            return points_of(local, 16, ac.Shuffled(local, 16)), allowance.spent
+
+    quick, after = points(2.0), points(5.0)
+    assert quick[1] < after[1]
+    points_with.cache_clear()
+    assert points(5.0) == after
+    assert points(2.0) == quick
 
 
 def test_an_epsilon_has_no_more_than_its_delta():

@@ -265,7 +265,7 @@ def test_a_sum_of_scores_tells_what_all_reports_do(kind, point):
 @pytest.mark.parametrize("users", [2, 30, 5000, 10**6])
 def test_known_probabilities_are_no_more_than_all(users):
     above = ac.Shuffled(RR(0.5, 2), users)
-    for pair in pairs_below(above.local, users, points_of(above)):
+    for pair in pairs_below(above.local, users, points_of(above.local, users, above)):
         assert pair.likely.sum() <= 1.0
         assert pair.other.sum() + 1e-9 >= 1.0 - 1e-6
         assert np.all(pair.likely > 0) and np.all(pair.other > 0)  # noqa: PT018

@@ -21,7 +21,7 @@ from accountant.events.race_bounds import (
     prepare,
 )
 from accountant.events.race_crowds import Family, families, kind_of, log_own, with_even_rest
-from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation
+from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation, log_chord
 from accountant.events.race_thetas import log_mean
 from accountant.events.randomized_response import bernoulli_log_profile
 from accountant.events.shuffled import places_between
@@ -256,7 +256,9 @@ def test_sums_in_high_precision(epsilon, point, narrow, bits):
                 chord = (1 - share) * ends[0, part] + share * ends[1, part]
                 assert float(power(w) / mpmath.exp(top)) <= chord * (1 + 1e-10)
             # the integral over all is near, at most, to what it is where no phase differs from another
-            assert float(log_chords(theta, NODES / deviation, ends[0], ends[1])) <= 0.1 - math.log(2 * theta)
+            chords = float(log_chords(theta, NODES / deviation, ends[0], ends[1]))
+            assert chords <= 0.1 - math.log(2 * theta)
+            assert abs(log_chord(theta, NODES / deviation, ends) - chords) < 1e-12
 
 
 @pytest.mark.parametrize("place", [1e-9, 0.3, 20.0, 30.0, 60.0, 900.0])
