@@ -34,11 +34,7 @@ from accountant.tight.kind_rates import between_sides, sides_by_clocks
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.near_kinds import gather_near
-from accountant.tight.screening_blocks import (
-    Aim,
-    ScreeningBlock,
-    near_order,
-)
+from accountant.tight.screening_blocks import Aim, ScreeningBlock, near_order
 from accountant.tight.screening_families import TooManyStates
 from accountant.tight.setting import Setting
 from accountant.tight.shared_games import play_below, share_games
