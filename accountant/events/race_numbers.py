@@ -135,7 +135,7 @@ def ask(epsilon: float, facts: Facts, users: int, point: float, near: Clocks) ->
     if family.mirrored:  # of each that has a word of its own, by itself
         race = race._replace(crowd=crowd_of_words(epsilon, family, 1, near.slower * epsilon, near.narrow * epsilon))
     clock = near.share * mean_rate(race)
-    asked = with_times(race, clock, START)
+    asked = with_times(race, clock, min(START, race.log_known))
     costs = [log_bound(asked, each, START) for each in corners(users - 1)[:3]]
     return with_times(race, clock, min(max(*costs, LEAST), race.log_known))
 

@@ -44,11 +44,7 @@ from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cu
 from accountant.tight.loss_composition import Entries, planning_work
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.near_kinds import gather_near
-from accountant.tight.screening_blocks import (
-    Aim,
-    ScreeningBlock,
-    near_order,
-)
+from accountant.tight.screening_blocks import Aim, ScreeningBlock, near_order
 from accountant.tight.screening_families import TooManyStates
 from accountant.tight.setting import Setting
 from accountant.tight.shared_games import share_games

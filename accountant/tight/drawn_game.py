@@ -29,7 +29,7 @@ from accountant.patience import remember, share_patience, spend
 from accountant.tight.loss_grid import Grid, bracket, loss_range
 from accountant.tight.polygon import ULP, Masses, polygon_values
 
-__all__ = ["DrawnBlock", "join_drawn", "play_triples", "with_blocks"]
+__all__ = ["DrawnBlock", "join_drawn", "play_triples", "shares_between", "with_blocks"]
 
 Entries: TypeAlias = Sequence[tuple[Event, int]]
 
@@ -106,8 +106,7 @@ class DrawnBlock(Event):
         places, values = self._played()
         after = np.clip(np.searchsorted(places, epsilons, side="right"), 1, places.size - 1)
         low, high = places[after - 1], places[after]
-        with np.errstate(under="ignore"):
-            share = np.expm1(np.minimum(epsilons - low, high - low)) / np.expm1(high - low)
+        share = shares_between(np.minimum(epsilons - low, high - low), high - low)
         both = np.log((1 - share) * values[after - 1] + share * values[after])
         return both, both
 
@@ -210,9 +209,15 @@ def _step(found: Masses, infinite: float, step: float, last: int, pad: int, size
     own, losses = np.empty_like(masses), step * np.arange(-last, last + 1.0)
     polygon_values(masses, 0.0, step, 0.0, own)
     # a sum of positive terms; of u < 1 it is next to 1 - u
-    least = np.maximum(-np.expm1(losses), 0.0) * (1 - 4 * ULP)
+    least = -np.expm1(np.minimum(losses, 0.0)) * (1 - 4 * ULP)
     more = own[far - last : far + last + 1] * (1 + 16 * far * ULP) - least
     return Step(rfft(masses[far - pad : far + pad + 1], size), whole, more, infinite)
+
+
+def shares_between(parts: FloatArray, wholes: FloatArray) -> FloatArray:
+    """(e^part - 1)/(e^whole - 1), 0 <= part <= whole, which may be far beyond what exponentials reach."""
+    with np.errstate(under="ignore"):
+        return np.asarray(np.exp(parts - wholes) * (np.expm1(-parts) / np.expm1(-wholes)))
 
 
 def _hull(places: FloatArray, values: FloatArray) -> Curve:
@@ -221,7 +226,7 @@ def _hull(places: FloatArray, values: FloatArray) -> Curve:
     for new in range(places.size):
         while len(kept) > 1:
             first, middle = kept[-2], kept[-1]
-            share = math.expm1(places[middle] - places[first]) / math.expm1(places[new] - places[first])
+            share = float(shares_between(places[middle] - places[first], places[new] - places[first]))
             if values[middle] < (1 - share) * values[first] + share * values[new]:
                 break
             kept.pop()

@@ -129,6 +129,16 @@ def test_nearer_than_one_theta_for_all_near_the_local_epsilon(facts):
     assert not may_know_numbers(1.0, Facts(4, 2), 14, 1.5)
 
 
+@pytest.mark.parametrize("ones", [0, 1])
+def test_next_to_the_local_epsilon(ones):
+    """Where the report alone has a delta of 1e-12, less than what times may add that are looked at first."""
+    local = ac.RandomizedResponse(0.75, 2, ones=ones)
+    laws = [np.array(list(report_at(word, 0.75))) for word in ((0, 0, 1), (0, 1, 0), (1, 0, 0))]
+    for gap in (1e-9, 1e-11, 1e-12):
+        found, (reached,) = ac.shuffled_delta(local, 3, 1.5 - gap), worst_of(laws, 3, np.array([math.exp(1.5 - gap)]))
+        assert max(float(reached) - 1e-15, 0.0) < found <= ac.shuffled_delta(local, 1, 1.5 - gap) * (1 + 1e-6)
+
+
 def test_boxes_that_are_left_count(monkeypatch):
     """Without time to divide them what their least numbers cost is the bound: more, never less."""
     asked = [ask(1.0, Facts(2, 1), 12, 1.8, CLOCKS[0])]

@@ -13,7 +13,7 @@ from mpmath import mp
 import accountant as ac
 from accountant.events.drawn_triples import DrawnTriples, log_height_of_triple
 from accountant.events.fixed_size import ReplacedInSample
-from accountant.tight.drawn_game import EDGES, LEAST_DELTA, DrawnBlock, join_drawn, play_triples
+from accountant.tight.drawn_game import EDGES, LEAST_DELTA, DrawnBlock, join_drawn, play_triples, shares_between
 from accountant.tight.loss_composition import bound_epsilon
 
 REPLACE = ac.Adjacency.REPLACE
@@ -144,6 +144,20 @@ def test_prices_of_runs_are_between_data_and_both_directions(mu, rate, count):
     # most of the gap is gone
     assert data.upper <= price.epsilon < data.upper + 0.4 * (both - data.upper)
     assert ac.delta(count * event, epsilon=price.epsilon).delta <= 1.1e-5
+
+
+@pytest.mark.parametrize(("mu", "rate", "count", "delta"), [(8.0, 0.999, 256, 0.4), (6.0, 0.9, 60, 1e-5)])
+def test_losses_beyond_exponentials_have_a_price(mu, rate, count, delta):
+    """Of thousands of nats, where the profile is 1 over more of them than an exponential reaches."""
+    event = sampled(mu, rate)
+    price = ac.epsilon(count * event, delta=delta)
+    assert 1000 < price.lower <= price.epsilon <= bound_epsilon([(event, count)], delta, 1e-2).upper
+
+
+@pytest.mark.parametrize(("part", "whole"), [(0.0, 1e-9), (3e-10, 1e-9), (0.5, 2.0), (700.0, 705.0), (1499.0, 1500.0)])
+def test_shares_between_two_places(part, whole):
+    exact = mp.expm1(part) / mp.expm1(whole)
+    assert float(shares_between(np.array(part), np.array(whole))) == pytest.approx(float(exact), rel=1e-14)
 
 
 def test_one_step_is_a_profile():
