@@ -32,6 +32,7 @@ from accountant.tight.kept_losses import deltas_at_hand
 from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, cuts_for_rates, in_groups
 from accountant.tight.kind_rates import between_sides, sides_by_clocks
 from accountant.tight.loss_composition import Entries, planning_work
+from accountant.tight.many_kinds import gather_many
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.near_kinds import gather_near
 from accountant.tight.screening_blocks import (
@@ -397,6 +398,7 @@ def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.
 
     if families:
         singles = votes_as_blocks(singles, VOTE_SHARE * tolerance)
+        families = gather_many(families, renyi_epsilon(run, MIDDLE, "improved").order)
     answers = answers_of_families(families, Setting(singles, run, end, smallest_delta, tolerance, least))
     votes = votes_in(singles)
     if votes and isinstance(answers, LossDistribution) and not families:

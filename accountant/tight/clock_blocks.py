@@ -40,8 +40,8 @@ Entries = Sequence[tuple[Event, int]]
 MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
-SPARE = 5e8
-"""The same that is left for laws and for composing."""
+SPARE, COMPOSED = 5e8, 3.5e4
+"""The same that is left for laws and for composing, and beside for each kind, times the root of all screenings."""
 
 GRID_SHARES = 0.3, 0.1, 0.03, 0.01, 0.003
 """Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
@@ -269,7 +269,8 @@ def _plan(
 ) -> Plan:
     """Games that lose little with least work, or the least with the most work that there is patience for."""
     tolerance, best = min(aim.tolerance, COARSEST), None
-    most = next((each for each in MOST_WORK if fits(each + below + SPARE)), MOST_WORK[-1])
+    spare = SPARE + COMPOSED * len(kinds) * math.sqrt(sum(kind.times for kind in kinds))
+    most = next((each for each in MOST_WORK if fits(each + below + spare)), MOST_WORK[-1])
     held, choices = list[frozenset[int]](), list[list[Choice]]()
     for fineness in FINENESS:
         if fineness > 1.0:
