@@ -27,11 +27,9 @@ from accountant.tight.screening_game import Pairs
 
 __all__ = ["gather_many"]
 
-SHARE, KIND = 0.12, 5e6
-"""Share of the patience that may go into making kinds ready, and the operations (see `accountant.patience`) of each."""
-
-FEWER = 0.75
-"""Share of the kinds that are left where some are taken as one, or nothing is gained by it."""
+MOST_SHARE, SHARE, KIND = 0.4, 0.12, 5e6
+"""Share of the patience that may go into making kinds ready, that of groups where it is more, and the operations (see
+`accountant.patience`) of each."""
 
 LEAST_KINDS = 24
 """Kinds that are left however little patience there is."""
@@ -96,9 +94,10 @@ def gather_many(families: Entries, order: float | None) -> Entries:
     """
     if not has_limit() or order is None or not 1.0 < order < math.inf:
         return families
-    most = max(int(grant(gather_many, SHARE) * OPERATIONS_PER_SECOND / KIND), LEAST_KINDS)
-    if most >= FEWER * len(families):
+    kinds = grant(gather_many, 1.0) * OPERATIONS_PER_SECOND / KIND  # that all of it would make ready
+    if len(families) <= max(MOST_SHARE * kinds, LEAST_KINDS):
         return families
+    most = max(int(SHARE * kinds), LEAST_KINDS)
     with suppress(ToleranceUnreachable):  # patience is too short for that, too
         return gather_into(tuple(families), order, most)
     return families
