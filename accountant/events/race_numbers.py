@@ -142,7 +142,7 @@ def ask(epsilon: float, facts: Facts, users: int, point: float, near: Clocks) ->
 
 def with_times(race: Race, clock: float, expected: float) -> Question:
     """Times between which little is left out, for all of the others or most of them."""
-    share, crowd = SHARE * math.exp(min(expected - race.log_known, 0.0)), race.crowd
+    share, crowd = SHARE * math.exp(expected - race.log_known), race.crowd
     low = clock + math.floor((1.0 - LEFT_OUT) * race.others) * float(crowd.rates.min())
     times = sum_exponentials(low, most_rates(race, clock, math.log(share)), share)
     log_times = np.log(times.weights) - times.places * clock

@@ -30,6 +30,7 @@ from accountant.tight.block_rates import (
     CLOCKS_LOSE,
     FEWER,
     MANY_KINDS,
+    MIDDLE,
     OF_BLOCKS,
     PLD,
     SideOf,
@@ -42,6 +43,7 @@ from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.kept_losses import deltas_at_hand
 from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, cuts_for_rates, in_groups
 from accountant.tight.loss_composition import Entries, planning_work
+from accountant.tight.many_kinds import gather_many
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.near_kinds import gather_near
 from accountant.tight.screening_blocks import Aim, ScreeningBlock, near_order
@@ -333,6 +335,7 @@ def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.
 
     if families:
         singles = votes_as_blocks(singles, VOTE_SHARE * tolerance)
+        families = gather_many(families, renyi_epsilon(run, MIDDLE, "improved").order)
     answers = answers_of_families(families, Setting(singles, run, end, smallest_delta, tolerance, least))
     votes = votes_in(singles)
     if votes and isinstance(answers, LossDistribution) and not families:

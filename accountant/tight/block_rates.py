@@ -23,7 +23,7 @@ from accountant.tight.shared_games import play_below
 from accountant.tight.trade_off import TradeOff
 
 __all__ = [
-    "BEYOND", "BLOCK_SHARE", "CLOCKS_LOSE", "FEWER", "MANY_KINDS", "OF_BLOCKS", "PLD", "SideOf", "aim_at",
+    "BEYOND", "BLOCK_SHARE", "CLOCKS_LOSE", "FEWER", "MANY_KINDS", "MIDDLE", "OF_BLOCKS", "PLD", "SideOf", "aim_at",
     "rates_of_blocks",
 ]  # fmt: skip
 
@@ -53,7 +53,7 @@ LARGEST_WIDTH = 0.5
 """Of an interval for a true-positive rate, that grids are made for."""
 
 MIDDLE = 1e-5
-"""The delta at whose Rényi order clocks run: their games are of all rates."""
+"""The delta at whose Rényi order kinds are gathered, and clocks run where rates are asked: games are of all rates."""
 
 PLD = "privacy-loss distribution"
 OF_BLOCKS = f"{PLD} of blocks of screenings"

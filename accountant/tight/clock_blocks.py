@@ -40,8 +40,9 @@ Entries = Sequence[tuple[Event, int]]
 MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
-SPARE = 5e8
-"""The same that is left for laws and for composing."""
+SPARE, COMPOSED = 5e8, 5e4
+"""The same that is left for laws and for composing, and for composing pairs that are played all the time, by kind
+and by the root of all screenings."""
 
 GRID_SHARES = 0.3, 0.1, 0.03, 0.01, 0.003
 """Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
@@ -238,7 +239,8 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     if not first[0]:
         return None
     ordered, in_order = _order(*first, aim, log_delta)
-    plan = _plan(kinds, first, aim, log_delta, ordered.work if in_order else _same_work(ordered))
+    below = ordered.work if in_order else _same_work(ordered) + COMPOSED * len(kinds) * math.sqrt(steps)
+    plan = _plan(kinds, first, aim, log_delta, below)
     if plan.lost > most_lost:
         return None
     law = sum(law_work(each.clock, cut.blocks, log_delta) for each, cut in zip(plan.sized, plan.cuts, strict=True))

@@ -13,12 +13,12 @@ from accountant.errors import ParameterError, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.tight.game_kernels import TEST
+from accountant.tight.game_kernels import TEST, IntArray
 from accountant.tight.kinds_above import values_kept
 from accountant.tight.mixed_game import moves_of, states_kept
 from accountant.tight.screening_game import EDGE, INPUT_ERROR, Family, Pairs, Windows, gather, longest_shift
 
-__all__ = ["Asked", "Setup", "family_of", "round_down", "set_up", "work_of"]
+__all__ = ["Asked", "Setup", "drop_dominated", "family_of", "round_down", "set_up", "work_of"]
 
 PORTIONS = np.linspace(0.0, 1.0, 513) ** 2
 """Portions of the steps at which it is asked how far losses matter."""
@@ -236,10 +236,21 @@ def family_of(event: Event, least: float = 0.0) -> Family:
         np.maximum(choices.down, least),
         choices.played or (choices.up, choices.down),
     )
+    keep = _find_longest(up, down)
+    return Family(Pairs(up[keep], down[keep]), Pairs(played[0][keep], played[1][keep]))
+
+
+def drop_dominated(pairs: Pairs) -> Pairs:
+    """Pairs that no other one dominates, by rising `down`."""
+    keep = _find_longest(*pairs)
+    return Pairs(pairs.up[keep], pairs.down[keep])
+
+
+def _find_longest(up: FloatArray, down: FloatArray) -> IntArray:
+    """Those whose interval lies in no other one."""
     order = np.lexsort((up, down))[::-1]
     longest = np.maximum.accumulate(up[order])
-    keep = order[np.diff(longest, prepend=-1.0) > 0][::-1]
-    return Family(Pairs(up[keep], down[keep]), Pairs(played[0][keep], played[1][keep]))
+    return np.asarray(order[np.diff(longest, prepend=-1.0) > 0][::-1])
 
 
 def _few_pairs(event: Event, least: float) -> Family:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, spend
 from accountant.tight.clock_references import Reference, curve_of
-from accountant.tight.game_setup import FEW_PAIRS, family_of
+from accountant.tight.game_setup import FEW_PAIRS, drop_dominated, family_of
 from accountant.tight.screening_game import Family, Pairs
 
 __all__ = ["NearScreenings", "gather_near"]
@@ -71,10 +72,14 @@ class NearScreenings(Event):
         return remove, add
 
     def _choices(self, rate: float = 1.0) -> Choices | None:
-        """All pairs of all kinds; next below each the shorter log-ratios of those of about its skew."""
         assert rate == 1.0
+        return self.choices
+
+    @cached_property
+    def choices(self) -> Choices:
+        """All pairs of all kinds but dominated ones; next below each the shorter log-ratios of those of its skew."""
         families = [family_of(event) for event in self.kinds]
-        above = Pairs(*np.concatenate([family.above for family in families], axis=1))
+        above = drop_dominated(Pairs(*np.concatenate([family.above for family in families], axis=1)))
         played = Pairs(*np.min([_of_skew(family, _skew(above)) for family in families], axis=0))
         return Choices(above.up, above.down, (played.up, played.down))
 
