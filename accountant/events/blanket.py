@@ -32,6 +32,7 @@ among all who are not + or -, whatever their own distributions; the steps above 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ from accountant.errors import ParameterError, real, shorten
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.randomized_response import PureDP, RandomizedResponse, bernoulli_log_profile
+from accountant.numerics.exact import round_up
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import bisect_whole
 from accountant.numerics.scipy_special import betainc
@@ -91,9 +93,9 @@ class Blanket(NamedTuple):
 
 
 def local_epsilon(local: object) -> float:
-    """Epsilon of the local randomizer between any two inputs, or ParameterError."""
+    """Epsilon of the local randomizer between any two inputs, rounded up, or ParameterError."""
     if isinstance(local, RandomizedResponse):
-        return local.epsilon * local.bits
+        return round_up(Fraction(local.epsilon) * local.bits)
     if isinstance(local, Collision | PureDP):
         return local.epsilon
     if isinstance(local, Event):

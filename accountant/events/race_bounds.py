@@ -16,7 +16,7 @@ from accountant.events.race_kernels import COUNTS, NEAREST, POWERS, fill_powers_
 from accountant.events.race_thetas import Reports, Spares, fill_thetas
 from accountant.events.race_threes import Threes, crowd_of_threes, log_own_threes
 from accountant.events.race_words import Words, crowd_of_words, log_own_words
-from accountant.events.randomized_response import bernoulli_log_profile
+from accountant.events.randomized_response import log_one_report
 from accountant.numerics.exponential_sums import sum_exponentials
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import spend
@@ -128,7 +128,7 @@ def prepare(epsilon: float, family: Family | Words | Threes, users: int, point: 
         own_logs = log_own_threes(epsilon, family, near.narrow, near.odds)
     else:
         crowd, own_logs = crowd_of(epsilon, family, slower, narrow), log_own(epsilon, family, narrow)
-    known = float(bernoulli_log_profile(epsilon, family.bits, np.array([point]))[0]) + 1e-12
+    known = log_one_report(epsilon, family.bits, point)
     point -= ROUNDING * family.bits * epsilon
     values = crowd.speeds * np.exp(crowd.log_first) * -np.expm1(crowd.log_second + point - crowd.log_first)
     log_first, log_second = own_logs

@@ -31,9 +31,9 @@ from accountant.numerics.kernel import FloatArray
 __all__ = ["Threes", "crowd_of_threes", "log_own_threes", "threes_of"]
 
 
-FEW_HIDE, LEAST_LOCAL = 7.0, 1.5
-"""Users, times e^-epsilon0, up to which less is known without it, and the epsilon0 from which on: elsewhere any others
-hide nearly as much."""
+FEWEST_HIDE, FEW_HIDE, LEAST_LOCAL = 0.04, 7.0, 1.5
+"""Users, times e^-epsilon0, from which and up to which less is known without it, and the epsilon0 from which on:
+elsewhere any others hide nearly as much, or nobody does."""
 
 
 class Tilt(NamedTuple):
@@ -108,7 +108,8 @@ ONE_DIFFERS = Family(1, ((2, 0, 1), (2, 1, 0)))
 
 def threes_of(epsilon: float, facts: Facts, users: int) -> tuple[Threes | Family, ...]:
     """What inputs may be, if it is known of inputs only that they differ in three bits, and little hides them."""
-    if facts != Facts(3) or 3.0 * epsilon < LEAST_LOCAL or users * math.exp(-3.0 * epsilon) > FEW_HIDE:
+    hide = users * math.exp(-3.0 * epsilon)
+    if facts != Facts(3) or 3.0 * epsilon < LEAST_LOCAL or not FEWEST_HIDE <= hide <= FEW_HIDE:
         return ()
     return ONE_BIT, ONE_DIFFERS, NEAR_ONE, NEAR_TWO, STAR, PAIRS
 

@@ -47,6 +47,9 @@ __all__ = ["PureDP", "RandomizedResponse"]
 PROFILE_BITS = 100_000
 """Bits up to which the profile, a finite sum over them, is computed."""
 
+BELOW, ROUNDED = 1 - 2.0**-51, 1e-12
+"""Less than what rounding makes of a point beside a loss, relative, and more than that of the profile's logarithm."""
+
 QUICK_BITS = 4096
 """Bits up to which it is computed in a moment."""
 
@@ -347,6 +350,11 @@ def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> Floa
         chunks = np.array_split(points, math.ceil(points.size * k.size / 1e6)) if points.size else [points]
         gains = (np.log(-np.expm1(np.minimum(part[:, None] - loss, 0.0))) for part in chunks)
         return np.concatenate([_log_sums(log_mass + gain) for gain in gains])
+
+
+def log_one_report(epsilon: float, bits: int, point: float) -> float:
+    """Log of that profile at one point, no less: next to a loss, which is rounded, rounding is much of it."""
+    return float(bernoulli_log_profile(epsilon, bits, np.array([BELOW * point]))[0]) + ROUNDED
 
 
 def bernoulli_work(bits: int) -> float:

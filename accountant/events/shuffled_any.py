@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.events.randomized_response import bernoulli_log_profile
-from accountant.events.shuffled_bits import KNOWN, SLACK, groups, slots_of
+from accountant.events.randomized_response import log_one_report
+from accountant.events.shuffled_bits import SLACK, groups, slots_of
 from accountant.events.shuffled_sums import log_chords, place_nodes
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import erfcx
@@ -103,7 +103,7 @@ def log_any_delta(epsilon: float, users: int, point: float) -> float:
     if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and users * math.exp(-epsilon) >= FEWEST and point < epsilon):
         return math.inf
     hidden = slots_of(-epsilon, users)
-    known = float(bernoulli_log_profile(epsilon, 1, np.array([point]))[0]) + KNOWN
+    known = log_one_report(epsilon, 1, point)
     kinds = mixtures(epsilon)
     # no value is less than it is
     values = kinds.first - math.exp(point - ROUNDING * epsilon) * kinds.second

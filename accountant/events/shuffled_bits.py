@@ -44,7 +44,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.events.randomized_response import bernoulli_log_profile
+from accountant.events.randomized_response import log_one_report
 from accountant.events.shuffled_inputs import MANY, Facts, common_share
 from accountant.events.shuffled_lattice import fill_moments
 from accountant.events.shuffled_sums import DAMPING, log_sums_between_nodes
@@ -54,7 +54,7 @@ from accountant.numerics.scipy_special import erfcx
 from accountant.numerics.special import log_binomial_pmf
 from accountant.patience import spend
 
-__all__ = ["KNOWN", "SLACK", "Slots", "groups", "log_sums_of", "slots_of"]
+__all__ = ["SLACK", "Slots", "groups", "log_sums_of", "slots_of"]
 
 NODES = np.concatenate([np.arange(0.0, 10.0, 0.02), np.geomspace(10.0, 1e7, 200)])
 """Frequencies, in units of one over the sum's deviation, between which the integral is bounded."""
@@ -92,9 +92,6 @@ SUM, SUM_KIND = 8e4, 700.0
 
 BETWEEN, BETWEEN_KIND = 2e5, 170.0
 """The same of a bound between nodes, for each kind and bit."""
-
-KNOWN = 1e-12
-"""Added to the log of a report's own profile for its rounding."""
 
 SLACK = 1e-8
 """Added to the logarithm for rounding."""
@@ -161,7 +158,7 @@ def log_sums_of(numbers: FloatArray, epsilon: float, facts: Facts, users: int, p
     away -= 4.0 * (1.0 + away) * (float(np.max(np.abs(np.sum(ratios.excess * ratios.masses, axis=1)))) + bits * 1e-15)
     weights = np.log(hidden.masses / hidden.fewest)
     # no report costs more than one whose place is known
-    known = float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + KNOWN
+    known = log_one_report(epsilon, bits, point)
     logs = known + np.log(hidden.fewest)
     with np.errstate(divide="ignore"):
         total = none = known + float(np.log(hidden.none))

@@ -18,9 +18,9 @@ from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.race_numbers import log_numbers_delta, may_know_numbers, work_of_numbers
 from accountant.events.race_words import words_of
-from accountant.events.randomized_response import RandomizedResponse, bernoulli_log_profile
+from accountant.events.randomized_response import BELOW, ROUNDED, RandomizedResponse, log_one_report
 from accountant.events.shuffled_any import log_any_delta
-from accountant.events.shuffled_bits import KNOWN, log_sums_of
+from accountant.events.shuffled_bits import log_sums_of
 from accountant.events.shuffled_inputs import Facts, common_share, kinds
 from accountant.events.shuffled_race import RACED_BITS, RACED_USERS, log_race_delta, work_of
 from accountant.events.shuffled_single_bit import log_single_bit_delta, may_go_through, work_of_laws
@@ -113,7 +113,7 @@ def log_alone(local: float | Event, epsilon: float) -> float:
     if not isinstance(local, Event):
         return 0.0
     spend(local._profile_work(), WHAT)
-    return float(local._log_profile(np.array([epsilon]))[0][0]) + KNOWN
+    return float(local._log_profile(np.array([BELOW * epsilon]))[0][0]) + ROUNDED
 
 
 def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race: bool = True) -> float:
@@ -129,7 +129,7 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
         return math.inf
     if end <= LEAST_EPSILON:
-        return float(bernoulli_log_profile(epsilon, bits, np.array([point]))[0]) + KNOWN
+        return log_one_report(epsilon, bits, point)
     # the kinds of long reports are above those of short ones, but fewer and nearer to each other
     long = kinds(bits)
     short = kinds(bits, facts.length) if facts.length else long

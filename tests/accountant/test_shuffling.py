@@ -243,6 +243,40 @@ ENUMERATED = [
 ]
 
 
+def delta_of_two(epsilon, bits, point):
+    """Two users, of whom one changes all bits: the largest delta over what the other has, by definition."""
+    with mpmath.workdps(60):
+        odds = mpmath.exp(mpmath.mpf(epsilon))
+        words = range(2**bits)
+
+        def chance(report, word):
+            return odds ** (bits - (report ^ word).bit_count()) / (1 + odds) ** bits
+
+        def seen(word, other, pair):
+            both = {pair, pair[::-1]}
+            return mpmath.fsum(chance(a, word) * chance(b, other) for a, b in both)
+
+        pairs = list(itertools.combinations_with_replacement(words, 2))
+        u = mpmath.exp(mpmath.mpf(point))
+        return max(
+            mpmath.fsum(max(seen(0, other, pair) - u * seen(2**bits - 1, other, pair), 0) for pair in pairs)
+            for other in words
+        )
+
+
+@pytest.mark.parametrize(("epsilon", "bits"), [(5.3, 3), (0.1, 3), (8.1, 2)])
+@pytest.mark.parametrize("ulps", [-2, -1, 0, 1])
+def test_next_to_the_local_epsilon_nothing_is_rounded_down(epsilon, bits, ulps):
+    """A product of epsilon and bits is rounded, and may be below the loss itself."""
+    point = epsilon * bits
+    for _ in range(abs(ulps)):
+        point = math.nextafter(point, math.inf if ulps > 0 else 0.0)
+    exact = delta_of_two(epsilon, bits, point)
+    assert ac.shuffled_delta(ac.RandomizedResponse(epsilon, bits), 2, point) >= exact - mpmath.mpf(10) ** -50
+    end = ac.shuffled_epsilon(ac.RandomizedResponse(epsilon, bits), 2, 0.0)
+    assert delta_of_two(epsilon, bits, end) < 1e-50
+
+
 @pytest.mark.parametrize(("local", "distributions", "n", "room"), ENUMERATED, ids=lambda value: str(value)[:45])
 def test_never_below_exact_enumeration(local, distributions, n, room):
     end = blanket(local).epsilon

@@ -13,6 +13,7 @@ from accountant.events.race_bounds import Clocks, find_cells, log_total, lower_c
 from accountant.events.race_crowds import Family
 from accountant.events.race_threes import (
     FEW_HIDE,
+    FEWEST_HIDE,
     NEAR_ONE,
     NEAR_TWO,
     ONE_BIT,
@@ -133,6 +134,9 @@ def test_where_they_are_used():
     most = math.floor(FEW_HIDE * math.exp(3.0))
     assert threes_of(1.0, Facts(3), most)
     assert threes_of(1.0, Facts(3), most + 1) == ()
+    least_users = math.ceil(FEWEST_HIDE * math.exp(9.0))
+    assert threes_of(3.0, Facts(3), least_users)
+    assert threes_of(3.0, Facts(3), least_users - 1) == ()
     assert threes_of(0.5, Facts(3), 3)
     assert threes_of(0.499, Facts(3), 3) == ()
     for facts in (Facts(2), Facts(4), Facts(3, 1), Facts(3, 0, 3)):
@@ -240,7 +244,7 @@ KINDS = ((0, 0, 3), (1, 1, 2), (1, 2, 1), (0, 3, 0), (2, 1, 1))
     [
         (4.0, 100, 0.53),
         (1.5, 5, 0.5),
-        (15.9, 5, 0.05),
+        (6.0, 20, 0.05),
         pytest.param(4.0, 100, 0.3, marks=pytest.mark.audit),
         pytest.param(8.0, 1000, 0.6, marks=pytest.mark.audit),
         pytest.param(2.0, 8, 0.7, marks=pytest.mark.audit),
