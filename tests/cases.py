@@ -1,4 +1,4 @@
-"""Cases of a test of which some are dear."""
+"""Cases of a test of which some are dear, and calls that a test counts."""
 
 import pytest
 
@@ -12,3 +12,15 @@ def audit_after(kept, cases):
         pytest.param(*(case if type(case) is tuple else (case,)), marks=pytest.mark.audit if place >= kept else ())
         for place, case in enumerate(cases)
     ]
+
+
+def count_calls(monkeypatch, module, name):
+    """Arguments of the calls of a function of a module, which still does what it did."""
+    calls, plain = [], getattr(module, name)
+
+    def call(*args):
+        calls.append(args)
+        return plain(*args)
+
+    monkeypatch.setattr(module, name, call)
+    return calls

@@ -335,7 +335,7 @@ def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.
 
     if families:
         singles = votes_as_blocks(singles, VOTE_SHARE * tolerance)
-        families = gather_many(families, renyi_epsilon(run, MIDDLE, "improved").order)
+        families = gather_many(families, lambda: renyi_epsilon(run, MIDDLE, "improved").order)
     answers = answers_of_families(families, Setting(singles, run, end, smallest_delta, tolerance, least))
     votes = votes_in(singles)
     if votes and isinstance(answers, LossDistribution) and not families:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 
@@ -87,15 +87,18 @@ class ManyScreenings(NearScreenings):
         return super()._choices(rate)
 
 
-def gather_many(families: Entries, order: float | None) -> Entries:
+def gather_many(families: Entries, find_order: Callable[[], float | None]) -> Entries:
     """The same screenings; where kinds are more than there is patience for, those that are nearest are one.
 
-    `order` is that of the price, about: kinds are near that have about the same divergence there.
+    The order that is found is that of the price, about: kinds are near that have about the same divergence there.
     """
-    if not has_limit() or order is None or not 1.0 < order < math.inf:
+    if len(families) <= LEAST_KINDS or not has_limit():
         return families
     kinds = grant(gather_many, 1.0) * OPERATIONS_PER_SECOND / KIND  # that all of it would make ready
-    if len(families) <= max(MOST_SHARE * kinds, LEAST_KINDS):
+    if len(families) <= MOST_SHARE * kinds:
+        return families
+    order = find_order()
+    if order is None or not 1.0 < order < math.inf:
         return families
     most = max(int(SHARE * kinds), LEAST_KINDS)
     with suppress(ToleranceUnreachable):  # patience is too short for that, too

@@ -12,6 +12,7 @@ from accountant.tight import block_answers, many_kinds
 from accountant.tight.game_setup import family_of
 from accountant.tight.many_kinds import gather_into, gather_many
 from accountant.tight.near_kinds import NearScreenings
+from tests.cases import count_calls
 
 S, P = ac.NoisyScreening, ac.PoissonSubsampled
 
@@ -35,8 +36,8 @@ def test_groups_bound_the_exact_game(seed, kinds, most, monkeypatch):
         exact_delta = ac.delta(run, 0.5 * exact.epsilon, method="tight", tolerance=0.02)
     asked = list[int]()
 
-    def forced(families, order):
-        found = gather_into(tuple(families), order, most)
+    def forced(families, find_order):
+        found = gather_into(tuple(families), find_order(), most)
         asked.append(len(found))
         return found
 
@@ -97,15 +98,26 @@ def test_all_screenings_are_in_one_group():
 
 def test_how_many_are_left_is_a_matter_of_patience():
     families = draw_kinds(8, 60)
-    assert gather_many(families, 5.0) is families
+    assert gather_many(families, lambda: 5.0) is families
     for order in (None, 1.0, math.inf):
         with allow_work(0.5):
-            assert gather_many(families, order) is families
+            assert gather_many(families, [order].pop) is families
     found = {}
     for seconds in (0.001, 0.4, 0.7, 1.0):
         with allow_work(seconds):
-            found[seconds] = len(gather_many(families, 5.0))
+            found[seconds] = len(gather_many(families, lambda: 5.0))
     assert found == {0.001: 60, 0.4: 24, 0.7: 24, 1.0: 60}
+
+
+def test_an_order_is_sought_for_more_kinds_than_there_is_patience_for_alone(monkeypatch):
+    """Beside releases whose curve takes long that is most of what few kinds take."""
+    sought = count_calls(monkeypatch, block_answers, "renyi_epsilon")
+    with allow_work(5.0):
+        block_answers.answers_of(ac.Composition(draw_kinds(9, 30)), math.inf, 0.01)
+    assert not sought
+    with allow_work(0.4):
+        block_answers.answers_of(ac.Composition(draw_kinds(9, 60)), math.inf, 0.01)
+    assert sought
 
 
 def test_hundreds_of_kinds_have_a_lower_end():
