@@ -25,7 +25,7 @@ from accountant.events.shuffled_inputs import Facts
 from accountant.numerics.exponential_sums import sum_exponentials
 from accountant.patience import remember, spend
 
-__all__ = ["log_numbers_delta", "may_know_numbers", "work_of_numbers"]
+__all__ = ["FROM", "log_numbers_delta", "may_know_numbers", "work_of_numbers"]
 
 MOST_USERS = 200
 """Users beyond whom other bounds say as much."""
@@ -63,11 +63,8 @@ CLOCKS_OF_IMAGES = tuple(
 )
 """Clocks that are tried: without and with mirror images."""
 
-START = -20.0
-"""The same, before anything is known."""
-
-LEAST = -60.0
-"""Log of the least delta that is expected."""
+LEAST, START = -60.0, -20.0
+"""Log of the least delta that is expected, and of that before anything is known."""
 
 TERM, BESIDE = 2.2e4, 10
 """Operations (see `accountant.patience`) of a bound for given numbers: for each other user, and as many beside."""

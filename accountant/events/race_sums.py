@@ -26,7 +26,7 @@ from accountant.numerics.kernel import FloatArray, Kernel
 
 ComplexArray = NDArray[np.complex128]
 
-__all__ = ["Sorts", "log_known_sum"]
+__all__ = ["Crossing", "Sorts", "log_known_sum"]
 
 KINDS = 3
 """Words that others may have: one of its own, of which a spare report is told in two ways, or one of both inputs."""

@@ -15,6 +15,7 @@ from accountant.events.blanket import NO_GAIN, USERS, local_epsilon
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
+from accountant.events.race_numbers import FROM
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.registry import register
 from accountant.events.shuffled_below import BestAttack, OneAttack
@@ -63,8 +64,8 @@ KINKS, FEWEST_HIDE = 64, 20.0
 """Bits up to which points of the grid are moved to where the profile of a report alone has its kinks; and users, times
 e^-epsilon0, below which it matters: they hide little."""
 
-KNOWN_FROM, KNOWN_TO, KNOWN_SHARES = -10.0, -17.0, 0.7
-"""Logs of the profile between which these are, and the share of the local epsilon from which they are."""
+KNOWN_FROM, KNOWN_TO = -10.0, -17.0
+"""Logs of the profile between which these are."""
 
 LEAST = -695.0
 """Log of the smallest value of the profile that is used."""
@@ -279,7 +280,7 @@ def log_values(local: float | Event, users: int, points: FloatArray, may_race: b
 
 def lower_some(values: FloatArray, local: float | Event, users: int, points: FloatArray, number: int) -> None:
     """Lower the profile at so many points at even distances of its logarithm: the polygon through these is lower."""
-    places = np.flatnonzero((values > KNOWN_TO) & (values < KNOWN_FROM) & (points > KNOWN_SHARES * points[-1]))
+    places = np.flatnonzero((values > KNOWN_TO) & (values < KNOWN_FROM) & (points > FROM * points[-1]))
     if places.size > number:
         targets = np.linspace(values[places[0]], values[places[-1]], number)
         places = np.unique(places[np.abs(values[places] - targets[:, None]).argmin(axis=1)])

@@ -175,10 +175,9 @@ def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
 
 def log_known_delta(local: float | Event, users: int, epsilon: float) -> float:
     """Log of an upper bound on H(e^epsilon) by all numbers of others with this or that word; infinite without one."""
-    if not (isinstance(local, RandomizedResponse) and work_of_known(local, users)):
+    if not isinstance(local, RandomizedResponse):
         return math.inf
-    several = facts_for_races(local.epsilon, Facts(local.bits, local.ones, local.length), users)
-    may = [each for each in several if may_know_numbers(local.epsilon, each, users, epsilon)]
+    may = facts_for_numbers(local, users, epsilon)
     return min((log_numbers_delta(local.epsilon, each, users, epsilon) for each in may), default=math.inf)
 
 
@@ -186,12 +185,16 @@ def work_of_known(local: float | Event, users: int) -> float:
     """About how many operations that takes at a point; none where it is never computed."""
     if not isinstance(local, RandomizedResponse):
         return 0.0
+    return len(facts_for_numbers(local, users, 2 * local.epsilon * LIKELY)) * work_of_numbers(users)
+
+
+def facts_for_numbers(local: RandomizedResponse, users: int, epsilon: float) -> list[Facts]:
+    """What is known of inputs where all numbers of words are gone through at this epsilon."""
     facts = Facts(local.bits, local.ones, local.length)
     if local.bits == 1 or may_enumerate(facts, users) or not may_race(local.epsilon, facts, users):
-        return 0.0
+        return []
     several = facts_for_races(local.epsilon, facts, users)
-    may = [each for each in several if may_know_numbers(local.epsilon, each, users, 2 * local.epsilon * LIKELY)]
-    return len(may) * work_of_numbers(users)
+    return [each for each in several if may_know_numbers(local.epsilon, each, users, epsilon)]
 
 
 def number_known(local: float | Event, users: int) -> int:
