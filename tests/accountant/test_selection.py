@@ -20,6 +20,7 @@ from accountant.events.finite_pairs import FinitePair
 from accountant.renyi import route
 from accountant.renyi.route import LONG, bound_deltas, renyi_delta, renyi_epsilon
 from accountant.selection import DRAWN
+from tests.cases import count_calls
 
 
 @dataclass(frozen=True)
@@ -298,14 +299,7 @@ BESIDE = 20 * ac.PoissonSubsampled(ac.Gaussian(1.1), 0.01) + ac.Laplace(2.0)
 
 
 def count_searches(monkeypatch):
-    searches, asked = [], route._best_order
-
-    def look(*args):
-        searches.append(args)
-        return asked(*args)
-
-    monkeypatch.setattr(route, "_best_order", look)
-    return searches
+    return count_calls(monkeypatch, route, "_best_order")
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,10 @@
 import pytest
 
 from accountant.tight import loss_composition
+from tests.cases import count_calls
 
 
 @pytest.fixture
 def grids(monkeypatch):
     """How often a grid is chosen."""
-    made, plain = [], loss_composition.settle_on_grids
-
-    def settle(*args):
-        made.append(args)
-        return plain(*args)
-
-    monkeypatch.setattr(loss_composition, "settle_on_grids", settle)
-    return made
+    return count_calls(monkeypatch, loss_composition, "settle_on_grids")

@@ -11,6 +11,7 @@ from accountant.tight import curve_pairs
 from accountant.tight.kept_losses import compose_nothing, deltas_at_hand, keep_losses
 from accountant.tight.loss_composition import bound_delta, bound_delta_above, bound_epsilon
 from accountant.tight.route import TightRun
+from tests.cases import count_calls
 
 LAPLACE = [(ac.Laplace(3.0), 10)]
 SAMPLED = [(ac.PoissonSubsampled(ac.Gaussian(1.0), 0.02), 200)]
@@ -117,13 +118,8 @@ def test_upper_ends_serve_the_epsilons_between_them(run, grids):
 
 def test_pairs_above_a_curve_are_few_and_counted(monkeypatch):
     """Each of 2000 points made one of its own, which took longer than all that was counted."""
-    run, made, plain = 20 * ac.Laplace(4.0) + 3 * ac.ZeroConcentratedDP(0.01), [], curve_pairs.pair_of_points
-
-    def pair_of_points(*args):
-        made.append(args)
-        return plain(*args)
-
-    monkeypatch.setattr(curve_pairs, "pair_of_points", pair_of_points)
+    run = 20 * ac.Laplace(4.0) + 3 * ac.ZeroConcentratedDP(0.01)
+    made = count_calls(monkeypatch, curve_pairs, "pair_of_points")
     curve_pairs._pair.cache_clear()
     with tally_work() as work:
         curve = ac.curve(run, np.linspace(0.0, 3.0, 400))
