@@ -3,13 +3,14 @@
 Prints the interval of each run, its width and the time, the median of runs that alternate with those of the peers, each
 with slightly different noise; and those of dp-accounting's privacy-loss distributions
 (pessimistic; its optimistic estimate is no certified lower end for sampled events) and of prv-accountant, if it is
-installed. Peers run at the spacing or error at which their width is about the requested one.
+installed. Peers run at the spacing or error at which their width is about the requested one, for a minute each at most.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -25,6 +26,9 @@ PAIRS = 7
 
 PATIENCE = 20.0
 """Seconds after which a run is not repeated."""
+
+LIMIT = 60.0
+"""Seconds after which a peer is stopped."""
 
 
 def sampled(event: ac.Event, rate: float) -> ac.Event:
@@ -72,6 +76,23 @@ def timed(compute: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     value = compute()
     return value, time.perf_counter() - start
+
+
+def stopped(compute: Callable[[], Any]) -> Any:
+    """What a peer computes, or that it takes longer than the limit."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    try:
+        return compute()
+    except TimeoutError:
+        return {"failure": f"takes more than {LIMIT:.0f} s"}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def ours(run: ac.Composition, delta: float, tolerance: float) -> dict[str, Any]:
@@ -155,7 +176,7 @@ def compare(make: Callable[[float], ac.Composition], delta: float, tolerance: fl
         contenders["dp-accounting, 1e-4"] = lambda run: dp_accounting(run, delta, 1e-4)
         contenders["prv-accountant"] = lambda run: prv(run, delta, error)
         for peer in ("dp-accounting, 1e-4", "prv-accountant"):
-            row = rows[peer] = contenders[peer](make(1.0))
+            row = rows[peer] = stopped(lambda peer=peer: contenders[peer](make(1.0)))
             if row is None or "failure" in row:
                 del contenders[peer]
             elif 0 < (width := 1 - row["lower"] / row["upper"]) < tolerance:
