@@ -247,7 +247,7 @@ def _meet(route: str, search: _Search, costs: _Costs, goal: float) -> float:
     found = (_by_tight if route == "tight" else _by_both)(search, costs, goal)
     if found not in costs.closed or search.integer or goal == 0.0:
         return found
-    cost = costs.tight if route == "tight" else partial(costs.sharper, width=costs.width)
+    cost = cache(costs.tight if route == "tight" else partial(costs.sharper, width=costs.width))
     with suppress(AccountantError):  # what was found meets the target
         if (rises := search.rises(cost, found)) is not None:
             return search.near(cost, goal, (found, rises), width=costs.width, fine=CLOSEST)
