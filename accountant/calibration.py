@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from accountant.numerics.decimals import format_down, format_up
 from accountant.numerics.roots import LOGARITHM, narrow
 from accountant.patience import round_up
 
-__all__ = ["FINE", "Bounds", "refuse_search", "solve", "solve_near"]
+__all__ = ["FINE", "Bounds", "most_economical", "refuse_search", "solve", "solve_near"]
 
 NEARBY, DISTANT, APART = 1.1, 2.0, 1.5
 """Ratio of the first two values that are looked at beside a good guess, and beside one whose cost is farther from the
@@ -180,6 +180,14 @@ def solve_near(
     _, meets = narrow(at, (away, x) if first else (x, away), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
     return meets
+
+
+def most_economical(found: Mapping[float, float], goal: float) -> float | None:
+    """Of values and what they cost, the one next to the first that costs more than a goal; None if all do, or none."""
+    met, missed = ([x for x, cost in found.items() if (cost <= goal) == kept] for kept in (True, False))
+    if not met or not missed:
+        return None
+    return min(met) if min(met) > max(missed) else max(met) if max(met) < min(missed) else None
 
 
 def refuse_search(error: OutOfPatience, count: int, seconds: float) -> OutOfPatience:

@@ -200,10 +200,11 @@ def _closed_form_room(end: float, users: int, delta: float) -> float:
     """n / (16 log(2/delta)), or ParameterError where the closed form does not hold."""
     room = users / (16 * math.log(2 / delta)) if delta > 0 else 0.0
     if room < 1 or end > math.log(room) * (1 + 4e-16):
-        limit = format_down(math.log(room), 9) if room >= 1 else "a larger n: none holds"
+        limit = "a larger n" if room < 1 else f"local <= {format_down(math.log(room), 9)}, or a larger n"
+        limit = limit if delta > 0 else "delta above 0"
         raise ParameterError(
-            f"local = {format_up(end, 9)} with n = {users} and delta = {delta:g} is out of the closed form's range; "
-            f"accepted: local <= log(n / (16 log(2/delta))) = {limit}; or method = 'variation-ratio'"
+            f"local = {format_up(end, 9)} with n = {users} and delta = {delta:g} is out of the closed form's range, "
+            f"local <= log(n / (16 log(2/delta))); accepted: {limit}; or method = 'variation-ratio'"
         )
     return room
 

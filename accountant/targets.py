@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from accountant.advice import along_rungs, coarser_than
-from accountant.calibration import FINE, Bounds, refuse_search, solve, solve_near
+from accountant.calibration import FINE, Bounds, most_economical, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
     CalibrationError,
@@ -24,6 +24,7 @@ from accountant.errors import (
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.guarantee import Guarantee
 from accountant.patience import PATIENCE, allow_work, check_patience, share_patience
 from accountant.price import as_composition, choose_route, sharper_epsilon
 from accountant.price import epsilon as price
@@ -48,8 +49,9 @@ GUESSED = 0.4
 FAR, WIDER = 4.0, 10.0
 """How far below a target a cost has to be for a nearer guess, by prices whose tolerance is so many times wider."""
 
-ROUNDING = 1e-9
-"""By how much a Rényi price may move in the wrong direction, relatively."""
+ROUNDING, CLOSED, CLOSEST = 1e-9, 1e-9, 1e-11
+"""By how much a Rényi price may move in the wrong direction, relatively; how wide an interval is at most where a price
+is known but for rounding; and how near a value then comes."""
 
 
 def calibrate(
@@ -101,7 +103,8 @@ def calibrate(
         Where more of the parameter costs less (noise), the smallest value that meets the target; where more
         costs more (rates, counts), the largest. Priced again it meets the target exactly as stated, and it
         is within 1e-7 of the best value, relatively; on the tight route within `tolerance` / 1000 of the value at
-        which the upper end of an interval of that `tolerance` meets the target.
+        which the upper end of an interval of that `tolerance` meets the target, and within 1e-11, as far as
+        `patience` goes, where the price is known but for rounding, as that of Gaussian noise.
 
     Raises
     ------
@@ -116,6 +119,8 @@ def calibrate(
     _check_target(target, given)
     route, rule = choose_route(method, conversion if target == "epsilon" else None)
     width = real("tolerance", tolerance, 1e-6, 1.0)
+    if not callable(make):
+        raise ParameterError(f"make = {shorten(make)}; accepted: a function from a number to a run")
     try:
         low, high = bounds
     except (TypeError, ValueError):
@@ -128,7 +133,7 @@ def calibrate(
     if target == "epsilon":
         goal = real("epsilon", epsilon, 0.0, 1e300)
         costs = _Costs(tries, real("delta", delta, 0.0, 1.0, open_high=True), rule, width)
-        meet = partial({"renyi": _by_renyi, "tight": _by_tight, "auto": _by_both}[route], search, costs, goal)
+        meet = partial(_meet, route, search, costs, goal)
     else:
         risk, goal = _risk(target, given, {"method": route, "tolerance": width})
         meet = partial(search.anywhere, lambda x: risk(tries(x)), goal, slack=width, fine=width / 1000)
@@ -169,6 +174,7 @@ class _Costs:
     rule: Conversion
     width: float
     known: dict[float, float] = field(default_factory=dict, init=False)  # by the Rényi route
+    closed: set[float] = field(default_factory=set, init=False)  # values whose price is known but for rounding
 
     def renyi(self, x: float) -> float:
         if x not in self.known:
@@ -176,11 +182,17 @@ class _Costs:
         return self.known[x]
 
     def tight(self, x: float, width: float | None = None) -> float:
-        return price(self.make(x), self.point, method="tight", tolerance=width or self.width).epsilon
+        return self._upper(x, price(self.make(x), self.point, method="tight", tolerance=width or self.width))
 
     def sharper(self, x: float, width: float) -> float:
         """The smaller of both; refused where there is no tight price."""
-        return sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, width).epsilon
+        return self._upper(x, sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, width))
+
+    def _upper(self, x: float, found: Guarantee) -> float:
+        """The upper end of a price."""
+        if found.lower is not None and found.epsilon - found.lower <= CLOSED * found.epsilon:
+            self.closed.add(x)
+        return found.epsilon
 
     def nearest(self, goal: float) -> tuple[float, int] | None:
         """Of what is known by the Rényi route, the value nearest to a goal, and whether costs rise with the value."""
@@ -228,8 +240,18 @@ class _Search:
         return None
 
 
-def _by_renyi(search: _Search, costs: _Costs, goal: float) -> float:
-    return search.anywhere(costs.renyi, goal)
+def _meet(route: str, search: _Search, costs: _Costs, goal: float) -> float:
+    """By the route that is asked for; nearer to the best value where prices are known but for rounding."""
+    if route == "renyi":
+        return search.anywhere(costs.renyi, goal)
+    found = (_by_tight if route == "tight" else _by_both)(search, costs, goal)
+    if found not in costs.closed or search.integer or goal == 0.0:
+        return found
+    cost = cache(costs.tight if route == "tight" else partial(costs.sharper, width=costs.width))
+    with suppress(AccountantError):  # what was found meets the target
+        if (rises := search.rises(cost, found)) is not None:
+            return search.near(cost, goal, (found, rises), width=costs.width, fine=CLOSEST)
+    return found
 
 
 def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
@@ -340,20 +362,12 @@ def _beyond_renyi(search: _Search, costs: _Costs, goal: float, error: Accountant
                 break
             return search.anywhere(sharper, goal, slack=width, fine=width / 1000)
         except OutOfPatience as refusal:
-            if (best := _most_economical(found, goal)) is not None:
+            if (best := most_economical(found, goal)) is not None:
                 return best
             late = late or refusal
         except (ProfileUnavailable, ToleranceUnreachable):
             continue
     raise late or error from None
-
-
-def _most_economical(found: Mapping[float, float], goal: float) -> float | None:
-    """Of values and what they cost, the one next to the first that costs more than a goal; None if all do, or none."""
-    met, missed = ([x for x, cost in found.items() if (cost <= goal) == kept] for kept in (True, False))
-    if not met or not missed:
-        return None
-    return min(met) if min(met) > max(missed) else max(met) if max(met) < min(missed) else None
 
 
 def _check_target(target: str, given: Mapping[str, float | None]) -> None:

@@ -46,8 +46,9 @@ def check_features(X: object, name: str = "X") -> Singles:
         raise ac.ParameterError(f"{name} has shape {features.shape}; accepted: (n, d) with d >= 1")
     # a comparison with nan is false; only a matrix that is refused is compared number by number, which takes memory
     if features.size and not (features.min() >= -LARGEST_FEATURE and features.max() <= LARGEST_FEATURE):
-        row = int(np.argmin((np.abs(features) <= LARGEST_FEATURE).all(axis=1)))
-        raise ac.ParameterError(f"{name}[{row}] is out of range; accepted: numbers in [-1e+15, 1e+15]")
+        row, column = divmod(int(np.argmin(np.abs(features) <= LARGEST_FEATURE)), features.shape[1])
+        wrong = f"{name}[{row}, {column}] = {float(np.asarray(X)[row, column]):g} is out of range"
+        raise ac.ParameterError(f"{wrong}; accepted: numbers in [-1e+15, 1e+15]")
     return features
 
 
@@ -83,8 +84,8 @@ def check_labels(y: object, n: int, n_classes: int | None) -> tuple[Integers, in
         raise ac.ParameterError(f"y holds {labels.dtype} values; accepted: integers 0..c-1")
     classes = int(labels.max()) + 1 if n_classes is None else check_count("n_classes", n_classes, 1)
     if labels.min() < 0 or labels.max() >= classes:
-        bad = labels[(labels < 0) | (labels >= classes)][0]
-        raise ac.ParameterError(f"y holds the label {bad}; accepted: 0..{classes - 1}")
+        bad, last = labels[(labels < 0) | (labels >= classes)][0], "c-1" if n_classes is None else classes - 1
+        raise ac.ParameterError(f"y holds the label {bad}; accepted: 0..{last}")
     return labels.astype(np.int64), max(classes, 1)
 
 

@@ -122,7 +122,7 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
     with show_work("searching what could be varied"):
         now = epsilon(plan.composition, delta, **route(options))
         rows = [
-            [vary, plan.value(vary), *_try(plan, vary, options.epsilon, delta, route(options))]
+            [vary, _now(plan, vary), *_try(plan, vary, options.epsilon, delta, route(options))]
             for vary in _candidates(plan)
         ]
     useful = [row for row in rows if row[2] is not None]
@@ -133,10 +133,10 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
         )
     table = Table(
         title=f"{plan.name}: values that cost at most epsilon = {options.epsilon:g} at delta = {delta:g}",
-        columns=[Column("--vary"), Column("now", "number"), Column("would be", "value"), Column("epsilon", "up")],
-        rows=useful,
+        columns=[Column("--vary"), Column("now", "value"), Column("would be", "value"), Column("epsilon", "up")],
+        rows=[[row[0], _write(row[1]), *row[2:]] for row in useful],
         notes=[
-            f"Now the plan costs epsilon = {format_up(now.epsilon)}; each line changes this number alone.",
+            f"Now the plan costs epsilon = {format_up(now.epsilon)}; each line changes only what it names.",
             f"For one of them: accountant calibrate {plan.name} --vary {useful[0][0]} --epsilon {options.epsilon:g}",
         ],
     )
@@ -145,6 +145,18 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
     record = {"plan": plan.name, "target": options.epsilon, "delta": delta, "proposals": proposals}
     write_table(table, options.form, record)
     return 0
+
+
+def _now(plan: Plan, vary: str) -> float | list[float | None] | None:
+    """The value that all numbers named have, or that of each."""
+    values = [plan.value(name) for name in vary.split(",")]
+    return values[0] if len(set(values)) == 1 else values
+
+
+def _write(present: object) -> str:
+    """Present values in a table; those that the plan does not state are left out as "-"."""
+    values = present if isinstance(present, list) else [present]
+    return ", ".join("-" if value is None else f"{value:.6g}" for value in values)
 
 
 def _candidates(plan: Plan) -> Iterator[str]:

@@ -62,7 +62,7 @@ def _import_events(target: str) -> Sequence[Event]:
     """What MODULE:NAME names: an event, examples of a class, or what a class or function makes without arguments."""
     module, colon, name = target.partition(":")
     if not colon:
-        raise PlanError(f"--event {target}: accepted: MODULE:NAME")
+        raise PlanError(f"event {target!r}; accepted: MODULE:NAME, such as accountant:Gaussian")
     sys.path.insert(0, "")
     try:
         found = getattr(importlib.import_module(module), name)

@@ -91,10 +91,10 @@ class Event(ABC):
     _largest_finite_loss: float = math.inf  # in either direction; beyond it the profile does not fall
 
     def __post_init__(self) -> None:
-        given = getattr(self, "adjacency", None)
-        if given is None:
+        if not hasattr(self, "adjacency"):
             wanted = "a field such as `adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE`"
             raise ParameterError(f"{type(self).__name__} has no adjacency; accepted: {wanted}")
+        given: object = self.adjacency
         if not isinstance(given, Adjacency):
             object.__setattr__(self, "adjacency", as_adjacency(given))
         check_parameters(self)

@@ -30,7 +30,7 @@ def add_reproduce(commands: Any) -> None:
         "Run a table or figure of the papers: what is printed beside ours, and why they differ. Without an item, list "
         "all of them. Noise comes from seeds, so that results are reproducible: nothing here protects the records."
     )
-    parser = commands.add_parser("reproduce", help="tables and figures of the papers", description=text)
+    parser = commands.add_parser("reproduce", help="Run a table or figure of the papers.", description=text)
     parser.set_defaults(run=_run_reproduce)
     add = parser.add_argument
     add("paper", nargs="?", metavar="PAPER", help="private-knn, ind-knn, ind-knn-supplement, reverse-knn, ...; or all")

@@ -48,12 +48,12 @@ def local_randomizer(
     domain, nonzeros = queries * classes, neighbours * label_ones
     if name == "concatenation":
         raise ac.ParameterError(
-            f"mechanism = 'concatenation'; accepted: {', '.join(RANDOMIZER_NAMES)}. One report on queries and labels "
+            f"randomizer = 'concatenation'; accepted: {', '.join(RANDOMIZER_NAMES)}. One report on queries and labels "
             "side by side carries no information on their product: if both are true, the product of its two estimates "
             "has mean -(1/l)/(p-1/l), not 1"
         )
     if name not in RANDOMIZER_NAMES:
-        raise ac.ParameterError(f"mechanism = {name!r}; accepted: {', '.join(RANDOMIZER_NAMES)}")
+        raise ac.ParameterError(f"randomizer = {name!r}; accepted: {', '.join(RANDOMIZER_NAMES)}")
     if name == "randomized-response":
         return RandomizedBits(domain, nonzeros, epsilon)
     if name == "collision":

@@ -11,6 +11,7 @@ import pytest
 import accountant as ac
 from accountant.calibration import FINE, solve, solve_near
 
+mpmath = pytest.importorskip("mpmath")
 given = pytest.importorskip("hypothesis").given
 st = pytest.importorskip("hypothesis.strategies")
 settings = pytest.importorskip("hypothesis").settings
@@ -342,6 +343,33 @@ def test_conversions(conversion):
         assert sigma == pytest.approx(1 / math.sqrt(2 * rho), rel=2 * FINE)
 
 
+@pytest.mark.parametrize("method", ["auto", "tight"])
+@pytest.mark.parametrize(("epsilon", "delta", "count"), [(1.0, 1e-5, 1), (0.5, 1e-5, 100), (8.0, 1e-9, 7)])
+def test_noise_of_a_closed_form_is_exact_but_for_rounding(epsilon, delta, count, method):
+    sigma = ac.calibrate(lambda sigma: count * ac.Gaussian(sigma), epsilon, delta, method=method)
+    assert ac.epsilon(count * ac.Gaussian(sigma), delta, method=method).epsilon <= epsilon
+    mu = math.sqrt(count) / sigma
+    with mpmath.workdps(40):
+        above, below = (
+            mpmath.ncdf(x / 2 - epsilon / x) - mpmath.exp(epsilon) * mpmath.ncdf(-x / 2 - epsilon / x)
+            for x in (mpmath.mpf(mu) * (1 + mpmath.mpf(2e-11)), mpmath.mpf(mu))
+        )
+    assert below <= delta < above
+    if (epsilon, delta, count) == (1.0, 1e-5, 1):
+        assert sigma == pytest.approx(3.730631634815942, rel=1e-11)
+
+
+def test_calibrations_that_are_known_between_two_ends_take_no_more_prices():
+    asked = []
+
+    def make(sigma):
+        asked.append(sigma)
+        return 100 * ac.PoissonSubsampled(ac.Gaussian(sigma), 0.1)
+
+    sigma = ac.calibrate(make, 1.0, 1e-5, method="tight")
+    assert abs(math.log(sorted(asked, key=lambda x: abs(math.log(x / sigma)))[1] / sigma)) > 1e-9
+
+
 def test_pure_limit_is_met_exactly():
     assert ac.calibrate(ac.PureDP, 1.0, 0.0) == 1.0
     assert ac.calibrate(lambda scale: ac.Laplace(scale), 0.5, 0.0) == pytest.approx(2.0, rel=FINE)
@@ -372,6 +400,7 @@ def test_no_pure_guarantee():
         ({"conversion": "exact"}, "conversion = 'exact'; accepted: improved, classic, optimal"),
         ({"method": "exact"}, "method = 'exact'; accepted: renyi"),
         ({"make": lambda x: x}, r"run = 1\.0; accepted: an event"),
+        ({"make": 3}, "make = 3; accepted: a function"),
     ],
 )
 def test_parameters_out_of_range(changes, words):

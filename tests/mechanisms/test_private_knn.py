@@ -241,8 +241,8 @@ def test_no_answers_are_allowed():
 @pytest.mark.parametrize(
     ("features", "labels", "words"),
     [
-        (np.where(np.arange(1000).reshape(200, 5) == 7, np.nan, X), Y, r"X\[1\] is out of range"),
-        (np.full((200, 5), 1e300), Y, "out of range; accepted: numbers in"),
+        (np.where(np.arange(1000).reshape(200, 5) == 7, np.nan, X), Y, r"X\[1, 2\] = nan is out of range"),
+        (np.full((200, 5), 1e300), Y, r"X\[0, 0\] = 1e\+300 is out of range; accepted: numbers in"),
         (X, Y + 1, r"label 3; accepted: 0\.\.2"),
         (X, -Y, "label -"),
         (X, Y[:-1], r"shape \(199,\)"),
@@ -256,6 +256,11 @@ def test_no_answers_are_allowed():
 def test_bad_records(features, labels, words):
     with pytest.raises(ac.ParameterError, match=words):
         knn().fit(features, labels)
+
+
+def test_labels_below_zero_where_nothing_says_how_many_classes_there_are():
+    with pytest.raises(ac.ParameterError, match=r"label -3; accepted: 0\.\.c-1"):
+        knn(n_classes=None).fit(X, np.full(200, -3))
 
 
 @pytest.mark.parametrize(

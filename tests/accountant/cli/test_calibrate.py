@@ -57,6 +57,18 @@ def test_batches_and_epochs_are_proposed(calibrate):
     assert found["step.batch"]["epsilon"] <= 2
 
 
+def test_present_values_of_all_numbers_are_told(tmp_path, capsys):
+    path = tmp_path / "two.toml"
+    release = '[[release]]\nname = "{}"\nevent = "gaussian"\nsigma = {}\nsensitivity = 1\n'
+    path.write_text("delta = 1e-5\n" + release.format("a", 2) + release.format("b", 30))
+    assert main(["calibrate", str(path), "--epsilon", "1", "--json"]) == 0
+    now = {line["vary"]: line["now"] for line in json.loads(capsys.readouterr().out)["proposals"]}
+    assert now["a.sigma,b.sigma"] == [2, 30]
+    assert now["a.sigma"] == 2
+    assert main(["calibrate", str(path), "--epsilon", "1"]) == 0
+    assert "2, 30" in capsys.readouterr().out
+
+
 def test_what_a_plan_does_not_state_is_refused(calibrate, capsys):
     assert main(["calibrate", "dp-sgd", "--epsilon", "2", "--vary", "batch"]) == 2
     error = capsys.readouterr().err

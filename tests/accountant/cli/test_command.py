@@ -412,6 +412,8 @@ def test_verify_says_what_it_takes(run):
     status, out, err = run("verify", "accountant:PoissonSubsampled")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "accepted: an event, a class with `examples`" in err
+    status, _, err = run("verify", "gaussian")
+    assert (status, err) == (2, "accountant: event 'gaussian'; accepted: MODULE:NAME, such as accountant:Gaussian\n")
 
 
 def test_verify_names_the_law_that_broke(run):

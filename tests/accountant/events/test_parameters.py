@@ -46,6 +46,11 @@ def test_subclasses_keep_the_ranges(kind, value):
         kind(1.5, value)
 
 
+def test_an_adjacency_that_is_none_is_named():
+    with pytest.raises(ac.ParameterError, match='adjacency = None; accepted: "add-remove" or "replace"'):
+        ac.Gaussian(1.0, adjacency=None)
+
+
 def test_classes_of_a_function_keep_the_ranges():
     class Unit:
         pass

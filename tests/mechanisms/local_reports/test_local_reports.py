@@ -430,7 +430,7 @@ def test_parameters_out_of_range(name, change, message):
 
 
 def test_more_parameters_out_of_range():
-    with pytest.raises(ac.ParameterError, match="mechanism = 'laplace'; accepted: randomized-response, collision"):
+    with pytest.raises(ac.ParameterError, match="randomizer = 'laplace'; accepted: randomized-response, collision"):
         make("laplace", 1.0)
     with pytest.raises(ac.ParameterError, match="buckets = 1; accepted"):
         CollisionReports(100, 1, 1.0, buckets=1)
