@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -231,7 +232,15 @@ def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Datas
         raise OptionError(
             "accepted: --data SOURCE [--split A,B,C], or --private SOURCE --public SOURCE [--test SOURCE]"
         )
+    _refuse_same(options)
     return _load_tables(options, ids, names, chosen)
+
+
+def _refuse_same(options: argparse.Namespace) -> None:
+    """Refuse one source for private records and for others: what is known of public and test records is shown."""
+    for name in ("public", "test"):
+        if (other := getattr(options, name)) and os.path.realpath(other) == os.path.realpath(options.private):
+            raise OptionError(f"--{name} {other} holds the private records; accepted: another source")
 
 
 def _choose_columns(options: argparse.Namespace) -> Columns:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mechanisms.cli.data import add_data, load_data
+from mechanisms.cli.results_file import OptionError
 from mechanisms.datasets import DataError
 
 
@@ -39,6 +40,17 @@ def test_identifiers_are_of_private_records_alone(given):
     assert (found.public.ids, found.test.ids) == (None, None)
     assert [each.features.shape[1] for each in (found.private, found.public, found.test)] == [2, 2, 2]
     assert (found.n_classes, found.class_names) == (3, None)
+
+
+@pytest.mark.parametrize(("option", "path"), [("--public", "private.csv"), ("--test", "./private.csv")])
+def test_private_records_are_no_others(given, tmp_path, option, path):
+    """What is known of public points and of test records is shown: a slip of the name would show private ones."""
+    options = {"--private": "private.csv", "--public": "public.csv", "--test": "test.csv", option: path}
+    with pytest.raises(OptionError, match=f"{option} {path} holds the private records; accepted: another source"):
+        given(*(each for pair in options.items() for each in pair), "--classes", 3)
+    (tmp_path / "link.csv").symlink_to("private.csv")
+    with pytest.raises(OptionError, match=f"{option} link.csv holds the private records"):
+        given(*(each for pair in (options | {option: "link.csv"}).items() for each in pair), "--classes", 3)
 
 
 def test_identifiers_of_a_cut(given):
