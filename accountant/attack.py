@@ -108,7 +108,7 @@ def ask(
         if method == "tight":
             return by_losses(width)
         work = whole._curve_work()
-        orders = _orders_within(seconds, work)
+        orders = _orders_within(seconds if method == "renyi" else RENYI_SHARE * seconds, work)
         if method == "auto":
             with suppress(ProfileUnavailable, ToleranceUnreachable), share_patience(1.0, orders.size * work):
                 return by_losses(width)
@@ -118,8 +118,8 @@ def ask(
 
 
 def _orders_within(seconds: float, work: float) -> FloatArray:
-    """Rényi orders, less 1, each of which takes so many operations; fewer where all take much of the patience."""
-    most = max(LONG / 2, RENYI_SHARE * seconds * OPERATIONS_PER_SECOND)
+    """Rényi orders, less 1, each of which takes so many operations; fewer where all take longer than so many seconds."""
+    most = max(LONG / 2, seconds * OPERATIONS_PER_SECOND)
     return next((b for skip in SKIPPED if (b := ORDERS[::skip]).size * work <= most), ORDERS[:: SKIPPED[-1]])
 
 
@@ -268,7 +268,7 @@ ORDERS = np.geomspace(1e-4, 1e6, 701)
 """Rényi orders, less 1, at which delta is bounded: a best order in between is missed by less than 2 %."""
 
 SKIPPED, RENYI_SHARE = (1, 2, 4, 8), 0.2
-"""Every so many-th of them is asked, where more take longer than that share of the patience."""
+"""Every so many-th of them is asked, where more take longer than the patience, or than that share of it by "auto"."""
 
 
 def renyi_bounds(run: Composition, b: FloatArray = ORDERS) -> Callable[[FloatArray], Rates]:

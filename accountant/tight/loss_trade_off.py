@@ -215,6 +215,8 @@ class LossTradeOff(TradeOff):
     def segments(self, floor: float, ceiling: float) -> Rates:
         cuts = np.geomspace(floor, ceiling, 33)
         self.rates(cuts)
+        if not self.tables:  # of a wide tolerance nothing was asked
+            self._look_near(floor, floor, 1.0, 1.0)
         places, rates = [], []
         self._spend(PLACE * cuts.size)
         uppers = np.array([above.upper(cuts) for above, _ in self.tables])
