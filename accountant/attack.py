@@ -118,7 +118,7 @@ def ask(
 
 
 def _orders_within(seconds: float, work: float) -> FloatArray:
-    """Rényi orders, less 1, each of which takes so many operations; fewer where all take longer than so many seconds."""
+    """Rényi orders, less 1, each of which takes so many operations; fewer where all take longer than that."""
     most = max(LONG / 2, seconds * OPERATIONS_PER_SECOND)
     return next((b for skip in SKIPPED if (b := ORDERS[::skip]).size * work <= most), ORDERS[:: SKIPPED[-1]])
 

@@ -30,7 +30,7 @@ __all__ = ["EitherRelease", "TruncatedPoissonGaussian", "log_binomial_tail", "pr
 RECORDS = 10**12
 """Most records of a data set."""
 
-CURVE = 2e4
+CURVE = 4e4
 """Operations (see `accountant.patience`) of an order of a mixture's curve, beside those of both parts."""
 
 SMALL = 1e-280

@@ -80,7 +80,7 @@ def test_the_renyi_bound_is_counted_and_given_where_the_tight_route_takes_too_lo
     assert found.upper <= ac.advantage(run, patience=0.05).upper <= found.upper * 1.2
     assert ac.advantage(run, method="renyi", patience=1.001 * seconds).upper == found.upper
     many = ac.Composition((ac.PoissonSubsampled(ac.Laplace(1.0 + i), 0.1), 1) for i in range(40))
-    with pytest.raises(ac.OutOfPatience, match="a Rényi curve at 88 orders would take about 3.6 s"):
+    with pytest.raises(ac.OutOfPatience, match=r"a Rényi curve at 88 orders would take about 3\.6 s"):
         ac.advantage(many, method="renyi", patience=1.0)
 
 
