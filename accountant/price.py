@@ -175,6 +175,8 @@ def _certified_epsilon(
         none = refusal
     wide = _coarser_epsilon(composition, point, error, found, width)
     if wide is None and found is None:
+        if isinstance(none, OutOfPatience) and isinstance(error, OutOfPatience):
+            raise min(error, none, key=lambda each: each.seconds) from None
         if none is not None and (isinstance(none, OutOfPatience) or point == 0.0):
             raise none from None
         if isinstance(error, ProfileUnavailable):

@@ -130,7 +130,7 @@ def _growth(event: Event, size: int) -> tuple[FloatArray, FloatArray]:
 @lru_cache(maxsize=1)
 def _j_log_j(size: int) -> FloatArray:
     j = np.arange(float(size))
-    return j * np.log(np.maximum(j, 1.0))
+    return np.asarray(j * np.log(np.maximum(j, 1.0)))
 
 
 def _between(event: Event, sums: _Sums, n: int, order: float) -> float:

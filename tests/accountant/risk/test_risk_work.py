@@ -130,8 +130,8 @@ def test_a_patience_that_is_named_is_that_of_the_whole():
             try:
                 found = ac.assess(run, [1e-3], method="tight", patience=seconds)
             except ac.OutOfPatience as error:
-                assert not told
-                assert error.seconds > 1.5 * seconds
+                if told:
+                    raise
                 seconds, told = error.seconds, " or more" in str(error).partition("accepted: patience = ")[2][:16]
             else:
                 break
