@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accountant.adjacency import DIRECTIONS
+from accountant.advice import allow_with_advice
 from accountant.errors import (
     DataDependentError,
     ParameterError,
@@ -24,7 +27,7 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.numerics.scipy_special import ndtri
-from accountant.patience import OPERATIONS_PER_SECOND, PATIENCE, allow_work, check_patience, spend
+from accountant.patience import OPERATIONS_PER_SECOND, PATIENCE, check_patience, share_patience, spend
 from accountant.renyi.route import LONG
 from accountant.tight.route import TightRun
 from accountant.tight.trade_off import ProfileTradeOff, Rates, TradeOff, both_signs
@@ -90,23 +93,34 @@ def ask(
             "the cost of this run depends on private data, so publishing its risk leaks; "
             "accepted: events whose cost does not"
         )
-    if float(whole.renyi(math.inf)) == 0.0:
-        return question(Attack((NoTradeOff(),) * 2, direction)), How("tight", "nothing is released")
-    rest = ORDERS.size * whole._curve_work()
-    if method != "renyi":
-        left = seconds if method == "tight" else max(seconds - rest / OPERATIONS_PER_SECOND, 0.0)
-        try:
-            with allow_work(left):
-                tight = TightRun(whole, width)
-                sides = tuple(tight.trade_off(each) for each in DIRECTIONS)
-                return question(Attack(sides, direction, tight.mu, tight.mu_above)), How("tight", tight.source)
-        except (ProfileUnavailable, ToleranceUnreachable):
-            if method == "tight":
-                raise
-    with allow_work(seconds):
-        spend(rest, f"a Rényi curve at {ORDERS.size} orders", free=LONG)
-        bound = ProfileTradeOff(renyi_bounds(whole), fine=RENYI_FINE, lines=2001)
+
+    def by_losses(width: float) -> tuple[Found, How]:
+        tight = TightRun(whole, width)
+        sides = tuple(tight.trade_off(each) for each in DIRECTIONS)
+        return question(Attack(sides, direction, tight.mu, tight.mu_above)), How("tight", tight.source)
+
+    def rehearsed(width: float) -> None:
+        by_losses(width)
+
+    with allow_with_advice(seconds, rehearsed if method == "tight" else None, width):
+        if float(whole.renyi(math.inf)) == 0.0:
+            return question(Attack((NoTradeOff(),) * 2, direction)), How("tight", "nothing is released")
+        if method == "tight":
+            return by_losses(width)
+        work = whole._curve_work()
+        orders = _orders_within(seconds if method == "renyi" else RENYI_SHARE * seconds, work)
+        if method == "auto":
+            with suppress(ProfileUnavailable, ToleranceUnreachable), share_patience(1.0, orders.size * work):
+                return by_losses(width)
+        spend(orders.size * work, f"a Rényi curve at {orders.size} orders", free=LONG)
+        bound = ProfileTradeOff(renyi_bounds(whole, orders), fine=RENYI_FINE, lines=2001)
         return question(Attack((bound,) * 2, direction)), How("renyi", "Rényi bound, from above only")
+
+
+def _orders_within(seconds: float, work: float) -> FloatArray:
+    """Rényi orders, less 1, each of which takes so many operations; fewer where all take longer than that."""
+    most = max(LONG / 2, seconds * OPERATIONS_PER_SECOND)
+    return next((b for skip in SKIPPED if (b := ORDERS[::skip]).size * work <= most), ORDERS[:: SKIPPED[-1]])
 
 
 @dataclass(frozen=True)
@@ -247,31 +261,52 @@ def invert(other: TradeOff, floor: float, known: Interval) -> Interval:
 RENYI_FINE = 1e-6
 """Relative distance of epsilons at which the search for the best one ends."""
 
-BOUND = 5.0
-"""Operations (see `accountant.patience`) of a bound on a value of a profile at one order."""
+BOUND = 200.0
+"""Operations (see `accountant.patience`) of a bound on a value of a profile."""
 
 ORDERS = np.geomspace(1e-4, 1e6, 701)
 """Rényi orders, less 1, at which delta is bounded: a best order in between is missed by less than 2 %."""
 
+SKIPPED, RENYI_SHARE = (1, 2, 4, 8), 0.2
+"""Every so many-th of them is asked, where more take longer than the patience, or than that share of it by "auto"."""
 
-def renyi_bounds(run: Composition) -> Callable[[FloatArray], Rates]:
-    """Bounds on the log of the profile at any reals, from the Rényi curve: nothing from below."""
 
-    b = ORDERS
+def renyi_bounds(run: Composition, b: FloatArray = ORDERS) -> Callable[[FloatArray], Rates]:
+    """Bounds on the log of the profile at any reals, from the Rényi curve at orders 1 + b: nothing from below."""
+
     curve, end = run.renyi(1 + b), float(run.renyi(math.inf))
-    b, curve = b[np.isfinite(curve)], curve[np.isfinite(curve)]
+    with np.errstate(over="ignore"):
+        heights = b * (curve - np.log1p(1 / b)) - np.log1p(b)
+    finite = np.isfinite(heights)
+    kept, cuts = _least_lines(b[finite], heights[finite])
+    b, curve = b[finite][kept], curve[finite][kept]
 
     def log_bounds(x: FloatArray) -> Rates:
-        spend(BOUND * x.size * b.size, f"a Rényi bound on {x.size} values of a profile", free=LONG)
-        size = np.abs(x)
-        known = np.zeros_like(x)
-        for order, divergence in zip(b.tolist(), curve.tolist(), strict=True):
+        spend(BOUND * x.size, f"a Rényi bound on {x.size} values of a profile", free=LONG)
+        size, known = np.abs(x), np.zeros_like(x)
+        if b.size:
             # Canonne, Kamath & Steinke 2020, Prop. 12, which holds at any order
-            known = np.minimum(known, order * (divergence - size - math.log1p(1 / order)) - math.log1p(order))
+            at = np.searchsorted(cuts, size)
+            known = np.minimum(b[at] * (curve[at] - size - np.log1p(1 / b[at])) - np.log1p(b[at]), 0.0)
         known = np.where(size >= end, -math.inf, known + 1e-12)
         return np.full_like(x, -math.inf), both_signs(x, known, known)
 
     return log_bounds
+
+
+def _least_lines(falls: FloatArray, heights: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
+    """Which of the lines height - fall s, by rising fall, are the least somewhere, and the s from which the next is."""
+    kept, cuts = list[int](), list[float]()
+    for i, (fall, height) in enumerate(zip(falls.tolist(), heights.tolist(), strict=True)):
+        while kept:
+            cut = (height - heights[kept[-1]]) / (fall - falls[kept[-1]])
+            if not cuts or cut > cuts[-1]:
+                cuts.append(float(cut))
+                break
+            kept.pop()
+            cuts.pop()
+        kept.append(i)
+    return np.array(kept, dtype=int), np.array(cuts)
 
 
 class NoTradeOff(TradeOff):

@@ -40,6 +40,9 @@ USUAL = 48
 SHORT = 2.0
 """By what factor a search that has taken more is longer than what it took, about."""
 
+TOLD = 0.5
+"""Share of these from which on they tell what the others take: the first ones are the cheapest."""
+
 FINE = 1e-7
 """Relative distance within which the returned parameter is of the best one, by default."""
 
@@ -194,9 +197,10 @@ def refuse_search(error: OutOfPatience, count: int, seconds: float) -> OutOfPati
     """The refusal of a search that ends at its so many-th price, from that of the price."""
     said, _, _ = str(error).partition(", patience = ")
     about = error.seconds * max(USUAL / max(count, 1), SHORT)
+    known = "or more" if count >= TOLD * USUAL else "at least"
     return OutOfPatience(
         f"price {count} of a calibration ends it: with those before, {said}, and the whole search about "
-        f"{round_up(about)} s, patience = {seconds:g}; accepted: patience = {round_up(about)} or more",
+        f"{round_up(about)} s, patience = {seconds:g}; accepted: patience = {round_up(about)} {known}",
         about,
     )
 

@@ -148,13 +148,13 @@ def skip_counting() -> Iterator[None]:
 
 
 @contextmanager
-def share_patience(share: float) -> Iterator[None]:
-    """While the block runs it may take no more than that share of what is left."""
+def share_patience(share: float, beside: float = 0.0) -> Iterator[None]:
+    """While the block runs it may take no more than that share of what is left, and leaves so many operations."""
     if (allowance := _current.get()) is None:
         yield
         return
     whole, spent = allowance.seconds, allowance.spent / OPERATIONS_PER_SECOND
-    allowance.seconds = spent + share * (whole - spent)
+    allowance.seconds = spent + share * (whole - spent) - beside / OPERATIONS_PER_SECOND
     try:
         yield
     finally:

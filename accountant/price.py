@@ -105,7 +105,7 @@ def epsilon(
         does in a second (`accountant.patience.OPERATIONS_PER_SECOND`), not timed: a price that is refused is
         refused on every machine, before the work that is too much. The refusal names a patience that would do, as far
         as that is known from the same price at coarser tolerances ("at least" where it is not), and a tolerance at
-        which there is a price, where one was found; the search for them takes a third of a second, or a quarter of the
+        which there is a price, where one was found; the search takes a quarter of a second, or a quarter of the
         patience where nothing is found sooner. What is left of it is what "auto" has for coarser prices. In memory its
         grids take up to 2 GB.
 
@@ -175,6 +175,8 @@ def _certified_epsilon(
         none = refusal
     wide = _coarser_epsilon(composition, point, error, found, width)
     if wide is None and found is None:
+        if isinstance(none, OutOfPatience) and isinstance(error, OutOfPatience):
+            raise min(error, none, key=lambda each: each.seconds) from None
         if none is not None and (isinstance(none, OutOfPatience) or point == 0.0):
             raise none from None
         if isinstance(error, ProfileUnavailable):

@@ -29,7 +29,7 @@ from accountant.patience import PATIENCE, allow_work, check_patience, share_pati
 from accountant.price import as_composition, choose_route, sharper_epsilon
 from accountant.price import epsilon as price
 from accountant.renyi.conversion import Conversion
-from accountant.renyi.route import POOL
+from accountant.renyi.route import pool_of
 from accountant.risk import advantage, gaussian_dp, true_positive_rate
 
 __all__ = ["calibrate"]
@@ -138,7 +138,7 @@ def calibrate(
         risk, goal = _risk(target, given, {"method": route, "tolerance": width})
         meet = partial(search.anywhere, lambda x: risk(tries(x)), goal, slack=width, fine=width / 1000)
     seconds = check_patience(patience)
-    with allow_work(seconds, POOL):
+    with allow_work(seconds, pool_of(seconds)):
         try:
             found = meet()
         except OutOfPatience as error:

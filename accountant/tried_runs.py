@@ -10,7 +10,8 @@ from accountant.delta_curve import known_deltas
 from accountant.events.composition import Composition
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import OPERATIONS_PER_SECOND, spend, spend_apart
-from accountant.renyi.route import LONG, bound_deltas
+from accountant.renyi.many_epsilons import bound_deltas
+from accountant.renyi.route import LONG
 
 __all__ = ["LOSSES", "curve_at", "orders_of", "profile_above", "route_of", "spend_on_curves"]
 

@@ -51,8 +51,8 @@ class ClosedForm(NamedTuple):
     """Log of the worse direction's profile at epsilons >= 0, and where it comes from.
 
     `directed` gives both directions, remove and add; without it they are the same. `mu` is that of N(mu, 1) against
-    N(0, 1), where the profile is theirs. `work` are the operations of a value (see `accountant.patience`). `below` is
-    the same from below, where errors are more than a share of each value.
+    N(0, 1), where the profile is theirs. `work` are the operations of a value (see `accountant.patience`), `call` those
+    of a call beside its values. `below` is the same from below, where errors are more than a share of each value.
     """
 
     log_profile: Callable[[FloatArray], FloatArray]
@@ -61,6 +61,7 @@ class ClosedForm(NamedTuple):
     mu: float | None = None
     work: float = 400.0
     below: Callable[[FloatArray], FloatArray] | None = None
+    call: float = 0.0
 
     def log_least(self, epsilons: FloatArray) -> FloatArray:
         """What the profile is no less than, but for relative errors."""

@@ -43,7 +43,7 @@ class Composition:
         Two events have different adjacency.
     """
 
-    __slots__ = ("_adjacency", "_entries", "_gathered", "_parts")
+    __slots__ = ("_adjacency", "_entries", "_gathered", "_largest", "_parts")
 
     def __init__(self, entries: Iterable[tuple[Event, object]] | Mapping[Event, object] = ()) -> None:
         grouped: dict[Event, int] = {}
@@ -56,6 +56,7 @@ class Composition:
         self._entries: dict[Event, int] | None = grouped
         self._parts: tuple[Composition, ...] = ()
         self._gathered: list[tuple[type[Event], Any, FloatArray]] | None = None
+        self._largest: float | None = None
         self._adjacency: Adjacency | None = None
         for event in grouped:
             self._adjacency = _common(self._adjacency, event.adjacency)
@@ -65,7 +66,7 @@ class Composition:
         """So many copies of one event."""
         times = integer("count", count, 0, MAX_COUNT)
         single = cls.__new__(cls)
-        single._parts, single._gathered = (), None
+        single._parts, single._gathered, single._largest = (), None, None
         single._adjacency = event.adjacency if times else None
         single._entries = {event: times} if times else {}
         return single
@@ -77,7 +78,13 @@ class Composition:
         adjacency = None
         for part in parts:
             adjacency = _common(adjacency, part._adjacency)
-        whole._adjacency, whole._parts, whole._entries, whole._gathered = adjacency, parts, None, None
+        whole._adjacency, whole._parts, whole._entries, whole._gathered, whole._largest = (
+            adjacency,
+            parts,
+            None,
+            None,
+            None,
+        )
         return whole
 
     @property
@@ -188,7 +195,9 @@ class Composition:
 
     def _largest_loss(self) -> float:
         """The least float, or nearly so, that is not below the limit of the curve at order inf."""
-        return sum_up((event._largest_loss(), count) for event, count in self._grouped().items())
+        if self._largest is None:
+            self._largest = sum_up((event._largest_loss(), count) for event, count in self._grouped().items())
+        return self._largest
 
     def _chunks(self) -> list[tuple[type[Event], Any, FloatArray]]:
         """Events by class, in pieces that fit the cache: what their curves need, and their counts."""

@@ -59,8 +59,7 @@ class Event(ABC):
       `_coordinate_field`, `_block`, `_outcomes`, `_few_losses`, `_profile_work`; for `Group`: `_group`, `_line`;
     * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for laws: `_ceiling`.
 
-    Those that repeat what the curve says, `SHORTCUTS`, are inherited from abstract classes alone: a subclass of an
-    event may have another curve.
+    What repeats the curve, `SHORTCUTS`, is inherited from abstract classes alone: a subclass may have another curve.
 
     Attributes
     ----------
@@ -84,6 +83,7 @@ class Event(ABC):
     plan_name: ClassVar[str | None] = None
     _never_sampled: ClassVar[str | None] = None  # why a sample of it is not what people take it for
     _coordinate_field: ClassVar[str | None] = None
+    _call_work: float = 0.0  # operations of a call of the profile beside its values, if they are many
     _profile_error: float = 2e-13  # relative error allowed to the profile
     _summed: bool = False  # whether no profile of all coordinates is computed, but `_lattice` is known
     _chords: bool = False  # whether its sampled curve is exact at whole orders, and a chord between them

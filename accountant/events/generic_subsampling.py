@@ -22,7 +22,7 @@ __all__ = ["generic_subsampled_curve"]
 GENERIC_ORDERS = 1_000_000
 """Integer orders up to which the generic subsampling bound is summed; beyond, it goes on from the last sum."""
 
-TERM, GROWTH = 5.0, 150.0
+TERM, GROWTH = 5.0, 300.0
 """Operations (see `accountant.patience`) of a term of a sum, and of what all sums up to an order need of another."""
 
 NEGLIGIBLE = 60.0
@@ -104,7 +104,7 @@ def _size(integers: list[int]) -> int:
 
 
 def _sum_up(event: Event, rate: float, integers: list[int]) -> _Sums:
-    kappa, log_growth, x_log_x = _growth(event, _size(integers))
+    (kappa, log_growth), x_log_x = _growth(event, _size(integers)), _j_log_j(_size(integers))
     whole = {1: 0.0}
     for n in integers[integers[0] == 1 :]:
         whole[n] = divergence_from_log_mean(1.0, log_binomial_excess(n, log_growth, x_log_x, rate))
@@ -116,15 +116,21 @@ def _last_sum(event: Event, rate: float) -> float:
     return _sum_up(event, rate, [GENERIC_ORDERS]).whole[GENERIC_ORDERS]
 
 
-@lru_cache(maxsize=4)
-def _growth(event: Event, size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of integers j below `size`: k = (j-1) times the event's own curve, log(e^k - 1), and j log j."""
+@lru_cache(maxsize=2)  # up to 17 MB each
+def _growth(event: Event, size: int) -> tuple[FloatArray, FloatArray]:
+    """Of integers j below `size`: k = (j-1) times the event's own curve, and log(e^k - 1)."""
     j = np.arange(float(size))
     kappa = np.zeros_like(j)
     kappa[2:] = (j[2:] - 1) * event._curve(j[2:])
     with np.errstate(divide="ignore", over="ignore"):
         log_growth = np.where(kappa > 30, kappa + np.log1p(-np.exp(-kappa)), np.log(np.expm1(np.minimum(kappa, 31))))
-    return kappa, log_growth, j * np.log(np.maximum(j, 1.0))
+    return kappa, log_growth
+
+
+@lru_cache(maxsize=1)
+def _j_log_j(size: int) -> FloatArray:
+    j = np.arange(float(size))
+    return np.asarray(j * np.log(np.maximum(j, 1.0)))
 
 
 def _between(event: Event, sums: _Sums, n: int, order: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -28,6 +29,9 @@ Sigma = Annotated[float, Range(1e-6, 1e12, noise=True, usual=(0.05, 1e4))]
 PROFILE = 2500.0
 """Operations (see `accountant.patience`) that a value of a profile takes, in both directions."""
 
+CURVE, CURVE_MANY = 1.1e3, 1.5e4
+"""The same of an order of a curve: for each count, and for each doubling of many."""
+
 KNOTS = 500
 """Counts up to which all losses are named where the profile bends; an integral over it may miss what it is not told."""
 
@@ -52,6 +56,11 @@ class _OneBit(Event):
 
     def _row(self, rate: float = 1.0) -> Row:
         return screening_row(self._counts(), rate)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        counts = self._counts()
+        many = counts.high - counts.low + 2
+        return min(CURVE * many, CURVE_MANY * math.log2(many))
 
     def _ceiling(self) -> Gaussian:
         # the bit is a post-processing of the noisy count

@@ -30,6 +30,9 @@ __all__ = ["EitherRelease", "TruncatedPoissonGaussian", "log_binomial_tail", "pr
 RECORDS = 10**12
 """Most records of a data set."""
 
+CURVE = 4e4
+"""Operations (see `accountant.patience`) of an order of a mixture's curve, beside those of both parts."""
+
 SMALL = 1e-280
 """Probabilities below are summed by their logarithms."""
 
@@ -80,7 +83,7 @@ class EitherRelease(Event):
         return self if self.least is None else self.least
 
     def _curve_work(self, rate: float = 1.0) -> float:
-        return self.first._curve_work() + self.second._curve_work()
+        return CURVE + self.first._curve_work() + self.second._curve_work()
 
     def _profile_work(self) -> float:
         return self.first._profile_work() + self.second._profile_work()

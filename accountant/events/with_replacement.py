@@ -28,6 +28,7 @@ from accountant.events.group import price_of_group
 from accountant.events.mixture_of_gaussians import MixtureOfGaussians, mixture_log_profile
 from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
+from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.registry import register
 from accountant.events.subsampling import FIRST_VALUES, SAMPLED_ORDER, integral_work, renyi_from_profile
 from accountant.events.truncated_poisson import log_binomial_tail
@@ -59,6 +60,10 @@ FAR = 1e3
 APART, OFTEN, ALMOST = (1, 2, 4), 0.3, 0.99
 """Numbers of draws up to which the replaced record's are told apart; how much of the probability they must have, and
 with how much no more are asked for."""
+
+CALL, CALL_IN_DECIMALS, CALL_OVERLAID = 2.5e4, 2e5, 2.5e6
+"""Operations (see `accountant.patience`) of a call of the profile of a part, of one by decimals, and of that of all
+parts with Gaussian noise."""
 
 ROUNDING = 1e-11
 """More than the relative rounding of a probability."""
@@ -186,6 +191,12 @@ class SampledWithReplacement(Event):
             return apart + math.fsum(2000.0 if length <= INTEGRATED else 500.0 for length in lengths)
         return (100.0 if self.event._coordinates == 1 else self.event._profile_work()) * len(self._parts())
 
+    @property
+    def _call_work(self) -> float:  # type: ignore[override]  # of each event
+        if isinstance(self.event, GaussianLike):
+            return CALL_OVERLAID
+        return len(self._parts()) * (CALL_IN_DECIMALS if isinstance(self.event, RandomizedResponse) else CALL)
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         gaussian = isinstance(self.event, GaussianLike)
         if gaussian:
@@ -285,6 +296,10 @@ class BoundOnDraws(Event):
 
     def _profile_work(self) -> float:
         return self.sampled._profile_work()
+
+    @property
+    def _call_work(self) -> float:  # type: ignore[override]  # of each event
+        return self.sampled._call_work
 
     def _curve_work(self, rate: float = 1.0) -> float:
         return self.sampled._curve_work(rate)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.errors import NoGuarantee
+from accountant.errors import NoGuarantee, OutOfPatience
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics.exact import CURVE_ROUNDING, SPARE
@@ -26,8 +26,7 @@ __all__ = [
     "POOL",
     "Prices",
     "best_orders_at",
-    "bound_deltas",
-    "deltas_at_many",
+    "nonzero_delta",
     "pool_of",
     "renyi_delta",
     "renyi_deltas",
@@ -50,6 +49,9 @@ POOL = 12 * LONG
 
 BESIDE = 0.5
 """What those of a curve may take beside a patience, as a share of it, after LONG."""
+
+FEW = 2
+"""Epsilons that are each searched for by itself."""
 
 FINE = 1e-7
 """How near the logarithm of a - 1 is to the best one."""
@@ -109,7 +111,7 @@ def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Gua
     if run._largest_loss() <= epsilon:
         return _guarantee(run, epsilon, 0.0, conversion, math.inf)
     order, best = _best_of_rules(run, conversion, log_delta_from_renyi, epsilon)
-    return _guarantee(run, epsilon, float(_nonzero_delta(best)), conversion, order)
+    return _guarantee(run, epsilon, float(nonzero_delta(best)), conversion, order)
 
 
 def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversion) -> Iterator[FloatArray]:
@@ -126,23 +128,42 @@ def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversi
         many = max(min(TOGETHER, int(LONG / took)), 1)
         for start in range(0, epsilons.size, many):
             some = epsilons[start : start + many]
-            spend(took * some.size, f"orders of {count_of(len(run.entries), 'release')}", free=LONG)
+            rest = took * (epsilons.size - start - some.size)
+            _spend_on_part(took * some.size, rest, f"orders of {count_of(len(run.entries), 'release')}")
             found = renyi_deltas([run] * some.size, some, conversion)
             assert found is not None
             yield found.values
         return
     if conversion == "optimal" or 2 * SEARCHED * work > LONG:
-        for epsilon in epsilons.tolist():
-            yield np.array([renyi_delta(run, epsilon, conversion).delta])
+        for i, epsilon in enumerate(epsilons.tolist()):
+            try:
+                found_one = renyi_delta(run, epsilon, conversion)
+            except OutOfPatience:
+                spend(SEARCHED * work * (epsilons.size - i), _curves(work))
+                raise
+            yield np.array([found_one.delta])
         return
     many = min(TOGETHER, max(int(LONG / (SEARCHED * work)), 2)) if work > 0.0 else TOGETHER
     pure = run._largest_loss()
     for start in range(0, epsilons.size, many):
         some = epsilons[start : start + many]
-        took = CALLS + SEARCHED * some.size * max(work, VALUE * len(run.entries))
-        spend(took, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
+        each = SEARCHED * max(work, VALUE * len(run.entries))
+        _spend_on_part(CALLS + each * some.size, each * (epsilons.size - start - some.size), _curves(work))
         logs = _best_together(run, some, conversion)
-        yield np.where(some >= pure, 0.0, _nonzero_delta(logs))
+        yield np.where(some >= pure, 0.0, nonzero_delta(logs))
+
+
+def _spend_on_part(operations: float, rest: float, what: str) -> None:
+    """Count one search of many; where it is refused, the refusal says how long the others would take as well."""
+    try:
+        spend(operations, what, free=LONG)
+    except OutOfPatience:
+        spend(operations + rest, what)
+        raise
+
+
+def _curves(work: float) -> str:
+    return f"a Rényi curve of {work:.2g} operations an order"
 
 
 def best_orders_at(run: Composition, epsilons: Sequence[float]) -> Prices:
@@ -197,74 +218,7 @@ def _best_together(run: Composition, epsilons: FloatArray, conversion: Conversio
     return np.asarray(best)
 
 
-def bound_deltas(
-    run: Composition, epsilons: FloatArray, b: FloatArray, curve: FloatArray, nearer: bool = True
-) -> FloatArray:
-    """Upper bounds on delta at many epsilons, from the curve at orders 1 + b and once more near the best of these.
-
-    Every order gives a bound (Canonne, Kamath & Steinke 2020, Prop. 12); a search by itself for each epsilon would ask
-    for sixty. Whoever asks counts the orders, where they take long.
-
-    Parameters
-    ----------
-    run : Composition
-    epsilons : array
-    b, curve : array
-        At least three orders less 1, rising, so near that a parabola in log b leads to the best one; and the curve.
-    nearer : bool
-        Whether to look near the best of them.
-    """
-    curve = curve * (1 + CURVE_ROUNDING)
-    with np.errstate(invalid="ignore", over="ignore"):
-        logs = np.array([log_delta_from_renyi("improved", b, curve, epsilon) for epsilon in epsilons.tolist()])
-    best = np.fmin.reduce(logs, axis=1)
-    if nearer:
-        near = _vertices(np.log(b), np.where(np.isnan(logs), math.inf, logs))
-        found = run.renyi(1 + near) * (1 + CURVE_ROUNDING)
-        for i, epsilon in enumerate(epsilons.tolist()):
-            best[i] = np.fmin(best[i], log_delta_from_renyi("improved", near[[i]], found[[i]], epsilon)[0])
-    return np.where(epsilons >= run._largest_loss(), 0.0, _nonzero_delta(best))
-
-
-FEW = 2
-"""Epsilons that are each searched for by itself."""
-
-DISTANCES = np.geomspace(1e-9, 1e12, 169)
-"""Orders less 1 for more of them."""
-
-AT_ONE = 1e5
-"""Operations (see `accountant.patience`) of an epsilon, beside those of its order."""
-
-
-def deltas_at_many(run: Composition, epsilons: Sequence[float]) -> list[float]:
-    """As `renyi_delta` by the improved rule; of more than a few epsilons by one curve for all of them.
-
-    What is composed is nearly always smaller: orders are not searched, as `renyi_deltas_at` does.
-    """
-    points = np.array(epsilons, dtype=float)
-    if points.size <= FEW:
-        return [renyi_delta(run, epsilon, "improved").delta for epsilon in points.tolist()]
-    spend(
-        (DISTANCES.size + points.size) * run._curve_work() + AT_ONE * points.size,
-        f"a Rényi curve of {count_of(len(run.entries), 'release')}",
-    )
-    found: list[float] = bound_deltas(run, points, DISTANCES, run.renyi(1 + DISTANCES)).tolist()
-    return found
-
-
-def _vertices(x: FloatArray, rows: FloatArray) -> FloatArray:
-    """e^x where the parabola through the least value of a row and its neighbours is the least, as an order has it."""
-    at = np.clip(np.argmin(rows, axis=1), 1, x.size - 2)
-    left, middle, right = rows[np.arange(len(rows))[:, None], at[:, None] + np.array([-1, 0, 1])].T
-    before, after = x[at] - x[at - 1], x[at + 1] - x[at]
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        fall, rise = (middle - left) / before, (right - middle) / after
-        moved = 0.5 * (fall * after + rise * before) / (fall - rise)
-    moved = np.where(np.isfinite(moved), np.clip(moved, -before, after), 0.0)
-    return np.asarray((1 + np.exp(x[at] + moved)) - 1)
-
-
-def _nonzero_delta(log_delta: FloatArray | float) -> FloatArray:
+def nonzero_delta(log_delta: FloatArray | float) -> FloatArray:
     """delta = exp(log_delta) in [5e-324, 1], rounded up: one that underflows to 0 would claim pure DP."""
     delta: FloatArray = np.minimum(np.exp(np.minimum(log_delta, 0.0)) * SPARE + LEAST, 1.0)
     return delta
@@ -288,7 +242,7 @@ def renyi_deltas(runs: Sequence[Composition], epsilons: FloatArray, conversion: 
     if found is None:
         return None
     pure = np.isinf(found.orders)
-    return found._replace(values=np.where(pure, 0.0, _nonzero_delta(np.where(pure, 0.0, found.values))))
+    return found._replace(values=np.where(pure, 0.0, nonzero_delta(np.where(pure, 0.0, found.values))))
 
 
 def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: Conversion, task: int) -> Prices | None:
@@ -320,7 +274,7 @@ def _best_of_rules(
     """Best order and its value; "optimal" is at most "improved" at its own best order."""
     work = run._curve_work()
     if work > 0.0:
-        spend(SEARCHED * work, f"a Rényi curve of {work:.2g} operations an order", free=LONG)
+        spend(SEARCHED * work, _curves(work), free=LONG)
     many = len(run.entries) >= MANY and work == 0.0
     found = [_best_order(partial(_convert, run, convert, conversion, given), AT_ONCE if many else 1)]
     if conversion == "optimal":

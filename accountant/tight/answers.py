@@ -18,7 +18,8 @@ from accountant.events.two_candidates import aim_at
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import share_patience, spend
-from accountant.renyi.route import deltas_at_many, renyi_deltas_at, renyi_epsilon
+from accountant.renyi.many_epsilons import deltas_at_many
+from accountant.renyi.route import renyi_deltas_at, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
 from accountant.tight.drawn_game import with_blocks
 from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games

@@ -17,7 +17,8 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.roots import Interval
 from accountant.patience import round_up
-from accountant.renyi.route import deltas_at_many, renyi_epsilon
+from accountant.renyi.many_epsilons import deltas_at_many
+from accountant.renyi.route import renyi_epsilon
 from accountant.tight.answers import answer_all, certain_of
 from accountant.tight.flat_ends import take_lower
 from accountant.tight.games_last import LEAST_DELTA, lower_end

@@ -31,7 +31,7 @@ from accountant.tight.clock_laws import law_work
 from accountant.tight.clock_order import Ordered, set_order
 from accountant.tight.clock_references import Clock, Kind, find_kinds
 from accountant.tight.game_value import GameValue, PlayedGame
-from accountant.tight.screening_blocks import Aim, SamePair
+from accountant.tight.screening_blocks import Aim, SamePair, log_of_sum
 
 __all__ = ["ClockRun", "SamePairs", "same_work", "set_clock_run"]
 
@@ -74,8 +74,9 @@ FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
 """Operations of a game of one order up to which a finer grid than that is taken, up to which no coarser one is, and up
 to which it is played at all."""
 
-KIND, REFERRED = 1.4e6, 1.6e6
-"""Operations that a kind takes, whatever its game, and that finer references take, beside the search for these."""
+KIND, REFERRED, PAIR, PAIR_REFERRED = 4e6, 2.5e6, 3e3, 2e3
+"""Operations that a kind takes, whatever its game, and that finer references take, beside the search for these; and
+both for each of its pairs."""
 
 MOST_FINE = 200
 """Kinds up to which these are tried."""
@@ -88,6 +89,9 @@ MOST_STEPS = 4e6
 
 SAME, SAME_STEP = 5e6, 1e3
 """Operations of the pairs of a kind that are played all the time, and of each of its screenings there."""
+
+SUMS, SUMMED = 1.5e4, 12.0
+"""The same of an order of a curve: of a pair, and of each of its losses."""
 
 BEGUN = "kinds of screening"
 
@@ -118,10 +122,13 @@ class ClockPair(Event):
         a = np.maximum(np.where(finite, orders, 2.0), 1.0 + 1e-9)
         b, sums = (a - 1)[:, None], []
         for way in range(2):
-            sums.append(np.logaddexp.reduce(b * x + logs[way], axis=1))
-            sums.append(np.logaddexp.reduce(logs[1 - way] - (b + 1) * x, axis=1))
+            sums.append(log_of_sum(b * x + logs[way]))
+            sums.append(log_of_sum(logs[1 - way] - (b + 1) * x))
         most = np.maximum(np.logaddexp(*sums[:2]), np.logaddexp(*sums[2:]))
         return np.where(finite, np.logaddexp(0.0, np.log(a * (a - 1)) + most) / (a - 1), game.end)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return 2 * SUMMED * self.logs.size
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         remove, add = self.games
@@ -152,6 +159,9 @@ class SamePairs(Event):
                 sums = [sum(each.divergence(way, at) for each in pairs) for way, pairs in self.pairs.items()]
             found[i] = max(sums)
         return found
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return sum(SUMS + SUMMED * pair.losses.size for pairs in self.pairs.values() for pair in pairs)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         return [(pair, 1) for pair in self.pairs[direction]]
@@ -235,6 +245,7 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     spend(KIND * len(families), BEGUN)
     least = math.exp(max(log_delta - math.log(steps) - FAR, -690.0))
     kinds = find_kinds(families, aim.order, least)
+    spend(PAIR * _pairs_of(kinds), BEGUN)
     first = find_clocks(kinds, aim.order)
     if not first[0]:
         return None
@@ -275,9 +286,10 @@ def _plan(
     held, choices = list[frozenset[int]](), list[list[Choice]]()
     for fineness in FINENESS:
         if fineness > 1.0:
-            if len(kinds) > MOST_FINE or not fits(REFERRED * len(kinds)):
+            referred = REFERRED * len(kinds) + PAIR_REFERRED * _pairs_of(kinds)
+            if len(kinds) > MOST_FINE or not fits(referred):
                 break
-            spend(REFERRED * len(kinds), BEGUN)
+            spend(referred, BEGUN)
         clocks, alone = find_clocks(kinds, aim.order, fineness) if fineness > 1.0 else first
         known, held = held, [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
         finer = [_choices(size_clock(clock, aim.order, log_delta), tolerance) for clock in clocks]
@@ -292,9 +304,14 @@ def _plan(
     return best
 
 
+def _pairs_of(kinds: Sequence[Kind]) -> int:
+    return sum(kind.above.up.size for kind in kinds)
+
+
 def _choices(sized: Sized, tolerance: float) -> list[Choice]:
     """Grids and numbers of blocks of a game."""
-    return [(sized, sized.cut(blocks, share * tolerance)) for share in GRID_SHARES for blocks in sized.numbers()]
+    shares = [share * tolerance for share in GRID_SHARES]
+    return [(sized, cut) for blocks in sized.numbers() for cut in sized.cuts(blocks, shares)]
 
 
 def _plans(choices: list[list[Choice]], alone: list[Kind], most: float) -> Iterator[Plan]:

@@ -137,18 +137,20 @@ class Sized(NamedTuple):
         far = apart * self.depth / 3
         return math.ceil(mean + far + math.sqrt(far**2 + 2 * self.depth * variance)) + self.clock.longest
 
-    def cut(self, blocks: int, tolerance: float) -> Cut:
-        """So many blocks, on a grid that adds that share to the variance of every step."""
-        last = self.last(blocks)
-        found = self.reaches.of(last)
-        step = round_down(min(self.deviation * math.sqrt(4 * tolerance), float(found[-1]) / 64))
-        cells = np.minimum(found / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step))
-        middle = float(np.sum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2))
+    def cuts(self, blocks: int, tolerances: Sequence[float]) -> list[Cut]:
+        """So many blocks, on grids that add those shares to the variance of every step."""
+        last, found = self.last(blocks), list[Cut]()
+        reach = self.reaches.of(last)
         different = min(blocks, len(self.clock.kinds) + 1)
-        work = play_work(self.clock.references, different, last + 1.0, (last + 1.0) * middle)
-        added = (step / self.deviation) ** 2 / 4 * (1 + 1 / 3) * self.total
-        lost = self.mixed + added + BLOCK_LOSS * self.costliest * (blocks - 1)
-        return Cut(blocks, step, work, lost)
+        for tolerance in tolerances:
+            step = round_down(min(self.deviation * math.sqrt(4 * tolerance), float(reach[-1]) / 64))
+            cells = np.minimum(reach / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step))
+            middle = float(np.sum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2))
+            work = play_work(self.clock.references, different, last + 1.0, (last + 1.0) * middle)
+            added = (step / self.deviation) ** 2 / 4 * (1 + 1 / 3) * self.total
+            lost = self.mixed + added + BLOCK_LOSS * self.costliest * (blocks - 1)
+            found.append(Cut(blocks, step, work, lost))
+        return found
 
     def numbers(self) -> list[int]:
         """Of blocks, up to those of few steps."""

@@ -213,7 +213,7 @@ def _nodes(low: float, high: float, fineness: float) -> FloatArray:
     right = np.array(places)
     nodes = np.concatenate([-right[:0:-1], right])
     inside = nodes[(nodes > low) & (nodes < high)]
-    return np.concatenate([[low], inside, [high]])
+    return np.unique(np.concatenate([[low], inside, [high]]))
 
 
 def _near(nodes: FloatArray, skews: Sequence[FloatArray]) -> FloatArray:

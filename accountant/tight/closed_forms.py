@@ -35,11 +35,9 @@ SLOW = 2e5
 SLOWER = 1e7
 """The same for events that are priced below as others: beyond integrals, up to sums over all answers of a stream."""
 
-QUICK = 20_000.0
-"""Operations of a value of a profile below which calls count more than values."""
-
-VALUES = {64: 1500, 3: 220}
-"""Values of a profile that it takes to invert it, by how many are computed at once."""
+VALUES, CALLS, CALL = {64: 1500, 3: 220}, {64: 30, 3: 90}, 4.3e5
+"""Values of a profile that it takes to invert it, by how many are computed at once, and calls; and operations (see
+`accountant.patience`) that a call is taken for at least."""
 
 PIECES = 4096
 """Releases into which many coordinates are taken apart; each has more of them if they are more."""
@@ -70,6 +68,7 @@ def closed_form(run: Composition, slow: bool = False) -> ClosedForm | None:
                 event._log_profile,
                 work=event._profile_work(),
                 below=event._log_profile_from_below,
+                call=event._call_work,
             )
     return None
 
@@ -140,8 +139,11 @@ def _plain(event: Event) -> Event:
 
 def inverse_profile(known: ClosedForm, log_delta: float) -> Interval:
     """Epsilons between which the profile passes delta, computed values being right to ACCURACY and PLACES."""
-    at_once = 64 if known.work < QUICK else 3
-    spend(known.work * VALUES[at_once], f"a profile of {known.work:.2g} operations a value, inverted")
+    at_once = min(VALUES, key=lambda many: known.work * VALUES[many] + max(known.call, CALL) * CALLS[many])
+    spend(
+        known.work * VALUES[at_once] + known.call * CALLS[at_once],
+        f"a profile of {known.work:.2g} operations a value, inverted",
+    )
 
     below = bisect_by_arrays(lambda points: known.log_least(points) > log_delta + ACCURACY, at_once)
     above = bisect_by_arrays(lambda points: known.log_profile(points) > log_delta - ACCURACY, at_once)

@@ -35,6 +35,8 @@ from accountant.tight.normal_limit import approach_normal
 from accountant.tight.polygon import Grid
 
 __all__ = [
+    "CHOICE",
+    "PLANNED",
     "DirectedRun",
     "Entries",
     "Question",

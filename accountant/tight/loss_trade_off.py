@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -18,7 +19,16 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.patience import count_of, fits, spend
 from accountant.tight.fourier import ComposedLoss, HockeyStick, Remainder
-from accountant.tight.loss_composition import DirectedRun, Entries, Question, plan, refine, representative
+from accountant.tight.loss_composition import (
+    CHOICE,
+    PLANNED,
+    DirectedRun,
+    Entries,
+    Question,
+    plan,
+    refine,
+    representative,
+)
 from accountant.tight.loss_grid import COARSEST, aligned_step, log_values
 from accountant.tight.polygon import ULP, Grid, polygon_values
 from accountant.tight.trade_off import LINES, ROUNDING, LogBounds, ProfileTradeOff, Rates, TradeOff, cut_lines
@@ -139,6 +149,7 @@ class LossTradeOff(TradeOff):
         self.run = representative(self.entries)
         self.tables: list[tuple[Table, Table]] = []
         self.plans: list[DirectedRun] = []
+        self.planned: dict[float, DirectedRun] = {}
         self.stuck: list[float] = []
         tilts = 2.0 ** np.arange(-20.0, 20.0, 0.25)
         spend(
@@ -204,6 +215,8 @@ class LossTradeOff(TradeOff):
     def segments(self, floor: float, ceiling: float) -> Rates:
         cuts = np.geomspace(floor, ceiling, 33)
         self.rates(cuts)
+        if not self.tables:  # of a wide tolerance nothing was asked
+            self._look_near(floor, floor, 1.0, 1.0)
         places, rates = [], []
         self._spend(PLACE * cuts.size)
         uppers = np.array([above.upper(cuts) for above, _ in self.tables])
@@ -216,10 +229,9 @@ class LossTradeOff(TradeOff):
         return np.concatenate(places), np.concatenate(rates)
 
     def profile(self, epsilon: float) -> Interval:
-        question = Question(None, epsilon, self.tolerance)
-        run = plan(self.entries, self.run, question, self.direction, HockeyStick())
+        run = self._plan_at(epsilon)
         try:
-            return refine([run], question)
+            return refine([run], Question(None, epsilon, self.tolerance))
         except ToleranceUnreachable as error:
             if not self.bounded or error.found is None:
                 raise
@@ -260,9 +272,14 @@ class LossTradeOff(TradeOff):
 
     def _plan(self, fpr: float) -> DirectedRun:
         mean = float(np.interp(-math.log(fpr), self.depths, self.means)) if self.means.size else 0.0
-        return plan(
-            self.entries, self.run, Question(None, max(mean, 0.0), self.tolerance), self.direction, HockeyStick()
-        )
+        return self._plan_at(max(mean, 0.0))
+
+    def _plan_at(self, epsilon: float) -> DirectedRun:
+        if epsilon not in self.planned:
+            spend_on_plan(self.run)
+            question = Question(None, epsilon, self.tolerance)
+            self.planned[epsilon] = plan(self.entries, self.run, question, self.direction, HockeyStick())
+        return replace(self.planned[epsilon])
 
 
 class MixedTradeOff(TradeOff):
@@ -313,9 +330,16 @@ class MixedTradeOff(TradeOff):
 
     def _solve(self, epsilon: float) -> DirectedRun:
         question = Question(None, epsilon, self.tolerance)
+        spend_on_plan(self.run)
         run = plan(self.entries, self.run, question, self.direction, self.remainder)
         run.solve(question)
         return run
+
+
+def spend_on_plan(run: Composition) -> None:
+    """Count the choice of a grid."""
+    releases = count_of(len(run.entries), "release")
+    spend(PLANNED * run._curve_work() + CHOICE, f"a grid chosen by a Rényi curve of {releases}")
 
 
 def bounds_at(places: FloatArray, runs: Sequence[DirectedRun]) -> tuple[FloatArray, FloatArray]:

@@ -18,7 +18,8 @@ from accountant import patience, tried_runs
 from accountant.cli import main
 from accountant.events.finite_pairs import FinitePair
 from accountant.renyi import route
-from accountant.renyi.route import LONG, bound_deltas, renyi_delta, renyi_epsilon
+from accountant.renyi.many_epsilons import bound_deltas
+from accountant.renyi.route import LONG, renyi_delta, renyi_epsilon
 from accountant.selection import DRAWN
 from tests.cases import count_calls
 

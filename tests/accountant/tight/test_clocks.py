@@ -198,8 +198,8 @@ def test_the_game_on_a_clock_is_its_recursion():
     own = references[1].pairs
     clock = Clock([Kind(S(1.0, 1.0, 2), 2, own, own, 0.0, 1.0, 0.0)], references, [(1, 2)], [0.25])
     sized = size_clock(clock, 5.0, math.log(1e-3))
-    ((whole, one),) = play_on_clock(set_clock(sized, sized.cut(1, 1e-4), 5.0, math.log(1e-3)))
-    ((half, two),) = play_on_clock(set_clock(sized, sized.cut(2, 1e-5), 5.0, math.log(1e-3)))
+    ((whole, one),) = play_on_clock(set_clock(sized, sized.cuts(1, [1e-4])[0], 5.0, math.log(1e-3)))
+    ((half, two),) = play_on_clock(set_clock(sized, sized.cuts(2, [1e-5])[0], 5.0, math.log(1e-3)))
     assert (one, two) == (1, 2)
 
     def value(ticks, u, swap):
@@ -238,7 +238,7 @@ def test_games_on_clocks_bound_every_interleaving(seed, share, order, near, cut,
     like, blocks = next(iter(run.entries)), []
     for clock in clocks:
         sized = size_clock(clock, order, math.log(1e-4))
-        setup = set_clock(sized, sized.cut(3 if cut else 1, 3e-3), order, math.log(1e-4))
+        setup = set_clock(sized, sized.cuts(3 if cut else 1, [3e-3])[0], order, math.log(1e-4))
         blocks += [(ClockPair(like, game), many) for game, many in play_on_clock(setup)]
     with mp.workdps(40):
         true = play(run, epsilon)
