@@ -47,7 +47,7 @@ and by the root of all screenings."""
 GRID_SHARES = 0.3, 0.1, 0.03, 0.01, 0.003
 """Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
 
-FINENESS = 1.0, 1.6, 2.5, 4.0
+FINENESS = 1.0, 1.25, 1.6, 2.0, 2.5, 4.0
 """By how much closer references are than they are at least."""
 
 ENOUGH = 0.6
@@ -283,13 +283,31 @@ def _plan(
         finer = [_choices(size_clock(clock, aim.order, log_delta), tolerance) for clock in clocks]
         # each of the same games has the fineness by which it gains most
         choices = [old + new for old, new in zip(choices, finer, strict=True)] if held == known else finer
+        plans = list[Plan]()
         for plan in _plans(choices, alone, most):
-            if best is None or plan.lost < best.lost:
-                best = plan
-            if best.lost <= ENOUGH * aim.room:
-                return best
+            plans.append(plan)
+            if plan.lost <= ENOUGH * aim.room:
+                return plan
+        nearest = _use_rest(plans[-1], choices, most)
+        best = nearest if best is None or nearest.lost < best.lost else best
     assert best is not None
     return best
+
+
+def _use_rest(plan: Plan, choices: list[list[Choice]], most: float) -> Plan:
+    """The same with what is left of that work: the game that gains most by it is played more nearly, then others."""
+    picked = list(zip(plan.sized, plan.cuts, strict=True))
+    for _ in picked:
+        rest, gains = most - sum(cut.work for _, cut in picked), list[tuple[float, int, Choice]]()
+        for i, each in enumerate(choices):
+            held = [choice for choice in each if choice[1].work <= picked[i][1].work + rest]
+            best = min(held, key=lambda choice: choice[1].lost, default=picked[i])
+            gains.append((picked[i][1].lost - best[1].lost, i, best))
+        gained, i, best = max(gains, key=lambda gain: gain[0])
+        if not gained > 0.0:
+            break
+        picked[i] = best
+    return plan._replace(sized=[sized for sized, _ in picked], cuts=[cut for _, cut in picked])
 
 
 def _choices(sized: Sized, tolerance: float) -> list[Choice]:
