@@ -40,9 +40,9 @@ Entries = Sequence[tuple[Event, int]]
 MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
-SPARE, COMPOSED = 5e8, 5e4
+SPARE, COMPOSED, LEAST_ROOT = 5e8, 5e4, 300.0
 """The same that is left for laws and for composing, and for composing pairs that are played all the time, by kind
-and by the root of all screenings."""
+and by the root of all screenings, which counts as so many at least."""
 
 GRID_SHARES = 0.3, 0.1, 0.03, 0.01, 0.003
 """Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
@@ -77,8 +77,8 @@ to which it is played at all."""
 KIND, REFERRED = 1.4e6, 1.6e6
 """Operations that a kind takes, whatever its game, and that finer references take, beside the search for these."""
 
-MOST_FINE = 200
-"""Kinds up to which these are tried."""
+FINER_SHARE = 0.1
+"""Share of the work of all games up to which these are tried."""
 
 MOST_LAW = 1e9
 """Operations of the law of ticks from which on kinds have so many screenings that blocks of each are near enough."""
@@ -239,7 +239,9 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     if not first[0]:
         return None
     ordered, in_order = _order(*first, aim, log_delta)
-    below = ordered.work if in_order else _same_work(ordered) + COMPOSED * len(kinds) * math.sqrt(steps)
+    below = (
+        ordered.work if in_order else _same_work(ordered) + COMPOSED * len(kinds) * max(math.sqrt(steps), LEAST_ROOT)
+    )
     plan = _plan(kinds, first, aim, log_delta, below)
     if plan.lost > most_lost:
         return None
@@ -271,13 +273,14 @@ def _plan(
 ) -> Plan:
     """Games that lose little with least work, or the least with the most work that there is patience for."""
     tolerance, best = min(aim.tolerance, COARSEST), None
-    most = next((each for each in MOST_WORK if fits(each + below + SPARE)), MOST_WORK[-1])
     held, choices = list[frozenset[int]](), list[list[Choice]]()
     for fineness in FINENESS:
         if fineness > 1.0:
-            if len(kinds) > MOST_FINE or not fits(REFERRED * len(kinds)):
+            # what finer references take is taken from the games, not from what is below
+            if REFERRED * len(kinds) > FINER_SHARE * _most_work(below) or not fits(REFERRED * len(kinds)):
                 break
             spend(REFERRED * len(kinds), BEGUN)
+        most = _most_work(below)
         clocks, alone = find_clocks(kinds, aim.order, fineness) if fineness > 1.0 else first
         known, held = held, [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
         finer = [_choices(size_clock(clock, aim.order, log_delta), tolerance) for clock in clocks]
@@ -289,15 +292,20 @@ def _plan(
             if plan.lost <= ENOUGH * aim.room:
                 return plan
         nearest = _use_rest(plans[-1], choices, most)
-        best = nearest if best is None or nearest.lost < best.lost else best
+        best = best if best is not None and best.work <= most and best.lost <= nearest.lost else nearest
     assert best is not None
     return best
+
+
+def _most_work(below: float) -> float:
+    """Of all games on clocks, beside so much for what is below."""
+    return next((each for each in MOST_WORK if fits(each + below + SPARE)), MOST_WORK[-1])
 
 
 def _use_rest(plan: Plan, choices: list[list[Choice]], most: float) -> Plan:
     """The same with what is left of that work: the game that gains most by it is played more nearly, then others."""
     picked = list(zip(plan.sized, plan.cuts, strict=True))
-    for _ in picked:
+    while True:
         rest, gains = most - sum(cut.work for _, cut in picked), list[tuple[float, int, Choice]]()
         for i, each in enumerate(choices):
             held = [choice for choice in each if choice[1].work <= picked[i][1].work + rest]
@@ -305,9 +313,8 @@ def _use_rest(plan: Plan, choices: list[list[Choice]], most: float) -> Plan:
             gains.append((picked[i][1].lost - best[1].lost, i, best))
         gained, i, best = max(gains, key=lambda gain: gain[0])
         if not gained > 0.0:
-            break
+            return plan._replace(sized=[sized for sized, _ in picked], cuts=[cut for _, cut in picked])
         picked[i] = best
-    return plan._replace(sized=[sized for sized, _ in picked], cuts=[cut for _, cut in picked])
 
 
 def _choices(sized: Sized, tolerance: float) -> list[Choice]:

@@ -39,7 +39,7 @@ __all__ = [
 SHORTEST = 8
 """Steps of the longest reference that a block takes at least."""
 
-SEARCHED, MOVED = 160.0, 70.0
+SEARCHED, MOVED = 160.0, 80.0
 """Operations (see `accountant.patience`) of a tick, in both directions: of each pair of a reference, and of a reference
 at each grid point."""
 
