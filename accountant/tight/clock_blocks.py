@@ -40,14 +40,14 @@ Entries = Sequence[tuple[Event, int]]
 MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
-SPARE, COMPOSED = 5e8, 5e4
+SPARE, COMPOSED, LEAST_ROOT = 5e8, 5e4, 300.0
 """The same that is left for laws and for composing, and for composing pairs that are played all the time, by kind
-and by the root of all screenings."""
+and by the root of all screenings, which counts as so many at least."""
 
 GRID_SHARES = 0.3, 0.1, 0.03, 0.01, 0.003
 """Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
 
-FINENESS = 1.0, 1.6, 2.5, 4.0
+FINENESS = 1.0, 1.25, 1.6, 2.0, 2.5, 4.0
 """By how much closer references are than they are at least."""
 
 ENOUGH = 0.6
@@ -78,8 +78,8 @@ KIND, REFERRED, PAIR, PAIR_REFERRED = 4e6, 2.5e6, 3e3, 2e3
 """Operations that a kind takes, whatever its game, and that finer references take, beside the search for these; and
 both for each of its pairs."""
 
-MOST_FINE = 200
-"""Kinds up to which these are tried."""
+FINER_SHARE = 0.1
+"""Share of the work of all games up to which these are tried."""
 
 MOST_LAW = 1e9
 """Operations of the law of ticks from which on kinds have so many screenings that blocks of each are near enough."""
@@ -250,7 +250,9 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     if not first[0]:
         return None
     ordered, in_order = _order(*first, aim, log_delta)
-    below = ordered.work if in_order else _same_work(ordered) + COMPOSED * len(kinds) * math.sqrt(steps)
+    below = (
+        ordered.work if in_order else _same_work(ordered) + COMPOSED * len(kinds) * max(math.sqrt(steps), LEAST_ROOT)
+    )
     plan = _plan(kinds, first, aim, log_delta, below)
     if plan.lost > most_lost:
         return None
@@ -282,30 +284,53 @@ def _plan(
 ) -> Plan:
     """Games that lose little with least work, or the least with the most work that there is patience for."""
     tolerance, best = min(aim.tolerance, COARSEST), None
-    most = next((each for each in MOST_WORK if fits(each + below + SPARE)), MOST_WORK[-1])
     held, choices = list[frozenset[int]](), list[list[Choice]]()
     for fineness in FINENESS:
         if fineness > 1.0:
+            # what finer references take is taken from the games, not from what is below
             referred = REFERRED * len(kinds) + PAIR_REFERRED * _pairs_of(kinds)
-            if len(kinds) > MOST_FINE or not fits(referred):
+            if referred > FINER_SHARE * _most_work(below) or not fits(referred):
                 break
             spend(referred, BEGUN)
+        most = _most_work(below)
         clocks, alone = find_clocks(kinds, aim.order, fineness) if fineness > 1.0 else first
         known, held = held, [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
         finer = [_choices(size_clock(clock, aim.order, log_delta), tolerance) for clock in clocks]
         # each of the same games has the fineness by which it gains most
         choices = [old + new for old, new in zip(choices, finer, strict=True)] if held == known else finer
+        plans = list[Plan]()
         for plan in _plans(choices, alone, most):
-            if best is None or plan.lost < best.lost:
-                best = plan
-            if best.lost <= ENOUGH * aim.room:
-                return best
+            plans.append(plan)
+            if plan.lost <= ENOUGH * aim.room:
+                return plan
+        nearest = _use_rest(plans[-1], choices, most)
+        best = best if best is not None and best.work <= most and best.lost <= nearest.lost else nearest
     assert best is not None
     return best
 
 
 def _pairs_of(kinds: Sequence[Kind]) -> int:
     return sum(kind.above.up.size for kind in kinds)
+
+
+def _most_work(below: float) -> float:
+    """Of all games on clocks, beside so much for what is below."""
+    return next((each for each in MOST_WORK if fits(each + below + SPARE)), MOST_WORK[-1])
+
+
+def _use_rest(plan: Plan, choices: list[list[Choice]], most: float) -> Plan:
+    """The same with what is left of that work: the game that gains most by it is played more nearly, then others."""
+    picked = list(zip(plan.sized, plan.cuts, strict=True))
+    while True:
+        rest, gains = most - sum(cut.work for _, cut in picked), list[tuple[float, int, Choice]]()
+        for i, each in enumerate(choices):
+            held = [choice for choice in each if choice[1].work <= picked[i][1].work + rest]
+            best = min(held, key=lambda choice: choice[1].lost, default=picked[i])
+            gains.append((picked[i][1].lost - best[1].lost, i, best))
+        gained, i, best = max(gains, key=lambda gain: gain[0])
+        if not gained > 0.0:
+            return plan._replace(sized=[sized for sized, _ in picked], cuts=[cut for _, cut in picked])
+        picked[i] = best
 
 
 def _choices(sized: Sized, tolerance: float) -> list[Choice]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.tight.clock_laws import DEPTH, ULP, Law, laws_of, least_chance
+from accountant.tight.clock_laws import ULP, Law, laws_of, least_chance
 from accountant.tight.clock_references import Clock, Reference, cost_of, curve_of
 from accountant.tight.game_kernels import IntArray, Lattice
 from accountant.tight.game_setup import PORTIONS, round_down
@@ -39,15 +39,23 @@ __all__ = [
 SHORTEST = 8
 """Steps of the longest reference that a block takes at least."""
 
-SEARCHED, MOVED, MOVED_PAIR = 210.0, 24.0, 0.27
-"""Operations (see `accountant.patience`) of a tick, in both directions: of each pair of a reference, of a reference at
-each grid point, and of each of its pairs there."""
+SEARCHED, MOVED = 160.0, 80.0
+"""Operations (see `accountant.patience`) of a tick, in both directions: of each pair of a reference, and of a reference
+at each grid point."""
 
 ADDED = 2.0
 """The same of adding it to what a block is read off."""
 
+OUTER = 9.0
+"""Nats below delta, over all screenings, up to which windows reach: values beyond are those at the edge, and add less
+than that share."""
+
 BLOCK_LOSS = 1.3
 """Steps of the costliest reference that a block costs by itself, about."""
+
+GRID_LOSS = 0.22
+"""Share of the divergence that a grid adds, about, over the square of its step in deviations of a screening's loss: a
+sixth by interpolation, if places are random, and some of what the search for the best pair gives away."""
 
 ORDERS = 10.0 ** np.linspace(-3.0, 3.0, 121)
 """Orders, less 1, at which it is asked how far losses matter, times about the one at which the price is found."""
@@ -60,7 +68,7 @@ FEWER = 4
 def play_work(references: Sequence[Reference], blocks: int, ticks: float, points: float) -> float:
     """Operations of a game of so many ticks and grid points in all, off which so many different blocks are read."""
     pairs = sum(each.pairs.up.size for each in references)
-    return SEARCHED * pairs * ticks + (MOVED * len(references) + MOVED_PAIR * pairs + ADDED * blocks) * points
+    return SEARCHED * pairs * ticks + (MOVED * len(references) + ADDED * blocks) * points
 
 
 class Block(NamedTuple):
@@ -147,7 +155,7 @@ class Sized(NamedTuple):
             cells = np.minimum(reach / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step))
             middle = float(np.sum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2))
             work = play_work(self.clock.references, different, last + 1.0, (last + 1.0) * middle)
-            added = (step / self.deviation) ** 2 / 4 * (1 + 1 / 3) * self.total
+            added = GRID_LOSS * (step / self.deviation) ** 2 * self.total
             lost = self.mixed + added + BLOCK_LOSS * self.costliest * (blocks - 1)
             found.append(Cut(blocks, step, work, lost))
         return found
@@ -175,7 +183,7 @@ def size_clock(clock: Clock, order: float, log_delta: float) -> Sized:
     end = max(float(np.max(each.pairs)) / each.ticks for each in clock.references) * (1 + 4 * INPUT_ERROR)
     taking = [(kind.times, kind.above.deviation()) for kind in clock.kinds if kind.cost > 0.0]
     deviation = math.sqrt(sum(many * each**2 for many, each in taking) / sum(many for many, _ in taking))
-    reaches = Reaches(end, b, curves, (log_delta - math.log(count) - DEPTH) / b)
+    reaches = Reaches(end, b, curves, (log_delta - math.log(count) - OUTER) / b)
     moments, tick = clock.moments(), cost_of(clock.references[-1].pairs, order) / clock.references[-1].ticks
     total = sum(kind.times * kind.cost for kind in clock.kinds)
     depth = -math.log(least_chance(log_delta))

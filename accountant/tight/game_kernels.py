@@ -31,6 +31,9 @@ IntArray = NDArray[np.int64]
 TILE = 128
 """Neighbouring grid points that share one search for the best pair."""
 
+TRIALS = 5
+"""Arrays of so many values that a search needs."""
+
 STEP_ROUNDING = 1e-14
 """Relative; above what the weights (some ulp each) and the sums (at most 10 roundings) of one step may err."""
 
@@ -128,6 +131,13 @@ def could_win(
 
 
 @Kernel
+def take_larger(one: FloatArray, other: FloatArray, out: FloatArray) -> None:
+    """The larger of two values at each place, in an array of its own."""
+    for t in range(out.size):
+        out[t] = one[t] if one[t] > other[t] else other[t]
+
+
+@Kernel
 def raise_tile(
     old: FloatArray,
     at: int,
@@ -148,14 +158,19 @@ def raise_tile(
     choice between the two is certified. It is taken where it gains hardly more than the best pair, which inner nodes
     that were taken before do not raise: else what they gain would add up.
     """
-    trial, played = trials[0, : best.size], trials[1, : best.size]
+    n = best.size
+    trial = trials[0, :n]
+    # what is raised goes to other arrays, by turns: a loop that raises its own array is compiled to slow masked stores
+    played, raised = trials[1, :n], trials[2, :n]
+    found, larger = trials[3, :n], trials[4, :n]
     leaves = chords.shape[0] // 2
-    here = old[at : at + best.size]
-    guess = policy[policy.size // 2]
+    here = old[at : at + n]
+    middle = n // 2
+    guess = policy[middle]
     policy[:] = guess
-    fill_chords(old, at, chords[guess], shifts[guess, 0], shifts[guess, 1], growth, i, best)
-    for t in range(best.size):  # an assignment of whole arrays takes a second to compile
-        played[t] = best[t]
+    fill_chords(old, at, chords[guess], shifts[guess, 0], shifts[guess, 1], growth, i, played)
+    for t in range(n):  # an assignment of whole arrays takes a second to compile
+        found[t] = played[t]
     stack[0], depth = 1, 1
     while depth > 0:
         depth -= 1
@@ -167,22 +182,29 @@ def raise_tile(
             depth += 2
             continue
         fill_chords(old, at, chords[node], shifts[node, 0], shifts[node, 1], growth, i, trial)
+        winning = 0
+        for t in range(n):
+            winning += trial[t] > played[t]
+        if winning == 0:  # what was found is no less than what is played
+            continue
         if node >= leaves:
-            for t in range(best.size):
-                wins = trial[t] > played[t]
-                policy[t] = node if wins else policy[t]
-                played[t] = trial[t] if wins else played[t]
-                best[t] = max(best[t], trial[t])
-            continue
-        better = 0
-        for t in range(best.size):
-            better += trial[t] - played[t] > slack * (played[t] - here[t])
-        if better > 0:
-            stack[depth], stack[depth + 1] = 2 * node, 2 * node + 1
-            depth += 2
-            continue
-        for t in range(best.size):
-            best[t] = max(best[t], trial[t])
+            for t in range(n):
+                if trial[t] > played[t]:
+                    policy[t] = node
+            take_larger(trial, played, raised)
+            played, raised = raised, played
+        else:
+            better = 0
+            for t in range(n):
+                better += trial[t] - played[t] > slack * (played[t] - here[t])
+            if better > 0:
+                stack[depth], stack[depth + 1] = 2 * node, 2 * node + 1
+                depth += 2
+                continue
+        take_larger(trial, found, larger)
+        found, larger = larger, found
+    for t in range(n):
+        best[t] = found[t]
 
 
 @Kernel
@@ -289,7 +311,7 @@ def play_step(
     each grid point; it may hold those of another step.
     """
     base = lattice.base
-    trials = np.empty((2, TILE))
+    trials = np.empty((TRIALS, TILE))
     stack = np.empty(64, np.int64)
     for d in range(2):
         chords, shifts = pairs.chords[d], pairs.shifts[d]

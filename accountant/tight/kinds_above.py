@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.tight.game_kernels import TILE, IntArray, Lattice, raise_tile
+from accountant.tight.game_kernels import TILE, TRIALS, IntArray, Lattice, raise_tile
 from accountant.tight.screening_game import Family, Windows, gather, make_lattice
 
 __all__ = ["bound_kinds", "close_window", "raise_window", "values_kept"]
@@ -32,7 +32,7 @@ def raise_window(
 ) -> None:
     """Raise the values `new`, by direction and grid point, up to `known`, to those of one more step before `old`."""
     base = lattice.base
-    trials, trial, stack = np.empty((2, TILE)), np.empty(TILE), np.empty(64, np.int64)
+    trials, trial, stack = np.empty((TRIALS, TILE)), np.empty(TILE), np.empty(64, np.int64)
     for d in range(2):
         for i in range(0, known + 1, TILE):
             best = trial[: min(TILE, known + 1 - i)]

@@ -483,7 +483,7 @@ def test_a_plan_with_an_event_that_returns_no_curve_is_one_line(run, plan_file):
         ),
         (["show", "nothing"], ["'nothing'", "accepted: a TOML file, or a built-in plan", "accountant list"]),
         (["list", "dp-sgd"], ["unknown event 'dp-sgd'", "accepted: gaussian"]),
-        (["verify", "--event", "keeps"], ["--event keeps", "MODULE:NAME"]),
+        (["verify", "--event", "keeps"], ["event 'keeps'", "MODULE:NAME"]),
         (["verify", "--event", "no_such_module:x"], ["--event", "no_such_module"]),
         (["verify", "--event", f"{__name__}:nothing"], ["--event", "'nothing'"]),
         (["verify", "--event", f"{__name__}:number"], ["--event", "number"]),

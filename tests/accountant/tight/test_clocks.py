@@ -308,6 +308,44 @@ def test_work_is_shared_where_it_gains_most(most):
         assert (0.8 if cut.blocks < 5 else 0.3) * cut.work <= setup.work <= 1.02 * cut.work
 
 
+@pytest.mark.parametrize("most", [3e9, 4e8, 1e8])
+def test_what_is_left_of_work_is_used(most):
+    """Between two plans of one weight there are others; no game could be played more nearly with what is left."""
+    sized = []
+    for run in (numbered(100.0, 8, 100), numbered(20.0, 4, 300)):
+        (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
+        sized.append(size_clock(clock, 3.0, math.log(1e-5)))
+    choices = [clock_blocks._choices(each, 0.01) for each in sized]
+    *_, last = clock_blocks._plans(choices, [], most)
+    found = clock_blocks._use_rest(last, choices, most)
+    assert found.work <= most
+    assert found.lost <= last.lost
+    assert found.sized == last.sized
+    for i, each in enumerate(choices):
+        rest = most - found.work + found.cuts[i].work
+        assert not any(cut.work <= rest * (1 - 1e-12) and cut.lost < found.cuts[i].lost for _, cut in each)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_what_is_beyond_windows_adds_next_to_nothing(blocks, monkeypatch):
+    """Twenty nats further out epsilon's delta is the same; with windows that end at delta itself it is larger."""
+    run, order, log_delta = list(kinds_between(10.0, 14.0, 6, 6)), 6.0, math.log(1e-6)
+    (clock,), _ = find_clocks(find_kinds(run, order, LEAST), order)
+    epsilon = ac.epsilon(ac.Composition(run), 1e-6, method="renyi").epsilon
+
+    def priced(outer):
+        monkeypatch.setattr(clock_game, "OUTER", outer)
+        sized = size_clock(clock, order, log_delta)
+        setup = set_clock(sized, sized.cut(blocks, 1e-3), order, log_delta)
+        pairs = [(ClockPair(run[0][0], game), many) for game, many in play_on_clock(setup)]
+        return bound_delta_above(pairs, epsilon, 1e-3).upper, int(setup.reach[-1])
+
+    (usual, reach), (far, farther), (near, nearer) = (priced(each) for each in (clock_game.OUTER, 29.0, -8.0))
+    assert nearer < reach < farther
+    assert usual == pytest.approx(far, rel=1e-3)
+    assert near >= far * (1 - 1e-3)
+
+
 # --- prices ---------------------------------------------------------------------------------------------------
 
 
