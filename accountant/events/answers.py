@@ -140,11 +140,13 @@ class Choices(NamedTuple):
 
 class Triple(NamedTuple):
     """Gaussians of variance 1, of samples of a fixed size: those of the record, of its replacement and of whoever is
-    drawn instead are at most `mu` apart, any two of them. A record is in the sample with probability `rate`.
+    drawn instead are at most `mu` apart, any two of them; or, `in_ball`, within a ball of that diameter. A record is
+    in the sample with probability `rate`.
     """
 
     mu: float
     rate: float
+    in_ball: bool
 
 
 class Row(NamedTuple):

@@ -2,25 +2,29 @@
 
 With g the share of records in a sample, A = (1-g) R + g P and B = (1-g) R + g Q for normal P, Q, R of which any two are
 at most mu apart. The worst are isosceles: P is mu from Q and R, which are some b apart, or Q is mu from P and R. As b
-grows H(A||B) falls and H(B||A) rises (notebooks/mathematics.md, Runs of samples of a fixed size).
+grows H(A||B) falls and H(B||A) rises. Of P, Q and R in a ball of diameter mu the worst are on a circle of that diameter
+(notebooks/mathematics.md, Runs of samples of a fixed size).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
+from accountant.events.answers import Triple
 from accountant.events.event import Event
 from accountant.events.gaussian import gaussian_log_profile
+from accountant.events.truncated_readings import TOLD, usual_sum
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr, ndtr
 from accountant.numerics.special import log_mixture_ratio
 
-__all__ = ["FARTHEST", "DrawnTriples", "log_height_of_triple", "nodes_of"]
+__all__ = ["EDGES", "FARTHEST", "DrawnTriples", "cover_circle", "cover_triples", "log_height_of_triple", "nodes_of"]
 
 END = 9.0
 """Standard deviations beyond which the integrand is left out."""
@@ -34,36 +38,106 @@ FARTHEST = 8.0
 VALUE = 50.0
 """Operations (see `accountant.patience`) of a node."""
 
+Arc: TypeAlias = tuple[float, float]
+
+EDGES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.95, 1.0)
+"""Distances of Q and R, as shares of mu, between which all triples count as one curve."""
+
+CELLS = 12
+"""Pairs of arcs between which all triples on a circle count as one curve."""
+
+
+class Lengths(NamedTuple):
+    """Of P from Q, of P from R and of Q from R."""
+
+    apart: float
+    own: float
+    base: float
+
 
 @dataclass(frozen=True)
 class DrawnTriples(Event):
-    """All triples whose P is `mu` from Q and R, where these are between `near` and `far` times mu apart.
+    """Triples that cost no more than the first does as H(A||B), and no more than the second does as H(B||A)."""
 
-    Forward the profile is that of the nearest Q and R, backward that of the farthest.
-    """
-
-    mu: float
+    forward: Lengths
+    backward: Lengths
     rate: float
-    near: float
-    far: float
     adjacency: ClassVar[Adjacency] = Adjacency.ADD_REMOVE  # type: ignore[misc]  # both directions differ
+
+    @classmethod
+    def isosceles(cls, mu: float, rate: float, near: float, far: float) -> DrawnTriples:
+        """All whose P is `mu` from Q and R, where these are between `near` and `far` times mu apart."""
+        return cls(Lengths(mu, mu, near * mu), Lengths(mu, mu, far * mu), rate)
+
+    @classmethod
+    def on_circle(cls, mu: float, rate: float, first: Arc, second: Arc) -> DrawnTriples:
+        """All on a circle of diameter `mu`, P and Q being turned from the point opposite to R by angles in two arcs.
+
+        These are to either side, and together at most a half turn; all of them have less as H(A||B) than P from its
+        first end and Q from its last, as far apart as any, and as H(B||A) than the reverse.
+        """
+        (least, most), (low, high) = first, second
+        most, high = min(most, math.pi - low), min(high, math.pi - least)
+        apart = mu * math.sin(min(most + high, math.pi) / 2)
+        ends = [(mu * math.cos(angle / 2) if angle < math.pi else 0.0) for angle in (least, most, low, high)]
+        return cls(Lengths(apart, ends[0], ends[3]), Lengths(apart, ends[1], ends[2]), rate)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         """The largest loss; no other order is asked for."""
         return np.where(np.isinf(orders), math.inf, math.nan)
 
     def _profile_work(self) -> float:
-        counts = (nodes_of(*lengths)[2].size for lengths in self._lengths() if lengths[2] > 0.0)
+        counts = (nodes_of(*lengths)[2].size for lengths in self._directed() if lengths.base > 0.0)
         return 500.0 + VALUE * sum(counts)
 
-    def _lengths(self) -> tuple[tuple[float, float, float], ...]:
-        """Of P from Q, of P from R and of Q from R, forward; and the same with P and Q exchanged, backward."""
-        mu = self.mu
-        return (mu, mu, self.near * mu), (mu, self.far * mu, mu)
+    def _directed(self) -> tuple[Lengths, Lengths]:
+        """Forward; and backward with P and Q exchanged."""
+        apart, own, base = self.backward
+        return self.forward, Lengths(apart, base, own)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        forward, backward = (log_height_of_triple(*lengths, self.rate, epsilons) for lengths in self._lengths())
+        forward, backward = (log_height_of_triple(*lengths, self.rate, epsilons) for lengths in self._directed())
         return forward, backward
+
+
+def cover_triples(triple: Triple, steps: int) -> list[DrawnTriples]:
+    """All triples of an event, as curves; in a ball by either cover, that of which so many steps come to less."""
+    covers = [[DrawnTriples.isosceles(triple.mu, triple.rate, near, far) for near, far in pairwise(EDGES)]]
+    if triple.in_ball:
+        covers.append(cover_circle(triple.mu, triple.rate, steps))
+    return min(covers, key=lambda cover: max(_usual_sum(each, steps) for each in cover))
+
+
+def cover_circle(mu: float, rate: float, steps: int) -> list[DrawnTriples]:
+    """All triples on a circle that are P nearer to the point opposite to R, in cells; any cells are a bound.
+
+    The cell of which so many steps come to most is halved, along the arc where that leaves least.
+    """
+    cells: list[tuple[Arc, Arc]] = [((0.0, math.pi / 2), (0.0, math.pi))]
+    costs = [math.inf]
+    while len(cells) < CELLS:
+        worst = int(np.argmax(costs))
+        ways = [_halves(cells[worst], which) for which in (0, 1)]
+        priced = [[_usual_sum(DrawnTriples.on_circle(mu, rate, *cell), steps) for cell in way] for way in ways]
+        best = min((0, 1), key=lambda which: (max(priced[which]), sum(priced[which])))
+        cells[worst : worst + 1], costs[worst : worst + 1] = ways[best], priced[best]
+    return [DrawnTriples.on_circle(mu, rate, *cell) for cell in cells]
+
+
+def _halves(cell: tuple[Arc, Arc], which: int) -> list[tuple[Arc, Arc]]:
+    """Of one of its arcs; of those that are together more than a half turn, or where Q is nearer, none."""
+    low, high = cell[which]
+    found = []
+    for arc in ((low, (low + high) / 2), ((low + high) / 2, high)):
+        first, second = (arc, cell[1]) if which == 0 else (cell[0], arc)
+        if first[0] < second[1] and first[0] + second[0] < math.pi:
+            found.append((first, second))
+    return found
+
+
+def _usual_sum(shape: DrawnTriples, steps: int) -> float:
+    forward, backward = shape._log_profile(TOLD)
+    return usual_sum(np.exp(forward), np.exp(backward), steps)
 
 
 def log_height_of_triple(mu: float, own: float, base: float, rate: float, epsilons: FloatArray) -> FloatArray:
@@ -73,7 +147,7 @@ def log_height_of_triple(mu: float, own: float, base: float, rate: float, epsilo
     from the point next to P, which is w from it: across, what is best for each v is a half-line.
     """
     inner = log_mixture_ratio(1 / rate, epsilons)
-    most: FloatArray = math.log(rate) + gaussian_log_profile(mu, inner)
+    most: FloatArray = math.log(rate) + gaussian_log_profile(max(mu, own), inner)
     if base == 0.0:
         return most
     place, w, nodes = nodes_of(mu, own, base)

@@ -115,7 +115,9 @@ class FixedSizeSampled(Event):
         from accountant.events.clipped_sum import ClippedSum
 
         noise = self.event  # what is known to be Gaussian noise on vectors of which any two are this far apart
-        return Triple(noise._mu(), self.rate) if isinstance(noise, Gaussian | ClippedSum) else None
+        if not isinstance(noise, Gaussian | ClippedSum):
+            return None
+        return Triple(noise._mu(), self.rate, isinstance(noise, ClippedSum))
 
     def _curve_work(self, rate: float = 1.0) -> float:
         if isinstance(self.event, GaussianLike):

@@ -20,7 +20,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import betaincc, ndtr
 from accountant.numerics.special import log_binomial_pmf
 
-__all__ = ["BatchSeen", "Truncation", "batch_seen"]
+__all__ = ["TOLD", "BatchSeen", "Truncation", "batch_seen", "usual_sum"]
 
 WIDEST = 100.0
 """Noise, in clips, up to which an attacker reads the size of the batch."""
@@ -36,6 +36,9 @@ SIDES = (math.pi / 2, 2.0, 2.5)
 
 DEVIATIONS = 4.3
 """Standard deviations that are seldom exceeded, by which readings are compared."""
+
+TOLD: FloatArray = np.concatenate([[0.0], np.geomspace(1e-4, 40.0, 400)])
+"""Epsilons at which a profile tells mean and deviation of its losses."""
 
 SMALLEST = 1e-290
 """Probability of a sum that is looked at."""
@@ -108,17 +111,21 @@ def _best_of(seen: BatchSeen, times: int) -> BatchSeen:
 
 
 def told(cells: Reading, times: int) -> float:
-    """Mean and DEVIATIONS of the sum of so many losses, in the worse direction.
+    """Mean and DEVIATIONS of the sum of so many losses, in the worse direction."""
+    one, other = (np.exp(log_sum_of(cells, TOLD, forward)) for forward in (True, False))
+    return usual_sum(one, other, times)
+
+
+def usual_sum(one: FloatArray, other: FloatArray, times: int) -> float:
+    """The same of a profile in both directions, at the epsilons TOLD.
 
     D_1(P||Q) is the integral of H_e(P||Q) + e^-e H_e(Q||P) over e >= 0, and the mean square of the loss that of
     2 (1 + e) H_e(P||Q) + 2 (1 - e) e^-e H_e(Q||P).
     """
-    places = np.concatenate([[0.0], np.geomspace(1e-4, 40.0, 400)])
-    one, other = (np.exp(log_sum_of(cells, places, forward)) for forward in (True, False))
-    fall, found = np.exp(-places), 0.0
+    fall, found = np.exp(-TOLD), 0.0
     for first, second in ((one, other), (other, one)):
-        mean = float(np.trapezoid(first + fall * second, places))
-        square = 2 * float(np.trapezoid((1 + places) * first + (1 - places) * fall * second, places))
+        mean = float(np.trapezoid(first + fall * second, TOLD))
+        square = 2 * float(np.trapezoid((1 + TOLD) * first + (1 - TOLD) * fall * second, TOLD))
         found = max(found, times * mean + DEVIATIONS * math.sqrt(times * max(square - mean**2, 0.0)))
     return found
 

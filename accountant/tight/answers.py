@@ -21,7 +21,8 @@ from accountant.patience import share_patience, spend
 from accountant.renyi.many_epsilons import deltas_at_many
 from accountant.renyi.route import renyi_deltas_at, renyi_epsilon
 from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
-from accountant.tight.drawn_game import with_blocks
+from accountant.tight.drawn_game import LEAST_DELTA as LEAST_PLAYED
+from accountant.tight.drawn_game import DrawnTradeOff, join_drawn, with_blocks
 from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import (
@@ -341,6 +342,8 @@ def trade_off_of(singles: Entries, families: Entries, direction: Direction, tole
     above, certain = pair_trade_off(singles, families, direction, tolerance), certain_of(singles)
     if certain is None:
         return above
+    if (joined := join_drawn(singles, LEAST_PLAYED)) is not None:
+        above = DrawnTradeOff(above, pair_trade_off(joined, families, direction, tolerance))
     return BetweenTradeOffs(above, pair_trade_off(certain, families, direction, tolerance))
 
 

@@ -321,7 +321,7 @@ def _most_work(below: float) -> float:
 def _use_rest(plan: Plan, choices: list[list[Choice]], most: float) -> Plan:
     """The same with what is left of that work: the game that gains most by it is played more nearly, then others."""
     picked = list(zip(plan.sized, plan.cuts, strict=True))
-    while True:
+    while picked:
         rest, gains = most - sum(cut.work for _, cut in picked), list[tuple[float, int, Choice]]()
         for i, each in enumerate(choices):
             held = [choice for choice in each if choice[1].work <= picked[i][1].work + rest]
@@ -329,8 +329,9 @@ def _use_rest(plan: Plan, choices: list[list[Choice]], most: float) -> Plan:
             gains.append((picked[i][1].lost - best[1].lost, i, best))
         gained, i, best = max(gains, key=lambda gain: gain[0])
         if not gained > 0.0:
-            return plan._replace(sized=[sized for sized, _ in picked], cuts=[cut for _, cut in picked])
+            break
         picked[i] = best
+    return plan._replace(sized=[sized for sized, _ in picked], cuts=[cut for _, cut in picked])
 
 
 def _choices(sized: Sized, tolerance: float) -> list[Choice]:

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from accountant.adjacency import DIRECTIONS, Adjacency
 from accountant.errors import OutOfPatience, ToleranceUnreachable
-from accountant.events.drawn_triples import FARTHEST, DrawnTriples
+from accountant.events.drawn_triples import FARTHEST, DrawnTriples, cover_triples
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.lattice_powers import norm, transform_error
@@ -28,15 +27,13 @@ from accountant.numerics.roots import Interval
 from accountant.patience import remember, share_patience, spend
 from accountant.tight.loss_grid import Grid, bracket, loss_range
 from accountant.tight.polygon import ULP, Masses, polygon_values
+from accountant.tight.trade_off import Rates, TradeOff
 
-__all__ = ["DrawnBlock", "join_drawn", "play_triples", "shares_between", "with_blocks"]
+__all__ = ["DrawnBlock", "DrawnTradeOff", "join_drawn", "play_triples", "shares_between", "with_blocks"]
 
 Entries: TypeAlias = Sequence[tuple[Event, int]]
 
-EDGES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.95, 1.0)
-"""Distances of Q and R, as shares of mu, between which all triples count as one curve."""
-
-LONGEST = 256
+LONGEST = 512
 """Steps of a block, at most."""
 
 LEAST_DELTA = 1e-7
@@ -45,8 +42,9 @@ LEAST_DELTA = 1e-7
 SHARE = 0.5
 """Of the patience, which a game may take: the lower end is asked afterwards."""
 
-FINE = 0.1
-"""Step of the grid, as a share of the deviation of a release's loss."""
+FINE, FINE_STEPS = 0.1, 100
+"""Step of the grid, as a share of the deviation of a release's loss, of so many steps; it grows like their root, as a
+longer block gains more than a finer grid."""
 
 MOST_CELLS = 2**12
 """Of a grid in each direction."""
@@ -129,6 +127,37 @@ def with_blocks(entries: Entries, delta: float, ask: Callable[[Entries], Interva
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class DrawnTradeOff(TradeOff):
+    """What can be told at most, of releases one by one and of blocks: above, T is the smaller of both."""
+
+    alone: TradeOff
+    blocks: TradeOff
+
+    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
+        lower, upper = self.alone.rates(fprs, known)
+        with suppress(OutOfPatience, ToleranceUnreachable), share_patience(SHARE):
+            upper = np.minimum(upper, self.blocks.rates(fprs, known)[1])
+        return np.minimum(lower, upper), upper
+
+    def segments(self, floor: float, ceiling: float) -> Rates:
+        middle = np.array([math.sqrt(floor * ceiling)])
+        with suppress(OutOfPatience, ToleranceUnreachable), share_patience(SHARE):
+            if self.blocks.rates(middle)[1][0] < self.alone.rates(middle)[1][0]:
+                return self.blocks.segments(floor, ceiling)
+        return self.alone.segments(floor, ceiling)
+
+    def profile(self, epsilon: float) -> Interval:
+        found = self.alone.profile(epsilon)
+        with suppress(OutOfPatience, ToleranceUnreachable), share_patience(SHARE):
+            upper = min(found.upper, self.blocks.profile(epsilon).upper)
+            return Interval(min(found.lower, upper), upper)
+        return found
+
+    def at_zero(self) -> Interval:
+        return self.alone.at_zero()
+
+
 def _blocks(event: Event, count: int) -> list[tuple[Event, int]] | None:
     """Blocks of about one length, of one game."""
     triple = event._triple()
@@ -149,8 +178,10 @@ def play_triples(sampled: Event, steps: int) -> tuple[Curve, Curve]:
     """Losses from 0 on and the profile there at most, of so many steps and of one less."""
     from scipy.fft import irfft, next_fast_len, rfft
 
+    triple = sampled._triple()
+    assert triple is not None
     step, last = _grid(sampled, steps)
-    measures = [each for shape in _shapes(sampled) for each in _measures(shape, step, last)]
+    measures = [each for shape in cover_triples(triple, steps) for each in _measures(shape, step, last)]
     pad = max(max(-found.first, found.first + found.weights.size) for found, _ in measures)
     size = int(next_fast_len(2 * (last + pad) + 1, real=True))
     spend(len(measures) * steps * (TRANSFORM * math.log2(size) + CELL) * size, f"a game of {steps} samples")
@@ -170,12 +201,6 @@ def play_triples(sampled: Event, steps: int) -> tuple[Curve, Curve]:
     return _hull(places, excess[last:]), _hull(places, before[last:])
 
 
-def _shapes(sampled: Event) -> list[DrawnTriples]:
-    triple = sampled._triple()
-    assert triple is not None
-    return [DrawnTriples(*triple, near, far) for near, far in pairwise(EDGES)]
-
-
 def _grid(sampled: Event, steps: int) -> tuple[float, int]:
     """Step and number of points; any are a bound."""
     curve = sampled._curve(ORDERS)
@@ -183,7 +208,8 @@ def _grid(sampled: Event, steps: int) -> tuple[float, int]:
     # the deviation under a tilt that matters: the loss's second moment, from its curve
     order = int(np.nanargmin(steps * curve - LIKELY / (ORDERS - 1)))
     deviation = math.sqrt(2 * float(curve[order]) / float(ORDERS[order]))
-    last = min(math.ceil(reach / (FINE * deviation)), MOST_CELLS)
+    fine = FINE * math.sqrt(max(steps / FINE_STEPS, 1.0))
+    last = min(math.ceil(reach / (fine * deviation)), MOST_CELLS)
     return reach / last, last
 
 

@@ -11,9 +11,20 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import accountant as ac
-from accountant.events.drawn_triples import DrawnTriples, log_height_of_triple
+from accountant.errors import OutOfPatience
+from accountant.events.drawn_triples import EDGES, DrawnTriples, cover_circle, log_height_of_triple
 from accountant.events.fixed_size import ReplacedInSample
-from accountant.tight.drawn_game import EDGES, LEAST_DELTA, DrawnBlock, join_drawn, play_triples, shares_between
+from accountant.patience import allow_work, share_patience
+from accountant.tight.answers import pair_trade_off
+from accountant.tight.drawn_game import (
+    LEAST_DELTA,
+    SHARE,
+    DrawnBlock,
+    DrawnTradeOff,
+    join_drawn,
+    play_triples,
+    shares_between,
+)
 from accountant.tight.loss_composition import bound_epsilon
 
 REPLACE = ac.Adjacency.REPLACE
@@ -79,10 +90,73 @@ def test_no_three_points_cost_more_than_a_curve(data):
     forward, backward = divergences(points, rate, EPSILONS)
     best = math.inf
     for near, far in pairwise(EDGES):
-        above = [np.exp(each) for each in DrawnTriples(mu, rate, near, far)._log_profile(EPSILONS)]
+        above = [np.exp(each) for each in DrawnTriples.isosceles(mu, rate, near, far)._log_profile(EPSILONS)]
         for high, low in (above, above[::-1]):
             best = min(best, float(np.max(np.maximum(forward - high, backward - low))))
     assert best <= 1e-4, (mu, rate, points.tolist(), best)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_no_three_points_of_a_disc_cost_more_than_a_cell(data):
+    """Anywhere in it, or on its circle; one of the cells is above both directions, at all epsilons."""
+    mu, rate = data.draw(st.sampled_from([0.5, 1.0, 2.0])), data.draw(st.sampled_from([0.05, 0.5, 0.9]))
+    edge = data.draw(st.booleans())
+    radii = [1.0 if edge else data.draw(st.floats(0, 1)) for _ in range(3)]
+    angles = [data.draw(st.floats(0, 2 * math.pi)) for _ in range(3)]
+    points = np.array([(r * math.cos(a), r * math.sin(a)) for r, a in zip(radii, angles, strict=True)]) * mu / 2
+    forward, backward = divergences(points, rate, EPSILONS)
+    best = math.inf
+    for cell in cover_circle(mu, rate, 100):
+        above = [np.exp(each) for each in cell._log_profile(EPSILONS)]
+        for high, low in (above, above[::-1]):
+            best = min(best, float(np.max(np.maximum(forward - high, backward - low))))
+    assert best <= 1e-4, (mu, rate, points.tolist(), best)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_divergences_by_weights_and_distances(data):
+    """Three points of which one weighs more than 0 and two less: farther from those, which are nearer, it has more."""
+    weights = np.array([data.draw(st.floats(0.05, 2)), -data.draw(st.floats(0.05, 2)), -data.draw(st.floats(0.05, 2))])
+    own, other, angle = (data.draw(st.floats(0, high)) for high in (2.0, 2.0, math.pi))
+    shares = [data.draw(st.floats(1.0, 1.5)) for _ in range(2)]
+    nearer = data.draw(st.floats(0, 1)) * math.hypot(own - other * math.cos(angle), other * math.sin(angle))
+    sides = own * shares[0], other * shares[1], nearer
+    if sides[2] < abs(sides[0] - sides[1]) or min(sides[:2]) < 0.05:
+        return
+    turned = math.acos(max(min((sides[0] ** 2 + sides[1] ** 2 - sides[2] ** 2) / (2 * sides[0] * sides[1]), 1), -1))
+    x = np.arange(-8.0, 11.01, 0.05)
+    found = []
+    for one, two, between in ((own, other, angle), (sides[0], sides[1], turned)):
+        places = [(0.0, 0.0), (one, 0.0), (two * math.cos(between), two * math.sin(between))]
+        total = sum(
+            w * np.multiply.outer(*(np.exp(-((x - at) ** 2) / 2) for at in place))
+            for w, place in zip(weights, places, strict=True)
+        )
+        found.append(float(np.maximum(total, 0.0).sum()) * 0.05**2 / (2 * math.pi))
+    assert found[1] >= found[0] - 2e-4
+
+
+@pytest.mark.parametrize(("mu", "rate", "count", "share"), [(2.0, 0.01, 1000, 0.75), (1.0, 0.1, 100, 1.05)])
+def test_vectors_of_a_ball_cost_less_than_outcomes_as_far_apart(mu, rate, count, share):
+    """Where they are many: with few steps what cells add is about as much."""
+    apart, event = (
+        sampled(mu, rate),
+        ac.FixedSizeSampled(ac.ClippedSum(2 / mu, adjacency=REPLACE), 10, round(10 / rate)),
+    )
+    known, ball = ac.epsilon(count * apart, delta=1e-5), ac.epsilon(count * event, delta=1e-5)
+    assert ball.lower == pytest.approx(known.lower, rel=1e-6)
+    assert ball.lower < ball.epsilon < ball.lower + share * (known.epsilon - known.lower)
+
+
+def test_arcs_of_no_length_are_a_triangle():
+    """A right one and an acute one: both directions are those of its sides."""
+    for first, second in ((0.6, math.pi - 0.6), (0.5, 1.0)):
+        forward, backward = DrawnTriples.on_circle(2.0, 0.1, (first, first), (second, second))._log_profile(EPSILONS)
+        own, base, apart = 2 * math.cos(first / 2), 2 * math.cos(second / 2), 2 * math.sin((first + second) / 2)
+        assert np.allclose(forward, log_height_of_triple(apart, own, base, 0.1, EPSILONS), atol=1e-9)
+        assert np.allclose(backward, log_height_of_triple(apart, base, own, 0.1, EPSILONS), atol=1e-9)
 
 
 @settings(max_examples=20, deadline=None)
@@ -204,3 +278,43 @@ def test_both_ends_of_the_noise(sigma):
     event = ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=REPLACE), 10, 100)
     price = ac.epsilon(20 * event, delta=1e-5)
     assert 0.0 <= price.lower <= price.epsilon <= bound_epsilon([(event, 20)], 1e-5, 1e-2).upper * 1.01
+
+
+def test_what_attackers_tell_of_runs_is_that_of_blocks():
+    """Between what data tell and what both directions at once would."""
+    event, fprs = sampled(1.0, 0.1), np.array([1e-4, 1e-2, 0.1])
+    found = ac.true_positive_rate(100 * event, fprs)
+    data = ReplacedInSample(event.event, event.rate, event)
+    reached = pair_trade_off([(data, 100)], (), "remove", 1e-3).rates(fprs)
+    both = pair_trade_off([(event, 100)], (), "remove", 1e-3).rates(fprs)
+    assert np.all(found.lower <= reached[1])
+    assert np.all(reached[0] <= found.upper)
+    assert np.all(found.upper < reached[1] + 0.4 * (both[0] - reached[1]))
+
+
+def test_a_trade_off_is_the_smaller_of_releases_alone_and_blocks():
+    event = sampled(1.0, 0.1)
+    sides = [
+        pair_trade_off(entries, (), "remove", 1e-2)
+        for entries in ([(event, 40)], join_drawn([(event, 40)], LEAST_DELTA))
+    ]
+    found, fprs = DrawnTradeOff(*sides), np.array([1e-3, 0.1])
+    lower, upper = found.rates(fprs)
+    assert np.array_equal(upper, np.minimum(sides[0].rates(fprs)[1], sides[1].rates(fprs)[1]))
+    assert np.all(lower <= upper)
+    assert found.profile(0.5).upper == sides[1].profile(0.5).upper < sides[0].profile(0.5).upper
+    assert np.array_equal(found.segments(1e-3, 0.1), sides[1].segments(1e-3, 0.1))
+    assert found.at_zero() == sides[0].at_zero()
+
+
+def test_without_patience_for_a_game_releases_alone_are_known():
+    event = sampled(1.0, 0.013)
+    with allow_work(0.3):
+        sides = [
+            pair_trade_off(entries, (), "remove", 1e-2)
+            for entries in ([(event, 300)], join_drawn([(event, 300)], LEAST_DELTA))
+        ]
+        with pytest.raises(OutOfPatience), share_patience(SHARE):
+            sides[1].rates(np.array([0.01]))
+        upper = DrawnTradeOff(*sides).rates(np.array([0.01]))[1]
+    assert 0.01 < upper[0] < 1.0
