@@ -23,6 +23,7 @@ from accountant.events.truncated_readings import TOLD, usual_sum
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr, ndtr
 from accountant.numerics.special import log_mixture_ratio
+from accountant.patience import spend
 
 __all__ = ["EDGES", "FARTHEST", "DrawnTriples", "cover_circle", "cover_triples", "log_height_of_triple", "nodes_of"]
 
@@ -45,6 +46,10 @@ EDGES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.95, 1.0)
 
 CELLS = 12
 """Pairs of arcs between which all triples on a circle count as one curve."""
+
+
+GAIN = 5e-4
+"""Share by which halving a cell makes it cheaper at least."""
 
 
 class Lengths(NamedTuple):
@@ -111,7 +116,7 @@ def cover_triples(triple: Triple, steps: int) -> list[DrawnTriples]:
 def cover_circle(mu: float, rate: float, steps: int) -> list[DrawnTriples]:
     """All triples on a circle that are P nearer to the point opposite to R, in cells; any cells are a bound.
 
-    The cell of which so many steps come to most is halved, along the arc where that leaves least.
+    The cell of which so many steps come to most is halved, along the arc where that leaves least, while that gains.
     """
     cells: list[tuple[Arc, Arc]] = [((0.0, math.pi / 2), (0.0, math.pi))]
     costs = [math.inf]
@@ -120,6 +125,8 @@ def cover_circle(mu: float, rate: float, steps: int) -> list[DrawnTriples]:
         ways = [_halves(cells[worst], which) for which in (0, 1)]
         priced = [[_usual_sum(DrawnTriples.on_circle(mu, rate, *cell), steps) for cell in way] for way in ways]
         best = min((0, 1), key=lambda which: (max(priced[which]), sum(priced[which])))
+        if max(priced[best]) > (1 - GAIN) * costs[worst]:
+            break  # it would be halved on and on towards points that coincide, with ever more nodes
         cells[worst : worst + 1], costs[worst : worst + 1] = ways[best], priced[best]
     return [DrawnTriples.on_circle(mu, rate, *cell) for cell in cells]
 
@@ -136,6 +143,7 @@ def _halves(cell: tuple[Arc, Arc], which: int) -> list[tuple[Arc, Arc]]:
 
 
 def _usual_sum(shape: DrawnTriples, steps: int) -> float:
+    spend(TOLD.size * shape._profile_work(), "curves of triples")
     forward, backward = shape._log_profile(TOLD)
     return usual_sum(np.exp(forward), np.exp(backward), steps)
 

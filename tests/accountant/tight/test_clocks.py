@@ -336,7 +336,7 @@ def test_what_is_beyond_windows_adds_next_to_nothing(blocks, monkeypatch):
     def priced(outer):
         monkeypatch.setattr(clock_game, "OUTER", outer)
         sized = size_clock(clock, order, log_delta)
-        setup = set_clock(sized, sized.cut(blocks, 1e-3), order, log_delta)
+        setup = set_clock(sized, sized.cuts(blocks, [1e-3])[0], order, log_delta)
         pairs = [(ClockPair(run[0][0], game), many) for game, many in play_on_clock(setup)]
         return bound_delta_above(pairs, epsilon, 1e-3).upper, int(setup.reach[-1])
 

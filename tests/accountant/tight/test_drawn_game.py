@@ -12,7 +12,7 @@ from mpmath import mp
 
 import accountant as ac
 from accountant.errors import OutOfPatience
-from accountant.events.drawn_triples import EDGES, DrawnTriples, cover_circle, log_height_of_triple
+from accountant.events.drawn_triples import EDGES, DrawnTriples, cover_circle, log_height_of_triple, nodes_of
 from accountant.events.fixed_size import ReplacedInSample
 from accountant.patience import allow_work, share_patience
 from accountant.tight.answers import pair_trade_off
@@ -234,6 +234,13 @@ def test_shares_between_two_places(part, whole):
     assert float(shares_between(np.array(part), np.array(whole))) == pytest.approx(float(exact), rel=1e-14)
 
 
+@pytest.mark.parametrize(("mu", "rate", "steps"), [(1.2, 2 / 3, 2), (4.0, 0.3, 2), (2.0, 0.9, 10), (1.0, 0.1, 100)])
+def test_cells_are_not_halved_for_nothing(mu, rate, steps):
+    """Where one triple costs what its cell does, cells of no width next to it had tens of thousands of nodes."""
+    lengths = [each for cell in cover_circle(mu, rate, steps) for each in cell._directed() if each.base > 0.0]
+    assert max(nodes_of(*each)[2].size for each in lengths) < 1000
+
+
 def test_one_step_is_a_profile():
     """Of one step the block is the profile, from above, at any step of the grid."""
     event = sampled(1.0, 0.2)
@@ -309,7 +316,7 @@ def test_a_trade_off_is_the_smaller_of_releases_alone_and_blocks():
 
 def test_without_patience_for_a_game_releases_alone_are_known():
     event = sampled(1.0, 0.013)
-    with allow_work(0.3):
+    with allow_work(0.4):
         sides = [
             pair_trade_off(entries, (), "remove", 1e-2)
             for entries in ([(event, 300)], join_drawn([(event, 300)], LEAST_DELTA))
