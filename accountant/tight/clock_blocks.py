@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from accountant.tight.clock_laws import law_work
 from accountant.tight.clock_order import Ordered, set_order
 from accountant.tight.clock_references import Clock, Kind, find_kinds
 from accountant.tight.game_value import GameValue, PlayedGame
-from accountant.tight.screening_blocks import Aim, SamePair, log_of_sum
+from accountant.tight.screening_blocks import Aim, SamePair, divergence_of_pairs, log_of_sum
 
 __all__ = ["ClockRun", "SamePairs", "same_work", "set_clock_run"]
 
@@ -90,8 +91,8 @@ MOST_STEPS = 4e6
 SAME, SAME_STEP = 5e6, 1e3
 """Operations of the pairs of a kind that are played all the time, and of each of its screenings there."""
 
-SUMS, SUMMED = 1.5e4, 12.0
-"""The same of an order of a curve: of a pair, and of each of its losses."""
+SUMMED, PAIRED = 12.0, 60.0
+"""The same of an order of a curve: of each loss of a game, and of a pair that is played all the time."""
 
 BEGUN = "kinds of screening"
 
@@ -150,18 +151,17 @@ class SamePairs(Event):
         return "<pairs below screenings of many kinds>"
 
     def _curve(self, orders: FloatArray) -> FloatArray:
-        found = np.empty(orders.size)
-        for i, order in enumerate(orders.tolist()):
-            if order == math.inf:
-                sums = [sum(float(np.max(np.abs(each.losses))) for each in pairs) for pairs in self.pairs.values()]
-            else:
-                at = max(order, 1.0 + 1e-9)
-                sums = [sum(each.divergence(way, at) for each in pairs) for way, pairs in self.pairs.items()]
-            found[i] = max(sums)
-        return found
+        at = np.maximum(np.where(np.isfinite(orders), orders, 2.0), 1.0 + 1e-9)
+        finite = np.max([divergence_of_pairs(pairs, way, at) for way, pairs in self.pairs.items()], axis=0)
+        return np.where(np.isfinite(orders), finite, self._farthest)
+
+    @cached_property
+    def _farthest(self) -> float:
+        sums = (sum(float(np.max(np.abs(each.losses))) for each in pairs) for pairs in self.pairs.values())
+        return max(sums)
 
     def _curve_work(self, rate: float = 1.0) -> float:
-        return sum(SUMS + SUMMED * pair.losses.size for pairs in self.pairs.values() for pair in pairs)
+        return PAIRED * sum(len(pairs) for pairs in self.pairs.values())
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         return [(pair, 1) for pair in self.pairs[direction]]

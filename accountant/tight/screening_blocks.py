@@ -40,6 +40,7 @@ __all__ = [
     "ScreeningBlock",
     "cut_in_one",
     "cut_in_several",
+    "divergence_of_pairs",
     "foresee_blocks",
     "log_of_sum",
     "near_order",
@@ -212,6 +213,7 @@ class SamePair(Event):
     """The costliest pair of a family played at every step: `up` happens a binomial number of times."""
 
     steps: int
+    one: tuple[float, float, float, float]
     losses: FloatArray
     log_p: FloatArray
     sticks: tuple[Sticks, Sticks]
@@ -231,6 +233,7 @@ class SamePair(Event):
         self.__dict__.update(
             adjacency=event.adjacency,
             steps=steps,
+            one=(up, down, log_p, log_rest),
             losses=losses[kept],
             log_p=logs[kept],
             sticks=both_sticks(losses[kept], logs[kept]),
@@ -250,8 +253,15 @@ class SamePair(Event):
 
     def divergence(self, direction: Direction, order: float) -> float:
         """Its Rényi divergence."""
-        both = self.log_p + (order - 1) * self.losses, self.log_p - order * self.losses
-        return float(log_of_sum(both[DIRECTIONS.index(direction)])) / (order - 1)
+        return float(divergence_of_pairs([self], direction, np.array([order]))[0])
+
+
+def divergence_of_pairs(pairs: Sequence[SamePair], direction: Direction, orders: FloatArray) -> FloatArray:
+    """Rényi divergences of all pairs together at finite orders above 1: those of one step, times their number."""
+    up, down, log_p, log_rest = np.array([pair.one for pair in pairs]).T
+    steps, power = np.array([float(pair.steps) for pair in pairs]), (orders - 1, -orders)[DIRECTIONS.index(direction)]
+    logs = np.logaddexp(log_p + power[:, None] * up, log_rest - power[:, None] * down)
+    return np.asarray(logs @ steps / (orders - 1))
 
 
 def log_of_sum(logs: FloatArray) -> FloatArray:
