@@ -30,7 +30,7 @@ RUNG = 10.0
 ABOVE = 1.001
 """Ratio from which on a tolerance is above another."""
 
-HASTE, LEAST_HASTE = 0.2, 0.07
+HASTE, LEAST_HASTE = 0.3, 0.1
 """Seconds that the search for an advice may take, however much patience there is; and those of them for a tolerance
 that are left where a patience was sought first, in vain."""
 

@@ -105,7 +105,7 @@ def epsilon(
         does in a second (`accountant.patience.OPERATIONS_PER_SECOND`), not timed: a price that is refused is
         refused on every machine, before the work that is too much. The refusal names a patience that would do, as far
         as that is known from the same price at coarser tolerances ("at least" where it is not), and a tolerance at
-        which there is a price, where one was found; the search takes a quarter of a second, or a quarter of the
+        which there is a price, where one was found; the search takes a third of a second, or a quarter of the
         patience where nothing is found sooner. What is left of it is what "auto" has for coarser prices. In memory its
         grids take up to 2 GB.
 

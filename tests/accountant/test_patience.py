@@ -391,7 +391,8 @@ def test_orders_of_slow_curves_are_counted_before_a_grid_is_chosen():
     """A grid is chosen by some hundred orders of a curve; where each is an integral they take most of the time."""
     event = ac.TruncatedPoissonGaussian(0.75, 1e-6, 352, 10, 62.0, ac.Adjacency.REPLACE)
     least = PLANNED * event._curve_work() / patience.OPERATIONS_PER_SECOND
-    assert event._curve_work() == 2.5 * INTEGRAL  # sampled sums under replacement, and full batches of a fixed size
+    # sampled sums under replacement, and full batches of a fixed size
+    assert 2.5 * INTEGRAL <= event._curve_work() < 2.6 * INTEGRAL
     with pytest.raises(ac.OutOfPatience, match="a grid chosen by a Rényi curve") as error:
         tight(2 * event + ac.Laplace(2.0, adjacency=ac.Adjacency.REPLACE), 1e-5, patience=0.9 * least)
     assert error.value.seconds > least
