@@ -240,7 +240,11 @@ FAIR = {
 }
 
 
-@pytest.mark.parametrize("name", FAIR)
+SLOW = "shuffle, separation"
+"""Its rounds are calibrated by twenty profiles of seconds each."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=[pytest.mark.audit] * (each == SLOW)) for each in FAIR])
 def test_fair_rounds_are_answered_and_one_more_is_not(name):
     given = {"model": "local", "randomizer": "collision", "epsilon": 1.0, "delta": 1e-6, "records": 1000, **FAIR[name]}
     trust = TrustModel(given["model"], randomizer=given["randomizer"])
