@@ -53,6 +53,9 @@ ROUNDING, CLOSED, CLOSEST = 1e-9, 1e-9, 1e-11
 """By how much a Rényi price may move in the wrong direction, relatively; how wide an interval is at most where a price
 is known but for rounding; and how near a value then comes."""
 
+CLOSER = 0.05
+"""Share of the patience that is left for coming so near."""
+
 
 def calibrate(
     make: Callable[[float], Event | Composition],
@@ -104,7 +107,7 @@ def calibrate(
         costs more (rates, counts), the largest. Priced again it meets the target exactly as stated, and it
         is within 1e-7 of the best value, relatively; on the tight route within `tolerance` / 1000 of the value at
         which the upper end of an interval of that `tolerance` meets the target, and within 1e-11, as far as
-        `patience` goes, where the price is known but for rounding, as that of Gaussian noise.
+        a twentieth of `patience` goes, where the price is known but for rounding, as that of Gaussian noise.
 
     Raises
     ------
@@ -248,7 +251,7 @@ def _meet(route: str, search: _Search, costs: _Costs, goal: float) -> float:
     if found not in costs.closed or search.integer or goal == 0.0:
         return found
     cost = cache(costs.tight if route == "tight" else partial(costs.sharper, width=costs.width))
-    with suppress(AccountantError):  # what was found meets the target
+    with suppress(AccountantError), share_patience(CLOSER):  # what was found meets the target
         if (rises := search.rises(cost, found)) is not None:
             return search.near(cost, goal, (found, rises), width=costs.width, fine=CLOSEST)
     return found
