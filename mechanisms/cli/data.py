@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ __all__ = [
     "parse_names",
     "parse_seed",
     "read_query_ids",
+    "refuse_same",
     "warn_of_seed",
 ]
 
@@ -232,15 +232,18 @@ def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Datas
         raise OptionError(
             "accepted: --data SOURCE [--split A,B,C], or --private SOURCE --public SOURCE [--test SOURCE]"
         )
-    _refuse_same(options)
+    refuse_same(options)
     return _load_tables(options, ids, names, chosen)
 
 
-def _refuse_same(options: argparse.Namespace) -> None:
-    """Refuse one source for private records and for others: what is known of public and test records is shown."""
+def refuse_same(options: argparse.Namespace) -> None:
+    """Refuse private records that are others, too: what is known of public and test records is shown."""
+    from mechanisms.datasets import parse_source
+
+    private = parse_source(options.private)
     for name in ("public", "test"):
-        if (other := getattr(options, name)) and os.path.realpath(other) == os.path.realpath(options.private):
-            raise OptionError(f"--{name} {other} holds the private records; accepted: another source")
+        if (other := getattr(options, name)) and private.overlaps(parse_source(other)):
+            raise OptionError(f"--{name} {other} holds private records; accepted: others than --private has")
 
 
 def _choose_columns(options: argparse.Namespace) -> Columns:

@@ -80,12 +80,13 @@ def _show_warning(message: Any, category: type[Warning], filename: str, lineno: 
 
 def load_sharded(options: argparse.Namespace) -> CommandData:
     """Public points, and what the footers of private Parquet files say; errors as for `load_data`."""
-    from mechanisms.cli.data import check_excluded, read_query_ids
+    from mechanisms.cli.data import check_excluded, read_query_ids, refuse_same
     from mechanisms.datasets import Columns, load, match_columns
     from mechanisms.shards.dataset import load_partitioned
     from mechanisms.validation import nominal_count
 
     _refuse(options)
+    refuse_same(options)
     names = options.classes if isinstance(options.classes, tuple) else None
     exclude = (*options.exclude, *(() if options.ids is None else (options.ids,)))
     columns = Columns(options.label, None, options.columns, exclude, names)

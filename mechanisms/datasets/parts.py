@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,28 @@ class SourceParts:
             shown = f"[{'' if self.start is None else self.start}:{'' if self.stop is None else self.stop}]"
             raise DataError(f"{dataset.name}: rows {shown}; accepted: 0 <= a < b <= {len(dataset)} in [a:b]")
         return dataset.take(np.arange(low, high))
+
+    def overlaps(self, other: SourceParts) -> bool:
+        """Whether rows of both are surely the same: of one source, or of a directory that is taken whole."""
+        one, another = _place(self.base), _place(other.base)
+        if one == another or (one.exists() and another.exists() and one.samefile(another)):
+            mine, theirs = (["test" if part == "t10k" else part for part in each.parts] for each in (self, other))
+            if mine == theirs:
+                stops = [each.stop for each in (self, other) if each.stop is not None]
+                return not stops or max(self.start or 0, other.start or 0) < min(stops)
+            # which rows of a part are taken is not known where other parts may be before it
+            shared = not (mine and theirs) or bool(set(mine) & set(theirs))
+            return shared and self._is_uncut() and other._is_uncut()
+        wholes = ((self, one, another), (other, another, one))
+        return any(each._is_uncut() and not each.parts and file.is_relative_to(place) for each, place, file in wholes)
+
+    def _is_uncut(self) -> bool:
+        return self.start is None and self.stop is None
+
+
+def _place(base: str) -> Path:
+    """Of features and labels in two files the one of features; links are followed."""
+    return Path(os.path.realpath(base if Path(base).exists() else base.partition(",")[0]))
 
 
 def parse_source(source: str | Path) -> SourceParts:

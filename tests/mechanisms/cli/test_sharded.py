@@ -169,6 +169,15 @@ def test_refusals_are_one_line(files, capsys, more, words):
     assert not files[2].exists()
 
 
+def test_a_file_of_the_private_records_is_not_public(files, capsys):
+    folder, _, out = files
+    inside = min(folder.iterdir())
+    for public in (folder, inside):
+        assert main(options((folder, public, out), "--classes", "3", "--workers", "2")) == 2
+        assert f"--public {public} holds private records" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_a_scheduler_that_is_not_there(files, capsys, monkeypatch):
     def refuse(*_):
         raise OSError("Timed out trying to connect\nafter 10 s")

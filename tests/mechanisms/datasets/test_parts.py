@@ -75,6 +75,36 @@ def test_a_file_of_that_very_name_is_taken(tmp_path):
     assert parse_source(path).start is None
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "overlaps"),
+    [
+        ("digits", "digits", True),
+        ("digits[0:10]", "digits[10:]", False),
+        ("digits[0:11]", "digits[10:]", True),
+        ("digits[:10]", "digits", True),
+        ("digits", "breast-cancer", False),
+        ("x.npy,y.npy", "x.npy", True),
+        ("x.npy,y.npy", "z.npy,y.npy", False),
+        ("DIR:train", "DIR:t10k", False),
+        ("DIR:test", "DIR:t10k", True),
+        ("DIR:t10k[:4]", "DIR:t10k[4:]", False),
+        ("DIR:train+extra", "DIR:train", True),
+        ("DIR", "DIR:train", True),
+        # after other parts rows have other numbers
+        ("DIR:train+extra[9:]", "DIR:train[:4]", False),
+        ("DIR", "DIR/train-images", True),
+        ("DIR:t10k", "DIR/train-images", False),
+        ("DIR", "DIRECTORY", False),
+        ("s3://bucket/records", "s3://bucket/records/part-0.parquet", True),
+    ],
+)
+def test_sources_that_surely_have_rows_in_common(tmp_path, one, other, overlaps):
+    (tmp_path / "d").mkdir()
+    first, second = (parse_source(each.replace("DIR", str(tmp_path / "d"))) for each in (one, other))
+    assert first.overlaps(second) == second.overlaps(first) == overlaps
+    assert first.overlaps(first)
+
+
 def test_columns_of_some_rows(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,who,label\n1,a,0\n2,b,1\n3,c,1\n")
