@@ -47,7 +47,10 @@ def check_features(X: object, name: str = "X") -> Singles:
     # a comparison with nan is false; only a matrix that is refused is compared number by number, which takes memory
     if features.size and not (features.min() >= -LARGEST_FEATURE and features.max() <= LARGEST_FEATURE):
         row, column = divmod(int(np.argmin(np.abs(features) <= LARGEST_FEATURE)), features.shape[1])
-        wrong = f"{name}[{row}, {column}] = {float(np.asarray(X)[row, column]):g} is out of range"
+        value = float(features[row, column])
+        if math.isinf(value):  # beyond single precision, perhaps; what became nan may have been None
+            value = float(np.asarray(X)[row, column])
+        wrong = f"{name}[{row}, {column}] = {value:g} is out of range"
         raise ac.ParameterError(f"{wrong}; accepted: numbers in [-1e+15, 1e+15]")
     return features
 

@@ -242,6 +242,7 @@ def test_no_answers_are_allowed():
     ("features", "labels", "words"),
     [
         (np.where(np.arange(1000).reshape(200, 5) == 7, np.nan, X), Y, r"X\[1, 2\] = nan is out of range"),
+        ([[0.0, 1.0], [0.0, None]] * 100, Y, r"X\[1, 1\] = nan is out of range"),
         (np.full((200, 5), 1e300), Y, r"X\[0, 0\] = 1e\+300 is out of range; accepted: numbers in"),
         (X, Y + 1, r"label 3; accepted: 0\.\.2"),
         (X, -Y, "label -"),

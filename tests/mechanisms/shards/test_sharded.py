@@ -275,7 +275,10 @@ def test_an_interrupted_run_goes_on_from_its_journal(tmp_path, stop):
     [
         (lambda: private_knn().fit(cut(CUTS[1])[0], Y[:-1]), "y has 1999 rows; accepted: 2000, as X"),
         (lambda: private_knn().fit(cut(CUTS[1])[0], Y + 1), r"label 3; accepted: 0\.\.2"),
-        (lambda: private_knn().fit(*cut(CUTS[1], np.where(X[5, 1] == X, np.nan, X))), r"of X\[\d+, \d+\] = nan is out"),
+        (
+            lambda: private_knn().fit(*cut(CUTS[1], np.where(X[5, 1] == X, np.nan, X))),
+            r"of X\[5, 1\] = nan is out of range",
+        ),
         (lambda: private_knn(n_neighbors=2001).fit(*cut(CUTS[1])), "2001; accepted: at most the 2000 records"),
         (lambda: individual_knn(hashing=(2, 3)).fit(*cut(CUTS[1])), "hashing = .*accepted: None"),
         (lambda: individual_knn().fit(*cut(CUTS[1]), "digest"), "accepted: identifiers, or their column"),
