@@ -32,8 +32,9 @@ def _run(options: argparse.Namespace) -> int:
 
     from accountant.testing import broken_laws, example_events, laws_for
 
-    named = [*options.events, *(options.event or ())]
-    events = [event for name in named for event in _import_events(name)] if named else example_events()
+    named = [(f"event {name!r}", name) for name in options.events]
+    named += [(f"--event {name}", name) for name in options.event or ()]
+    events = [event for each in named for event in _import_events(*each)] if named else example_events()
     results = []
     errors = console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
@@ -58,11 +59,14 @@ def _run(options: argparse.Namespace) -> int:
     return int(any(failures for _, _, failures in results))
 
 
-def _import_events(target: str) -> Sequence[Event]:
-    """What MODULE:NAME names: an event, examples of a class, or what a class or function makes without arguments."""
+def _import_events(given: str, target: str) -> Sequence[Event]:
+    """What MODULE:NAME names: an event, examples of a class, or what a class or function makes without arguments.
+
+    `given` is how it was named, for messages.
+    """
     module, colon, name = target.partition(":")
     if not colon:
-        raise PlanError(f"event {target!r}; accepted: MODULE:NAME, such as accountant:Gaussian")
+        raise PlanError(f"{given}; accepted: MODULE:NAME, such as accountant:Gaussian")
     sys.path.insert(0, "")
     try:
         found = getattr(importlib.import_module(module), name)
@@ -73,9 +77,9 @@ def _import_events(target: str) -> Sequence[Event]:
     except Exception as error:  # the user's own module may fail in any way
         hint = "; accepted: an event, a class with `examples`, or a function that makes an event"
         raise PlanError(
-            f"--event {target}: {type(error).__name__}: {error}{hint if isinstance(error, TypeError) else ''}"
+            f"{given}: {type(error).__name__}: {error}{hint if isinstance(error, TypeError) else ''}"
         ) from None
     for event in found:
         if not isinstance(event, Event):
-            raise PlanError(f"--event {target}: is {event!r}; accepted: an event, or a function that makes one")
+            raise PlanError(f"{given}: is {event!r}; accepted: an event, or a function that makes one")
     return found

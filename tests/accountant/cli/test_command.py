@@ -414,6 +414,9 @@ def test_verify_says_what_it_takes(run):
     assert "accepted: an event, a class with `examples`" in err
     status, _, err = run("verify", "gaussian")
     assert (status, err) == (2, "accountant: event 'gaussian'; accepted: MODULE:NAME, such as accountant:Gaussian\n")
+    status, _, err = run("verify", "no_such_module:x")
+    assert status == 2
+    assert err.startswith("accountant: event 'no_such_module:x': ModuleNotFoundError")
 
 
 def test_verify_names_the_law_that_broke(run):
@@ -483,7 +486,7 @@ def test_a_plan_with_an_event_that_returns_no_curve_is_one_line(run, plan_file):
         ),
         (["show", "nothing"], ["'nothing'", "accepted: a TOML file, or a built-in plan", "accountant list"]),
         (["list", "dp-sgd"], ["unknown event 'dp-sgd'", "accepted: gaussian"]),
-        (["verify", "--event", "keeps"], ["event 'keeps'", "MODULE:NAME"]),
+        (["verify", "--event", "keeps"], ["--event keeps", "MODULE:NAME"]),
         (["verify", "--event", "no_such_module:x"], ["--event", "no_such_module"]),
         (["verify", "--event", f"{__name__}:nothing"], ["--event", "'nothing'"]),
         (["verify", "--event", f"{__name__}:number"], ["--event", "number"]),
