@@ -287,14 +287,19 @@ def test_memory_does_not_grow_with_screenings(count):
     assert peak < 2e7
 
 
-@pytest.mark.parametrize("most", [1e9, 1e8, 1e7])
-def test_work_is_shared_where_it_gains_most(most):
-    """No other grids and blocks of the same games take no more work and lose less."""
+def two_games():
+    """Two games on clocks, and the grids and blocks that each may have."""
     sized = []
     for run in (numbered(100.0, 8, 100), numbered(20.0, 4, 300)):
         (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
         sized.append(size_clock(clock, 3.0, math.log(1e-5)))
-    choices = [clock_blocks._choices(each, 0.01) for each in sized]
+    return sized, [clock_blocks._choices(each, 0.01) for each in sized]
+
+
+@pytest.mark.parametrize("most", [1e9, 1e8, 1e7])
+def test_work_is_shared_where_it_gains_most(most):
+    """No other grids and blocks of the same games take no more work and lose less."""
+    sized, choices = two_games()
     plans = list(clock_blocks._plans(choices, [], most))
     assert all(plan.work <= most for plan in plans[1:])
     assert all(one.lost >= other.lost for one, other in pairwise(plans))
@@ -311,11 +316,7 @@ def test_work_is_shared_where_it_gains_most(most):
 @pytest.mark.parametrize("most", [3e9, 4e8, 1e8])
 def test_what_is_left_of_work_is_used(most):
     """Between two plans of one weight there are others; no game could be played more nearly with what is left."""
-    sized = []
-    for run in (numbered(100.0, 8, 100), numbered(20.0, 4, 300)):
-        (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
-        sized.append(size_clock(clock, 3.0, math.log(1e-5)))
-    choices = [clock_blocks._choices(each, 0.01) for each in sized]
+    _, choices = two_games()
     *_, last = clock_blocks._plans(choices, [], most)
     found = clock_blocks._use_rest(last, choices, most)
     assert found.work <= most

@@ -79,6 +79,17 @@ def divergences(points, rate, epsilons):
     ]
 
 
+def least_excess(points, rate, curves):
+    """By how much three points cost more than the curve, in either of its directions, that they exceed least."""
+    forward, backward = divergences(points, rate, EPSILONS)
+    best = math.inf
+    for curve in curves:
+        above = [np.exp(each) for each in curve._log_profile(EPSILONS)]
+        for high, low in (above, above[::-1]):
+            best = min(best, float(np.max(np.maximum(forward - high, backward - low))))
+    return best
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_no_three_points_cost_more_than_a_curve(data):
@@ -87,12 +98,7 @@ def test_no_three_points_cost_more_than_a_curve(data):
     points = np.array([[data.draw(st.floats(-1, 1)) for _ in range(2)] for _ in range(3)])
     apart = max(float(np.linalg.norm(points[i] - points[j])) for i, j in ((0, 1), (0, 2), (1, 2)))
     points *= mu / max(apart, 0.1)
-    forward, backward = divergences(points, rate, EPSILONS)
-    best = math.inf
-    for near, far in pairwise(EDGES):
-        above = [np.exp(each) for each in DrawnTriples.isosceles(mu, rate, near, far)._log_profile(EPSILONS)]
-        for high, low in (above, above[::-1]):
-            best = min(best, float(np.max(np.maximum(forward - high, backward - low))))
+    best = least_excess(points, rate, [DrawnTriples.isosceles(mu, rate, near, far) for near, far in pairwise(EDGES)])
     assert best <= 1e-4, (mu, rate, points.tolist(), best)
 
 
@@ -105,12 +111,7 @@ def test_no_three_points_of_a_disc_cost_more_than_a_cell(data):
     radii = [1.0 if edge else data.draw(st.floats(0, 1)) for _ in range(3)]
     angles = [data.draw(st.floats(0, 2 * math.pi)) for _ in range(3)]
     points = np.array([(r * math.cos(a), r * math.sin(a)) for r, a in zip(radii, angles, strict=True)]) * mu / 2
-    forward, backward = divergences(points, rate, EPSILONS)
-    best = math.inf
-    for cell in cover_circle(mu, rate, 100):
-        above = [np.exp(each) for each in cell._log_profile(EPSILONS)]
-        for high, low in (above, above[::-1]):
-            best = min(best, float(np.max(np.maximum(forward - high, backward - low))))
+    best = least_excess(points, rate, cover_circle(mu, rate, 100))
     assert best <= 1e-4, (mu, rate, points.tolist(), best)
 
 
