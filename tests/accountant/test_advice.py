@@ -11,6 +11,7 @@ import accountant as ac
 from accountant import advice, patience
 from accountant.errors import ToleranceUnreachable
 from accountant.numerics.roots import Interval
+from tests.cases import audit_after
 
 P, S, G = ac.PoissonSubsampled, ac.NoisyScreening, ac.Gaussian
 ROUNDS = 2000 * P(S(85, 210, 300), 0.2) + 3000 * P(S(50, 150, 300), 0.2) + 800 * P(ac.GNMax(30), 0.2)
@@ -56,7 +57,7 @@ def steps_to_a_price(run, delta, tolerance, seconds):
     return math.inf
 
 
-@pytest.mark.parametrize("seconds", [0.003, 0.03])
+@pytest.mark.parametrize("seconds", audit_after(1, [0.03, 0.003]))
 def test_the_patience_that_is_named_is_enough(seconds):
     steps = [steps_to_a_price(run, 1e-6, 0.01, seconds) for run in random_runs(8)]
     assert max(steps) <= 1
@@ -91,9 +92,7 @@ def test_all_stages_are_named_at_once():
         assert 217.8 <= named(refusal.value, "patience") <= 500.0
 
 
-@pytest.mark.parametrize(
-    ("run", "delta"), [(PLAN, 1e-5), pytest.param(ROUNDS, 1e-5, marks=pytest.mark.audit), (COUNTS, 3.42e-7)]
-)
+@pytest.mark.parametrize(("run", "delta"), audit_after(1, [(PLAN, 1e-5), (ROUNDS, 1e-5), (COUNTS, 3.42e-7)]))
 def test_a_finer_tolerance_is_no_dearer(run, delta):
     usual = ac.epsilon(run, delta)
     for tolerance in (1e-3, 1e-4, 1e-6):
@@ -157,7 +156,9 @@ def test_sums_of_likelihood_ratios_name_the_time_that_they_take():
         (40 * ac.PermuteAndFlip(2.0), "PermuteAndFlip is"),
         (5 * ac.ReportNoisyMax(3.0, "laplace"), "ReportNoisyMax is"),
         (ac.SparseVector(10.0, 20.0, queries=1), "SparseVector is"),
-        (ac.TruncatedPoissonGaussian(1.0, 0.1, 30, 3), "TruncatedPoissonGaussian is"),
+        pytest.param(
+            ac.TruncatedPoissonGaussian(1.0, 0.1, 30, 3), "TruncatedPoissonGaussian is", marks=pytest.mark.audit
+        ),
         (5 * ac.PoissonSubsampled(ac.ReportNoisyMax(3.0, "laplace"), 0.5), "ReportNoisyMax is"),
         (20 * ac.PermuteAndFlip(0.5) + 5 * ac.ReportNoisyMax(3.0, "laplace"), "PermuteAndFlip and ReportNoisyMax are"),
         (ac.PermuteAndFlip(3.35), None),
@@ -180,7 +181,7 @@ def test_a_delta_names_what_is_known_between_two_bounds_only():
         assert "PermuteAndFlip and ReportNoisyMax are known between two bounds only" in str(price)
 
 
-@pytest.mark.parametrize("seconds", [0.003, 0.03])
+@pytest.mark.parametrize("seconds", audit_after(1, [0.03, 0.003]))
 def test_coarser_prices_stay_within_the_patience(seconds):
     for run in random_runs(12):
         with patience.allow_work(seconds) as work:

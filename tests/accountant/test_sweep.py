@@ -16,6 +16,7 @@ from accountant.events.subsampled_moments import moments
 from accountant.numerics.special import log_phi_steps
 from accountant.renyi.conversion import epsilon_from_renyi
 from accountant.sweep import BLOCK
+from tests.cases import audit_after
 from tests.reference import definitions
 
 sampled = ac.PoissonSubsampled
@@ -317,7 +318,7 @@ def test_many_votes_cost_as_the_pairs_around_the_worst(votes):
     assert float(event.renyi(3.0)) * votes**2 == pytest.approx(float(small.renyi(3.0)) * 1000**2, rel=1e-4)
 
 
-@pytest.mark.parametrize("h", [1e-6, 1e-3, 0.19, 0.21, 1.0, 7.9, 8.1, 100.0])
+@pytest.mark.parametrize("h", audit_after(5, [1e-6, 0.19, 0.21, 8.1, 100.0, 1e-3, 1.0, 7.9]))
 def test_steps_of_log_phi(h):
     points = [sign * x for x in (0.0, 1e-3, 0.4, 1.7, 6.9, 7.1, 12.0, 31.0) for sign in (-1, 1)] + [-h / 2, -h]
     for x in points:

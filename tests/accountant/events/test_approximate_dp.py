@@ -131,8 +131,8 @@ def test_infinite_losses_have_no_price():
         ac.epsilon(run, 1e-2, method="renyi")
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.02, 0.2, 0.7])
-@pytest.mark.parametrize(("told", "rate"), [(1e-3, 0.1), (0.2, 0.6), (1e-7, 0.9)])
+@pytest.mark.parametrize("epsilon", audit_after(2, [0.0, 0.2, 0.02, 0.7]))
+@pytest.mark.parametrize(("told", "rate"), audit_after(2, [(1e-3, 0.1), (1e-7, 0.9), (0.2, 0.6)]))
 @pytest.mark.parametrize("screening", [ac.NoisyScreening(2.0, 1.0, 3), ac.NoisyScreening(0.7, 2.0, 2, 1)])
 def test_screenings_beside_infinite_losses_of_one_direction(screening, told, rate, epsilon):
     """An adversary who chooses what comes next and which count, by recursion over all outcomes."""
@@ -175,7 +175,7 @@ def rate_at(fpr, places, rates):
     return rates[k] + (rates[k + 1] - rates[k]) * (fpr - places[k]) / (places[k + 1] - places[k])
 
 
-@pytest.mark.parametrize(("told", "rate"), [(1e-3, 0.1), (0.2, 0.6), (1e-7, 0.9)])
+@pytest.mark.parametrize(("told", "rate"), audit_after(1, [(0.2, 0.6), (1e-3, 0.1), (1e-7, 0.9)]))
 @pytest.mark.parametrize(
     "screening", audit_after(1, [ac.NoisyScreening(0.7, 2.0, 2, 1), ac.NoisyScreening(2.0, 1.0, 3)])
 )

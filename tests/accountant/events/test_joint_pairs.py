@@ -81,7 +81,7 @@ def test_laplace_lattices_hold_the_profile_of_few_coordinates(t, count):
             assert found == pytest.approx(value, rel=0.02)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     log_t=st.floats(-4.0, 1.0),
     count=st.integers(17, 64),

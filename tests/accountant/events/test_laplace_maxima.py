@@ -14,6 +14,7 @@ from accountant.events import laplace_maxima as own
 from accountant.events.laplace_maxima import LARGEST_SHIFT, LaplaceMaximum
 from accountant.events.two_candidates import Contest
 from tests.accountant.events.test_noisy_selection import NOISES, winners
+from tests.cases import audit_after
 
 
 def steepness(chance):
@@ -181,7 +182,7 @@ CONTESTS = [  # scores of those that rise and of all others: even teams are the 
 ]
 
 
-@pytest.mark.parametrize("shift", [0.05, 1.0, 6.0])
+@pytest.mark.parametrize("shift", audit_after(2, [1.0, 6.0, 0.05]))
 def test_no_contest_costs_more(shift):
     """Of scores of which some rise by the whole shift, or by part of it, against the others."""
     event = ac.ReportNoisyMax(1.0, sensitivity=shift, monotone=True)

@@ -231,7 +231,7 @@ singles = st.one_of(
 events = st.one_of(singles, st.builds(PoissonSubsampled, singles, rates))
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(events, st.integers(1, 200)), min_size=1, max_size=3, unique_by=lambda each: each[0]),
     st.floats(-12.0, -0.5),

@@ -12,6 +12,7 @@ from accountant.events import shuffled_any
 from accountant.events.blanket import blanket, log_shuffled_delta
 from accountant.events.shuffled_any import log_any_delta, log_sums, mixtures
 from tests.accountant.test_shuffling import bits, collision, exact_worst, k_ary
+from tests.cases import audit_after
 
 RANDOMIZERS = [
     # laws of the reports of all inputs, and users
@@ -96,7 +97,9 @@ def test_sums_by_their_definition(point, slots):
         assert found <= 1.1 * largest
 
 
-@pytest.mark.parametrize(("epsilon", "users", "delta"), [(1.0, 10**4, 1e-6), (0.1, 10**4, 1e-6), (4.0, 10**5, 1e-6)])
+@pytest.mark.parametrize(
+    ("epsilon", "users", "delta"), audit_after(1, [(1.0, 10**4, 1e-6), (0.1, 10**4, 1e-6), (4.0, 10**5, 1e-6)])
+)
 def test_both_ends_are_within_a_percent(epsilon, users, delta):
     found = ac.epsilon(ac.Shuffled(epsilon, users), delta)
     assert found.lower < found.epsilon < 1.01 * found.lower

@@ -13,6 +13,7 @@ from scipy.stats import norm
 import accountant as ac
 from accountant.events.truncated_poisson import log_binomial_tail, price_of_parts, truncation_odds
 from accountant.events.truncated_readings import ANGLES, SIDES, BatchSeen, log_sum_of
+from tests.cases import audit_after
 
 REPLACE = ac.Adjacency.REPLACE
 
@@ -89,7 +90,7 @@ numbers = st.sampled_from([-1.0, -0.5, 0.0, 0.7, 1.0])
 EPSILONS = [0.0, 0.2, 0.7, 1.5, 3.0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(numbers, min_size=1, max_size=4),
     numbers,
@@ -238,10 +239,13 @@ def test_what_is_read_of_replaced_records_is_what_the_sum_tells(rate, largest):
 
 @pytest.mark.parametrize(
     ("event", "times"),
-    [
-        (ac.TruncatedPoissonGaussian(1.0, 0.1, 1000, 100), 3),
-        (ac.TruncatedPoissonGaussian(2.0, 0.5, 100, 40, adjacency=REPLACE), 100),
-    ],
+    audit_after(
+        1,
+        [
+            (ac.TruncatedPoissonGaussian(1.0, 0.1, 1000, 100), 3),
+            (ac.TruncatedPoissonGaussian(2.0, 0.5, 100, 40, adjacency=REPLACE), 100),
+        ],
+    ),
 )
 def test_the_reading_of_a_run_is_about_the_best(event, times):
     seen = event._certain(0)
@@ -287,13 +291,16 @@ def test_records_that_are_hardly_ever_cut_cost_what_the_sample_does():
 
 @pytest.mark.parametrize(
     ("event", "steps", "low", "high"),
-    [
-        (ac.TruncatedPoissonGaussian(1.1, 0.1, 1000, 110), 1, 1.43, 2.53),
-        (ac.TruncatedPoissonGaussian(0.7, 0.001, 10**6, 1100), 1000, 0.60, 0.66),
-        (ac.TruncatedPoissonGaussian(0.6, 0.9, 5, 2), 5, 34.4, 38.8),
-        (ac.TruncatedPoissonGaussian(0.8, 0.01, 60_000, 650, adjacency=REPLACE), 1000, 4.2, 5.2),
-        (ac.TruncatedPoissonGaussian(4.0, 0.1, 1000, 70, adjacency=REPLACE), 1000, 5.3, 6.3),
-    ],
+    audit_after(
+        3,
+        [
+            (ac.TruncatedPoissonGaussian(0.7, 0.001, 10**6, 1100), 1000, 0.60, 0.66),
+            (ac.TruncatedPoissonGaussian(0.6, 0.9, 5, 2), 5, 34.4, 38.8),
+            (ac.TruncatedPoissonGaussian(4.0, 0.1, 1000, 70, adjacency=REPLACE), 1000, 5.3, 6.3),
+            (ac.TruncatedPoissonGaussian(1.1, 0.1, 1000, 110), 1, 1.43, 2.53),
+            (ac.TruncatedPoissonGaussian(0.8, 0.01, 60_000, 650, adjacency=REPLACE), 1000, 4.2, 5.2),
+        ],
+    ),
 )
 def test_prices_are_known_within(event, steps, low, high):
     found = ac.epsilon(steps * event, 1e-5, method="tight")
@@ -325,6 +332,7 @@ def test_limits(adjacency):
         np.testing.assert_allclose(event.profile(EPSILONS), known.profile(EPSILONS), rtol=1e-12)
 
 
+@pytest.mark.audit
 def test_the_larger_data_set_may_be_the_cheaper():
     costs = [ac.epsilon(ac.TruncatedPoissonGaussian(1.0, 0.5, n, 4), 1e-5, method="tight").epsilon for n in (4, 5, 400)]
     assert costs[0] < costs[1]

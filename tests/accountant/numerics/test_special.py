@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from accountant.numerics.kernel import Kernel
 from accountant.numerics.quadrature import log_integral
 from accountant.numerics.special import log_binomial_pmf, log_mean_excess, log_mixture_ratio, log_ndtr_steps, logaddexp
+from tests.cases import audit_after
 
 exactly = settings(max_examples=300, deadline=None, derandomize=True)
 signs = st.sampled_from([-1.0, 1.0])
@@ -50,7 +51,7 @@ def test_log_binomial_pmf(data, n, p):
     assert abs(log_binomial_pmf(float(n), float(k), p) - true) <= 1e-14 * max(1, abs(true))
 
 
-@pytest.mark.parametrize("h", [1e-7, 1e-4, 0.003, 0.9, 1.0, 1.5, 7.9, 8.0, 8.1, 20.0, 1000.0])
+@pytest.mark.parametrize("h", audit_after(6, [1e-7, 0.9, 1.0, 8.0, 8.1, 1000.0, 1e-4, 0.003, 1.5, 7.9, 20.0]))
 def test_log_ndtr_steps(h):
     """Both log-ratios keep their digits wherever they are representable, out to 40 standard deviations."""
     x = np.concatenate([np.linspace(-40, 40, 13), np.linspace(-2, 2, 5)]) - h / 2

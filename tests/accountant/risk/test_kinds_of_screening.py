@@ -13,6 +13,7 @@ from accountant.tight.kind_rates import AddedTradeOff, AttackPair, attacks_of
 from accountant.tight.screening_families import solve_in_order
 from tests.accountant.risk.test_many_screenings import BLOCKS, RATES, exact_attacks, power
 from tests.accountant.tight.test_clocks import draw_run, near_run
+from tests.cases import audit_after
 from tests.soak.exact import FewOutcomes
 
 
@@ -53,7 +54,15 @@ def check(run, tolerance=0.1):
 
 @pytest.mark.parametrize(
     ("run", "far", "beside"),
-    [(near_run(2), 15.0, False), (draw_run(6), 15.0, True), (draw_run(8), -15.0, False), (draw_run(4), -15.0, True)],
+    audit_after(
+        2,
+        [
+            (near_run(2), 15.0, False),
+            (draw_run(4), -15.0, True),
+            (draw_run(8), -15.0, False),
+            (draw_run(6), 15.0, True),
+        ],
+    ),
 )
 def test_games_on_clocks_hold_the_exact_game(on_clocks, monkeypatch, run, far, beside):
     """With pairs that are left out, and what they may add, if `far` is small."""

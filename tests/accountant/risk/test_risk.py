@@ -160,6 +160,7 @@ def test_sampled_randomized_response_by_brute_force():
         assert_certified(ac.true_positive_rate(run, rates, direction=direction), truth, 1e-2)
 
 
+@pytest.mark.audit
 def test_screenings_alone_and_after_other_events():
     """Two of them with a coarse tolerance: more only repeat what these do."""
     screenings = 2 * ac.PoissonSubsampled(ac.NoisyScreening(5, 10, 12), 0.25)

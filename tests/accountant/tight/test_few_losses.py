@@ -11,6 +11,7 @@ from accountant.errors import ToleranceUnreachable
 from accountant.patience import allow_work
 from accountant.tight.few_losses import FewLosses, answers_of_few
 from accountant.tight.route import TightRun
+from tests.cases import audit_after
 
 P, PURE, BITS, INTEGERS, GAUSS = ac.PoissonSubsampled, ac.PureDP, ac.RandomizedResponse, ac.DiscreteLaplace, ac.Gaussian
 ANSWERS = ac.KaryRandomizedResponse(0.7, 5, ac.Adjacency.ADD_REMOVE)
@@ -76,7 +77,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("run", RUNS, ids=str)
+@pytest.mark.parametrize("run", audit_after(6, RUNS), ids=str)
 def test_prices_hold_the_definition(run):
     with mp.workdps(50):
         for epsilon in (0.0, 1e-7, 0.05, 0.3, 1.0):

@@ -11,6 +11,7 @@ from scipy.integrate import quad
 import accountant as ac
 from accountant.events.team_contests import log_beats_crowd, team_wins
 from accountant.events.two_candidates import Contest, best_bit
+from tests.cases import audit_after
 
 REPLACE = ac.Adjacency.REPLACE
 SLACK = 1 + 1e-9
@@ -204,7 +205,7 @@ def test_contests_in_runs_are_none_that_no_candidates_reach(noise, times):
 
 
 @pytest.mark.parametrize("noise", ["laplace", "exponential"])
-@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-10])
+@pytest.mark.parametrize("delta", audit_after(2, [1e-2, 1e-10, 1e-6]))
 def test_contests_of_a_run_are_chosen_for_the_delta_that_is_asked(noise, delta):
     """As dear as the dearest contest, and no dearer: by all outcomes of five."""
     run = 5 * ac.ReportNoisyMax(4.0, noise)

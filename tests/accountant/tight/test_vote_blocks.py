@@ -12,6 +12,7 @@ from accountant.tight.loss_composition import bound_delta, bound_delta_above, bo
 from accountant.tight.vote_blocks import VoteBlock, cut_votes
 from accountant.tight.vote_game import solve_in_order, solve_votes, work_of
 from tests.accountant.tight.test_vote_game import game, pairs
+from tests.cases import audit_after
 
 GN, LN = ac.DataDependentGNMax, ac.DataDependentLNMax
 VOTES = GN(40.0, (200, 40, 10, 0))
@@ -29,7 +30,7 @@ def test_blocks_are_above_the_game_by_its_definition(event, epsilon):
     assert below.lower <= truth * (1 + 1e-7)
 
 
-@pytest.mark.parametrize(("blocks", "most"), [(2, 1.02), (5, 1.06)])
+@pytest.mark.parametrize(("blocks", "most"), audit_after(1, [(5, 1.06), (2, 1.02)]))
 def test_the_longer_blocks_are_the_nearer_they_come(blocks, most):
     whole = solve_votes(((VOTES, 1000),), 1e-6, 1e-3).epsilon(1e-6)
     found = bound_delta_above([(VoteBlock(VOTES, 1000 // blocks, 1e-3), blocks)], whole.upper * most, 1e-3)
@@ -79,7 +80,7 @@ def test_votes_before_screenings_are_above_every_order(epsilon, monkeypatch):
     assert found.delta <= 1.2 * truth
 
 
-@pytest.mark.parametrize(("votes", "screenings", "delta"), [(100, 100, 1e-6), (50, 200, 1e-10)])
+@pytest.mark.parametrize(("votes", "screenings", "delta"), audit_after(1, [(50, 200, 1e-10), (100, 100, 1e-6)]))
 def test_votes_beside_screenings_are_known_nearly(votes, screenings, delta):
     found = ac.epsilon(votes * VOTES + screenings * ac.NoisyScreening(85.0, 210.0, 300), delta, method="tight")
     assert 0.98 * found.epsilon <= found.lower <= found.epsilon

@@ -19,6 +19,7 @@ from accountant.patience import allow_work, foresee, tally_work
 from accountant.tight.game_value import PlayedGame
 from accountant.tight.vote_game import Board, solve_votes, work_of
 from accountant.tight.vote_tables import SLACK, Kind, drop_dominated, tabulate
+from tests.cases import audit_after
 
 GN, LN = ac.DataDependentGNMax, ac.DataDependentLNMax
 VOTES = GN(40.0, (200, 40, 10, 0))
@@ -253,7 +254,7 @@ def play_one_neighbour(p, q, votes, last):
     return PlayedGame(1.0, upper, tests, votes * table.error + 1e-13, np.ones(1), np.full(1, math.inf), 1e9)
 
 
-@pytest.mark.parametrize("votes", [100, 500])
+@pytest.mark.parametrize("votes", audit_after(1, [100, 500]))
 def test_slopes_that_underflow_claim_nothing(votes):
     """A slope that was lost grows by e^step with every vote, and came to as much as values."""
     with mp.workdps(60):
