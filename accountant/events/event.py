@@ -56,8 +56,9 @@ class Event(ABC):
 
     * in plans: `to_table`, `caveats` beside prices, `examples` for ``verify``; for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
-      `_coordinate_field`, `_block`, `_outcomes`, `_few_losses`, `_profile_work`; for `Group`: `_group`, `_line`;
-    * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for laws: `_ceiling`.
+      `_coordinate_field`, `_block`, `_outcomes`, `_few_losses`, `_profile_work`, `_call_work`;
+    * for `Group`: `_group`, `_line`; for samples of many coordinates: `_lattice`, `_summed`; for reports:
+      `_standard_form`; for laws: `_ceiling`.
 
     What repeats the curve, `SHORTCUTS`, is inherited from abstract classes alone: a subclass may have another curve.
 
@@ -83,7 +84,6 @@ class Event(ABC):
     plan_name: ClassVar[str | None] = None
     _never_sampled: ClassVar[str | None] = None  # why a sample of it is not what people take it for
     _coordinate_field: ClassVar[str | None] = None
-    _call_work: float = 0.0  # operations of a call of the profile beside its values, if they are many
     _profile_error: float = 2e-13  # relative error allowed to the profile
     _summed: bool = False  # whether no profile of all coordinates is computed, but `_lattice` is known
     _chords: bool = False  # whether its sampled curve is exact at whole orders, and a chord between them
@@ -129,6 +129,9 @@ class Event(ABC):
 
     def _profile_work(self) -> float:
         return 250.0  # operations of a value of the profile, both directions (see `accountant.patience`)
+
+    def _call_work(self) -> float:
+        return 0.0  # operations of a call of the profile beside its values, if they are many
 
     def _curve_work(self, rate: float = 1.0) -> float:  # of an order of the curve, sampled at a rate, if it takes long
         return SAMPLED_ORDER * (0.0 < rate < 1.0 and type(self)._subsampled_curve is Event._subsampled_curve)
