@@ -18,8 +18,9 @@ from accountant.events import (
 from accountant.events.shuffled import grid_pair
 from accountant.events.shuffled_counts import SPREAD, MovedCount, spread
 from accountant.events.sticks import connect
+from accountant.events.tries import Poisson
 from accountant.numerics.quadrature import INTEGRAL
-from accountant.patience import allow_work, fits, spend, tally_work
+from accountant.patience import allow_work, fits, round_up, spend, tally_work
 from accountant.renyi import order_search, route
 from accountant.renyi.route import SEARCHED, VALUE
 from accountant.samplers.allocation_pairs import lower_pair, upper_pair
@@ -320,3 +321,24 @@ def test_readings_of_a_full_batch_are_counted_before_the_best_is_chosen(monkeypa
     with allow_work(0.01), pytest.raises(ac.OutOfPatience, match="readings of a full batch"):
         seen.best(23)
     assert not asked
+
+
+def test_a_curve_in_many_parts_is_answered_at_the_patience_that_is_named(monkeypatch):
+    """Calls of parts that follow were left out: 4 s were named, and 4.1 s after them."""
+    run = 16 * ac.SampledWithReplacement(ac.Gaussian(12.4, adjacency="replace"), 15, 6581696386)
+    epsilons = np.linspace(0.0, 1.0, 300)
+    with pytest.raises(ac.OutOfPatience) as refusal:
+        ac.curve(run, epsilons, method="renyi", patience=0.2)
+    parts = []
+    monkeypatch.setattr(route, "_best_together", lambda run, some, conversion: parts.append(some) or -some)
+    ac.curve(run, epsilons, method="renyi", patience=float(round_up(refusal.value.seconds)))
+    assert len(parts) > 10
+
+
+def test_a_selection_names_a_patience_of_which_its_profile_has_enough():
+    """The seconds that the profile may take are a share: what it named was less than the patience that was refused."""
+    run = ac.Selection(ac.Shuffled(ac.PureDP(0.28), 8), Poisson(1.96))
+    with pytest.raises(ac.OutOfPatience, match=r"the profile of one try .*, patience = 0.05;") as refusal:
+        ac.epsilon(run, 1e-6, method="renyi", patience=0.05)
+    assert refusal.value.seconds > 0.05
+    assert ac.epsilon(run, 1e-6, method="renyi", patience=float(round_up(refusal.value.seconds))).epsilon > 0.28
