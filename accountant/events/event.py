@@ -56,9 +56,8 @@ class Event(ABC):
 
     * in plans: `to_table`, `caveats` beside prices, `examples` for ``verify``; for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
-      `_coordinate_field`, `_block`, `_outcomes`, `_few_losses`, `_profile_work`, `_call_work`;
-    * for `Group`: `_group`, `_line`; for samples of many coordinates: `_lattice`, `_summed`; for reports:
-      `_standard_form`; for laws: `_ceiling`.
+      `_coordinate_field`, `_block`, `_outcomes`, `_few_losses`, `_profile_work`, `_call_work`; for groups: `_group`,
+      `_line`; for samples of many coordinates: `_lattice`, `_summed`; in reports: `_standard_form`; laws: `_ceiling`.
 
     What repeats the curve, `SHORTCUTS`, is inherited from abstract classes alone: a subclass may have another curve.
 
@@ -152,8 +151,7 @@ class Event(ABC):
         The sharper of the generic bound (Steinke 2022, Thm 29) and the integral over the profile, which counts only
         where losses are bounded: how far an unbounded profile matters cannot be told from looking at it.
         """
-        own = self._curve(orders)
-        exact = np.full_like(own, math.inf)
+        own, exact = self._curve(orders), np.full_like(orders, math.inf)
         if float(self._curve(np.array([math.inf]))[0]) < math.inf:
             with suppress(ProfileUnavailable):
                 exact = renyi_from_profile(self, orders, rate)
@@ -173,9 +171,8 @@ class Event(ABC):
             remove = math.log(rate) + self._log_profile(inner)[0]
             # 1 - (1-g) e^e' = g (1 - (1-g)/g (e^e' - 1)), positive as long as a mixture can lose that much
             lost = (1 - rate) / rate * np.expm1(epsilons)
-            reachable = lost < 1
+            reachable, add = lost < 1, np.full_like(epsilons, -math.inf)
             log_kept = np.log1p(-np.where(reachable, lost, 0.0))
-            add = np.full_like(epsilons, -math.inf)
             if reachable.any():
                 outer = (epsilons - log_kept)[reachable]
                 add[reachable] = math.log(rate) + log_kept[reachable] + self._log_profile(outer)[1]
