@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import ParameterError, ToleranceUnreachable, shorten
+from accountant.errors import OutOfPatience, ParameterError, ToleranceUnreachable, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian
@@ -20,7 +20,7 @@ from accountant.events.registry import register
 from accountant.events.tries import Geometric, Poisson, Tries
 from accountant.guarantee import Guarantee
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import OPERATIONS_PER_SECOND, count_done, grant, share_patience, spend_apart
+from accountant.patience import OPERATIONS_PER_SECOND, count_done, grant, share_patience, spend, spend_apart
 from accountant.price import epsilon as price
 from accountant.tried_runs import LOSSES, curve_at, orders_of, profile_above, route_of, spend_on_curves
 
@@ -207,7 +207,12 @@ def _spend_on(tried: Tried) -> float:
     """
     seconds = grant((_lines, tried), SHARE)
     spend_on_curves(_runs(tried), seconds)
-    count_done(_lines(tried, seconds)[1], once=(_lines, tried))
+    try:
+        count_done(_lines(tried, seconds)[1], once=(_lines, tried))
+    except OutOfPatience as error:  # of what the profile may take, not of the patience
+        needed = OPERATIONS_PER_SECOND * error.seconds + DRAWN * len(_runs(tried))
+        spend(needed / SHARE, "the profile of one try")
+        raise
     return seconds
 
 

@@ -47,13 +47,16 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     complete_with(changes, complete_number)
 
 
-def add_route(parser: argparse.ArgumentParser, usual: str | None = None) -> None:
-    """Add what chooses the route to a price: `usual`, else "auto", or "renyi" where a conversion is named."""
+def add_route(parser: argparse.ArgumentParser, usual: str | None = None, work: str = "tight prices") -> None:
+    """Add what chooses the route to a price: `usual`, else "auto", or "renyi" where a conversion is named.
+
+    `work` is what the patience is for.
+    """
     add = parser.add_argument
     text = usual or "auto: tight where it is to be had, else renyi; renyi with --conversion"
     add("--method", default=usual, choices=ROUTES, help=f"route to the price (default {text})")
     add("--tolerance", type=number, default=TOLERANCE, help=f"width of tight intervals (default {TOLERANCE})")
-    add_patience(parser, "tight prices")
+    add_patience(parser, work)
     add("--conversion", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
 
 

@@ -10,11 +10,20 @@ from typing import Any
 from accountant.cli.arguments import add_plan, add_route, read_plan, refuse_private, route
 from accountant.cli.completion import complete_number, complete_with
 from accountant.cli.pricing import present
-from accountant.errors import AccountantError, CalibrationError, PlanError, ProfileUnavailable, ToleranceUnreachable
+from accountant.errors import (
+    AccountantError,
+    CalibrationError,
+    OutOfPatience,
+    PlanError,
+    ProfileUnavailable,
+    ToleranceUnreachable,
+)
 from accountant.guarantee import Guarantee, format_up
+from accountant.patience import allow_work, check_patience, count_of, round_up, share_patience
 from accountant.plan import Plan
 from accountant.plan_lines import UNITS
 from accountant.price import epsilon
+from accountant.renyi.route import pool_of
 from accountant.tables import Column, Table, add_forms, write_table
 from accountant.targets import calibrate
 from accountant.terminal import delta_of, number, show_work
@@ -37,7 +46,7 @@ def add_calibrate(commands: Any) -> None:
     complete_with(vary, complete_number)
     add("--epsilon", type=number, required=True, help="the target")
     add("--delta", type=number, help="instead of the plan's delta")
-    add_route(parser)
+    add_route(parser, work="the tight prices of the search, or of all proposals together,")
     add_forms(parser)
 
 
@@ -120,31 +129,77 @@ def _ends_range(plan: Plan, vary: str, value: float, bounds: tuple[float, float]
 def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
     """Print what could be varied, one number or the same number of several releases, with the values it would get."""
     with show_work("searching what could be varied"):
-        now = epsilon(plan.composition, delta, **route(options))
-        rows = [
-            [vary, _now(plan, vary), *_try(plan, vary, options.epsilon, delta, route(options))]
-            for vary in _candidates(plan)
-        ]
+        now, rows, refused = _try_all(plan, options, delta)
     useful = [row for row in rows if row[2] is not None]
+    if not useful and refused:
+        raise _refuse_all(refused, len(rows) + len(refused), options.patience)
     if not useful:
         raise CalibrationError(
             f"{plan.name}: no number that stands in the plan meets epsilon = {options.epsilon:g} alone; "
             "accepted: --vary A.KEY,B.KEY for several, or another target"
         )
+    notes = [
+        f"Now the plan costs epsilon = {format_up(now.epsilon)}; each line changes only what it names.",
+        f"For one of them: accountant calibrate {plan.name} --vary {useful[0][0]} --epsilon {options.epsilon:g}",
+    ]
+    if refused:
+        notes.append(f"Left out: {_refuse_all(refused, len(rows) + len(refused), options.patience)}")
     table = Table(
         title=f"{plan.name}: values that cost at most epsilon = {options.epsilon:g} at delta = {delta:g}",
         columns=[Column("--vary"), Column("now", "value"), Column("would be", "value"), Column("epsilon", "up")],
         rows=[[row[0], _write(row[1]), *row[2:]] for row in useful],
-        notes=[
-            f"Now the plan costs epsilon = {format_up(now.epsilon)}; each line changes only what it names.",
-            f"For one of them: accountant calibrate {plan.name} --vary {useful[0][0]} --epsilon {options.epsilon:g}",
-        ],
+        notes=notes,
     )
     names = ("vary", "now", "value", "epsilon")
     proposals = [dict(zip(names, row, strict=True)) for row in useful]
     record = {"plan": plan.name, "target": options.epsilon, "delta": delta, "proposals": proposals}
-    write_table(table, options.form, record)
+    write_table(table, options.form, record | {"left_out": list(refused)})
     return 0
+
+
+Row = list[Any]
+"""A line: what it varies, the present value, the value that meets the target, and its price."""
+
+
+def _try_all(
+    plan: Plan, options: argparse.Namespace, delta: float
+) -> tuple[Guarantee, list[Row], dict[str, OutOfPatience]]:
+    """The price as it is, the lines, and refusals of others, with the patience that would do for all lines.
+
+    All share the patience: each may take an equal part of what those before it left.
+    """
+    seconds, names = check_patience(options.patience), list(_candidates(plan))
+    rows, refused = list[Row](), dict[str, OutOfPatience]()
+    with allow_work(seconds, pool_of(seconds)) as work:
+        lines = len(names) + 1
+        try:
+            with share_patience(1 / lines):
+                now = epsilon(plan.composition, delta, **route(options))
+        except OutOfPatience as error:
+            error.seconds *= lines
+            raise _refuse_all({"the present price": error}, lines, seconds) from None
+        for place, vary in enumerate(names):
+            begun, lines = work.taken, len(names) - place
+            try:
+                with share_patience(1 / lines):
+                    found = _try(plan, vary, options.epsilon, delta, route(options))
+            except OutOfPatience as error:
+                error.seconds = begun + lines * (error.seconds - begun)
+                refused[vary] = error
+            else:
+                rows.append([vary, _now(plan, vary), *found])
+    return now, rows, refused
+
+
+def _refuse_all(refused: dict[str, OutOfPatience], lines: int, patience: float) -> OutOfPatience:
+    """One refusal of all lines that take more than their part of the patience."""
+    said, _, _ = str(next(iter(refused.values()))).partition(", patience = ")
+    about = max(error.seconds for error in refused.values())
+    return OutOfPatience(
+        f"{', '.join(refused)}, out of {count_of(lines, 'line')} that share the patience ({said}), "
+        f"patience = {patience:g}; accepted: patience = {round_up(about)} at least, or --vary for one alone",
+        about,
+    )
 
 
 def _now(plan: Plan, vary: str) -> float | list[float | None] | None:

@@ -56,8 +56,8 @@ class Event(ABC):
 
     * in plans: `to_table`, `caveats` beside prices, `examples` for ``verify``; for mechanisms: `additive_noise`;
     * for prices that are quicker or tighter: `_subsampled_curve`, `_row`, `_summand`, `_screening`, `_given_finite`,
-      `_coordinate_field`, `_block`, `_outcomes`, `_few_losses`, `_profile_work`; for `Group`: `_group`, `_line`;
-    * for samples of many coordinates: `_lattice`, `_summed`; for reports: `_standard_form`; for laws: `_ceiling`.
+      `_coordinate_field`, `_block`, `_outcomes`, `_few_losses`, `_profile_work`, `_call_work`; for groups: `_group`,
+      `_line`; for samples of many coordinates: `_lattice`, `_summed`; in reports: `_standard_form`; laws: `_ceiling`.
 
     What repeats the curve, `SHORTCUTS`, is inherited from abstract classes alone: a subclass may have another curve.
 
@@ -83,7 +83,6 @@ class Event(ABC):
     plan_name: ClassVar[str | None] = None
     _never_sampled: ClassVar[str | None] = None  # why a sample of it is not what people take it for
     _coordinate_field: ClassVar[str | None] = None
-    _call_work: float = 0.0  # operations of a call of the profile beside its values, if they are many
     _profile_error: float = 2e-13  # relative error allowed to the profile
     _summed: bool = False  # whether no profile of all coordinates is computed, but `_lattice` is known
     _chords: bool = False  # whether its sampled curve is exact at whole orders, and a chord between them
@@ -130,6 +129,9 @@ class Event(ABC):
     def _profile_work(self) -> float:
         return 250.0  # operations of a value of the profile, both directions (see `accountant.patience`)
 
+    def _call_work(self) -> float:
+        return 0.0  # operations of a call of the profile beside its values, if they are many
+
     def _curve_work(self, rate: float = 1.0) -> float:  # of an order of the curve, sampled at a rate, if it takes long
         return SAMPLED_ORDER * (0.0 < rate < 1.0 and type(self)._subsampled_curve is Event._subsampled_curve)
 
@@ -149,8 +151,7 @@ class Event(ABC):
         The sharper of the generic bound (Steinke 2022, Thm 29) and the integral over the profile, which counts only
         where losses are bounded: how far an unbounded profile matters cannot be told from looking at it.
         """
-        own = self._curve(orders)
-        exact = np.full_like(own, math.inf)
+        own, exact = self._curve(orders), np.full_like(orders, math.inf)
         if float(self._curve(np.array([math.inf]))[0]) < math.inf:
             with suppress(ProfileUnavailable):
                 exact = renyi_from_profile(self, orders, rate)
@@ -170,9 +171,8 @@ class Event(ABC):
             remove = math.log(rate) + self._log_profile(inner)[0]
             # 1 - (1-g) e^e' = g (1 - (1-g)/g (e^e' - 1)), positive as long as a mixture can lose that much
             lost = (1 - rate) / rate * np.expm1(epsilons)
-            reachable = lost < 1
+            reachable, add = lost < 1, np.full_like(epsilons, -math.inf)
             log_kept = np.log1p(-np.where(reachable, lost, 0.0))
-            add = np.full_like(epsilons, -math.inf)
             if reachable.any():
                 outer = (epsilons - log_kept)[reachable]
                 add[reachable] = math.log(rate) + log_kept[reachable] + self._log_profile(outer)[1]

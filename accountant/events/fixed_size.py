@@ -127,6 +127,9 @@ class FixedSizeSampled(Event):
     def _profile_work(self) -> float:
         return self.event._profile_work() + 100.0
 
+    def _call_work(self) -> float:
+        return self.event._call_work()
+
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         both = self._log_height(epsilons)
         return both, both
@@ -213,6 +216,9 @@ class ReplacedInSample(Event):
 
     def _profile_work(self) -> float:
         return 2 * self.event._profile_work() + 100.0
+
+    def _call_work(self) -> float:
+        return 2 * self.event._call_work()
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.rate == 1.0:

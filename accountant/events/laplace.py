@@ -31,6 +31,10 @@ SAMPLED_COORDINATES = 16
 PROFILE_COORDINATES = 64
 """Coordinates up to which the profile is computed; its cost grows with their cube."""
 
+PLACE, NODE, TERM, CALL, ROUND = 60.0, 80.0, 5.0, 2e5, 1.2e4
+"""Operations (see `accountant.patience`) of a value of the profile: by coordinate, by node of a quadrature, and by node
+and two coordinates; of a call of it, and of that by coordinate."""
+
 
 @register("laplace")
 @dataclass(frozen=True)
@@ -113,7 +117,11 @@ class Laplace(BatchedEvent):
     def _profile_work(self) -> float:
         if self.coordinates == 1:
             return super()._profile_work()
-        return 600.0 * self.coordinates + 1.7 * min(self.coordinates, PROFILE_COORDINATES) ** 3
+        m = min(self.coordinates, PROFILE_COORDINATES)
+        return PLACE * self.coordinates + _nodes(m, min(self.shift, FAR)) * (NODE + TERM * m * (m + 1) / 2)
+
+    def _call_work(self) -> float:
+        return 0.0 if self.coordinates == 1 else CALL + ROUND * min(self.coordinates, PROFILE_COORDINATES)
 
     @property
     def _block(self) -> int:
@@ -268,12 +276,21 @@ class _Table(NamedTuple):
     weights: FloatArray
 
 
+def _reach(m: int, t: float) -> float:
+    """How far into a long cell there is mass: at most that of a gamma distribution of shape m."""
+    return min(t, m + 12 * math.sqrt(m) + 45.0)
+
+
+def _nodes(m: int, t: float) -> int:
+    """Nodes of the quadrature in a cell."""
+    return 14 + m // 2 + math.ceil(0.6 * _reach(m, t))
+
+
 @lru_cache(maxsize=32)
 def _table(m: int, t: float) -> _Table:
     density = _density(m, t)
-    # the mass in a long cell is at most that of a gamma distribution of shape m
-    reach = min(t, m + 12 * math.sqrt(m) + 45.0)
-    unit, weights = gauss_legendre(14 + m // 2 + math.ceil(0.6 * reach))
+    reach = _reach(m, t)
+    unit, weights = gauss_legendre(_nodes(m, t))
     places = np.arange(m + 1) * t
     atoms = np.array([math.comb(m, i) * 0.5**m for i in range(m + 1)]) * np.exp(-places)
     x = places[:m, None] + reach * unit

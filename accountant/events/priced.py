@@ -75,6 +75,9 @@ class PricedAsAnother(Event):
     def _profile_work(self) -> float:
         return self._price()._profile_work()
 
+    def _call_work(self) -> float:
+        return self._price()._call_work()
+
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         return self._price()._subsampled_curve(rate, orders)
 

@@ -204,6 +204,9 @@ class PoissonSubsampled(Event):
         # two values of the event's own, unless it knows its sampled profile
         return (0.0 if self._by_sum else 2 * self.event._profile_work()) + 100.0
 
+    def _call_work(self) -> float:
+        return 0.0 if self._by_sum else 2 * self.event._call_work()
+
     def _profile_knots(self) -> tuple[float, ...]:
         knots = np.asarray(self.event._profile_knots(), dtype=float)
         if self.rate in (0.0, 1.0) or knots.size == 0:

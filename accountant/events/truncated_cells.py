@@ -33,6 +33,9 @@ SECTIONS = 60
 LARGEST_RATIO = 1e250
 """How much likelier a full batch may be than one with room for just one more."""
 
+SHARE_CALL, SWAPPED_CALL = 4e6, 1.3e6
+"""Operations (see `accountant.patience`) of a call of a profile: where shares are sought by halves, and otherwise."""
+
 ERROR = 1e-11
 """More than the relative rounding of a probability."""
 
@@ -141,6 +144,9 @@ class Coupled(Event):
     @abstractmethod
     def _profile_work(self) -> float: ...
 
+    @abstractmethod
+    def _call_work(self) -> float: ...
+
     def _profile_knots(self) -> Sequence[float]:
         return self.whole._profile_knots()
 
@@ -163,6 +169,9 @@ class SplitBatch(Coupled):
 
     def _profile_work(self) -> float:
         return 8.0 * self.whole._profile_work()
+
+    def _call_work(self) -> float:
+        return SHARE_CALL
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         remove, add = (self._best(epsilons, forward) for forward in (True, False))
@@ -205,6 +214,9 @@ class SwappedInPlace(Coupled):
 
     def _profile_work(self) -> float:
         return 2.0 * self.whole._profile_work() + 1000.0
+
+    def _call_work(self) -> float:
+        return SWAPPED_CALL
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """H is convex in the share and e^e together: linear in e^e between best shares, it is as good as convex."""
@@ -259,6 +271,9 @@ class BestOfCouplings(Event):
 
     def _profile_work(self) -> float:
         return self.split._profile_work()
+
+    def _call_work(self) -> float:
+        return self.split._call_work()
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self.split._log_profile(epsilons)

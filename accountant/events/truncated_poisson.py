@@ -88,6 +88,9 @@ class EitherRelease(Event):
     def _profile_work(self) -> float:
         return self.first._profile_work() + self.second._profile_work()
 
+    def _call_work(self) -> float:
+        return self.first._call_work() + self.second._call_work()
+
     def _profile_knots(self) -> Sequence[float]:
         return (*self.first._profile_knots(), *self.second._profile_knots())
 

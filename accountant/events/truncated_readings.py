@@ -17,8 +17,10 @@ from accountant.events.clipped_sum import sampled_replacement_log_profile
 from accountant.events.event import Event
 from accountant.events.truncated_cells import ERROR, Cell, Crowd
 from accountant.numerics.kernel import FloatArray
+from accountant.numerics.mills import INTEGRATED
 from accountant.numerics.scipy_special import betaincc, ndtr
 from accountant.numerics.special import log_binomial_pmf
+from accountant.patience import spend
 
 __all__ = ["TOLD", "BatchSeen", "Truncation", "batch_seen", "usual_sum"]
 
@@ -45,6 +47,10 @@ SMALLEST = 1e-290
 
 FAR = 45.0
 """Standard deviations beyond which noise does not reach."""
+
+CALL, SHORT, LONG = 2e5, 2500.0, 300.0
+"""Operations (see `accountant.patience`) of a cell's profile in both directions: of a call, and of a value where
+differences of Mills' ratio are integrated, and where they are not."""
 
 
 class Opposite(NamedTuple):
@@ -90,7 +96,11 @@ class BatchSeen(Event):
         return self.above._curve_work()
 
     def _profile_work(self) -> float:
-        return 250.0 * sum(len(cells) for cells in self.readings)
+        lengths = (cell.distance for cells in self.readings for cell in cells)
+        return math.fsum(SHORT if 0.0 < length <= INTEGRATED else LONG for length in lengths)
+
+    def _call_work(self) -> float:
+        return CALL * sum(len(cells) for cells in self.readings)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         remove, add = (
@@ -101,6 +111,8 @@ class BatchSeen(Event):
 
     def best(self, times: int) -> BatchSeen:
         """The reading that costs most if as many normal losses of the same mean and variance do: one for all."""
+        work = TOLD.size * self._profile_work() + self._call_work()
+        spend(work, f"{len(self.readings)} readings of a full batch", once=(BatchSeen, self, times))
         return _best_of(self, times)
 
 

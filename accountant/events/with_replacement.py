@@ -189,13 +189,15 @@ class SampledWithReplacement(Event):
             seen = sum(log_weight > SEEN for _, log_weight in self._parts())
             apart = 500.0 * seen * sum(how_many_apart(self.draws, self.population))
             return apart + math.fsum(2000.0 if length <= INTEGRATED else 500.0 for length in lengths)
-        return (100.0 if self.event._coordinates == 1 else self.event._profile_work()) * len(self._parts())
+        if self.event._coordinates == 1:
+            return 100.0 * len(self._parts())
+        return math.fsum(part._profile_work() for part, _ in self._parts())
 
-    @property
-    def _call_work(self) -> float:  # type: ignore[override]  # of each event
+    def _call_work(self) -> float:
         if isinstance(self.event, GaussianLike):
             return CALL_OVERLAID
-        return len(self._parts()) * (CALL_IN_DECIMALS if isinstance(self.event, RandomizedResponse) else CALL)
+        each = CALL_IN_DECIMALS if isinstance(self.event, RandomizedResponse) else CALL
+        return math.fsum(each + part._call_work() for part, _ in self._parts())
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         gaussian = isinstance(self.event, GaussianLike)
@@ -297,9 +299,8 @@ class BoundOnDraws(Event):
     def _profile_work(self) -> float:
         return self.sampled._profile_work()
 
-    @property
-    def _call_work(self) -> float:  # type: ignore[override]  # of each event
-        return self.sampled._call_work
+    def _call_work(self) -> float:
+        return self.sampled._call_work()
 
     def _curve_work(self, rate: float = 1.0) -> float:
         return self.sampled._curve_work(rate)

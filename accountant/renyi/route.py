@@ -148,8 +148,14 @@ def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversi
     for start in range(0, epsilons.size, many):
         some = epsilons[start : start + many]
         each = SEARCHED * max(work, VALUE * len(run.entries))
-        _spend_on_part(CALLS + each * some.size, each * (epsilons.size - start - some.size), _curves(work))
-        logs = _best_together(run, some, conversion)
+        left = epsilons.size - start - some.size
+        rest = CALLS * math.ceil(left / many) + each * left
+        _spend_on_part(CALLS + each * some.size, rest, _curves(work))
+        try:
+            logs = _best_together(run, some, conversion)
+        except OutOfPatience as error:  # what a curve is read from was refused: all parts follow it
+            spend(OPERATIONS_PER_SECOND * error.seconds + rest, _curves(work))
+            raise
         yield np.where(some >= pure, 0.0, nonzero_delta(logs))
 
 

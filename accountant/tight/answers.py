@@ -106,7 +106,7 @@ class KnownProfile:
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         points = np.asarray(epsilons, dtype=float)
-        spend(2 * points.size * self.known.work, f"{2 * points.size} values of a profile")
+        spend(self._work(points), f"{2 * points.size} values of a profile")
         lows, highs = self.known.log_least(points * (1 + PLACES)), self.known.log_profile(points * (1 - PLACES))
         ends = zip(lows.tolist(), highs.tolist(), strict=True)
         found = [exponentiate(low - ACCURACY, high + ACCURACY) for low, high in ends]
@@ -120,7 +120,7 @@ class KnownProfile:
         forward = DIRECTIONS.index(direction)
 
         def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            spend(2 * x.size * self.known.work, f"{2 * x.size} values of a profile")
+            spend(self._work(x), f"{2 * x.size} values of a profile")
             size, ends = np.abs(x), []
             for sign in (1.0, -1.0):
                 points = size * (1 + sign * PLACES)
@@ -130,6 +130,10 @@ class KnownProfile:
             return ends[0], ends[1]
 
         return ProfileTradeOff(log_bounds)
+
+    def _work(self, points: FloatArray) -> float:
+        """Operations of values from below and from above."""
+        return 2 * (points.size * self.known.work + self.known.call)
 
     def _both(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.known.directed is not None:

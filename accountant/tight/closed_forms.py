@@ -68,7 +68,7 @@ def closed_form(run: Composition, slow: bool = False) -> ClosedForm | None:
                 event._log_profile,
                 work=event._profile_work(),
                 below=event._log_profile_from_below,
-                call=event._call_work,
+                call=event._call_work(),
             )
     return None
 

@@ -21,7 +21,9 @@ from accountant.patience import count_of, fits, spend
 from accountant.tight.fourier import ComposedLoss, HockeyStick, Remainder
 from accountant.tight.loss_composition import (
     CHOICE,
+    LOOKED_AT,
     PLANNED,
+    SKETCHED,
     DirectedRun,
     Entries,
     Question,
@@ -146,16 +148,17 @@ class LossTradeOff(TradeOff):
     def __init__(self, entries: Entries, direction: Direction, tolerance: float) -> None:
         kinds = Composition((event, count) for event, count in entries if float(event.renyi(math.inf)) > 0)
         self.entries, self.direction, self.tolerance = list(kinds), direction, tolerance
-        self.run = representative(self.entries)
         self.tables: list[tuple[Table, Table]] = []
         self.plans: list[DirectedRun] = []
         self.planned: dict[float, DirectedRun] = {}
         self.stuck: list[float] = []
         tilts = 2.0 ** np.arange(-20.0, 20.0, 0.25)
+        works = sorted(event._sketch()._curve_work() for event, _ in self.entries)
         spend(
-            tilts.size * self.run._curve_work(),
+            LOOKED_AT.size * math.fsum(works) + tilts.size * math.fsum(works[-SKETCHED:]),
             f"tilts chosen by a Rényi curve of {count_of(len(self.entries), 'release')}",
         )
+        self.run = representative(self.entries)
         cumulants = tilts * self.run.renyi(1 + tilts)
         kept = np.isfinite(cumulants)
         tilts, cumulants = tilts[kept], cumulants[kept]

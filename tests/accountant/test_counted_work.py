@@ -8,16 +8,19 @@ from accountant.adjacency import DIRECTIONS
 from accountant.events import (
     exponential_mechanism,
     generic_subsampling,
+    laplace,
     mixture_of_gaussians,
     randomized_response,
     shuffled,
     subsampling,
+    truncated_readings,
 )
 from accountant.events.shuffled import grid_pair
 from accountant.events.shuffled_counts import SPREAD, MovedCount, spread
 from accountant.events.sticks import connect
+from accountant.events.tries import Poisson
 from accountant.numerics.quadrature import INTEGRAL
-from accountant.patience import allow_work, fits, spend, tally_work
+from accountant.patience import allow_work, fits, round_up, spend, tally_work
 from accountant.renyi import order_search, route
 from accountant.renyi.route import SEARCHED, VALUE
 from accountant.samplers.allocation_pairs import lower_pair, upper_pair
@@ -275,3 +278,67 @@ def test_a_profile_of_many_parts_counts_its_calls():
         run = ac.SampledWithReplacement(event, 1000, 100)
         with pytest.raises(ac.OutOfPatience):
             ac.epsilon(run, 1e-6, method="tight", patience=0.05)
+
+
+def test_values_of_noise_on_many_coordinates_grow_with_how_far_a_shift_reaches():
+    """Vectors with large shifts have more nodes: 2.5 times the time that was counted, and calls were not counted."""
+    near, far = (ac.Laplace(1.0, shift, 5)._profile_work() for shift in (0.01, 1e6))
+    assert 3.3 * near < far < 3.6 * near
+    assert ac.Laplace(1.0, 1e6, 5)._profile_work() == ac.Laplace(1.0, 1e9, 5)._profile_work()
+    few, many = (ac.Laplace(1.0, coordinates=m)._call_work() for m in (2, 60))
+    assert 0.0 == ac.Laplace(1.0)._call_work() < few < many
+    event = ac.Laplace(1e3, 1e6, 5, "replace")
+    drawn = ac.SampledWithReplacement(event, 100, 50)
+    parts = len(drawn._parts())
+    assert drawn._call_work() > parts * event._call_work()
+    assert drawn._profile_work() > parts * event._profile_work()
+
+
+def test_attacks_count_calls_of_a_profile_beside_its_values():
+    """A value by itself took a hundred times what was counted."""
+    drawn = ac.SampledWithReplacement(ac.Laplace(1e3, 1e6, 5, "replace"), 100, 50)
+    work = tallied(lambda: ac.advantage(drawn, method="tight"))
+    assert work >= 2 * (drawn._profile_work() + drawn._call_work())
+
+
+def test_curves_are_counted_before_a_tilt_is_chosen(monkeypatch):
+    """The first orders of slow curves were asked before it was known that all of them take too long: 4 s at 0.05 s."""
+    slow = ac.SampledWithReplacement(ac.Laplace(86.0, coordinates=48, adjacency="replace"), 4, 489)
+    run = slow + 12 * ac.PureDP(0.1, adjacency="replace")
+    asked = count_values(monkeypatch, laplace, "laplace_log_profile")
+    with pytest.raises(ac.OutOfPatience, match="tilts chosen by a Rényi curve"):
+        ac.true_positive_rate(run, 0.01, method="tight", patience=0.05)
+    assert sum(asked) < 1000
+
+
+def test_readings_of_a_full_batch_are_counted_before_the_best_is_chosen(monkeypatch):
+    """Calls of a profile of hundreds of cells: 3 s at a patience of 0.05 s."""
+    seen = ac.TruncatedPoissonGaussian(13.0, 0.007, 1355, 124, adjacency="replace")._certain(0)
+    cells = sum(len(each) for each in seen.readings)
+    assert seen._call_work() == truncated_readings.CALL * cells
+    asked = []
+    monkeypatch.setattr(truncated_readings, "log_sum_of", lambda *given: asked.append(given))
+    with allow_work(0.01), pytest.raises(ac.OutOfPatience, match="readings of a full batch"):
+        seen.best(23)
+    assert not asked
+
+
+def test_a_curve_in_many_parts_is_answered_at_the_patience_that_is_named(monkeypatch):
+    """Calls of parts that follow were left out: 4 s were named, and 4.1 s after them."""
+    run = 16 * ac.SampledWithReplacement(ac.Gaussian(12.4, adjacency="replace"), 15, 6581696386)
+    epsilons = np.linspace(0.0, 1.0, 300)
+    with pytest.raises(ac.OutOfPatience) as refusal:
+        ac.curve(run, epsilons, method="renyi", patience=0.2)
+    parts = []
+    monkeypatch.setattr(route, "_best_together", lambda run, some, conversion: parts.append(some) or -some)
+    ac.curve(run, epsilons, method="renyi", patience=float(round_up(refusal.value.seconds)))
+    assert len(parts) > 10
+
+
+def test_a_selection_names_a_patience_of_which_its_profile_has_enough():
+    """The seconds that the profile may take are a share: what it named was less than the patience that was refused."""
+    run = ac.Selection(ac.Shuffled(ac.PureDP(0.28), 8), Poisson(1.96))
+    with pytest.raises(ac.OutOfPatience, match=r"the profile of one try .*, patience = 0.05;") as refusal:
+        ac.epsilon(run, 1e-6, method="renyi", patience=0.05)
+    assert refusal.value.seconds > 0.05
+    assert ac.epsilon(run, 1e-6, method="renyi", patience=float(round_up(refusal.value.seconds))).epsilon > 0.28

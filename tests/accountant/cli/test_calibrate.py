@@ -1,11 +1,14 @@
 """What a training states, records, batch and epochs, is varied as it is written."""
 
 import json
+import re
 
 import pytest
 
 import accountant as ac
+from accountant.cli import calibrate as cli_calibrate
 from accountant.cli import main
+from accountant.patience import spend, watch_work
 
 TRAINING = """
 delta = 1e-5
@@ -77,3 +80,60 @@ def test_what_a_plan_does_not_state_is_refused(calibrate, capsys):
     assert "epochs, records cannot share a value; accepted: only keys that take" in calibrate(
         "--vary", "records,epochs"
     )
+
+
+SCREENINGS = "delta = 1e-6\n" + "".join(
+    f'[[release]]\nname = "s{i}"\nevent = "noisy-screening"\nsigma = {2 + i}\nthreshold = 12.0\nmax_votes = 20\n'
+    f"count = {20 + i}\n"
+    for i in range(3)
+)
+
+
+@pytest.fixture
+def propose(tmp_path, capsys):
+    path = tmp_path / "screenings.toml"
+    path.write_text(SCREENINGS)
+
+    def run(patience, *arguments):
+        with watch_work(lambda before, after: taken.append(after - before)):
+            status = main(["calibrate", str(path), "--epsilon", "5", "--patience", str(patience), *arguments])
+        return status, *capsys.readouterr()
+
+    taken = run.taken = []
+    return run
+
+
+def test_all_lines_share_one_patience(propose):
+    """Each had all of it: a dozen lines took a dozen times as long."""
+    status, out, _ = propose(1, "--json")
+    assert status == 0
+    found = json.loads(out)
+    assert found["proposals"]
+    assert len(found["proposals"]) + len(found["left_out"]) > 10
+    assert all(line["epsilon"] <= 5 for line in found["proposals"])
+    assert 0.3 < sum(propose.taken) <= 1.1
+
+
+def test_lines_that_take_more_than_their_part_are_named_with_a_patience(propose, monkeypatch):
+    def take_long(plan, vary, *_):
+        spend(1e6, "this")
+        if vary == "s1.sigma":
+            spend(1e9, "that")
+        return 1.0, 2.0
+
+    monkeypatch.setattr(cli_calibrate, "_try", take_long)
+    status, out, _ = propose(0.5)
+    assert status == 0
+    assert "Left out: s1.sigma, out of 15 lines that share the patience (that would take" in " ".join(out.split())
+    assert json.loads(propose(0.5, "--json")[1])["left_out"] == ["s1.sigma"]
+    # a tenth of what was left was for that line, and it would have taken 1.001 s
+    assert 9.0 < float(re.search(r"accepted: patience = ([0-9.e+]+) *at least", " ".join(out.split()))[1]) < 13.0
+
+
+def test_the_present_price_has_a_part_of_the_patience_as_well(propose):
+    status, _, error = propose(0.01, "--method", "tight")
+    assert status == 2
+    assert re.search(
+        r"the present price, out of 16 lines that share the patience .*, patience = 0.01; accepted: ", error
+    )
+    assert float(re.search(r"accepted: patience = ([0-9.e+]+) at least", error)[1]) > 0.1
