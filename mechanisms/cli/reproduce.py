@@ -38,7 +38,7 @@ def add_reproduce(commands: Any) -> None:
     for name in USUAL:
         add(f"--{name}", metavar="DIR", help=f"directory of {name}'s files")
     add("--data", action="append", default=[], metavar="NAME=PATH", help="other data that an item needs, by name")
-    add("--small", action="store_true", help="run on real data that comes with Python packages, in up to two minutes")
+    add("--small", action="store_true", help="run on real data that comes with Python packages, in up to three minutes")
     add("--out", default="reproduced", metavar="DIR", help="results, and units that are done (default reproduced)")
     add(
         "--jobs",
