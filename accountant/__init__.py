@@ -5,6 +5,11 @@ Four nouns, left to right: Event -> Composition -> curve or profile -> Guarantee
 
 from typing import TYPE_CHECKING, Any
 
+from accountant.interruption import await_command
+
+await_command()  # what follows takes half a second
+
+# ruff: noqa: E402
 from accountant.adjacency import Adjacency
 from accountant.delta_curve import Curve, curve
 from accountant.dp_sgd import PrivateTraining, dp_sgd

@@ -14,6 +14,7 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.errors import AccountantError, EventError, PlanError
 from accountant.events.event import Event
+from accountant.interruption import begin_command
 from accountant.plan import Plan, parse_float
 from accountant.processes import Terminated
 from accountant.tables import Column, Table, add_forms, console, escape_latex, print_json, write_table
@@ -52,6 +53,7 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, i
     line on standard error; 130 after an interruption, with the message of the KeyboardInterrupt, else `interrupted`,
     and 143 where SIGTERM was one.
     """
+    begin_command()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what could follow
         with suppress(ImportError):
             import argcomplete

@@ -4,6 +4,7 @@ Mechanisms draw the noise and give the accountant the composition of what they s
 formula.
 """
 
+import accountant  # noqa: F401  # first, as it heeds Ctrl-C while a command is imported
 from mechanisms.audit import Audit, OneRunAudit, audit, audit_one_run
 from mechanisms.budgets.journal import Journal
 from mechanisms.federation.ledger import Ledger, MemoryLedger

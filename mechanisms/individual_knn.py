@@ -25,7 +25,7 @@ from mechanisms.neighbours.records import Answered, grow
 from mechanisms.noise.source import noise_of
 from mechanisms.paying import Noise, PayingPartitions
 from mechanisms.shards.similar import ShardedSimilar
-from mechanisms.validation import check_count, check_fitted, check_positive
+from mechanisms.validation import check_count, check_fitted, check_positive, name_as
 
 __all__ = ["BudgetStore", "IndividualKNN"]
 
@@ -194,7 +194,8 @@ class IndividualKNN(Exclusive, Parameters):
         given = read_individuals(X, y, ids, self.n_classes, self.classes, self.store)
         kernel = similarity_of(self.kernel, self.threshold, self.bandwidth)
         budgets = ac.IndividualFilter(self.budget)
-        count_event, min_count = ac.Gaussian(self.count_sigma), check_positive("min_count", self.min_count)
+        with name_as("sigma", "count_sigma"):
+            count_event, min_count = ac.Gaussian(self.count_sigma), check_positive("min_count", self.min_count)
         vote_sigma = check_positive("vote_sigma", self.vote_sigma)
         answered = Answered(kernel, given.width, self.reuse)
         source = check_source(self.rng, self.store)

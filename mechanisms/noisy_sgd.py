@@ -27,6 +27,7 @@ from mechanisms.validation import (
     check_fitted,
     check_positive,
     check_rate,
+    name_as,
 )
 
 __all__ = ["LinearNoisySGD", "TwoLayerNoisySGD"]
@@ -148,7 +149,9 @@ class LinearNoisySGD(Parameters, Exclusive):
     @property
     def event(self) -> ac.Event:
         """One step, in units of `clip`."""
-        return ac.PoissonSubsampled(ac.Gaussian(self.noise_multiplier), self.sampling_rate)
+        with name_as("sigma", "noise_multiplier"):
+            gradient = ac.Gaussian(self.noise_multiplier)
+        return ac.PoissonSubsampled(gradient, check_rate(self.sampling_rate))
 
     @property
     def planned(self) -> ac.Composition:

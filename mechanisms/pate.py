@@ -18,7 +18,7 @@ from mechanisms.frames import read_labels, read_records
 from mechanisms.labelling import Labeller, Labelling
 from mechanisms.noise.source import as_randomness
 from mechanisms.phases import phase
-from mechanisms.validation import check_count, check_fitted, few_threads
+from mechanisms.validation import check_count, check_fitted, few_threads, name_as
 from mechanisms.voting import check_sets, clip_votes, clipped_sensitivity, noisy_label_set, tally
 
 __all__ = ["GNMax", "LNMax"]
@@ -51,7 +51,8 @@ class _Pate(Labeller):
             return None
         teachers = check_count("n_teachers", self.n_teachers, 1)
         threshold = 0.6 * teachers if self.threshold is None else self.threshold
-        return ac.NoisyScreening(self.screening_sigma, threshold, teachers)
+        with name_as("sigma", "screening_sigma"):
+            return ac.NoisyScreening(self.screening_sigma, threshold, teachers)
 
     @exclusive
     def fit(self, X: object, y: object) -> Self:

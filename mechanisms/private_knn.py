@@ -29,6 +29,7 @@ from mechanisms.validation import (
     check_fitted,
     check_positive,
     check_rate,
+    name_as,
     nominal_count,
 )
 from mechanisms.voting import check_sets, clip_votes, clipped_sensitivity, noisy_label_set, tally
@@ -180,14 +181,19 @@ class PrivateKNN(Labeller):
             return None
         k = check_count("n_neighbors", self.n_neighbors, 1)
         threshold = 0.6 * k if self.threshold is None else self.threshold
-        return ac.PoissonSubsampled(ac.NoisyScreening(self.screening_sigma, threshold, k), self.sampling_rate)
+        with name_as("sigma", "screening_sigma"):
+            screening = ac.NoisyScreening(self.screening_sigma, threshold, k)
+        return ac.PoissonSubsampled(screening, check_rate(self.sampling_rate))
 
     @property
     def vote_event(self) -> ac.Event:
         """The release of one label, or of one label set."""
-        if self.clip is None:
-            return ac.PoissonSubsampled(ac.GNMax(self.vote_sigma), self.sampling_rate)
-        return ac.PoissonSubsampled(ac.Gaussian(self.vote_sigma, clipped_sensitivity(self.clip)), self.sampling_rate)
+        with name_as("sigma", "vote_sigma"):
+            if self.clip is None:
+                vote: ac.Event = ac.GNMax(self.vote_sigma)
+            else:
+                vote = ac.Gaussian(self.vote_sigma, clipped_sensitivity(self.clip))
+        return ac.PoissonSubsampled(vote, check_rate(self.sampling_rate))
 
     def warn_if_thin(self, n_classes: int, n_records: int | None = None) -> None:
         """Warn, once, if samples are too small for the neighbours or the threshold; from public numbers alone.

@@ -24,7 +24,7 @@ from mechanisms.phases import listen, phase
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.students.network import NetworkStudent
 from mechanisms.tuning_grid import Model, combine, make_model, most_spent, prepare, renew
-from mechanisms.validation import check_count, check_features, check_labels, check_positive, check_public
+from mechanisms.validation import check_count, check_features, check_labels, check_positive, check_public, name_as
 
 __all__ = ["Tuner", "Tuning", "TuningError", "tune"]
 
@@ -157,7 +157,8 @@ class Tuner(Exclusive):
         self._costs = [most_spent(model, len(self.public), self.n_records, self.n_classes) for model in self._models]
         adjacency = self._costs[0].adjacency
         assert adjacency is not None  # every mechanism releases something
-        self.score_event = ac.Gaussian(check_positive("score_sigma", score_sigma), 1.0, adjacency)
+        with name_as("sigma", "score_sigma"):
+            self.score_event = ac.Gaussian(check_positive("score_sigma", score_sigma), 1.0, adjacency)
         draw_tries(tries, as_randomness(0))  # refuses what cannot be drawn
         self.selection = ac.Selection(tuple(cost + self.score_event for cost in self._costs), tries)
 

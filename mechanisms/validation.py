@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +25,7 @@ __all__ = [
     "check_rate",
     "check_real",
     "few_threads",
+    "name_as",
     "nominal_count",
     "require",
 ]
@@ -114,6 +115,16 @@ def check_positive(name: str, value: object) -> float:
 def check_rate(value: object) -> float:
     """A sampling rate."""
     return check_real("sampling_rate", value, "(0, 1]", lambda rate: 0 < rate <= 1)
+
+
+@contextmanager
+def name_as(own: str, given: str) -> Iterator[None]:
+    """A block whose refusals of an event's parameter name it as the mechanism's user knows it."""
+    try:
+        yield
+    except ac.ParameterError as error:
+        name, equals, rest = str(error).partition(" = ")
+        raise ac.ParameterError(f"{given if name == own else name}{equals}{rest}") from None
 
 
 def nominal_count(n: int) -> int:

@@ -94,6 +94,9 @@ def _run_pate(options: argparse.Namespace) -> int:
         "--teachers": options.teachers,
     }
     missing = [name for name, value in screening.items() if value is None]
+    if missing == ["--screening-sigma", "--threshold"]:
+        accepted = "without it, as the price of votes alone is that of any number of teachers; or with a screening"
+        raise PlanError(f"--teachers {options.teachers}; accepted: {accepted}: {', '.join(missing)}")
     if 0 < len(missing) < len(screening):
         raise PlanError(f"a screening without {', '.join(missing)}; accepted: all of {', '.join(screening)}, or none")
     if options.answers is not None and (missing or options.answers > options.queries):

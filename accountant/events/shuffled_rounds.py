@@ -73,6 +73,10 @@ KEPT, FEWEST_KNOWN, MOST_KNOWN = 2.5, 3, 12
 """Seconds of the patience that are not for points at which all numbers of words are gone through; how many there are,
 at least, and at most."""
 
+ALONE_FROM, SEEN = 0.25, -50.0
+"""Epsilon of one bit, and log of its profile, from which on only the bound by all inputs is looked at, where it is to
+be had: others are no smaller, but for less than a millionth, and take most of the time."""
+
 WHAT = "bounds on shuffled bits"
 
 
@@ -89,6 +93,8 @@ def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool
             return log_races_delta(local.epsilon, facts, users, epsilon)
         found = log_bits_delta(local.epsilon, facts, users, epsilon, race)
         if local.bits == 1:
+            if local.epsilon >= ALONE_FROM and found > SEEN and may_go_through(local.epsilon, users):
+                return min(found, log_alone(local, epsilon))
             found = min(found, log_any_delta(local.epsilon, users, epsilon))
         end = local.epsilon * local.bits
         hiding = users * math.exp(-end)

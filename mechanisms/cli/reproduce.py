@@ -38,7 +38,7 @@ def add_reproduce(commands: Any) -> None:
     for name in USUAL:
         add(f"--{name}", metavar="DIR", help=f"directory of {name}'s files")
     add("--data", action="append", default=[], metavar="NAME=PATH", help="other data that an item needs, by name")
-    add("--small", action="store_true", help="run on real data that comes with Python packages, in seconds")
+    add("--small", action="store_true", help="run on real data that comes with Python packages, in up to three minutes")
     add("--out", default="reproduced", metavar="DIR", help="results, and units that are done (default reproduced)")
     add(
         "--jobs",
@@ -87,7 +87,7 @@ def _print_list(items: tuple[Item, ...], options: argparse.Namespace) -> None:
     rows = [[item.paper, item.name, item.title, item.status, _say_time(item)] for item in items]
     columns = [ac.terminal.Column("paper", wrap=False), ac.terminal.Column("item", wrap=False)]
     columns += [ac.terminal.Column("what"), ac.terminal.Column("status"), ac.terminal.Column("small; full", wrap=False)]
-    run = "mechanisms reproduce PAPER ITEM [--small] runs one; times on two cores; those in full are guesses."
+    run = "mechanisms reproduce PAPER ITEM [--small] runs one; small: as measured, on one core; in full: guesses."
     ac.terminal.write_table(
         ac.terminal.Table("Tables and figures of the papers", columns, rows, notes=[run]), options.form
     )

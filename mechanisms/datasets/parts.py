@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 
 from mechanisms.datasets.dataset import DataError, Dataset
 
-__all__ = ["SourceParts", "parse_source"]
+__all__ = ["SourceParts", "parse_source", "split_pattern"]
 
 PARTS = ("train", "t10k", "test", "extra")
 """Names of parts; t10k and test are the same part, by MNIST's name and by that of SVHN and CIFAR-10."""
@@ -56,7 +57,20 @@ class SourceParts:
         return dataset.take(np.arange(low, high))
 
     def overlaps(self, other: SourceParts) -> bool:
-        """Whether rows of both are surely the same: of one source, or of a directory that is taken whole."""
+        """Whether rows of both are surely the same: of one source, a directory that is taken whole, or a pattern."""
+        return any(one._meets(another) for one in self._list_files() for another in other._list_files())
+
+    def _list_files(self) -> list[SourceParts]:
+        """The files that match a pattern, such as data/*.parquet; of another source that source."""
+        folder, pattern = split_pattern(_local(self.base))
+        if pattern is None or os.path.exists(_local(self.base)) or not self._is_uncut():
+            return [self]
+        inside = sorted(os.listdir(folder or ".")) if os.path.isdir(folder or ".") else []
+        found = [os.path.join(folder, name) for name in inside if fnmatchcase(name, pattern)]
+        return [self, *(replace(self, base=path) for path in found)]
+
+    def _meets(self, other: SourceParts) -> bool:
+        """Whether rows of both are surely the same; a pattern is a name like others."""
         one, another = _place(self.base), _place(other.base)
         if one == another or (one.exists() and another.exists() and one.samefile(another)):
             mine, theirs = (["test" if part == "t10k" else part for part in each.parts] for each in (self, other))
@@ -75,7 +89,19 @@ class SourceParts:
 
 def _place(base: str) -> Path:
     """Of features and labels in two files the one of features; links are followed."""
+    base = _local(base)
     return Path(os.path.realpath(base if Path(base).exists() else base.partition(",")[0]))
+
+
+def _local(base: str) -> str:
+    """The path of an address of this machine's own files, file:///data; anything else as it is."""
+    return base.removeprefix("file://") if base.startswith("file:///") else base
+
+
+def split_pattern(path: str) -> tuple[str, str | None]:
+    """The folder of a path and, if its last part is a pattern of names, such as ``part-*.parquet``, that part."""
+    folder, slash, last = path.rpartition("/")
+    return (folder or slash), last if any(mark in last for mark in "*?[") else None
 
 
 def parse_source(source: str | Path) -> SourceParts:

@@ -104,7 +104,7 @@ class Item:
     note, missing, small_note : str
         What stands under the result; what cannot be run, and why; what `--small` puts in the place of the paper's data.
     seconds : mapping
-        About how long it takes on two cores: ``small`` and ``full``.
+        How long it takes: ``small``, as measured, of one core; ``full``, a guess.
     """
 
     paper: str

@@ -15,6 +15,7 @@ import accountant as ac
 from mechanisms.datasets import Columns, DataError, Dataset
 from mechanisms.datasets.columns import read_words, to_dataset
 from mechanisms.datasets.dataset import name_errors
+from mechanisms.datasets.parts import split_pattern
 from mechanisms.frames import is_frame
 from mechanisms.validation import require
 
@@ -192,8 +193,7 @@ def _list_parquet(where: str, columns: Columns, workers: int) -> list[Piece]:
 def list_files(where: str) -> list[str]:
     """Paths of the Parquet files of a directory, or that match a pattern, by name."""
     files, path = file_system(where, CONTACT_WAIT)
-    folder, _, last = path.rpartition("/")
-    pattern = last if any(mark in last for mark in "*?[") else None
+    folder, pattern = split_pattern(path)
     fs = require("pyarrow.fs")
     accepted = "accepted: a directory of .parquet files, a pattern such as data/*.parquet, or one such file"
     if where.startswith(GOOGLE):

@@ -32,3 +32,26 @@ def test_parameters_are_stored_as_given_and_change_by_name():
     assert model.vote_sigma == 3.0
     with pytest.raises(ac.ParameterError, match="no parameter 'sigma'; accepted: n_neighbors, sampling_rate"):
         model.set_params(sigma=1.0)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 0.0, float("nan"), float("inf"), None])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda wrong: mx.PrivateKNN(7, vote_sigma=wrong).vote_event, "vote_sigma"),
+        (lambda wrong: mx.PrivateKNN(7, vote_sigma=wrong, clip=2.0).vote_event, "vote_sigma"),
+        (lambda wrong: mx.PrivateKNN(7, screening_sigma=wrong or 0.0).screening_event, "screening_sigma"),
+        (lambda wrong: mx.PrivateKNN(7, sampling_rate=wrong).vote_event, "sampling_rate"),
+        (lambda wrong: mx.GNMax(5, sigma=wrong).vote_event, "sigma"),
+        (lambda wrong: mx.GNMax(5, screening_sigma=wrong or 0.0).screening_event, "screening_sigma"),
+        (lambda wrong: mx.LNMax(5, scale=wrong).vote_event, "scale"),
+        (lambda wrong: mx.LinearNoisySGD(noise_multiplier=wrong).event, "noise_multiplier"),
+        (lambda wrong: mx.LinearNoisySGD(sampling_rate=wrong).event, "sampling_rate"),
+        (lambda wrong: mx.IndividualKNN(0.1, 0.5, wrong, 1.0).fit([[0.0], [1.0]], [0, 1]), "count_sigma"),
+        (lambda wrong: mx.IndividualKNN(0.1, 0.5, 1.0, wrong or 0.0).fit([[0.0], [1.0]], [0, 1]), "vote_sigma"),
+    ],
+)
+def test_a_refusal_names_the_parameter_as_it_was_given(make, name, wrong):
+    """The noise of votes was refused as "sigma", the parameter of the accountant's event."""
+    with pytest.raises(ac.ParameterError, match=rf"^{name} = "):
+        make(wrong)

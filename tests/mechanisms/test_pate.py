@@ -72,7 +72,7 @@ def test_default_teacher_and_no_queries():
         ({"n_teachers": 0}, "n_teachers = 0"),
         ({"n_teachers": 601}, "at most the 600 records"),
         ({"sigma": -1.0}, r"sigma = -1"),
-        ({"screening_sigma": 0.0}, "sigma = 0"),
+        ({"screening_sigma": 0.0}, "^screening_sigma = 0"),
         ({"n_classes": 2}, r"label 2; accepted: 0\.\.1"),
     ],
 )

@@ -431,6 +431,7 @@ def make(name="PrivateKNN", **more):
         ({"tries": 10}, r"tries = 10; accepted: ac\.Poisson"),
         ({"tries": ac.Geometric(2000.0)}, "with a mean of at most 1000"),
         ({"score_sigma": 0.0}, r"score_sigma = 0\.0; accepted: a finite number above 0"),
+        ({"score_sigma": 1e60}, r"^score_sigma = 1e\+60 is out of range"),
         ({"n_records": 0}, "n_records = 0; accepted"),
         ({"public": np.full((3, 3), np.nan)}, "public"),
         ({"make": make("ReverseKNN"), "grid": {"n_queries": [41]}}, r"n_queries = 41; accepted: an integer in \[1, 40"),

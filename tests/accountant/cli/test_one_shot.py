@@ -173,6 +173,7 @@ def test_pate(answer):
         ("laplace", "accepted: --scale or --epsilon"),
         ("laplace --scale -1", "scale = -1 is out of range"),
         ("pate --sigma 4 --delta 1e-5 --threshold 3", "a screening without --screening-sigma, --teachers"),
+        ("pate --sigma 4 --delta 1e-5 --teachers 100", "--teachers 100; accepted: without it, as"),
         ("pate --sigma 4 --delta 1e-5 --answers 3", "--answers 3; accepted: with a screening"),
     ],
 )

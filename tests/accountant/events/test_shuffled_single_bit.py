@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
+from accountant.events.blanket import blanket, log_shuffled_delta
 from accountant.events.shuffled import grid_pair
-from accountant.events.shuffled_rounds import log_round_delta
+from accountant.events.shuffled_any import log_any_delta
+from accountant.events.shuffled_rounds import ALONE_FROM, SEEN, log_alone, log_round_delta
 from accountant.events.shuffled_single_bit import LEAST, fewest, laws_of_sums, log_single_bit_delta, may_go_through
 from accountant.events.shuffled_words import laws_of_reports
 from accountant.patience import allow_work, tally_work
@@ -123,6 +125,30 @@ def test_slots_take_over():
     for point in (0.005, 0.05, 0.15):
         beyond = log_round_delta(local, users + 10, point)
         assert abs(beyond - log_single_bit_delta(1.0, users, point)) < 0.1
+
+
+@given(
+    st.floats(math.log(ALONE_FROM), math.log(8.0)).map(math.exp),
+    st.floats(math.log(3), math.log(1e4)).map(lambda log: int(math.exp(log))),
+    st.floats(0.0, 0.99),
+)
+@settings(max_examples=100)
+def test_other_bounds_which_are_not_looked_at_know_no_more(epsilon, users, share):
+    """They took nearly all of the time, so that the default patience refused a question to a hundred users."""
+    local, point = ac.RandomizedResponse(epsilon), share * epsilon
+    if may_go_through(epsilon, users) and (alone := log_single_bit_delta(epsilon, users, point)) > SEEN:
+        others = log_any_delta(epsilon, users, point), log_shuffled_delta(blanket(local), users, point)
+        found = log_round_delta(local, users, point)
+        assert found == min(alone, log_alone(local, point)) <= min(others) + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "users", "most"), [(1.0, 100, 0.483652), (2.0, 500, 0.496838), (3.0, 1000, 0.694848)]
+)
+def test_a_question_to_a_few_users_is_priced_at_once(epsilon, users, most):
+    """It was refused, as one that would take 12 s, and took 3 to 5 s with more patience."""
+    found = ac.epsilon(ac.Shuffled(ac.RandomizedResponse(epsilon), users), 1e-6, patience=2.0)
+    assert most - 2e-6 < found.lower <= found.epsilon < most + 1e-6
 
 
 def test_work_is_counted_once():

@@ -144,3 +144,13 @@ def test_a_tolerance_of_1_needs_a_table_for_mu_all_the_same():
     run = 710 * ac.PermuteAndFlip(0.0093)
     wide, near = (ac.gaussian_dp(run, method="tight", tolerance=tolerance) for tolerance in (1.0, 0.1))
     assert wide.lower <= near.upper <= wide.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("ask", ASKED[:2])
+def test_a_refusal_shows_no_interval_of_a_delta(ask):
+    """The interval of a delta on the way was shown as "certified so far", as one of the advantage and of the error."""
+    with pytest.raises(ac.ToleranceUnreachable) as caught:
+        ask(1000 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01), method="tight", tolerance=1e-6)
+    assert "a grid of" in str(caught.value)
+    assert "certified so far" not in str(caught.value)
+    assert caught.value.found is None

@@ -56,6 +56,13 @@ def test_a_dry_run_prints_a_table_and_counts_earlier_releases(capsys, tmp_path):
     assert main([*arguments, "--dry-run"]) == 2, "a finished run is refused, as without --dry-run"
 
 
+def test_a_dry_run_says_how_many_queries_are_in_a_round(capsys):
+    """Two rounds of 12 queries were shown as 24 queries, as if there were one."""
+    more = ["--queries", "12", "--rounds", "2", "--sampling-rate", "1", "--neighbors", "30"]
+    assert main(["label", "private-knn", *DATA, *more, "--dry-run"]) == 0
+    assert "24 queries, 12 in each of 2 rounds" in capsys.readouterr().out
+
+
 def test_thin_samples_are_warned_of_before_anything_is_spent(capsys):
     thin = ["--neighbors", "300", "--screening-ratio", "3", "--queries", "30"]
     assert main(["label", "private-knn", *DATA, "--dry-run", *thin]) == 0

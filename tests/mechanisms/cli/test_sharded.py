@@ -172,8 +172,8 @@ def test_refusals_are_one_line(files, capsys, more, words):
 def test_a_file_of_the_private_records_is_not_public(files, capsys):
     folder, _, out = files
     inside = min(folder.iterdir())
-    for public in (folder, inside):
-        assert main(options((folder, public, out), "--classes", "3", "--workers", "2")) == 2
+    for private, public in ((folder, folder), (folder, inside), (folder / "*.parquet", inside)):
+        assert main(options((private, public, out), "--classes", "3", "--workers", "2")) == 2
         assert f"--public {public} holds private records" in capsys.readouterr().err
     assert not out.exists()
 

@@ -96,10 +96,23 @@ def test_a_file_of_that_very_name_is_taken(tmp_path):
         ("DIR:t10k", "DIR/train-images", False),
         ("DIR", "DIRECTORY", False),
         ("s3://bucket/records", "s3://bucket/records/part-0.parquet", True),
+        ("DIR/*.parquet", "DIR/a.parquet", True),
+        ("DIR/*.parquet", "DIR/a.parquet[2:5]", True),
+        ("DIR/[ab].parquet", "DIR/linked", True),
+        ("DIR/?.parquet", "DIR/a*", True),
+        ("DIR/*.parquet", "DIR", True),
+        ("DIR/b*.parquet", "DIR/a.parquet", False),
+        ("DIR/*.csv", "DIR/a.parquet", False),
+        ("NOWHERE/*.parquet", "DIR/a.parquet", False),
+        ("file://DIR/*.parquet", "DIR/b.parquet", True),
+        ("file://DIR", "DIR/b.parquet", True),
     ],
 )
 def test_sources_that_surely_have_rows_in_common(tmp_path, one, other, overlaps):
     (tmp_path / "d").mkdir()
+    for name in ("a.parquet", "b.parquet"):
+        (tmp_path / "d" / name).touch()
+    (tmp_path / "d" / "linked").symlink_to(tmp_path / "d" / "b.parquet")
     first, second = (parse_source(each.replace("DIR", str(tmp_path / "d"))) for each in (one, other))
     assert first.overlaps(second) == second.overlaps(first) == overlaps
     assert first.overlaps(first)
