@@ -19,6 +19,7 @@ __all__ = [
     "GivenFinite",
     "GroupLine",
     "Lattice",
+    "Repeats",
     "Row",
     "Summand",
     "Triple",
@@ -138,15 +139,24 @@ class Choices(NamedTuple):
     played: tuple[FloatArray, FloatArray] | None = None
 
 
+class Repeats(NamedTuple):
+    """Logs of the probabilities that a record is drawn 1, 2, ... times, of more draws, and of none."""
+
+    log_probabilities: tuple[float, ...]
+    log_rest: float
+    log_none: float
+
+
 class Triple(NamedTuple):
     """Gaussians of variance 1, of samples of a fixed size: those of the record, of its replacement and of whoever is
     drawn instead are at most `mu` apart, any two of them; or, `in_ball`, within a ball of that diameter. A record is
-    in the sample with probability `rate`.
+    in the sample with probability `rate`; with `repeats` it may be there several times, and `mu` is that of a draw.
     """
 
     mu: float
     rate: float
     in_ball: bool
+    repeats: Repeats | None = None
 
 
 class Row(NamedTuple):

@@ -9,14 +9,13 @@ grows H(A||B) falls and H(B||A) rises. Of P, Q and R in a ball of diameter mu th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.events.answers import Triple
 from accountant.events.event import Event
 from accountant.events.gaussian import gaussian_log_profile
 from accountant.events.truncated_readings import TOLD, usual_sum
@@ -25,7 +24,17 @@ from accountant.numerics.scipy_special import log_ndtr, ndtr
 from accountant.numerics.special import log_mixture_ratio
 from accountant.patience import spend
 
-__all__ = ["EDGES", "FARTHEST", "DrawnTriples", "cover_circle", "cover_triples", "log_height_of_triple", "nodes_of"]
+__all__ = [
+    "EDGES",
+    "FARTHEST",
+    "Arc",
+    "DrawnTriples",
+    "cover_circle",
+    "log_height_of_triple",
+    "log_height_of_weights",
+    "nodes_of",
+    "usual_sum_of",
+]
 
 END = 9.0
 """Standard deviations beyond which the integrand is left out."""
@@ -40,6 +49,7 @@ VALUE = 50.0
 """Operations (see `accountant.patience`) of a node."""
 
 Arc: TypeAlias = tuple[float, float]
+E = TypeVar("E", bound=Event)
 
 EDGES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.95, 1.0)
 """Distances of Q and R, as shares of mu, between which all triples count as one curve."""
@@ -92,43 +102,35 @@ class DrawnTriples(Event):
         return np.where(np.isinf(orders), math.inf, math.nan)
 
     def _profile_work(self) -> float:
-        counts = (nodes_of(*lengths)[2].size for lengths in self._directed() if lengths.base > 0.0)
+        counts = (nodes_of(*lengths)[2].size for lengths in self.directed() if lengths.base > 0.0)
         return 500.0 + VALUE * sum(counts)
 
-    def _directed(self) -> tuple[Lengths, Lengths]:
+    def directed(self) -> tuple[Lengths, Lengths]:
         """Forward; and backward with P and Q exchanged."""
         apart, own, base = self.backward
         return self.forward, Lengths(apart, base, own)
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        forward, backward = (log_height_of_triple(*lengths, self.rate, epsilons) for lengths in self._directed())
+        forward, backward = (log_height_of_triple(*lengths, self.rate, epsilons) for lengths in self.directed())
         return forward, backward
 
 
-def cover_triples(triple: Triple, steps: int) -> list[DrawnTriples]:
-    """All triples of an event, as curves; in a ball by either cover, that of which so many steps come to less."""
-    covers = [[DrawnTriples.isosceles(triple.mu, triple.rate, near, far) for near, far in pairwise(EDGES)]]
-    if triple.in_ball:
-        covers.append(cover_circle(triple.mu, triple.rate, steps))
-    return min(covers, key=lambda cover: max(_usual_sum(each, steps) for each in cover))
-
-
-def cover_circle(mu: float, rate: float, steps: int) -> list[DrawnTriples]:
+def cover_circle(steps: int, make: Callable[[Arc, Arc], E], most: int = CELLS) -> list[E]:
     """All triples on a circle that are P nearer to the point opposite to R, in cells; any cells are a bound.
 
     The cell of which so many steps come to most is halved, along the arc where that leaves least, while that gains.
     """
     cells: list[tuple[Arc, Arc]] = [((0.0, math.pi / 2), (0.0, math.pi))]
     costs = [math.inf]
-    while len(cells) < CELLS:
+    while len(cells) < most:
         worst = int(np.argmax(costs))
         ways = [_halves(cells[worst], which) for which in (0, 1)]
-        priced = [[_usual_sum(DrawnTriples.on_circle(mu, rate, *cell), steps) for cell in way] for way in ways]
+        priced = [[usual_sum_of(make(*cell), steps) for cell in way] for way in ways]
         best = min((0, 1), key=lambda which: (max(priced[which]), sum(priced[which])))
         if max(priced[best]) > (1 - GAIN) * costs[worst]:
             break  # it would be halved on and on towards points that coincide, with ever more nodes
         cells[worst : worst + 1], costs[worst : worst + 1] = ways[best], priced[best]
-    return [DrawnTriples.on_circle(mu, rate, *cell) for cell in cells]
+    return [make(*cell) for cell in cells]
 
 
 def _halves(cell: tuple[Arc, Arc], which: int) -> list[tuple[Arc, Arc]]:
@@ -142,7 +144,8 @@ def _halves(cell: tuple[Arc, Arc], which: int) -> list[tuple[Arc, Arc]]:
     return found
 
 
-def _usual_sum(shape: DrawnTriples, steps: int) -> float:
+def usual_sum_of(shape: Event, steps: int) -> float:
+    """About what the losses of so many steps come to."""
     spend(TOLD.size * shape._profile_work(), "curves of triples")
     forward, backward = shape._log_profile(TOLD)
     return usual_sum(np.exp(forward), np.exp(backward), steps)
@@ -151,22 +154,31 @@ def _usual_sum(shape: DrawnTriples, steps: int) -> float:
 def log_height_of_triple(mu: float, own: float, base: float, rate: float, epsilons: FloatArray) -> FloatArray:
     """Log of H(A||B) at epsilons >= 0 at most, where P is mu from Q and `own` from R, which is `base` from Q.
 
-    H(A||B) = g sup P - e^e Q - (1 - g) (e^t - 1) R with e^e = 1 + g (e^t - 1). Let v run along the line through Q and R
-    from the point next to P, which is w from it: across, what is best for each v is a half-line.
+    H(A||B) = g sup P - e^e Q - (1 - g) (e^t - 1) R with e^e = 1 + g (e^t - 1).
     """
     inner = log_mixture_ratio(1 / rate, epsilons)
-    most: FloatArray = math.log(rate) + gaussian_log_profile(max(mu, own), inner)
+    with np.errstate(divide="ignore"):
+        log_r = math.log1p(-rate) + inner + np.log(-np.expm1(-inner))
+    return math.log(rate) + log_height_of_weights(mu, own, base, epsilons, log_r)
+
+
+def log_height_of_weights(apart: float, own: float, base: float, log_q: FloatArray, log_r: FloatArray) -> FloatArray:
+    """Log of sup P - e^log_q Q - e^log_r R at most, where log_q >= 0.
+
+    Let v run along the line through Q and R from the point next to P, which is w from it: across, what is best for
+    each v is a half-line.
+    """
+    most: FloatArray = gaussian_log_profile(max(apart, own), np.logaddexp(log_q, log_r))
     if base == 0.0:
         return most
-    place, w, nodes = nodes_of(mu, own, base)
+    place, w, nodes = nodes_of(apart, own, base)
     q, r, v = -place, base - place, nodes[:, None]
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        log_r = math.log1p(-rate) + inner + np.log(-np.expm1(-inner))
-        logs = np.logaddexp(epsilons + q * v - q * q / 2, log_r + r * v - r * r / 2)
+        logs = np.logaddexp(log_q + q * v - q * q / 2, log_r + r * v - r * r / 2)
         end = w / 2 - logs / w
         height = ndtr(end) - np.exp(logs + log_ndtr(end - w))
         whole = np.sum(height * np.exp(-(v**2) / 2), axis=0) * ((nodes[1] - nodes[0]) / math.sqrt(2 * math.pi))
-        found: FloatArray = math.log(rate) + np.log(np.maximum(whole, 0.0) + SPARE)
+        found: FloatArray = np.log(np.maximum(whole, 0.0) + SPARE)
     return np.minimum(found, most)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, SubsamplingError, shorten
-from accountant.events.answers import AdditiveNoise
+from accountant.events.answers import AdditiveNoise, Triple
 from accountant.events.drawn_gaussians import (
     UNSEEN,
     DrawnGaussians,
@@ -23,30 +23,24 @@ from accountant.events.drawn_gaussians import (
 from accountant.events.event import Event
 from accountant.events.fixed_size import DrawnGroup
 from accountant.events.from_below import costs_less
-from accountant.events.gaussian import GaussianLike
+from accountant.events.gaussian import Gaussian, GaussianLike
 from accountant.events.group import price_of_group
 from accountant.events.mixture_of_gaussians import MixtureOfGaussians, mixture_log_profile
+from accountant.events.numbers_of_draws import draws_by_size, repeats_of
 from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.registry import register
 from accountant.events.subsampling import FIRST_VALUES, SAMPLED_ORDER, integral_work, renyi_from_profile
-from accountant.events.truncated_poisson import log_binomial_tail
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.mills import INTEGRATED
 from accountant.numerics.scipy_special import logsumexp
-from accountant.numerics.special import divergence_from_log_mean, log_binomial_pmf, log_mixture_ratio
+from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio
 
 __all__ = ["SampledWithReplacement"]
 
 MOST_DRAWS = 1000
 """Largest mean number of draws of one record."""
-
-MOST_SIZES = 1024
-"""Numbers of draws that are told apart; where there are more, several count as the largest of them."""
-
-NEGLIGIBLE = -760.0
-"""Log of probabilities that no float tells from 0; they are not dropped, but bounded."""
 
 RARE = -23.0
 """Log of the weight below which the smaller direction of a curve need not be exact."""
@@ -90,7 +84,8 @@ class SampledWithReplacement(Event):
 
     No release is known that reaches this bound. The lower end of the tight route is that of one which shows the record:
     a sum to which it alone contributes. The Rényi curve is the integral over S; for Gaussian noise it is finite, but
-    soon huge, as it covers the case that all draws are the same record: prices are those of the tight route.
+    soon huge, as it covers the case that all draws are the same record: prices are those of the tight route. The upper
+    end of several of Gaussian noise is that of a game (same, Runs of samples with replacement).
 
     Parameters
     ----------
@@ -171,6 +166,14 @@ class SampledWithReplacement(Event):
 
     def _ceiling(self) -> Event | None:
         return group_of(self.event, self.draws)
+
+    def _triple(self) -> Triple | None:
+        from accountant.events.clipped_sum import ClippedSum
+
+        noise, repeats = self.event, repeats_of(self.draws, self.population)
+        if not isinstance(noise, Gaussian | ClippedSum) or repeats is None:
+            return None
+        return Triple(noise._mu(), self.rate, isinstance(noise, ClippedSum), repeats)
 
     def _curve_work(self, rate: float = 1.0) -> float:
         parts = self._parts()
@@ -371,25 +374,4 @@ def parts_of(event: Event, draws: int, population: int, rate: float) -> tuple[Dr
         log_weight = log_probability - math.log(rate)
         rare = len(found) > 0 and log_weight < RARE
         found.append(Draws(DrawnGroup(group_of(event, size), 1, 1, rate, rare), log_weight))
-    return tuple(found)
-
-
-@lru_cache(maxsize=256)
-def draws_by_size(draws: int, population: int) -> tuple[tuple[int, float], ...]:
-    """How often a record may be drawn, and the logs of probabilities that sum up to that of any draw.
-
-    Of more than MOST_SIZES numbers, neighbours count as the largest of them, and those above the last one whose
-    probability is e^NEGLIGIBLE count as `draws`: no group costs less than a smaller one.
-    """
-    mean, chance = draws / population, 1 / population
-    # Bernstein's inequality: beyond, the probability is below e^NEGLIGIBLE
-    reach = mean - NEGLIGIBLE / 3 + math.sqrt((NEGLIGIBLE / 3) ** 2 - 2 * NEGLIGIBLE * mean)
-    sizes = np.arange(1, min(draws, math.ceil(reach)) + 1)
-    logs = np.array([log_binomial_pmf(float(draws), float(size), chance) for size in sizes])
-    last = int(np.flatnonzero((logs > NEGLIGIBLE) | (sizes == 1))[-1]) + 1
-    width = -(-last // MOST_SIZES)
-    edges = [*range(width, last, width), last]
-    found = [(edge, float(logsumexp(logs[low:edge]))) for low, edge in zip([0, *edges], edges, strict=False)]
-    if last < draws:
-        found.append((draws, log_binomial_tail(draws, last + 1, chance)))
     return tuple(found)

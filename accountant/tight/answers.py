@@ -285,12 +285,12 @@ class LossDistribution:
                 return with_games(self.families, smallest, self.tolerance, ask, cap, wide)
 
             def above(tolerance: float, remainders: Remainders | None) -> Interval:
+                ask = partial(bound_delta_above, epsilon=epsilon, tolerance=tolerance, remainders=remainders)
                 if not bounded:
                     found = bound_delta(self.singles, epsilon, tolerance, remainders, least=self.least)
-                    ask = partial(bound_delta_above, epsilon=epsilon, tolerance=tolerance, remainders=remainders)
                     return with_blocks(self.singles, found.upper, ask, found)
-                found = bound_delta_above(self.singles, epsilon, tolerance, remainders)
-                return Interval(0.0, min(found.upper, renyi[epsilon]))
+                found = Interval(0.0, min(ask(self.singles).upper, renyi[epsilon]))
+                return with_blocks(self.singles, found.upper, ask, found)
 
             below = partial(bound_delta, certain, epsilon)
             return BetweenBounds(above, below, self.tolerance).answer(self.families, smallest, cap)

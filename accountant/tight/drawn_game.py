@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from accountant.adjacency import DIRECTIONS, Adjacency
 from accountant.errors import OutOfPatience, ToleranceUnreachable
-from accountant.events.drawn_triples import FARTHEST, DrawnTriples, cover_triples
+from accountant.events.drawn_triples import FARTHEST
 from accountant.events.event import Event
+from accountant.events.repeated_triples import UNUSUAL, cover_triples, usual_draws
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.numerics.roots import Interval
-from accountant.patience import remember, share_patience, spend
+from accountant.patience import fits, remember, share_patience, spend
 from accountant.tight.loss_grid import Grid, bracket, loss_range
 from accountant.tight.polygon import ULP, Masses, polygon_values
 from accountant.tight.trade_off import Rates, TradeOff
@@ -33,8 +34,8 @@ __all__ = ["DrawnBlock", "DrawnTradeOff", "join_drawn", "play_triples", "shares_
 
 Entries: TypeAlias = Sequence[tuple[Event, int]]
 
-LONGEST = 512
-"""Steps of a block, at most."""
+LONGEST, LONGEST_REPEATED = 512, 256
+"""Steps of a block, at most; of samples with replacement, whose losses reach farther."""
 
 LEAST_DELTA = 1e-7
 """Delta below which blocks are no use, for what transforms round."""
@@ -163,7 +164,7 @@ def _blocks(event: Event, count: int) -> list[tuple[Event, int]] | None:
     triple = event._triple()
     if triple is None or count < 2 or not 0.0 < triple.rate < 1.0 or not 0.0 < triple.mu <= FARTHEST:
         return None
-    blocks = -(-count // LONGEST)
+    blocks = -(-count // (LONGEST if triple.repeats is None else LONGEST_REPEATED))
     length, longer = divmod(count, blocks)
     if not longer:
         return [(DrawnBlock(event, length, length), blocks)]
@@ -180,11 +181,16 @@ def play_triples(sampled: Event, steps: int) -> tuple[Curve, Curve]:
 
     triple = sampled._triple()
     assert triple is not None
-    step, last = _grid(sampled, steps)
-    measures = [each for shape in cover_triples(triple, steps) for each in _measures(shape, step, last)]
+    of_losses = sampled if triple.repeats is None else usual_draws(triple.mu, triple.repeats, steps)
+    lost = REACHED - 5.0 if triple.repeats is None else UNUSUAL - math.log(steps)
+    step, last = _grid(of_losses, steps)
+    what, shapes = f"a game of {steps} samples", cover_triples(triple, steps)
+    if not fits(least := _work(2 * len(shapes), steps, 4 * last)):
+        spend(least, what)  # refused, before curves are computed for nothing
+    measures = [each for shape in shapes for each in _measures(shape, step, last, lost)]
     pad = max(max(-found.first, found.first + found.weights.size) for found, _ in measures)
     size = int(next_fast_len(2 * (last + pad) + 1, real=True))
-    spend(len(measures) * steps * (TRANSFORM * math.log2(size) + CELL) * size, f"a game of {steps} samples")
+    spend(_work(len(measures), steps, size), what)
     made = [_step(*each, step, last, pad, size) for each in measures]
     before = excess = np.zeros(2 * last + 1)
     inside = (np.arange(2 * last + 1) + 2 * pad) % size
@@ -201,9 +207,13 @@ def play_triples(sampled: Event, steps: int) -> tuple[Curve, Curve]:
     return _hull(places, excess[last:]), _hull(places, before[last:])
 
 
-def _grid(sampled: Event, steps: int) -> tuple[float, int]:
-    """Step and number of points; any are a bound."""
-    curve = sampled._curve(ORDERS)
+def _work(measures: int, steps: int, size: int) -> float:
+    return measures * steps * (TRANSFORM * math.log2(size) + CELL) * size
+
+
+def _grid(of_losses: Event, steps: int) -> tuple[float, int]:
+    """Step and number of points for what loses about as much; any are a bound."""
+    curve = of_losses._curve(ORDERS)
     reach = float(np.nanmin(steps * curve - REACHED / (ORDERS - 1)))
     # the deviation under a tilt that matters: the loss's second moment, from its curve
     order = int(np.nanargmin(steps * curve - LIKELY / (ORDERS - 1)))
@@ -213,11 +223,14 @@ def _grid(sampled: Event, steps: int) -> tuple[float, int]:
     return reach / last, last
 
 
-def _measures(shape: DrawnTriples, step: float, last: int) -> list[tuple[Masses, float]]:
-    """Measures above the curves of both directions at whole multiples of the step, and what they have at infinity."""
+def _measures(shape: Event, step: float, last: int, lost: float) -> list[tuple[Masses, float]]:
+    """Measures above the curves of both directions at whole multiples of the step, and what they have at infinity.
+
+    Losses are looked for up to where e^lost is left.
+    """
     found = []
     for direction in DIRECTIONS:
-        low, high = loss_range(shape, direction, 0.0, REACHED - 5.0, REACHED - 5.0)
+        low, high = loss_range(shape, direction, 0.0, lost, lost)
         reach = Interval(max(low, -2 * last * step), min(high, 2 * last * step))
         spend((2 * (reach.upper - reach.lower) / step + LOOKS) * shape._profile_work(), "curves of triples")
         above = bracket(shape, direction, reach, 0.0, Grid(step, 0.0), both=False)

@@ -12,7 +12,8 @@ from mpmath import mp
 
 import accountant as ac
 from accountant.events import drawn_gaussians
-from accountant.events.with_replacement import MOST_SIZES, draws_by_size, how_many_apart, mean_divergence
+from accountant.events.numbers_of_draws import MOST_SIZES, draws_by_size
+from accountant.events.with_replacement import how_many_apart, mean_divergence
 from accountant.numerics import mills
 from accountant.numerics.special import divergence_from_log_mean
 from tests.cases import audit_after

@@ -115,7 +115,7 @@ def test_no_three_points_of_a_disc_cost_more_than_a_cell(data):
     radii = [1.0 if edge else data.draw(st.floats(0, 1)) for _ in range(3)]
     angles = [data.draw(st.floats(0, 2 * math.pi)) for _ in range(3)]
     points = np.array([(r * math.cos(a), r * math.sin(a)) for r, a in zip(radii, angles, strict=True)]) * mu / 2
-    best = least_excess(points, rate, cover_circle(mu, rate, 100))
+    best = least_excess(points, rate, cover_circle(100, partial(DrawnTriples.on_circle, mu, rate)))
     assert best <= 1e-4, (mu, rate, points.tolist(), best)
 
 
@@ -244,7 +244,12 @@ def test_shares_between_two_places(part, whole):
 @pytest.mark.parametrize(("mu", "rate", "steps"), [(1.2, 2 / 3, 2), (4.0, 0.3, 2), (2.0, 0.9, 10), (1.0, 0.1, 100)])
 def test_cells_are_not_halved_for_nothing(mu, rate, steps):
     """Where one triple costs what its cell does, cells of no width next to it had tens of thousands of nodes."""
-    lengths = [each for cell in cover_circle(mu, rate, steps) for each in cell._directed() if each.base > 0.0]
+    lengths = [
+        each
+        for cell in cover_circle(steps, partial(DrawnTriples.on_circle, mu, rate))
+        for each in cell.directed()
+        if each.base > 0.0
+    ]
     assert max(nodes_of(*each)[2].size for each in lengths) < 1000
 
 
