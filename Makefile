@@ -51,8 +51,8 @@ quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest --numprocesses=2 $(foreach name,$(QUICK),tests/$(if $(findstring /,$(name)),,test_)$(name).py)
 
-# a hundred thousand random runs against exact prices: hours, on one core; it goes on where it was stopped. A thousand of
-# them are in every `make test`. SOAK=--help says how to run parts of it
+# a hundred thousand random runs against exact prices: hours, on one core; it goes on where it was stopped. Five
+# hundred of them are in every `make test`. SOAK=--help says how to run parts of it
 SOAK := --count 100000 --progress build/soak.json
 soak: kernels
 	mkdir -p build

@@ -46,6 +46,7 @@ def knn(**changes):
     return ReverseKNN(**{"n_queries": 10, "n_classes": 5, "rng": 1, **changes})
 
 
+@pytest.mark.usefixtures("one_choice")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_result_does_not_depend_on_who_holds_what(name):
     rng = np.random.default_rng(0)
@@ -64,6 +65,7 @@ def test_the_result_does_not_depend_on_who_holds_what(name):
             np.testing.assert_array_equal(mine.variance, theirs.variance)
 
 
+@pytest.mark.usefixtures("one_choice")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_guarantee_is_met_and_every_public_point_answered(name):
     model = knn(**SETTINGS[name])

@@ -1,1 +1,1 @@
-"""Certificates against exact prices of random runs: a thousand in every test run, any number by ``make soak``."""
+"""Certificates against exact prices of random runs: five hundred in every test run, any number by ``make soak``."""
