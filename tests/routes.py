@@ -5,6 +5,7 @@
 
 import math
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ OTHERWISE = {
     "shuffled-counts": ac.ShuffledCounts(10.0, 200.0, 0.9),
 }
 """Settings instead of an event's first example, where that takes long or five of them have no price."""
+
+price = cache(ac.epsilon)
+"""Whether a run has a price is asked before its price is."""
 
 BESIDE = "; beside others, one pair above all that the curve says"
 
@@ -75,7 +79,7 @@ def sampled(event: ac.Event) -> ac.Composition | None:
     """A Poisson sample of it, where that has a price."""
     try:
         run = 1 * ac.PoissonSubsampled(event, 0.1)
-        ac.epsilon(run, DELTA)
+        price(run, DELTA)
     except ac.SubsamplingError:
         return None
     return run
@@ -86,7 +90,7 @@ def with_another(event: ac.Event) -> ac.Composition | None:
     for other in EVENTS:
         if type(other) is type(event) and other.adjacency == event.adjacency and other != event:
             with suppress(ac.NoGuarantee):
-                ac.epsilon(run := event + other, DELTA)
+                price(run := event + other, DELTA)
                 return run
     return None
 
@@ -95,8 +99,8 @@ def cell(run: ac.Composition) -> Cell:
     """What a run costs by the route that is taken, and by Rényi orders."""
     bound = math.inf
     with suppress(ac.NoGuarantee):  # where the curve is infinite
-        bound = ac.epsilon(run, DELTA, method="renyi").epsilon
-    return Cell(run, ac.epsilon(run, DELTA), bound)
+        bound = price(run, DELTA, method="renyi").epsilon
+    return Cell(run, price(run, DELTA), bound)
 
 
 def names() -> list[str]:

@@ -233,6 +233,7 @@ def _shuffle(request: ReleaseRequest) -> RoundRelease:
     make = partial(_make_randomizer, request, request.trust.randomizer)
     # 3 % below the local epsilon at which rounds with equal shares meet the target
     start = local = 0.97 * ac.local_epsilon_for(epsilon / rounds, users, delta / rounds)
+    step = 20
     for _ in range(MOST_CHOICES):
         # kind and number of buckets are chosen for one epsilon and then fixed: the price jumps where they change
         remake = _fix_kind(request, make(local))
@@ -241,7 +242,8 @@ def _shuffle(request: ReleaseRequest) -> RoundRelease:
             report = report_in_crowd(remake(start * EPSILON_RATIO**step))
             return _repeat(ac.Shuffled(report, users), rounds)
 
-        step = ac.calibrate(plan, epsilon, delta, bounds=(1, 2000), start=20.0, integer=True, **DEFAULT_ROUTE)
+        # from where the last search has ended: randomizers hardly differ
+        step = int(ac.calibrate(plan, epsilon, delta, bounds=(1, 2000), start=step, integer=True, **DEFAULT_ROUTE))
         local = start * EPSILON_RATIO**step
         release = _reports(request, remake(local), local)
         if _reports(request, make(local), local).parameters == release.parameters:

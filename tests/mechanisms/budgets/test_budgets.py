@@ -150,7 +150,7 @@ def test_as_a_plain_dictionary(new):
     rng, where, plain = np.random.default_rng(2), new(), {}
     store = open_store(where)
     first = store.positions(IDS[:1])
-    for step in range(300):
+    for step in range(120):
         ids = rng.permutation(IDS)[: rng.integers(0, 12)].tolist()
         units = rng.integers(0, 9, len(ids)).tolist()
         if step % 3:
@@ -387,10 +387,11 @@ def check_after_fault(where, store, granted, pending):
     store.settle(SETTINGS)
 
 
-def test_a_fault_at_every_statement_and_commit(new):
+@pytest.mark.parametrize("stride", [5, pytest.param(3, marks=pytest.mark.audit)])
+def test_a_fault_at_every_statement_and_commit(new, stride):
     where, moment, gone_off = new(), 0, True
     while gone_off:
-        moment += 3 if "://" in where else 1  # what differs there is the transaction
+        moment += stride if "://" in where else 1  # what differs there is the transaction
         where = where if "://" in where else new()
         granted = dict.fromkeys(IDS, 0)
         with open_store(where) as store:
@@ -412,11 +413,12 @@ def test_a_fault_at_every_statement_and_commit(new):
     assert moment > 80
 
 
-def test_an_interrupt_at_every_step_of_sqlite(tmp_path):
+@pytest.mark.parametrize("stride", [7, pytest.param(3, marks=pytest.mark.audit)])
+def test_an_interrupt_at_every_step_of_sqlite(tmp_path, stride):
     """Also within statements: SQLite's virtual machine stops after any number of instructions."""
     moment, gone_off = 0, True
     while gone_off:
-        moment += 3
+        moment += stride
         granted, passed = dict.fromkeys(IDS, 0), 0
         where = tmp_path / str(moment)
 

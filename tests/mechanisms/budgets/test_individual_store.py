@@ -385,7 +385,7 @@ RUN = 3 * 128
 def test_killed_at_any_moment_no_answer_is_lost_and_no_query_charged_twice(tmp_path):
     """After every kill, the store has charged exactly what the answers in it cost."""
     rng, kills, runs, halfway, seconds = np.random.default_rng(5), 0, 0, 0, None
-    event, wanted = ac.Gaussian(5.0), max(KILLS // 4, 12)
+    event, wanted = ac.Gaussian(5.0), max(KILLS // 4, 6)
     while kills < wanted or halfway <= wanted // 10:
         runs += 1
         assert runs < 100 * wanted, (kills, halfway)

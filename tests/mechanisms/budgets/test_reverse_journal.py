@@ -4,6 +4,7 @@ import json
 import sqlite3
 from contextlib import closing
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ import mechanisms as mx
 from mechanisms.budgets.journal import Journal, JournalError
 from mechanisms.federation.simulation import Federation
 from mechanisms.students.network import NetworkStudent
+from tests.cases import audit_after
+
+pytestmark = pytest.mark.usefixtures("one_choice")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)).astype(np.float32)
@@ -38,8 +42,12 @@ def uninterrupted(model):
     return labeller(model=model).label(X, Y, PUBLIC)
 
 
-@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
-@pytest.mark.parametrize("after", range(6))
+KILLED = [*product(["central"], range(6)), ("local", 1), ("local", 4), ("shuffle", 2), ("shuffle", 3)]
+KILLED += sorted({*product(["local", "shuffle"], range(6))} - {*KILLED})
+"""Models, and steps after which they are killed; journals are the same in all models."""
+
+
+@pytest.mark.parametrize(("model", "after"), audit_after(10, KILLED))
 def test_a_killed_run_goes_on(model, after, tmp_path, monkeypatch):
     """Killed before or after any round is drawn; a seeded run ends like one without interruption."""
     whole = uninterrupted(model)

@@ -13,8 +13,9 @@ from mechanisms.cli import main, results_file
 from mechanisms.private_knn import PrivateKNN
 
 KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4", "--queries", "15"]
-GNMAX = ["label", "gnmax", *KNN[2:]]
+GNMAX = ["label", "gnmax", *KNN[2:], "--teacher", "nearest"]
 REVERSE = ["label", "reverse-knn", *KNN[2:]]
+NOISY_SGD = ["label", "noisy-sgd", *KNN[2:8], "--method", "renyi"]
 REFUSED = "holds the results of a finished run; accepted: another file, or --again, which releases and pays again"
 
 
@@ -51,7 +52,7 @@ def names(path):
 
 @pytest.mark.parametrize(
     ("command", "out"),
-    [(KNN, "a.npz"), (KNN, "a.parquet"), (REVERSE, "a.npz"), (["label", "noisy-sgd", *KNN[2:8]], "a.parquet")],
+    [(KNN, "a.npz"), (KNN, "a.parquet"), (REVERSE, "a.npz"), (NOISY_SGD, "a.parquet")],
 )
 def test_a_finished_run_is_not_given_again(run, tmp_path, command, out):
     assert run(*command, "--out", out)[0] == 0

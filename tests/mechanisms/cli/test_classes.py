@@ -13,6 +13,7 @@ from mechanisms.cli import main
 from mechanisms.cli.data import LEARNT_CLASSES
 from mechanisms.datasets import Dataset, digits
 from mechanisms.experiment.labelling import Experiment, Setting
+from tests.cases import audit_after
 
 RNG = np.random.default_rng(0)
 PRIVATE, PUBLIC = RNG.normal(size=(400, 5)), RNG.normal(size=(300, 5))
@@ -86,8 +87,11 @@ def test_public_labels_teach_no_classes(capsys, arguments, tmp_path):
     assert "public.npz: record 4 has label 4; accepted: 0..3" in err
 
 
-@pytest.mark.parametrize("ending", ["npz", "parquet", "csv"])
-@pytest.mark.parametrize("names", [("cat", "dog", "bird", "ox"), ("3", "5", "8", "13")])
+WORDS, NUMBERS = ("cat", "dog", "bird", "ox"), ("3", "5", "8", "13")
+NAMED = [(WORDS, "npz"), (NUMBERS, "csv"), (NUMBERS, "parquet"), (WORDS, "csv"), (WORDS, "parquet"), (NUMBERS, "npz")]
+
+
+@pytest.mark.parametrize(("names", "ending"), audit_after(3, NAMED))
 def test_named_classes_give_names_back(capsys, arguments, tmp_path, ending, names):
     raw = np.array(names)[FOUR]
     raw = raw.astype(int) if names[0] == "3" and ending != "csv" else raw

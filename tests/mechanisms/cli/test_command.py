@@ -140,7 +140,7 @@ def test_nothing_exceeds_what_was_fixed(capsys, tmp_path, monkeypatch, mechanism
     """With rounds, caps and interruptions, what was spent stays within the plan for every event."""
     budget = ["--epsilon", 40, "--delta", 1e-4, "--queries", 25, "--rounds", 2, "--max-labels", 9]
     arguments = ["label", mechanism, "--data", "digits", *budget, "--screening-ratio", 2, "--out", tmp_path / "a.npz"]
-    arguments += ["--teachers", 20] if mechanism == "gnmax" else []
+    arguments += ["--teachers", 20, "--teacher", "nearest"] if mechanism == "gnmax" else []
     if stops is not None:
         left, answer = [stops], Part.answer
 

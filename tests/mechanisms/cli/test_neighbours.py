@@ -10,6 +10,8 @@ from mechanisms.datasets import Dataset
 from mechanisms.experiment.labelling import Experiment, Setting
 from mechanisms.experiment.reverse import ReverseExperiment, ReverseSetting
 from mechanisms.labelling import Labeller
+from mechanisms.students.network import NetworkStudent
+from tests.cases import audit_after
 
 CLASSES = 4
 
@@ -68,27 +70,40 @@ def everything(capsys, directory, private, arguments, seed, start):
     return said
 
 
-@pytest.mark.parametrize("given", [["--records", "60"], []], ids=["option", "rounded"])
-@pytest.mark.parametrize("name", SETTINGS)
-def test_neighbours_are_not_told_apart(capsys, tmp_path, monkeypatch, noise_decides, name, given):
+@pytest.fixture
+def quickest_students(monkeypatch):
+    """What students learn is public."""
+    hidden, n_neighbors, clamping, _, seed = NetworkStudent.__init__.__defaults__
+    monkeypatch.setattr(NetworkStudent.__init__, "__defaults__", (hidden, n_neighbors, clamping, 5, seed))
+
+
+ROUNDED = "rounded"
+"""The number of records is public as it is rounded, not by an option."""
+
+CASES = [(name, seed, given) for name in SETTINGS for seed, given in ((0, "option"), (1, ROUNDED))]
+CASES += [(name, seed, given) for name in SETTINGS for seed, given in ((1, "option"), (0, ROUNDED))]
+
+
+@pytest.mark.usefixtures("quickest_students")
+@pytest.mark.parametrize(("name", "seed", "given"), audit_after(2 * len(SETTINGS), CASES))
+def test_neighbours_are_not_told_apart(capsys, tmp_path, monkeypatch, noise_decides, name, seed, given):
     monkeypatch.chdir(tmp_path)
     replaced = name == "reverse-knn, replace"
     arguments = ["label", name.split(",")[0], "--private", "private.npz", "--public", "public.npz", *SETTINGS[name]]
     # so small a budget that noise decides in reverse k-NN, too
     arguments += ["--test", "test.npz", "--epsilon", "0.001", "--delta", "1e-5", "--classes", str(CLASSES)]
-    arguments += [] if replaced else given
-    for seed in range(2):
-        rng = np.random.default_rng([seed, len(name)])
-        for part, n in (("public", 40), ("test", 20)):
-            features, labels = records(rng, n)
-            np.savez(f"{part}.npz", features=features, labels=labels)
-        # 101..104 all round to 100
-        n = int(rng.integers(30, 90)) if given else 103
-        first = records(rng, n)
-        how = "replaced" if replaced else rng.choice(["added", "removed", "replaced"])
-        second = neighbour(rng, *first, how)
-        found = [everything(capsys, tmp_path, each, arguments, seed, noise_decides) for each in (first, second)]
-        assert found[0] == found[1], how
+    arguments += [] if replaced or given == ROUNDED else ["--records", "60"]
+    rng = np.random.default_rng([seed, len(name)])
+    for part, n in (("public", 40), ("test", 20)):
+        features, labels = records(rng, n)
+        np.savez(f"{part}.npz", features=features, labels=labels)
+    # 101..104 all round to 100
+    n = 103 if given == ROUNDED else int(rng.integers(30, 90))
+    first = records(rng, n)
+    how = "replaced" if replaced else rng.choice(["added", "removed", "replaced"])
+    second = neighbour(rng, *first, how)
+    found = [everything(capsys, tmp_path, each, arguments, seed, noise_decides) for each in (first, second)]
+    assert found[0] == found[1], how
 
 
 def test_what_is_fixed_looks_at_the_nominal_number_alone():

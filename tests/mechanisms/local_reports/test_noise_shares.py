@@ -15,6 +15,7 @@ from mechanisms.local_reports.noise_shares import NoiseShares, flood_shares, sha
 from mechanisms.local_reports.randomizer import MalformedReport
 from mechanisms.noise.exact_draws import DIGITS, DistributionTable, logarithmic_series
 from mechanisms.noise.source import System, as_randomness
+from tests.cases import audit_after
 
 EMPTY = np.empty((0, 1), np.int64)
 
@@ -217,7 +218,7 @@ def test_without_flooding_shuffled_messages_would_tell():
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "nonzeros", "rounds", "excess"),
-    [(1.0, 1e-6, 1, 1, 0.1), (0.5, 1e-8, 4, 1, 0.3), (4.0, 1e-5, 5, 3, 0.1), (1.0, 1e-6, 4, 1, 1.0)],
+    audit_after(3, [(1.0, 1e-6, 1, 1, 0.1), (0.5, 1e-8, 4, 1, 0.3), (4.0, 1e-5, 5, 3, 0.1), (1.0, 1e-6, 4, 1, 1.0)]),
 )
 def test_calibrated_shares_keep_their_target_and_do_not_waste_it(epsilon, delta, nonzeros, rounds, excess):
     sums = shares_of_sums(5000, nonzeros, 1000, epsilon, delta, rounds=rounds)
@@ -247,7 +248,7 @@ def test_less_noise_takes_more_messages():
     assert messages[1] < 2.3
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 60.0, 300.0])
+@pytest.mark.parametrize("epsilon", audit_after(2, [0.3, 300.0, 60.0]))
 def test_extreme_targets_are_kept(epsilon):
     shares = shares_for(100, 1, 1000, epsilon, 1e-8)
     assert shares.guarantee(1e-8).epsilon <= epsilon

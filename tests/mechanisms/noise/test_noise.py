@@ -12,6 +12,7 @@ import mechanisms as mx
 from mechanisms.noise import source as noise
 from mechanisms.noise.source import Seeded, System, as_randomness, noise_of
 from mechanisms.noisy_sgd import GRADIENT_GRAIN
+from tests.cases import audit_after
 
 SOURCES = {"system": System(), "seeded": as_randomness(0)}
 
@@ -100,7 +101,7 @@ def test_sampled_discrete_gaussian_costs_what_the_continuous_one_costs(order, sp
         assert abs(discrete / float(continuous) - 1) < 1e3 * mpmath.exp(-2 * mpmath.pi**2 * s2 / h) + 1e-13
 
 
-@pytest.mark.parametrize("order", [1.5, 2.0, 30.0])
+@pytest.mark.parametrize("order", audit_after(2, [1.5, 30.0, 2.0]))
 def test_discrete_laplace_costs_what_the_continuous_one_costs(order):
     with mpmath.workdps(40):
         for spacing in (2.0**-6, 2.0**-8):

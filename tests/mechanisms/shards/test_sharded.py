@@ -16,6 +16,7 @@ from mechanisms.neighbours.sampled import SampledSearch, find_sampled, merge_nea
 from mechanisms.noise import as_randomness
 from mechanisms.noise.sampling import RecordSampler, within_rate
 from mechanisms.shards import ShardSizeWarning, nearest, pieces, shard_records, similar
+from tests.cases import audit_after
 from tests.mechanisms.shards.tables import (
     CUTS,
     QUERIES,
@@ -79,8 +80,12 @@ def test_individual_knn(cuts, changes, monkeypatch):
     assert here.budgets_.min() < 0.1 * here.budgets_.max()
 
 
-@pytest.mark.parametrize("cuts", CUTS)
-@pytest.mark.parametrize("changes", [{}, {"kernel": "rbf", "threshold": 0.5, "bandwidth": 2.5}, {"reuse": 5}], ids=str)
+CHARGED = [({}, CUTS[0]), ({}, CUTS[1]), ({}, CUTS[2])]
+CHARGED += [({"kernel": "rbf", "threshold": 0.5, "bandwidth": 2.5}, CUTS[1]), ({"reuse": 5}, CUTS[1])]
+CHARGED += [(changes, cuts) for changes, _ in CHARGED[3:] for cuts in (CUTS[0], CUTS[2])]
+
+
+@pytest.mark.parametrize(("changes", "cuts"), audit_after(5, CHARGED), ids=str)
 def test_individual_knn_whose_partitions_charge_a_store(cuts, changes, tmp_path, monkeypatch):
     """The same labels, counts and budgets as in memory, whether few records retire within a batch or many."""
     # noise of a store may not come from a seed; here it must, to compare with a run in memory
