@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -11,9 +12,12 @@ from accountant import interruption
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 
 
-def interrupt(arguments, module, prepare=None):
-    """Exit status and what is written, of a process that is interrupted once it has imported a module."""
-    command = [sys.executable, "-X", "importtime", *arguments]
+def interrupt(arguments, module, heed=signal.SIG_DFL):
+    """Exit status and what is written, of a process that is interrupted once it has imported a module.
+
+    Tests that run in the background of a shell ignore Ctrl-C, and what they start would, too.
+    """
+    command, prepare = [sys.executable, "-X", "importtime", *arguments], partial(signal.signal, signal.SIGINT, heed)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=prepare) as process:
         for line in process.stderr:
             if line.split()[-1] == module:
@@ -48,7 +52,7 @@ def test_where_it_is_ignored_it_stays_ignored():
     status, said = interrupt(
         ["-m", "accountant", "--version"],
         "accountant.adjacency",
-        lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        signal.SIG_IGN,
     )
     assert (status, said) == (0, [])
 
@@ -70,11 +74,11 @@ def test_where_it_is_ignored_it_stays_ignored():
 def test_which_processes_are_commands(monkeypatch, argv, given, command):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setattr(sys, "orig_argv", given)
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         interruption.await_command()
-        assert (signal.getsignal(signal.SIGINT) is before) == (command is None)
+        assert (signal.getsignal(signal.SIGINT) is signal.default_int_handler) == (command is None)
         interruption.begin_command()
-        assert signal.getsignal(signal.SIGINT) is before
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)

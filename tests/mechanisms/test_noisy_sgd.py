@@ -102,7 +102,7 @@ def test_several_trainings_share_a_budget():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"noise_multiplier": 0.0}, "sigma = 0"),
+        ({"noise_multiplier": 0.0}, "noise_multiplier = 0"),
         ({"sampling_rate": 0.0}, "sampling_rate = 0"),
         ({"steps": 0}, "steps = 0"),
         ({"clip": math.nan}, "clip = nan"),
