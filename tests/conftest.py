@@ -1,5 +1,7 @@
 """What all tests share."""
 
+from collections import defaultdict
+
 import pytest
 
 from tests.places import empty_folder
@@ -20,6 +22,21 @@ else:
     if hasattr(providers, "_get_local_constants"):
         NO_CONSTANTS = providers.Constants()
         providers._get_local_constants = lambda: NO_CONSTANTS
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Cases of a test are audits, but for as many as its mark `each_run` says: these are spread evenly over them."""
+    tests = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("each_run") and not item.get_closest_marker("audit"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        (count,) = cases[0].get_closest_marker("each_run").args
+        kept = {place * len(cases) // count for place in range(count)}
+        for place, case in enumerate(cases):
+            if place not in kept:
+                case.add_marker("audit")
 
 
 @pytest.fixture

@@ -95,6 +95,7 @@ def name_of(source: tuple[str, Path]) -> str:
     return str(source[1].relative_to(ROOT))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("package", PACKAGES)
 def test_imports_go_down(package):
     for path in of_package(package):
@@ -148,6 +149,7 @@ def test_accountant_never_imports_mechanisms():
         assert "from mechanisms" not in path.read_text()
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("package", PACKAGES)
 def test_files_and_functions_stay_small(package):
     """At most 400 lines a file; at most 50 a function, beside its docstring, unless it is compiled."""
@@ -175,6 +177,7 @@ PUBLIC = ("accountant", "accountant.plots", "accountant.testing", "mechanisms", 
 """What a user imports; its functions and constructors may have many keywords."""
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("package", PACKAGES)
 def test_functions_have_at_most_six_arguments(package):
     """Besides self, and except compiled kernels and what is public."""
@@ -192,6 +195,7 @@ def test_functions_have_at_most_six_arguments(package):
 PARTICIPLE = re.compile(r"_*([a-z]+[^e]ed|drawn|known|shown|written|taken|given|made|held|kept)")
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("package", PACKAGES)
 def test_functions_are_verbs(package):
     """No module-level function has a participle for a name, such as `drawn` for what draws."""

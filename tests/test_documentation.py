@@ -72,6 +72,7 @@ LINKS = [
 ]
 
 
+@pytest.mark.each_run(169)
 @pytest.mark.parametrize(("page", "target"), LINKS)
 def test_link_leads_somewhere(page, target):
     name, _, anchor = target.partition("#")

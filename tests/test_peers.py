@@ -220,6 +220,7 @@ TIGHT: dict[str, tuple[Any, int, Any, float]] = {
 }
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("name", TIGHT)
 def test_epsilon_lies_between_the_tight_one_and_fifteen_percent_above(name):
     event, count, theirs, delta = TIGHT[name]

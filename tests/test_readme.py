@@ -28,6 +28,7 @@ BLOCKS = [
 ]
 
 
+@pytest.mark.each_run(85)
 @pytest.mark.parametrize(("page", "found"), BLOCKS, ids=[f"{page.stem}: {found['name']}" for page, found in BLOCKS])
 def test_block_is_current(page, found):
     assert readme.fill(found[0]) == found[0], "run `make readme`"
@@ -143,6 +144,7 @@ def shown(path):
     return " / ".join(said), re.findall(r"Matplotlib v[\d.]+", text), drawn
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("path", sorted(PICTURES.glob("*.svg")), ids=lambda path: path.stem)
 def test_picture_is_current(path, tmp_path):
     pytest.importorskip("matplotlib")

@@ -1,15 +1,17 @@
-"""What both kinds of audits share: the lower bound that they return, and their random generator."""
+"""What both kinds of audits share: the lower bound that they return, their mechanism and their random generator."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
 import accountant as ac
 
-__all__ = ["LowerBound", "generator_of"]
+__all__ = ["LowerBound", "check_mechanism", "generator_of"]
 
 
 class LowerBound(ABC):
@@ -29,6 +31,26 @@ class LowerBound(ABC):
     @abstractmethod
     def _describe_evidence(self) -> str:
         """Counts that prove the bound, in a few words."""
+
+
+def check_mechanism(mechanism: Any, *names: str) -> None:
+    """Refuse what cannot be called with so many arguments by position, before anything runs.
+
+    Raises
+    ------
+    ParameterError
+    """
+    accepted = f"a callable, mechanism({', '.join(names)})"
+    if not callable(mechanism):
+        raise ac.ParameterError(f"mechanism = {ac.shorten(mechanism)}; accepted: {accepted}")
+    try:
+        signature = inspect.signature(mechanism)
+    except (TypeError, ValueError):  # some functions written in C have none: only a call can tell
+        return
+    try:
+        signature.bind(*names)
+    except TypeError as error:
+        raise ac.ParameterError(f"mechanism takes {signature}: {error}; accepted: {accepted}") from None
 
 
 def generator_of(rng: object) -> np.random.Generator:

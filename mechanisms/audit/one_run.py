@@ -13,7 +13,7 @@ from scipy.special import betainc, gammaln
 
 import accountant as ac
 from mechanisms.arrays import Booleans, Floats, Integers
-from mechanisms.audit.bound import LowerBound, generator_of
+from mechanisms.audit.bound import LowerBound, check_mechanism, generator_of
 from mechanisms.audit.profile_tail import profile_tail
 from mechanisms.validation import check_count, check_real
 
@@ -153,8 +153,7 @@ def audit_one_run(
     it, an event of probability at most ``1 - confidence`` would have happened. A step from a to b refutes every epsilon
     in between if the tail with c at b and eta at a, which is at least as large as any of theirs, is small enough.
     """
-    if not callable(mechanism):
-        raise ac.ParameterError(f"mechanism = {ac.shorten(mechanism)}; accepted: a callable")
+    check_mechanism(mechanism, "included", "rng")
     m = check_count("records", records, 1, 10**7)
     r = check_count("guesses", guesses, 1, m)
     delta = check_real("delta", delta, "[0, 1)", lambda value: 0 <= value < 1)

@@ -14,7 +14,7 @@ from scipy.special import betainccinv, betaincinv
 
 import accountant as ac
 from mechanisms.arrays import Floats
-from mechanisms.audit.bound import LowerBound, generator_of
+from mechanisms.audit.bound import LowerBound, check_mechanism, generator_of
 from mechanisms.validation import check_real
 
 __all__ = ["Audit", "Outcomes", "Tail", "audit"]
@@ -160,8 +160,7 @@ def audit(
     With a score, S is the set of outputs whose score is in the chosen set of numbers, which is also fixed by the first
     half. A score that is wrong, or made for another mechanism, may cost power; it cannot make the bound wrong.
     """
-    if not callable(mechanism):
-        raise ac.ParameterError(f"mechanism = {ac.shorten(mechanism)}; accepted: a callable")
+    check_mechanism(mechanism, "data", "rng", *(("runs",) if batched else ()))
     if score is not None and not callable(score):
         raise ac.ParameterError(f"score = {ac.shorten(score)}; accepted: a callable or None")
     if not isinstance(neighbours, (tuple, list)) or len(neighbours) != 2:

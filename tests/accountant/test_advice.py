@@ -64,6 +64,7 @@ def test_the_patience_that_is_named_is_enough(seconds):
     assert sum(each == 1 for each in steps) <= 1
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize(
     ("run", "tolerance", "seconds"),
     [*((run, 1e-4, 0.03) for run in random_runs(6)), (PLAN, 1e-4, 1.0), (PLAN, 1e-4, 5.0), (ROUNDS, 1e-3, 1.0)],
@@ -148,6 +149,7 @@ def test_sums_of_likelihood_ratios_name_the_time_that_they_take():
     assert ac.delta(run, 2.0, method="tight", tolerance=wide).method == "tight"
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("run", "reason"),
     [

@@ -89,6 +89,7 @@ def test_searches_of_renyi_orders_are_counted_together():
         ac.curve(event, [1.0 + i for i in range(60)], method="renyi", patience=1e-9)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("method", "fine"), [("auto", "sharper_epsilon"), ("tight", "tight")])
 def test_a_target_that_is_out_of_reach_takes_one_fine_price(method, fine, prices):
     with pytest.raises(ac.CalibrationError, match=r"no value in \[1e-09, 1e\+12\] meets the target"):

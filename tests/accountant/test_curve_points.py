@@ -28,6 +28,7 @@ def asked(monkeypatch):
     return found
 
 
+@pytest.mark.each_run(4)
 @pytest.mark.parametrize("run", [LAPLACE, DISTINCT, SHORT])
 @pytest.mark.parametrize("method", ["auto", "tight"])
 def test_every_point_is_as_near_as_was_asked(run, method):

@@ -138,6 +138,7 @@ def test_others_are_left_alone_and_damage_is_refused(tmp_path):
         opened(tmp_path / "c.db")
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_fork_that_ends_leaves_the_transaction_alone(tmp_path, alone):
     """If a forked child closed the connection, SQLite would roll back the parent's transaction."""

@@ -250,6 +250,7 @@ def steps(sigma):
     return 1000 * ac.PoissonSubsampled(ac.Gaussian(sigma), 0.01)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(
     ("make", "rises", "options"),
     [

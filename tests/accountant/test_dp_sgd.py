@@ -29,6 +29,7 @@ def test_the_run_and_its_price(training):
         training.delta = 0.0
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("adjacency", ["add-remove", ac.Adjacency.REPLACE])
 def test_noise_for_a_target(adjacency):
     found = ac.dp_sgd(1000, 100, 5, epsilon=2.0, delta=1e-4, adjacency=adjacency)

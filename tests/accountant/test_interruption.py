@@ -27,6 +27,7 @@ def interrupt(arguments, module, heed=signal.SIG_DFL):
     return process.returncode, [line for line in rest.splitlines() if not line.startswith("import time:")]
 
 
+@pytest.mark.each_run(4)
 @pytest.mark.parametrize(
     ("name", "module"),
     [("accountant", "accountant.adjacency"), ("mechanisms", "accountant.adjacency"), ("mechanisms", "accountant")],

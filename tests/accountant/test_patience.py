@@ -73,6 +73,7 @@ BY_GAMES = 1 * ac.NoisyScreening(2.0, 1.0, 4) + 11 * ac.ExponentialMechanism(0.5
 BITS = 1000 * ac.RandomizedResponse(0.3, 4) + 500 * ac.RandomizedResponse(0.1, 3) + 10**4 * ac.Laplace(300.0)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(
     ("ask", "run", "tolerance", "seconds"),
     [
@@ -149,6 +150,7 @@ def screening(sigma, threshold, most, least=0):
     return ac.NoisyScreening(sigma, threshold, most, least)
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize(
     ("run", "delta"),
     [
@@ -177,6 +179,7 @@ def test_a_huge_crowd_is_priced_from_above():
     assert price_.lower <= price_.epsilon <= 3.52e-6
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     "ask",
     [
@@ -207,6 +210,7 @@ def test_a_window_with_the_least_loss_has_nothing_below():
 # --- blocks of screenings ------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("event", [SCREENING, ac.PoissonSubsampled(SCREENING, 0.25), screening(5.0, 2.0, 10)], ids=str)
 @pytest.mark.parametrize("count", [300, 350])
 def test_blocks_against_one_game(monkeypatch, event, count):

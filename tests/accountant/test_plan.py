@@ -383,6 +383,7 @@ def test_with_value_out_of_range(two_releases):
 # --- built-in plans ------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(11)
 @pytest.mark.parametrize("name", builtin_plans())
 def test_builtin_plan_loads_and_is_priced(name):
     plan = load_plan(name)
@@ -437,6 +438,7 @@ FIGURES = [
 ]
 
 
+@pytest.mark.each_run(6)
 @pytest.mark.parametrize(("name", "conversion", "integer", "real"), FIGURES)
 def test_figures_of_the_papers(name, conversion, integer, real):
     plan = load_plan(name)
@@ -449,6 +451,7 @@ def test_figures_of_the_papers(name, conversion, integer, real):
     assert price.epsilon <= integer + 1e-6
 
 
+@pytest.mark.each_run(7)
 @pytest.mark.parametrize(
     ("name", "printed"),
     [

@@ -239,6 +239,7 @@ SETTINGS = Finite((5, 3, 2), (3, 3, 4)), Finite((6, 3, 1), (5, 2, 3)), Finite((2
 ORDERS = [1.0, 1.2, 2.0, 5.0, 40.0, math.inf]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("tries", [ac.Geometric(4.0), ac.Poisson(3.0), ac.NegativeBinomial(5.0, 0.0)], ids=repr)
 def test_settings_cost_as_the_dearest(tries):
     """At least as much as each setting alone, and as a try that draws one of them, which is one run of its own."""

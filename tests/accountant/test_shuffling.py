@@ -92,6 +92,7 @@ def exact_delta(epsilon0, epsilon, n, *, changed, others):
     return total
 
 
+@pytest.mark.each_run(11)
 @pytest.mark.parametrize("method", ["clones", "variation-ratio"])
 @pytest.mark.parametrize("epsilon0", [0.3, 2.0, 8.0])
 @pytest.mark.parametrize("n", [1, 2, 30])
@@ -107,6 +108,7 @@ def test_two_valued_pairs_match_their_definition(method, epsilon0, n):
             assert 1 - 1e-12 < found / exact < 1 + 2e-8
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(("n", "epsilon"), audit_after(3, [(500, 1.2), (500, 1.9), (2000, 1.0), (2000, 0.6)]))
 def test_clones_match_their_definition_where_delta_is_tiny(n, epsilon):
     """Feldman et al. 2021: (A + D, C - A + 1 - D) with C ~ Bin(n-1, e^-eps0), A ~ Bin(C, 1/2), D ~ Bern(p/(p+1))."""
@@ -139,6 +141,7 @@ def test_clones_match_their_definition_where_delta_is_tiny(n, epsilon):
     assert 1 - 1e-12 < found / total < 1 + 2e-8
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     "local", [ac.Collision(1.5, 2, 9), ac.Collision(1.5, 3, 5), ac.RandomizedResponse(0.7, 3)], ids=str
 )
@@ -278,6 +281,7 @@ def test_next_to_the_local_epsilon_nothing_is_rounded_down(epsilon, bits, ulps):
     assert delta_of_two(epsilon, bits, end) < 1e-50
 
 
+@pytest.mark.each_run(7)
 @pytest.mark.parametrize(("local", "distributions", "n", "room"), ENUMERATED, ids=lambda value: str(value)[:45])
 def test_never_below_exact_enumeration(local, distributions, n, room):
     end = blanket(local).epsilon
@@ -371,6 +375,7 @@ def test_monotone_in_users_and_delta(local, n, exponent, factor, method):
         assert ac.shuffled_delta(local, n, base * (1 - fine), method) > 10**exponent
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("method", METHODS)
 def test_monotone_in_the_local_epsilon(method):
     values = [ac.shuffled_epsilon(float(end), 10**4, 1e-6, method) for end in np.linspace(0.0, 3.0, 31)]
@@ -524,11 +529,13 @@ EVENTS = [
 ]
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("event", EVENTS, ids=repr)
 def test_event_keeps_every_law(event):
     check_event(event, max_examples=10)
 
 
+@pytest.mark.each_run(5)
 @pytest.mark.parametrize("event", EVENTS, ids=repr)
 def test_grid_is_above_the_pair_and_near_it(event):
     pair = blanket(event.local)

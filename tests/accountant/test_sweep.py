@@ -142,6 +142,7 @@ def watched_gaussian(sigma, path):
     return ac.Gaussian(sigma)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("method", "size"), [("renyi", 2 * BLOCK + 100), ("tight", 100)])
 def test_workers_are_started_only_where_they_are_done_sooner(tmp_path, monkeypatch, method, size):
     """Wherever this process leaves off, the table is the same."""
@@ -195,6 +196,7 @@ def test_a_dask_cluster_gives_the_same():
 # --- the compiled search for an order -------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(11)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("conversion", ["improved", "classic"])
 def test_no_order_of_a_fine_grid_is_better(seed, conversion):
@@ -318,6 +320,7 @@ def test_many_votes_cost_as_the_pairs_around_the_worst(votes):
     assert float(event.renyi(3.0)) * votes**2 == pytest.approx(float(small.renyi(3.0)) * 1000**2, rel=1e-4)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("h", audit_after(5, [1e-6, 0.19, 0.21, 8.1, 100.0, 1e-3, 1.0, 7.9]))
 def test_steps_of_log_phi(h):
     points = [sign * x for x in (0.0, 1e-3, 0.4, 1.7, 6.9, 7.1, 12.0, 31.0) for sign in (-1, 1)] + [-h / 2, -h]

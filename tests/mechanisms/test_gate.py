@@ -383,6 +383,7 @@ def of_records(observe, name):
 FEW = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("name", LABELLERS)
 @FEW
 @given(pair=neighbours())
@@ -412,6 +413,7 @@ def test_training_tells_neighbours_apart_by_paid_releases_alone(pair):
     assert of_records(observe_training, "noisy-sgd") == observe_training(training, *pair)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("name", REVERSE)
 @FEW
 @given(data=st.data())
@@ -475,6 +477,7 @@ WRITTEN = [
 """All labelling commands write by the same code, so that the last ones are for audits."""
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.usefixtures("quick_students")
 @pytest.mark.parametrize(("name", "ending"), audit_after(len(COMMANDS) + 3, WRITTEN))
 def test_commands_tell_neighbours_apart_by_paid_releases_alone(name, ending, tmp_path):

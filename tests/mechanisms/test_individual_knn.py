@@ -145,6 +145,7 @@ def test_no_record_pays_more_than_its_budget_whatever_the_batches(budget, sigmas
     assert (whole.budgets_ <= budget).all()
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("changes", [{}, {"reuse": True}, {"reuse": 7}, {"hashing": (6, 3)}, {"kernel": "rbf"}])
 def test_a_batch_is_as_many_single_queries(changes):
     queries = RNG.normal(size=(LARGEST_BATCH + 30, 6))

@@ -106,6 +106,7 @@ def test_weight_attracts_centres(k_means):
         assert (np.linalg.norm(centres, axis=1) < 10).sum() >= 2
 
 
+@pytest.mark.each_run(9)
 @pytest.mark.parametrize("count", [1, 2, 59, 60])
 def test_as_many_centres_as_asked(count, k_means):
     repeated = np.repeat(POINTS[:3], 20, axis=0)

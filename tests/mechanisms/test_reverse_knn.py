@@ -46,6 +46,7 @@ def knn(**changes):
     return ReverseKNN(**{"n_queries": 10, "n_classes": 5, "rng": 1, **changes})
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.usefixtures("one_choice")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_result_does_not_depend_on_who_holds_what(name):
@@ -65,6 +66,7 @@ def test_the_result_does_not_depend_on_who_holds_what(name):
             np.testing.assert_array_equal(mine.variance, theirs.variance)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.usefixtures("one_choice")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_guarantee_is_met_and_every_public_point_answered(name):
@@ -288,6 +290,7 @@ def test_central_noise_is_unbiased_with_the_variance_reported(noise, scale):
         assert draws.var() == pytest.approx(variance, abs=4 * (variance / len(draws)) ** 0.5)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian", "discrete-laplace", "discrete-gaussian"])
 def test_add_remove_moves_half_as_many_counts(noise):
     """One record more adds to k r counts; replacing one also subtracts from k r counts."""
@@ -331,6 +334,7 @@ def test_what_an_object_has_released_is_its_composition_for_good():
     assert model.spent_ == first.composition + second.composition
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("name", ["central, two rounds", "local, two rounds", "shuffle, shares"])
 def test_a_second_run_s_guarantee_counts_the_first(name):
     """Both runs release the same records: the second guarantee covers both."""
@@ -358,6 +362,7 @@ def test_a_run_that_was_broken_off_is_counted_whole():
     assert after.promised.releases == 4
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("name", ["central, two rounds", "local, two rounds"])
 def test_parameters_that_change_while_a_run_goes_on_change_nothing(name):
     expected = knn(**SETTINGS[name]).label(X, Y, PUBLIC)

@@ -37,12 +37,14 @@ def check(setting, shape, records=5000):
     assert found.epsilon <= ac.epsilon(run, delta).epsilon * 1.01
 
 
+@pytest.mark.each_run(10)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("setting", [*CENTRAL, *LOCAL], ids=lambda each: "-".join(map(str, each.values())))
 def test_counts_and_local_reports(setting, shape):
     check(setting, shape)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("randomizer", RANDOMIZERS)
 def test_shuffled_reports(randomizer, shape):
@@ -57,6 +59,7 @@ def test_shuffled_reports(randomizer, shape):
     assert near * found.epsilon <= found.lower <= found.epsilon < rounds * 1.5
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_shares(shape):
     check({"model": "shuffle", "randomizer": "shares", "delta": 1e-5}, shape)

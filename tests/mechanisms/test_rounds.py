@@ -176,6 +176,7 @@ def test_later_features_are_the_students_hidden_layer():
     assert labeller.public[1].shape == (20, 6)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("features", ["raw", "standardised", "hog"])
 def test_features_do_not_depend_on_private_records(features):
     """With other private records and labels, features and queries of the first round are the same."""

@@ -67,6 +67,7 @@ def tuner(kind="private-knn", tries=THREE, score_sigma=4.0, **more):
 # --- the price covers what is done ---------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("kind", GRIDS)
 def test_the_price_covers_every_setting(kind):
     """Each setting's labelling, as its own object prices it, with the score, is among what is priced as the dearest."""

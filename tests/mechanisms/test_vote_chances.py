@@ -35,6 +35,7 @@ def laplace_cdf(x):
     return mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("event", [SAMPLED, ac.LNMax(3.0)], ids=repr)
 @pytest.mark.parametrize("votes", [[5.0], [7, 7], [3, 11, 12, 0], [0.25, 1.5, 2.0], [0, 40]])
 def test_continuous_noise_against_quadrature_at_30_digits(event, votes):
@@ -83,6 +84,7 @@ def test_discrete_noise_against_enumeration_of_all_draws(event, votes):
         assert mx.answer_probability(event, votes, label) == pytest.approx(weight[winner == label].sum(), abs=1e-11)
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("event", EVENTS, ids=repr)
 def test_the_mechanism_returns_labels_as_often(event):
     votes, runs, source = np.array([9, 5, 9, 2]), 4000, Seeded(np.random.default_rng(1))

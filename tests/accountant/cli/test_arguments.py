@@ -174,6 +174,7 @@ def test_a_price_as_csv_holds_the_price(run):
     assert float(rows[-1]["epsilon"]) == ac.epsilon(plan.composition, 1e-5).epsilon
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("form", audit_after(2, ["--latex", "--json", "--csv", "--markdown"]))
 def test_costs_that_depend_on_private_data_take_the_terminal_alone(form, run):
     secret = "figure5-data-dependent-screening"

@@ -262,6 +262,7 @@ def test_delta_is_priced(answer, table):
     assert f"epsilon = 1 at delta = {format_up(found['delta'])} (tight; delta is at least {low})" in text
 
 
+@pytest.mark.each_run(11)
 @pytest.mark.parametrize("name", builtin_plans())
 def test_every_builtin_plan_has_a_table(name, table):
     text = table("epsilon", name)
@@ -311,6 +312,7 @@ def test_plans_as_json_leaves_data_dependent_costs_out(answer):
 # --- calibrate -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("plan", "vary", "target"),
     audit_after(

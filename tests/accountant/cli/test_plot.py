@@ -59,6 +59,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
     return status, shown.out, shown.err
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("kind", "ending"), [*((kind, "svg") for kind in OPTIONS), ("order", "png"), ("order", "pdf")])
 def test_every_kind_and_every_format(kind, ending, folder, capsys):
     file = f"out/x.{ending}"
@@ -123,6 +124,7 @@ def test_without_a_tight_price_the_others_are_drawn_and_it_is_said(kind, folder,
     assert err.startswith("accountant: without the tight price: ")
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("kind", ["order", "releases", "trade-off", "shares"])
 @pytest.mark.filterwarnings("error")
 def test_a_plan_that_costs_nothing_can_be_drawn(kind, folder, capsys):
@@ -147,6 +149,7 @@ def test_whole_numbers_are_varied_as_whole_numbers(folder, capsys):
     assert run(capsys, "plan.toml", "--kind", "parameter", "-o", "out/x.svg", *more)[0] == 0
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("kind", "most"), [("order", 6), ("worst-pair", 7)])
 def test_of_many_releases_the_costliest_are_drawn_and_it_is_said(kind, most, folder, capsys):
     status, _, err = run(
@@ -156,6 +159,7 @@ def test_of_many_releases_the_costliest_are_drawn_and_it_is_said(kind, most, fol
     assert err == (f"accountant: figure5-data-dependent-screening: drawn are the {most} costliest of 8 releases\n")
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(
     ("plan", "more", "kind"),
     [

@@ -32,6 +32,7 @@ def hockey_stick(p, q, epsilon):
     return mp.fsum(max(a - mp.exp(mpf(epsilon)) * b, mpf(0)) for a, b in zip(p, q, strict=True))
 
 
+@pytest.mark.each_run(7)
 @pytest.mark.parametrize("rate", [1.0, 0.1, 0.7])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_compositions_are_sums_over_all_outcomes(count, rate):
@@ -131,6 +132,7 @@ def test_infinite_losses_have_no_price():
         ac.epsilon(run, 1e-2, method="renyi")
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("epsilon", audit_after(2, [0.0, 0.2, 0.02, 0.7]))
 @pytest.mark.parametrize(("told", "rate"), audit_after(2, [(1e-3, 0.1), (1e-7, 0.9), (0.2, 0.6)]))
 @pytest.mark.parametrize("screening", [ac.NoisyScreening(2.0, 1.0, 3), ac.NoisyScreening(0.7, 2.0, 2, 1)])

@@ -28,6 +28,7 @@ def densities(u: float, rate: float):
     return [lambda x, s=sign: (1 - rate) * mp.npdf(x) + rate * mp.npdf(x, s * u, 1) for sign in (1, -1)]
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("losses", audit_after(2, [0.0, 0.5, 0.01, 3.0]))
 def test_profile_by_its_definition(case, losses):
@@ -106,6 +107,7 @@ def hockey_stick(first: np.ndarray, second: np.ndarray, rate: float, factor: flo
     return float(np.maximum(gap, 0).sum() * 0.05**2 / (2 * math.pi))
 
 
+@pytest.mark.each_run(5)
 @pytest.mark.parametrize("rate", [0.05, 0.7, 1.0])
 @pytest.mark.parametrize("epsilon", [-0.3, 0.02, 0.4])
 def test_opposite_vectors_of_full_norm_are_the_worst_pair(rate, epsilon):
@@ -135,6 +137,7 @@ def test_price_of_dp_sgd_under_replacement():
     assert tight.adjacency is REPLACE
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("event", [ac.ClippedSum(0.02, 1.0, REPLACE), ac.ClippedSum(1e4, 1.0, REPLACE)])
 @pytest.mark.parametrize("rate", audit_after(1, [0.9, 1e-6]))
 def test_laws_at_extremes(event, rate):

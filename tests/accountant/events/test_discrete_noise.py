@@ -132,6 +132,7 @@ def test_sampled_laplace_of_many_coordinates_stays_below_its_limit():
 # --- discrete Gaussian ---------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(11)
 @pytest.mark.parametrize("s", [1, 2, 17])
 @pytest.mark.parametrize("sigma", [1e-3, 0.1, 0.3, 0.349, 0.35, 0.4, 0.7, 1.5, 5.0])
 def test_gaussian_curve_is_the_sum(sigma, s):
@@ -200,6 +201,7 @@ def gaussian_stick(sigma, s, epsilon):
     return total / (sigma * mpmath.sqrt(2 * mpmath.pi) * mpmath.jtheta(3, 0, mpmath.exp(-2 * (mpmath.pi * sigma) ** 2)))
 
 
+@pytest.mark.each_run(5)
 @pytest.mark.parametrize(
     ("sigma", "s"),
     [
@@ -262,6 +264,7 @@ def convolved(sigma, s, m, reach):
     return delta
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("sigma", "m", "s"), audit_after(3, [(2.5, 2, 1), (3.0, 4, 2), (2.0, 3, 1), (2.5, 5, 1)]))
 def test_gaussian_profile_of_several_coordinates_is_the_convolution(sigma, m, s):
     with mp.workdps(40):

@@ -35,6 +35,7 @@ def hockey_stick(p, q, epsilon):
     return mp.fsum(max(a - mp.exp(mpf(epsilon)) * b, mpf(0)) for a, b in zip(p, q, strict=True))
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("epsilon", [1e-6, 0.3, 4.0, 40.0])
 def test_curve_and_profile_are_those_of_the_worst_pair(epsilon):
     event = ac.ExponentialMechanism(epsilon)
@@ -108,6 +109,7 @@ def test_cheaper_than_pure_dp_and_within_zcdp():
     assert (ac.ExponentialMechanism(0.0).renyi([1.0, math.inf]) == 0.0).all()
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(("epsilon", "rate"), [(2.0, 0.2), (0.01, 1e-4), (12.0, 0.6), (0.5, 0.999), (300.0, 0.5)])
 def test_poisson_samples_cost_what_the_worst_of_their_pairs_does(epsilon, rate):
     sampled, g = ac.PoissonSubsampled(ac.ExponentialMechanism(epsilon), rate), mpf(rate)
@@ -196,6 +198,7 @@ def test_samples_of_wide_ranges(epsilon, rate):
     assert (heights[1:-1] <= (share * heights[:-2] + (1 - share) * heights[2:]) * (1 + 1e-10)).all()
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("order", [1.0005, 1.002])
 def test_a_sample_of_a_wide_range_near_order_one(order):
     """Towards Q nearly all pairs are as bad as each other, and P against Q decides."""

@@ -68,6 +68,7 @@ def test_the_profile_is_reached():
         assert float(event.profile(t).worst) == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("sigma", "batch", "records", "order"),
     audit_after(3, [(1.0, 10, 1000, 1.5), (1.0, 10, 1000, 4.0), (4.0, 256, 60000, 20.0), (0.8, 1, 3, 4.0)]),

@@ -117,6 +117,7 @@ def geometric(shift, t, span):
     return [(1 - p) / (1 + p) * p ** abs(x - shift) for x in range(-span, span + 1)]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("event", "step", "t"),
     [(ac.PureDP(0.7), 1, 0.7), (ac.PermuteAndFlip(0.7), 1, 0.7), (ac.DiscreteLaplace(2.0, 3), 3, 0.5)],

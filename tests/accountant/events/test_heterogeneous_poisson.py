@@ -17,6 +17,7 @@ RATES = (0.3, 0.02, 0.0)
 EVENT = ac.HeterogeneousPoisson(ac.Gaussian(1.2), RATES)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("group", range(3))
 @pytest.mark.parametrize("epsilon", [0.05, 0.4])
 def test_each_group_pays_the_integral_at_its_rate(group, epsilon):
@@ -85,6 +86,7 @@ def test_others_rates_add_nothing(eighths, factor):
 BASES = [ac.Gaussian(0.8), ac.Laplace(1.5), ac.NoisyScreening(20.0, 30, 50), ac.ClippedSum(1.0, adjacency="replace")]
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("base", BASES, ids=repr)
 def test_everybody_pays_at_most_the_largest_rate(base):
     event = ac.HeterogeneousPoisson(base, (0.001, 0.2, 0.05))

@@ -182,6 +182,7 @@ CONTESTS = [  # scores of those that rise and of all others: even teams are the 
 ]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("shift", audit_after(2, [1.0, 6.0, 0.05]))
 def test_no_contest_costs_more(shift):
     """Of scores of which some rise by the whole shift, or by part of it, against the others."""

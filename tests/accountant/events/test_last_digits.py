@@ -266,6 +266,7 @@ def sampled_laplace(shift, rate, order):
     return max(mp.log1p(forward), mp.log1p(backward)) / (a - 1)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("shift", "rate", "above_one"),
     [

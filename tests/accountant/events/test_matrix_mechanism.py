@@ -215,6 +215,7 @@ def real_delta(columns, rate, adjacency, epsilon):
     return max(float(np.maximum(a - math.exp(epsilon) * b, 0).sum() * cell) for a, b in ((p, q), (q, p)))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 @pytest.mark.parametrize(
     ("column", "rate"), audit_after(2, [((0.8, -0.6), 0.05), ((1.5, 1.0), 0.7), ((1.0, 0.5), 0.3)])

@@ -28,6 +28,7 @@ def integral(f, case):
     return mp.quad(lambda y: mp.npdf(y) * f(y), mp.linspace(-far, far, 61))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("case", audit_after(2, [(case,) for case in CASES]), ids=repr)
 def test_profile_is_the_integral(case):
     event, r = ac.MixtureOfGaussians(*case), ratio(case)

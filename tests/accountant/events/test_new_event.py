@@ -189,6 +189,7 @@ def test_report(plan, tmp_path):
     assert "in looks nobody else looks" in text
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("kind", ["order", "shares", "releases", "trade-off"])
 def test_plot(plan, tmp_path, kind):
     picture = tmp_path / "picture.svg"
@@ -259,6 +260,7 @@ def test_a_subclass_is_priced_by_its_own_curve(rate, method):
 EXAMPLES = [example for kind in registry.event_kinds().values() for example in kind.examples()]
 
 
+@pytest.mark.each_run(22)
 @pytest.mark.parametrize("event", EXAMPLES, ids=repr)
 def test_a_subclass_may_ask_its_parent_for_curve_and_profile(event):
     class Twice(type(event)):

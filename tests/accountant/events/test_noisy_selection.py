@@ -40,6 +40,7 @@ def winners(scores, noise, scale):
     return np.array(chances)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("name", list(NOISES))
 @pytest.mark.parametrize("monotone", [False, True])
 def test_no_noisy_maximum_costs_more(name, monotone):
@@ -74,6 +75,7 @@ def test_gumbel_noise_is_the_exponential_mechanism_and_exponential_noise_permute
             assert event.family is kind(1.0).family
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("name", audit_after(1, ["exponential", "laplace"]))
 @pytest.mark.parametrize("monotone", [False, True])
 def test_noisy_maxima_tell_no_more_than_laplace_noise(name, monotone):
@@ -112,6 +114,7 @@ def stops(queries, threshold, threshold_noise, query_scale, query_noise=laplace)
     return np.array([*found, np.sum(density * below)])
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("monotone", [False, True])
 def test_no_sparse_vector_costs_more(kind, monotone):
@@ -133,6 +136,7 @@ def test_no_sparse_vector_costs_more(kind, monotone):
     assert largest > 0.02
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("monotone", [False, True])
 def test_no_gaussian_sparse_vector_costs_more(kind, monotone):

@@ -74,6 +74,7 @@ EVENTS = [
 ]
 
 
+@pytest.mark.each_run(17)
 @pytest.mark.parametrize("event", EVENTS, ids=repr)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(("share", "tilt"), [(0.3, 0.5), (0.02, 3.0), (0.005, 0.0)])
@@ -105,6 +106,7 @@ def test_gaussian_epsilon(sigma: float, count: int, delta: float) -> None:
     assert high - low <= 1e-3 * high
 
 
+@pytest.mark.each_run(10)
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01, 0.4])
 @pytest.mark.parametrize(("bit", "count"), [(0.05, 1000), (1.0, 50), (5.0, 3), (1.0, 1), (20.0, 2)])
 def test_randomized_response_epsilon(bit: float, count: int, delta: float) -> None:

@@ -52,6 +52,7 @@ def hockey_stick(p, q, epsilon):
     return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 def test_no_release_that_keeps_the_points_costs_more(rate):
     rng = np.random.default_rng(5)

@@ -100,6 +100,7 @@ def test_boxes_hold_all_numbers(others, random):
             assert all(a <= b for a, b in zip(least(inside[0], others), numbers, strict=True))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("facts", "size", "users"), [(Facts(2, 1), 3, 3), (Facts(2), 3, 3), (Facts(2), 3, 4)])
 @pytest.mark.parametrize("epsilon0", [0.5, 3.0, 7.0])
 def test_never_below_the_worst_data(facts, size, users, epsilon0):
@@ -129,6 +130,7 @@ def test_nearer_than_one_theta_for_all_near_the_local_epsilon(facts):
     assert not may_know_numbers(1.0, Facts(4, 2), 14, 1.5)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("ones", [0, 1])
 def test_next_to_the_local_epsilon(ones):
     """Where the report alone has a delta of 1e-12, less than what times may add that are looked at first."""

@@ -108,6 +108,7 @@ def is_there(family, inputs, d, outside):
     return False
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("d", "outside", "number"), [(3, 3, 100), (2, 4, 100), (1, 4, 1)])
 def test_all_inputs_that_differ_in_three_bits_are_there(d, outside, number):
     """All largest sets with two inputs that differ in d bits: each is one family's, and each family is needed."""
@@ -209,6 +210,7 @@ def shown(family, words, odds, clocks, near, u):
     return told, masses, times.short * local, float(np.maximum(both[0] - u * both[1], 0.0).sum())
 
 
+@pytest.mark.each_run(8)
 @each_family
 @pytest.mark.parametrize("odds", [2, 6])
 @pytest.mark.parametrize(
@@ -239,6 +241,7 @@ def least(epsilon, kind, users, point):
 KINDS = ((0, 0, 3), (1, 1, 2), (1, 2, 1), (0, 3, 0), (2, 1, 1))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("epsilon0", "users", "share"),
     [

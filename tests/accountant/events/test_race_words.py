@@ -214,6 +214,7 @@ def exchanged(words, odds, clocks, u):
     return float(np.maximum(pairs[:, 0] - u * pairs[:, 1], 0.0).sum()), pairs.sum(axis=0), times.short
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("odds", [2, 6])
 @pytest.mark.parametrize(
     ("clock", "slower", "quicker", "share"), [(0.7, 0.0, 0.5, 0.0), (2.0, 0.3, 0.0, 0.5), (0.3, 0.1, 0.4, 0.8)]
@@ -255,6 +256,7 @@ def test_what_images_stand_on(odds):
     assert all(first[z] == second[z] for z in first if image(z) != z)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("epsilon0", audit_after(2, [2.0, 5.0, 0.5]))
 @pytest.mark.parametrize(
     ("facts", "size", "users"),

@@ -30,6 +30,7 @@ def log_delta(epsilon, bits, at):
     return mpmath.log(total)
 
 
+@pytest.mark.each_run(7)
 @pytest.mark.parametrize("epsilon", [1e-6, 3e-3, 0.1, 0.7, 3.0, 36.0, 650.0])
 @pytest.mark.parametrize("bits", [1, 7, 1000, PROFILE_BITS])
 def test_profile_of_many_bits(epsilon, bits):

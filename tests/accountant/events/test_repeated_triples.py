@@ -81,6 +81,7 @@ def test_no_data_in_a_disc_cost_more_than_the_mean_of_their_triples(data):
         assert min(over) <= 1e-4
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("mu", "own", "draws", "records", "epsilon"), [(1.0, 0.7, 3, 10, 0.3), (2.0, 1.4, 4, 50, 1.0)])
 def test_terms_by_their_definition(mu, own, draws, records, epsilon):
     """The triple of one draw as a double integral, all others by normal distribution functions; and R where Q is."""
@@ -164,6 +165,7 @@ def test_what_is_shared_out_is_there(mu, draws, records, epsilon):
         assert used or epsilon < 1e-8 or mp.exp(repeats.log_rest) * mp.exp(epsilon) > 1e-13 * there
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("noise", "draws", "records", "count", "share"),
     audit_after(
@@ -186,6 +188,7 @@ def test_runs_cost_less_than_releases_one_by_one(noise, draws, records, count, s
     assert 0.0 < rates.lower[0] <= rates.upper[0] < 1.0
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("sigma", audit_after(2, [0.3, 1e3, 1e6]))
 def test_both_ends_of_the_noise(sigma):
     event = ac.SampledWithReplacement(ac.ClippedSum(sigma, adjacency=REPLACE), 10, 100)

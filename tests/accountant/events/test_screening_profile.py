@@ -43,6 +43,7 @@ def draw(dice):
     return event, dice.choice((1.0, 0.5, 0.999, 10 ** dice.uniform(-9, 0)))
 
 
+@pytest.mark.each_run(10)
 @pytest.mark.parametrize("seed", audit_after(20, range(60)))
 def test_profile_is_that_of_the_worst_of_all_counts(seed):
     dice = random.Random(seed)

@@ -91,6 +91,7 @@ ENUMERATED = [
 ]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("local", "laws", "users", "near"),
     audit_after(8, ENUMERATED[1:] + ENUMERATED[:1]),
@@ -267,6 +268,7 @@ def test_a_sum_of_scores_tells_what_all_reports_do(kind, point):
     assert exact * 0.998 <= found <= exact * SLACK
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("users", audit_after(3, [2, 5000, 10**6, 30]))
 def test_known_probabilities_are_no_more_than_all(users):
     above = ac.Shuffled(RR(0.5, 2), users)
@@ -279,6 +281,7 @@ def test_known_probabilities_are_no_more_than_all(users):
 # --- how near the ends are ----------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(
     ("local", "users", "near"),
     [

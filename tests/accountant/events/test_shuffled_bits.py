@@ -68,6 +68,7 @@ def with_slots(first, second, laws, common, u):
     return total + (1 - common) ** n * hockey_stick(first, second, u)
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("inputs", [TRIANGLE, EVEN], ids=["triangle", "even"])
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("u", audit_after(2, [Fraction(1), Fraction(5, 2), Fraction(3, 2)]))
@@ -148,6 +149,7 @@ def test_what_inputs_of_few_ones_have_in_common(bits, t):
         assert all(law[z] >= t**-ones * without[z] for law in (report(word, t) for word in inputs) for z in law)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("t", audit_after(2, [Fraction(2), Fraction(9), Fraction(101, 100)]))
 @pytest.mark.parametrize("bits", [3, 4])
 def test_what_short_reports_have_in_common(bits, t):
@@ -166,6 +168,7 @@ def test_what_short_reports_have_in_common(bits, t):
         assert common_share(math.log(t), Facts(most, 0, bits), 10)[0] <= math.log(exact) + 1e-15
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("u", audit_after(2, [Fraction(1), Fraction(5, 2), Fraction(3, 2)]))
 def test_slots_of_inputs_with_few_ones(n, u):
@@ -183,6 +186,7 @@ def test_slots_of_inputs_with_few_ones(n, u):
     assert worst > 0
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("epsilon0", audit_after(1, [3.0, 0.5]))
 @pytest.mark.parametrize(("users", "bits"), [(2, 4), (3, 4), (4, 3)])
 @pytest.mark.parametrize("known", ["ones", "length", "both"])
@@ -198,6 +202,7 @@ def test_never_below_the_worst_data_with_facts(epsilon0, users, bits, known):
     assert np.all(worst_of(laws, users, us) <= found)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("epsilon0", [0.5, 3.0])
 @pytest.mark.parametrize("users", [2, 3, 4])
 def test_never_below_the_worst_data_of_three_bits(epsilon0, users):
@@ -243,6 +248,7 @@ def worst_of(laws, users, us):
     return worst
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("u", [1.0, 1.7, 3.0])
 def test_never_below_four_users(u):
     laws = [report(word, 2) for word in TRIANGLE]
@@ -310,6 +316,7 @@ def law_of(kind, u):
     return law
 
 
+@pytest.mark.each_run(5)
 @pytest.mark.parametrize("u", [Fraction(1), Fraction(5, 4), Fraction(2)])
 @pytest.mark.parametrize("numbers", [(12, 0, 0), (0, 12, 0), (0, 0, 12), (4, 4, 4), (1, 0, 11)])
 def test_sums_of_any_mixture_are_below_the_bound(u, numbers):
@@ -427,6 +434,7 @@ def attacked(epsilon, kind, users, point):
     return float(total @ np.maximum(sums, 0)) * step / users - 1e-12 * deviation
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("epsilon0", "bits", "users", "delta"),
     audit_after(
@@ -448,6 +456,7 @@ def test_within_five_percent_of_an_attack(epsilon0, bits, users, delta):
     check_five_percent(local, [(bits // 2,) * 3], users, delta)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("epsilon0", "bits", "users", "delta"),
     audit_after(
@@ -460,6 +469,7 @@ def test_within_five_percent_where_ones_are_known(epsilon0, bits, users, delta):
     check_five_percent(local, [(bits // 2,) * 3], users, delta)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("epsilon0", "bits", "users", "delta"),
     audit_after(3, [(2.0, 2, 1000, 1e-6), (2.0, 2, 100, 1e-6), (2.0, 8, 200, 1e-6), (4.0, 8, 1000, 1e-6)]),
@@ -595,6 +605,7 @@ def test_facts_that_cannot_be(name, facts):
 # --- work ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("bits", "epsilon0", "users"),
     [
@@ -669,6 +680,7 @@ def test_limits():
     assert ac.shuffled_epsilon(ac.RandomizedResponse(1.0), 1000, 1e-6) < 0.97 * ac.shuffled_epsilon(1.0, 1000, 1e-6)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("bits", [2, 3, 33])
 @pytest.mark.parametrize("users", audit_after(2, [1000, 10**12, 2, 10**6]))
 @pytest.mark.parametrize("epsilon0", audit_after(3, [15.9, 0.5, 1e-6, 4.0]))
@@ -690,6 +702,7 @@ def test_rounds_of_bits():
     assert normal * 0.995 < many.epsilon < normal * 1.02
 
 
+@pytest.mark.each_run(30)
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-200, 1e-30, 1e-20, 1e-17, 1e-15])
 @pytest.mark.parametrize("bits", [2, 3, 40])
 @pytest.mark.parametrize("users", [3, 1000])

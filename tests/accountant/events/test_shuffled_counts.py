@@ -44,6 +44,7 @@ def hockey_stick(first, second, u):
     return mpmath.fsum(max(mass - u * second.get(place, 0), 0) for place, mass in first.items())
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("parameters", PARAMETERS)
 def test_one_count_is_what_is_seen(parameters):
     before = seen(*parameters, 18)
@@ -75,6 +76,7 @@ def test_a_rising_and_a_falling_count_are_what_is_seen(parameters):
         assert exact - room <= float(event.profile(epsilon).worst) <= exact + room
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(
     ("scale", "shape", "ratio"),
     [(2.0, 12.0, 0.8), (4.0, 30.0, 0.9), (0.05, 5.0, 0.2), (20.0, 0.3, 0.9), (1.0, 1e-3, 0.5)],
@@ -146,6 +148,7 @@ def composed(event, count, epsilon):
     return 1 - kept + sum(mass * max(-math.expm1(epsilon - loss), 0.0) for loss, mass in law.items())
 
 
+@pytest.mark.each_run(6)
 @pytest.mark.parametrize(
     ("event", "count"),
     [
@@ -200,6 +203,7 @@ def test_other_releases_may_come_along():
     assert both.lower > 0.999 * both.epsilon
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("run", "delta"),
     [

@@ -25,6 +25,7 @@ def exact_delta(attack, users, u):
         return float(total / users)
 
 
+@pytest.mark.each_run(12)
 @pytest.mark.parametrize("share", [0.5, 0.3, 0.05])
 @pytest.mark.parametrize("users", [400, 3000])
 @pytest.mark.parametrize("point", [0.0, 0.02, 0.1, 0.3])
@@ -38,6 +39,7 @@ def test_below_exact_sums_and_near_them_in_the_middle(share, users, point):
         assert found > exact * (1 - 3 / math.sqrt(users))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("local", "near"),
     [(1.0, 1.01), (0.1, 1.02), (ac.RandomizedResponse(1.0), 1.01), (ac.Collision(1.0, 2, 8), 1.01)],

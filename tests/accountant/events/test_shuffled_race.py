@@ -73,6 +73,7 @@ def shown(first, second, others, even, clocks, u):
     return total, mass, rung, times.short
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(
     ("inputs", "second", "is_even"),
     [(TRIANGLE, 2, False), (EVEN[:3], 2, False), (WORDS, 3, False), (WORDS, 1, False), (WORDS, 1, True)],
@@ -124,6 +125,7 @@ def data_of(others, first, second, u):
     return sum(max(one[key] - u * other[key], 0.0) for key in one)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("epsilon0", audit_after(2, [2.0, 5.0, 0.5]))
 @pytest.mark.parametrize(
     ("bits", "length", "users"),
@@ -226,6 +228,7 @@ def family_of(most, bits):
     return with_even_rest(Facts(most, 0, most), families(Facts(most, 0, most))[most - bits])
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("epsilon", "point", "narrow"), [(0.4, 0.1, 0.0), (1.0, 1.2, 0.5), (2.0, 2.5, 0.0)])
 @pytest.mark.parametrize("bits", [2, pytest.param(3, marks=pytest.mark.audit)])
 def test_sums_in_high_precision(epsilon, point, narrow, bits):
@@ -404,6 +407,7 @@ def alone(epsilon, numbers, users, u):
     return float(law[: size // 2] @ np.arange(size // 2)) * step / users, 1e-17 * size**2 * step / users
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("epsilon0", "bits", "users"),
     [(2.0, 2, 44), (1.0, 3, 16), (4.0, 4, 300), (0.5, 5, 10), (6.0, 2, 3000), (0.01, 2, 5)],
@@ -418,6 +422,7 @@ def test_never_below_an_attack(epsilon0, bits, users, share):
     assert lower - error <= math.exp(found)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("epsilon0", "bits", "users", "delta", "facts", "attack"),
     audit_after(
@@ -462,6 +467,7 @@ def log_reached(epsilon, numbers, users, point):
     return users * log_moment + math.log(float(np.maximum(law, 0.0) @ (sums * np.exp(-theta * sums))) / users)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("epsilon0", "bits", "users", "length", "kind"),
     [

@@ -48,6 +48,7 @@ def test_worst_of_all_inputs_in_rationals(odds, users, u):
         assert exact <= found <= float(exact) * (1 + 1e-7) + 2 * LEAST
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("epsilon", "users"), [(0.5, 400), (4.0, 600)])
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.2])
 def test_numbers_that_are_looked_at_together(epsilon, users, share):

@@ -44,6 +44,7 @@ def test_integer_orders(sigma, rate, order):
     assert abs(value / true - 1) < 1e-12 + 4e-16 * float(condition)
 
 
+@pytest.mark.each_run(27)
 @pytest.mark.parametrize("sigma", [1e-3, 0.05, 0.3, 1.0, 30.0, 1e4])
 @pytest.mark.parametrize("rate", [1e-12, 1e-6, 0.01, 0.5, 0.999999, 1 - 1e-15])
 def test_between_integer_orders_the_curve_is_smooth_and_convex(sigma, rate):

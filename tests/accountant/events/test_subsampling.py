@@ -69,6 +69,7 @@ def test_the_generic_bound_is_a_hull(event):
         assert float(event.renyi(order)) <= float(mp.log(1 + mp.fsum(terms))) / (order - 1) * (1 + 1e-12)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("event", HULLS[:1] + HULLS[2:3], ids=repr)
 def test_hulls_keep_the_laws(event):
     check_event(event, max_examples=3)

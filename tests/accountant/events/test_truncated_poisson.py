@@ -131,6 +131,7 @@ def one_cell(mass, stay, moved, distance, factor, forward):
     return np.maximum(excess, 0.0).sum() * (FINE[1] - FINE[0])
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("rate", "records", "largest", "sigma"), [(0.1, 100, 12, 1.1), (0.5, 30, 12, 2.0)])
 def test_the_best_share_of_swaps_is_as_good_as_any(rate, records, largest, sigma):
     log_room, log_full, full_rate = truncation_odds(rate, records, largest)
@@ -175,6 +176,7 @@ def in_the_plane(first, second, epsilon):
     return AREA * np.maximum(first - math.exp(epsilon) * second, 0.0).sum()
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("adjacency", list(ac.Adjacency))
 def test_no_data_sets_in_the_plane_cost_more(adjacency):
     rng = np.random.default_rng(3)
@@ -220,6 +222,7 @@ def test_what_is_read_of_the_batch_is_what_the_sum_tells(rate, largest):
                 assert 0.96 * reached - 2e-4 <= told <= reached + PLANE
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(("rate", "largest"), [(0.4, 2), (0.9, 1), (0.7, 4)])
 def test_what_is_read_of_replaced_records_is_what_the_sum_tells(rate, largest):
     """The record in the individual's place is one more like all others, or stands on their other side."""
@@ -289,6 +292,7 @@ def test_records_that_are_hardly_ever_cut_cost_what_the_sample_does():
     assert known.lower * 0.999 <= cut.lower <= cut.epsilon <= known.epsilon * 1.005
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("event", "steps", "low", "high"),
     audit_after(

@@ -58,6 +58,7 @@ def cumulative(x):
     return mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("gaps", [(-9.0, -7.5, 3.0), (-6.0, -6.0, -6.0, 1.0), (0.5, -0.25, 2.0), (-30.0, 12.0)])
 def test_several_counts_at_30_digits(gaps):
     numbers = np.ones(len(gaps))
@@ -137,6 +138,7 @@ CASES = [
 ]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("event", "noise"), audit_after(2, [CASES[5], CASES[3], *CASES[:3], CASES[4]]))
 def test_the_profile_is_the_largest_of_all_neighbours(event, noise):
     scale = event.sigma if noise == "gaussian" else event.scale
@@ -151,6 +153,7 @@ def test_the_profile_is_the_largest_of_all_neighbours(event, noise):
         assert truth * (1 - 1e-13) <= value <= truth * (1 + 1e-9) + 1e-15
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("direction", ["remove", "add"])
 @pytest.mark.parametrize(("event", "noise"), audit_after(2, [CASES[1], CASES[4], CASES[0]]))
 def test_what_is_composed_is_above_every_neighbour_and_near_the_worst(event, noise, direction):
@@ -172,6 +175,7 @@ def test_what_is_composed_is_above_every_neighbour_and_near_the_worst(event, noi
             assert math.exp(least[place]) <= worst[0] * (1 + 1e-13)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("event", "noise"), [*CASES[:3], *CASES[4:]])
 def test_the_smaller_curve_is_the_largest_divergence_of_all_neighbours(event, noise):
     """And Papernot et al. 2018, Thm 6, and 2017, Thm 3, are not below it."""

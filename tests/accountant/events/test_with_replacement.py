@@ -100,6 +100,7 @@ def chances_of(batch, records):
     return found[1:], 1 - (1 - chance) ** batch
 
 
+@pytest.mark.each_run(6)
 @pytest.mark.parametrize(
     ("sigma", "batch", "records"), [(1.0, 3, 100), (4.0, 256, 60000), (0.7, 20, 10), (30.0, 10**6, 10**5)]
 )
@@ -146,6 +147,7 @@ def test_the_profile_of_bounded_losses_at_60_digits(batch, records, epsilon):
     assert float(found) == pytest.approx(float(total), rel=2e-12)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("sigma", "batch", "records", "order"), audit_after(2, [(1.0, 3, 10, 1.7), (5.0, 4, 4, 3.0), (2.0, 2, 50, 6.0)])
 )
@@ -277,6 +279,7 @@ def test_refusals(make, error, message):
         make()
 
 
+@pytest.mark.each_run(5)
 @pytest.mark.parametrize(
     ("draws", "population", "sigma"), [(5, 100, 1.0), (39, 50, 0.3), (300, 1000, 50.0), (500, 30, 20.0)]
 )
@@ -312,6 +315,7 @@ def test_opposite_contributions_reach_the_bound_at_no_epsilon_and_one_record_alo
     assert alone < 0.99 * bound
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(("sigma", "draws", "population"), [(1.0, 10, 10), (1.0, 5, 20), (2.0, 30, 10)])
 def test_how_often_a_record_is_drawn_is_hidden_on_both_sides(sigma, draws, population):
     run = ac.SampledWithReplacement(ac.Gaussian(sigma, adjacency=REPLACE), draws, population)

@@ -112,6 +112,7 @@ def parameters(record):
     return record["deployment"]["privacy_loss"]["privacy_parameters"]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("plan", ["private-knn-mnist", PLAN, 'delta = 0.0\n[[release]]\nevent = "laplace"\nscale = 2'])
 def test_records_of_plans_are_valid(plan, tmp_path, capsys):
     source = plan
@@ -166,6 +167,7 @@ def test_stated_budgets_are_priced_again(name, rho, delta, epsilon):
     assert found.price.epsilon >= ac.epsilon(ac.GaussianDP((2 * rho) ** 0.5), delta, method="tight").epsilon
 
 
+@pytest.mark.each_run(5)
 @pytest.mark.parametrize("rho", WITHOUT_EPSILON)
 @pytest.mark.parametrize("layout", ["basic", "product", None])
 def test_records_of_all_layouts_are_read(rho, layout, tmp_path, capsys):
@@ -185,6 +187,7 @@ def test_records_of_all_layouts_are_read(rho, layout, tmp_path, capsys):
 LAUGHS = "a0: &a0 [1]\n" + "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10))
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize(
     "text",
     [

@@ -247,6 +247,7 @@ EXPORTED = [
 ]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("run", audit_after(3, EXPORTED), ids=str)
 def test_loss_distributions_bracket_the_run(run):
     above, below = (to_privacy_loss_distribution(run, pessimistic=side, tolerance=1e-3) for side in (True, False))

@@ -52,6 +52,7 @@ def test_contract_of_all_accountants(name):
     run(Contract, name)
 
 
+@pytest.mark.each_run(60)
 @pytest.mark.parametrize("name", names(pld_privacy_accountant_test.PldPrivacyAccountantTest))
 def test_pld_accountant(name, monkeypatch):
     if name in WRONG:
@@ -73,6 +74,7 @@ class Curves(Accountant):
         return np.full_like(self._orders, np.inf) if self._exposed else self.run.renyi(self._orders)
 
 
+@pytest.mark.each_run(18)
 @pytest.mark.parametrize("name", names(rdp_privacy_accountant_test.RdpPrivacyAccountantTest))
 def test_rdp_accountant(name, monkeypatch):
     for pattern, reason in OF_THEIR_ROUTE.items():

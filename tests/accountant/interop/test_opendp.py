@@ -68,6 +68,7 @@ def test_measurements_compose_tighter_than_theirs():
     assert ac.epsilon(60 * to_event(laplace, 1.0), 0.0, method="tight").epsilon == pytest.approx(together.map(1.0))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("run", [RUN, ac.Gaussian(2.0), 5 * ac.ZeroConcentratedDP(0.1), ac.Composition()], ids=str)
 def test_runs_become_profiles_that_bound_them(run):
     profile = to_privacy_profile(run)

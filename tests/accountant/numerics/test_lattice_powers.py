@@ -43,6 +43,7 @@ def random_law(rng):
     return np.where(symmetric + symmetric[::-1] > 0, masses, 0.0), h
 
 
+@pytest.mark.each_run(17)
 @pytest.mark.parametrize("seed", range(24))
 def test_bounds_hold_the_sum_and_are_narrow(seed):
     rng = np.random.default_rng(seed)

@@ -51,6 +51,7 @@ def test_log_binomial_pmf(data, n, p):
     assert abs(log_binomial_pmf(float(n), float(k), p) - true) <= 1e-14 * max(1, abs(true))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("h", audit_after(6, [1e-7, 0.9, 1.0, 8.0, 8.1, 1000.0, 1e-4, 0.003, 1.5, 7.9, 20.0]))
 def test_log_ndtr_steps(h):
     """Both log-ratios keep their digits wherever they are representable, out to 40 standard deviations."""

@@ -62,6 +62,7 @@ def looked_at(name: str):
 # --- pictures ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(4)
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_as_they_were_and_the_comparison_sees_whatever_is_missing(name, tmp_path):
     ax = draw(name)
@@ -74,6 +75,7 @@ def test_pictures_are_as_they_were_and_the_comparison_sees_whatever_is_missing(n
         artist.set_visible(True)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("name", ["order", "parameter", "releases", "trade-off"])
 def test_comparison_sees_a_line_that_moved(name, tmp_path):
     ax = draw(name)
@@ -82,6 +84,7 @@ def test_comparison_sees_a_line_that_moved(name, tmp_path):
     assert not as_before(ax, name, tmp_path)
 
 
+@pytest.mark.each_run(4)
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_labelled(name):
     ax = looked_at(name)
@@ -204,6 +207,7 @@ def test_free_runs_and_infinite_orders_are_left_out_of_a_curve():
     assert "free" not in words(ax)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("method", plots.METHODS)
 def test_epsilon_against_releases_shows_what_epsilon_says(method):
     counts = [1, 7, 30]
@@ -397,6 +401,7 @@ def test_text_in_files_stays_text(tmp_path):
     assert b"/Type3" not in (tmp_path / "x.pdf").read_bytes()
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("ending", "begin"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
 def test_files_are_what_they_end_in_and_the_same_every_time(ending, begin, tmp_path):
     for name in ("a", "b"):

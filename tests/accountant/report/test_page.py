@@ -545,6 +545,7 @@ return [...worst, rgb(getComputedStyle(document.body).backgroundColor)];
 """
 
 
+@pytest.mark.each_run(1)
 @needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_is_readable(show, nasty, scheme):
@@ -561,6 +562,7 @@ return [...document.querySelectorAll("main *")].filter((node) => wide(node) && !
 """
 
 
+@pytest.mark.each_run(1)
 @needs_browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_sticks_out_and_plots_fill_their_boxes(show, nasty, width):
@@ -597,6 +599,7 @@ def test_plots_follow_the_sliders_and_say_the_number_that_is_shown(show, nasty):
     assert page.find_elements("css selector", ".live-plot, .stale, .replaced") == []
 
 
+@pytest.mark.each_run(1)
 @needs_browser
 @pytest.mark.parametrize("width", [320, 390, 1200])
 def test_page_is_no_wider_than_the_window(show, nasty, width):

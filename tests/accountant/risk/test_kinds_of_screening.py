@@ -52,6 +52,7 @@ def check(run, tolerance=0.1):
         assert risk.advantage.lower > 0.0
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("run", "far", "beside"),
     audit_after(
@@ -78,6 +79,7 @@ def test_blocks_of_kinds_that_are_not_alike_hold_the_exact_game(monkeypatch):
     check(draw_run(3))
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("way", [0, 1])
 @pytest.mark.parametrize("seed", range(3))
 def test_tests_of_a_game_are_attacks(way, seed):

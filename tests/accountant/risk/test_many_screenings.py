@@ -68,6 +68,7 @@ def draw_run(dice, kind):
     return run + 2 * FewOutcomes((dice.randint(1, 9), dice.randint(1, 9)), (5, 4)) if kind == "beside" else run
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("kind", ["alone", "beside", "two kinds"])
 @pytest.mark.parametrize("seed", range(2))
 def test_blocks_hold_the_exact_game(short_blocks, kind, seed):

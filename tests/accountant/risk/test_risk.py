@@ -101,6 +101,7 @@ def sampled_gaussian(rate, sigma, fpr, remove):
         return float(mp.ncdf(x))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("remove", [True, False])
 def test_random_sampled_steps_at_forty_digits(remove):
     rng = np.random.default_rng(5)
@@ -270,6 +271,7 @@ RUNS = {
 }
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_concave_rising_above_guessing_and_consistent(run):
     rates = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 25)])

@@ -32,6 +32,7 @@ def counted(ask):
         return ask(), seen[-1]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("ask", ASKED)
 def test_every_figure_has_a_patience(ask):
     for wrong in (0.0, -1.0, math.nan, "5"):
@@ -146,6 +147,7 @@ def test_a_tolerance_of_1_needs_a_table_for_mu_all_the_same():
     assert wide.lower <= near.upper <= wide.upper * (1 + 1e-9)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("ask", ASKED[:2])
 def test_a_refusal_shows_no_interval_of_a_delta(ask):
     """The interval of a delta on the way was shown as "certified so far", as one of the advantage and of the error."""

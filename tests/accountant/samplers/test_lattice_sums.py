@@ -113,6 +113,7 @@ def test_settling_lowers_every_hockey_stick(masses, apart, step, removed):
     assert risen <= step
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("count", [200, 5000])
 @pytest.mark.parametrize("epsilon", audit_after(1, [2.0, 0.3]))
 def test_many_randomized_responses_against_the_binomial(count, epsilon):

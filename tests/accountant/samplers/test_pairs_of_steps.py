@@ -22,6 +22,7 @@ def heights(pair, direction, epsilons):
     return np.exp(pair._log_profile(np.array(epsilons))[DIRECTIONS.index(direction)] + pair._profile_error)
 
 
+@pytest.mark.each_run(7)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("steps", [2, 3, 5])
 def test_two_steps_are_above_all_outcomes(steps, epsilon):

@@ -34,6 +34,7 @@ def outcomes(epsilon, steps, selected):
     return pairs
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(
     ("steps", "selected"), [(1, 1), (2, 1), (3, 1), (4, 1), (2, 2), (3, 2), (4, 2), (4, 3), (4, 4)]
 )
@@ -73,6 +74,7 @@ def two_steps(sigma, epsilon):
     return remove, add
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(("sigma", "epsilon"), [(1.0, 1.0), (0.5, 4.0), (3.0, 0.1)])
 def test_two_gaussian_steps_by_an_integral(sigma, epsilon):
     with mp.workdps(25):
@@ -166,6 +168,7 @@ def test_epochs_compose_with_other_releases():
     assert curve[1].lower <= 1e-6 * (1 + 1e-9)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("steps", "selected"), audit_after(2, [(60, 7), (20, 19), (100, 10)]))
 def test_several_steps_cost_more_than_one_and_less_than_all(steps, selected):
     run = 1 * ac.RandomAllocation(ac.Gaussian(2.0), steps, selected)
@@ -176,6 +179,7 @@ def test_several_steps_cost_more_than_one_and_less_than_all(steps, selected):
     assert found.epsilon <= 1.1 * found.lower
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("sigma", "steps", "selected", "times", "width"),
     [(1.0, 1000, 10, 1, 0.02), (1.0, 1000, 10, 5, 0.012), (2.0, 100, 10, 1, 0.017)],
@@ -282,6 +286,7 @@ def test_steps_that_tell_nothing_cost_nothing(event, selected):
     assert [ac.epsilon(epoch, 1e-6, method=method).epsilon for method in ("renyi", "tight")] == [0, 0]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("event", "steps"), [(ac.Laplace(1e-3), 50), (ac.PureDP(500.0), 1000), (ac.Gaussian(0.01), 100)], ids=repr
 )

@@ -57,6 +57,7 @@ def test_cells_are_probabilities(direction, shifts, steps):
     assert math.fsum(pair._masses * pair._places) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 @pytest.mark.parametrize(("sigma", "steps"), [(0.02, 2), (1 / 75, 2051), (0.00620, 10**9), (1e-3, 2051)])
 def test_sums_that_nothing_hides_are_told_apart(adjacency, sigma, steps):

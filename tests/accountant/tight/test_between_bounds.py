@@ -69,6 +69,7 @@ def run_of(told):
     return EPOCH + TOLD if told else 1 * EPOCH
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("told", [False, True])
 def test_prices_hold_what_the_run_costs(told):
     p, q = whole_pair(told)

@@ -275,6 +275,7 @@ def numbered(sigma, kinds, count):
     return ac.Composition((S(sigma * (1 + 0.1 * i), 25.0, 50), count) for i in range(kinds))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("count", [20_000, 100_000, 10**6, 10**12])
 def test_memory_does_not_grow_with_screenings(count):
     """There were 121 numbers for each of them."""
@@ -361,6 +362,7 @@ def kinds_between(low, high, kinds, count, rate=1.0):
     return ac.Composition((P(S(sigma, 28.0 + i % 5, 60), rate), count) for i, sigma in enumerate(sigmas))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("run", "delta"),
     audit_after(

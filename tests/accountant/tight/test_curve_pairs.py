@@ -27,6 +27,7 @@ def tight(run, delta, **options):
     return ac.epsilon(run, delta, method="tight", **options)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("rest", RESTS.values(), ids=RESTS)
 @pytest.mark.parametrize("rho", audit_after(2, [1e-4, 0.5, 0.01]))
 def test_gaussian_noise_said_as_zcdp(rest, rho):

@@ -36,6 +36,7 @@ def sampled(mu, rate, records=10**6):
     return ac.FixedSizeSampled(ac.Gaussian(1 / mu, adjacency=REPLACE), round(rate * records), records)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("mu", "own", "base", "rate", "epsilon"),
     audit_after(
@@ -215,6 +216,7 @@ def height(mu, own, base, rate, epsilons):
     return np.exp(pair._log_profile(epsilons)[0 if base == 0.0 else 1])
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("mu", "rate", "count"), [(1.0, 0.1, 100), (2.0, 0.01, 300), (0.1, 0.5, 40), (3.0, 0.5, 30)])
 def test_prices_of_runs_are_between_data_and_both_directions(mu, rate, count):
     event = sampled(mu, rate)
@@ -227,6 +229,7 @@ def test_prices_of_runs_are_between_data_and_both_directions(mu, rate, count):
     assert ac.delta(count * event, epsilon=price.epsilon).delta <= 1.1e-5
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("mu", "rate", "count", "delta"), [(8.0, 0.999, 256, 0.4), (6.0, 0.9, 60, 1e-5)])
 def test_losses_beyond_exponentials_have_a_price(mu, rate, count, delta):
     """Of thousands of nats, where the profile is 1 over more of them than an exponential reaches."""
@@ -291,6 +294,7 @@ def test_what_is_not_played(event, count, delta):
     assert join_drawn([(event(), count)], delta) is None
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("sigma", [0.3, 1e6])
 def test_both_ends_of_the_noise(sigma):
     """Hardly any, and very much: a price all the same, between the data's and that of both directions."""

@@ -76,6 +76,7 @@ def test_a_grid_that_is_too_fine_is_refused_before_it_is_made():
         bracket(tiny, "remove", Interval(-1e-18, 1e-18), 0.0, Grid(1e-58, 0.0))
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("selected", [1, 2])
 @pytest.mark.parametrize("event", [ac.Laplace(1e43, 2e-14), ac.Laplace(1e20), ac.Gaussian(1e20), ac.PureDP(1e-17)])
 def test_allocation_of_losses_next_to_nothing(event, selected):

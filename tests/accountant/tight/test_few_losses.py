@@ -77,6 +77,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("run", audit_after(6, RUNS), ids=str)
 def test_prices_hold_the_definition(run):
     with mp.workdps(50):
@@ -91,6 +92,7 @@ def test_prices_hold_the_definition(run):
             assert found.epsilon - found.lower <= 1e-6 * found.epsilon
 
 
+@pytest.mark.each_run(4)
 @pytest.mark.parametrize("run", RUNS, ids=str)
 def test_prices_lie_inside_those_of_grids(run):
     """Two ways to certify, which know nothing of each other."""

@@ -36,6 +36,7 @@ def profile(count: int, rate: float, mu: float, epsilon: float) -> mp.mpf:
     return max(forward, gaussian_profile(mu, epsilon + mp.log(kept)))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("sigma", [1e-3, 0.05])
 @pytest.mark.parametrize(
     ("count", "rate", "noise", "share"),

@@ -67,6 +67,7 @@ def log_mean(mu, rate, alpha):
 # --- the parts -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("pair", "order"), audit_after(7, SIDES[::2] + SIDES[1::2]), ids=str)
 def test_transforms_err_by_no_more_than_they_say(pair, order):
     (mu, rate, tilt), (alpha, turn) = pair, order
@@ -99,6 +100,7 @@ def test_copies_multiply_the_logarithm_and_its_error():
             assert abs(turns - mp.nint(turns)) * 2 * mp.pi <= total[2, k] + 1e-12
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(("pair", "order"), SIDES, ids=str)
 def test_transforms_fall_as_they_are_said_to(pair, order):
     """The bound beyond a frequency against |E_f e^{ixL}| at many frequencies beyond it."""
@@ -149,6 +151,7 @@ def gaussian_delta(mu, e):
     return mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("epsilon", audit_after(2, [0.5, 3.0, 0.0]))
 @pytest.mark.parametrize(("sigma", "rate", "mu"), [(1.0, 0.2, 1.0), (0.7, 0.01, 0.5), (3.0, 0.9, 0.3)])
 def test_a_sampled_release_and_a_gaussian(sigma, rate, mu, epsilon):

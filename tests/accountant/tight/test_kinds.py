@@ -292,6 +292,7 @@ def test_ten_kinds_are_composed_however_many_states_their_game_has():
     assert found.lower <= wide.epsilon < ac.epsilon(run, 1e-5, method="renyi").epsilon
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("seed", "rate", "votes"), audit_after(2, [(6, 1.0, 20), (7, 0.3, 20), (4, 1.0, 0)]))
 def test_ten_random_kinds_are_certified(seed, rate, votes):
     """With a pair of each kind from below, and blocks of three kinds, these were 1.0 to 1.2 % wide."""

@@ -27,6 +27,7 @@ def draw_kinds(seed, kinds, times=1, sampled=False):
     return found
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("seed", "kinds", "most"), audit_after(2, [(0, 4, 1), (3, 6, 3), (1, 5, 2), (2, 6, 4)]))
 def test_groups_bound_the_exact_game(seed, kinds, most, monkeypatch):
     run = ac.Composition(draw_kinds(seed, kinds, sampled=seed % 2 == 1))

@@ -87,6 +87,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize(("event", "direction", "tilt", "make"), MOMENTS, ids=[f"{m[0]} {m[1]}" for m in MOMENTS])
 def test_moments_hold_those_of_the_definition(event, direction, tilt, make):
     found = loss_moments(event, direction, tilt, 1e-5)
@@ -143,6 +144,7 @@ def binomial_delta(n, bit_epsilon, epsilon):
 BITS = [(1000, 0.1), (1000, 1.0), (10_000, 0.02), (100_000, 0.003), (1_000_000, 0.001)]
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize(("n", "bit_epsilon"), BITS)
 def test_bounds_hold_binomials(n, bit_epsilon):
     run = n * ac.RandomizedResponse(bit_epsilon)
@@ -196,6 +198,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("run", RUNS, ids=str)
 def test_intervals_meet_those_of_grids(run):
     for delta, epsilon in ((1e-7, 0.0), (None, 2.0)):
@@ -230,6 +233,7 @@ def test_tiny_losses_cost_what_gaussian_noise_does(n, make, mu):
     assert math.log(bounds.lower) - 1e-3 <= log_delta <= math.log(bounds.delta) + 1e-3
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("inner", [ac.Laplace(1.0), ac.Gaussian(1.0), ac.RandomizedResponse(1.0)], ids=str)
 def test_tiny_samples_cost_what_their_variance_does(inner):
     # the losses of n samples at the rate c n^-1/2 are N(mu^2/2, mu^2) in the limit, mu^2 = c^2 chi^2(P, Q)

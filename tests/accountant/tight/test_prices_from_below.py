@@ -132,6 +132,7 @@ def contests(noise, apart):
     return found
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(("event", "noise", "apart"), MAXIMA, ids=str)
 def test_few_candidates_and_a_crowd_reach_the_lower_end_of_a_noisy_maximum(event, noise, apart):
     bits = contests(noise, apart)
@@ -204,6 +205,7 @@ def test_contests_in_runs_are_none_that_no_candidates_reach(noise, times):
     )
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("noise", ["laplace", "exponential"])
 @pytest.mark.parametrize("delta", audit_after(2, [1e-2, 1e-10, 1e-6]))
 def test_contests_of_a_run_are_chosen_for_the_delta_that_is_asked(noise, delta):
@@ -250,6 +252,7 @@ def test_samples_of_a_fixed_size_reach_one_direction():
     check(3 * event, truth, (0.0, 0.2, 0.5), 0.99)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("adjacency", list(ac.Adjacency))
 def test_truncated_samples_hold_the_individual_as_often_as_it_is_kept(adjacency):
     rate, records, largest = 0.4, 5, 2
@@ -275,6 +278,7 @@ BOUNDED = [each[0] for each in MAXIMA] + [
 ]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("event", BOUNDED, ids=str)
 def test_what_is_added_to_a_run_adds_to_its_ends(event):
     beside = ac.Laplace(3.0, adjacency=event.adjacency)

@@ -45,6 +45,7 @@ def test_beside_other_releases_they_are_priced_to_the_tolerance(epsilon):
     assert found.delta - found.lower <= 0.01 * found.delta
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("run", "delta"), RARE)
 def test_a_price_is_near_whatever_the_deviation_is(run, delta):
     """It was up to 54 % wide: large losses make the deviation large, beside which everything was near."""

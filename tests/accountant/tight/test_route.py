@@ -517,6 +517,7 @@ def test_what_costs_nothing_beside_screenings(nothing):
     assert ac.delta(screenings + nothing, 0.01, method="tight") == ac.delta(screenings, 0.01, method="tight")
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("run", "end"), [(10 * ac.NoisyScreening(20.0, 30.0, 60), 1.0), (20 * ac.ExponentialMechanism(0.3), 3.0)]
 )
@@ -529,6 +530,7 @@ def test_games_are_known_as_nearly_at_all_points_of_a_curve(run, end):
         assert max(each.lower, found.lower[at]) <= min(each.delta, found.upper[at])
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("run", "tolerance", "patience"),
     [

@@ -65,6 +65,7 @@ def check_against_brute_force(event, steps, direction, fractions, **options):
     return tail
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(
     ("event", "steps"),
@@ -205,6 +206,7 @@ def test_extreme_parameters(event):
         assert (tail.log_lower(x) <= tail.log_upper(x)).all()
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(
     ("event", "near", "steps", "delta"),
@@ -272,6 +274,7 @@ def exact_delta(up, down, steps, epsilon):
     return total
 
 
+@pytest.mark.each_run(6)
 @pytest.mark.parametrize("step", [64.0, 250.0, 375.0, 590.0])
 @pytest.mark.parametrize(("up", "down"), [(2000.0, 1e-3), (1777.7, 0.2), (1e-3, 2000.0)])
 def test_slopes_that_underflow_claim_nothing(up, down, step):

@@ -15,6 +15,7 @@ SMALL = 12 * S(10, 5, 9) + 9 * S(8, 4, 7)
 KINDS = 60 * S(30, 20, 42) + 80 * S(40, 30, 42) + 5 * ac.Gaussian(5)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     "beside", audit_after(2, [2 * ac.Gaussian(3), 1 * ac.ApproximateDP(0.1, 1e-4), 2 * ac.Laplace(4)])
 )

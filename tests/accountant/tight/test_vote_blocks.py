@@ -18,6 +18,7 @@ GN, LN = ac.DataDependentGNMax, ac.DataDependentLNMax
 VOTES = GN(40.0, (200, 40, 10, 0))
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("event", [GN(4.0, (9, 5, 1)), LN(2.0, (4, 3, 1)), GN(2.0, (3, 3))])
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
 def test_blocks_are_above_the_game_by_its_definition(event, epsilon):

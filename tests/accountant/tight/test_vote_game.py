@@ -94,6 +94,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("kinds", RUNS)
 def test_the_price_is_that_of_the_game(kinds):
     run = ac.Composition((kind, 1) for kind in kinds)

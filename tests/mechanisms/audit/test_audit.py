@@ -42,6 +42,7 @@ TWO_CLASSES = (np.array([5.0, 5.0]), np.array([4.0, 6.0]))
 ARGMAX_EPSILON = math.log(0.5 / stats.norm.cdf(-2 / math.sqrt(2)))  # at sigma = 1: P[first wins] is 1/2 or that
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("mechanism", "neighbours", "delta", "truth"),
     [
@@ -100,6 +101,7 @@ def price(run, delta):
     return ac.epsilon(run, delta, conversion="optimal").epsilon
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("make", "sigma", "event", "neighbours", "delta", "score"),
     [
@@ -162,6 +164,7 @@ def test_outputs_that_never_repeat_count_together():
     assert float(found) > 3
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize(
     "wrap",
     [
@@ -240,7 +243,9 @@ def test_seeds_repeat_and_system_entropy_does_not():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mechanism": 3}, "mechanism = 3; accepted: a callable"),
+        ({"mechanism": 3}, r"mechanism = 3; accepted: a callable, mechanism\(data, rng\)"),
+        ({"mechanism": lambda data: data}, r"takes \(data\): too many .*; accepted: .*mechanism\(data, rng\)"),
+        ({"batched": True, "mechanism": lambda data, rng: []}, r"takes .*; accepted: .*mechanism\(data, rng, runs\)"),
         ({"score": 0}, "score = 0; accepted: a callable or None"),
         ({"neighbours": (1, 2, 3)}, r"neighbours = \(1, 2, 3\); accepted: a pair"),
         ({"neighbours": np.zeros((2, 30))}, r"neighbours = array\(\[\[0.*\.\.\.; accepted: a pair"),

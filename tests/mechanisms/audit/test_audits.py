@@ -142,6 +142,7 @@ PATE = {
 }
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("share", "caught"), [(1.0, False), (0.5, True)])
 @pytest.mark.parametrize("case", audit_after(1, PATE))
 def test_pate(case, share, caught):
@@ -181,6 +182,7 @@ def test_noise_is_what_its_event_says(promised, quieter, delta):
     assert 0.5 * price < found[promised] <= price < found[quieter]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("name", "kind"), [("randomized-response", ac.RandomizedResponse), ("collision", ac.Collision)]
 )

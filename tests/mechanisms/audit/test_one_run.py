@@ -165,6 +165,7 @@ def test_individual_knn_in_one_run(broken):
     ("changes", "message"),
     [
         ({"mechanism": 3}, "mechanism = 3; accepted: a callable"),
+        ({"mechanism": lambda included: []}, r"takes .*; accepted: .*mechanism\(included, rng\)"),
         ({"records": 0}, "records = 0; accepted"),
         ({"guesses": 11}, "guesses = 11; accepted"),
         ({"delta": 1.0}, r"delta = 1.0; accepted: \[0, 1\)"),

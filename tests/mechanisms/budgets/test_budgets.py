@@ -108,6 +108,7 @@ def spent_at(where, ids=IDS):
 # --- one process ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(1)
 def test_charges_up_to_the_cap(new):
     where = new()
     with open_store(where) as store:
@@ -145,6 +146,7 @@ def test_positions_are_for_good(new):
         assert store.positions(list("dcba")).tolist() == [3, 2, 1, 0]
 
 
+@pytest.mark.each_run(1)
 def test_as_a_plain_dictionary(new):
     """Random charges, some in a batch, some after opening the store again."""
     rng, where, plain = np.random.default_rng(2), new(), {}
@@ -217,6 +219,7 @@ def greedy_child(where, seed, pipe):
     pipe.send(granted)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_share_exactly_the_cap(processes, new):
     """They also race to create the store."""
@@ -240,6 +243,7 @@ def opening_child(where, pipe):
         pipe.send(str(error))
 
 
+@pytest.mark.each_run(1)
 def test_a_race_to_make_a_store(new):
     for _ in range(4):
         where = new()
@@ -278,6 +282,7 @@ def told_units(told, sure, perhaps):
         perhaps[call] += 1
 
 
+@pytest.mark.each_run(1)
 def test_killed_at_any_moment(new):
     """SIGKILL at random moments, with two child processes at a time on one store. BUDGET_KILLS=10000 for more."""
     rng, where = np.random.default_rng(1), new()
@@ -387,6 +392,7 @@ def check_after_fault(where, store, granted, pending):
     store.settle(SETTINGS)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("stride", [5, pytest.param(3, marks=pytest.mark.audit)])
 def test_a_fault_at_every_statement_and_commit(new, stride):
     where, moment, gone_off = new(), 0, True

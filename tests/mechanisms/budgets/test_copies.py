@@ -111,6 +111,7 @@ def one_line(error):
 WAYS = ("at once", "slowly", "then the journal", "the journal first")
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("grows", "most"), [(0, 0.05), (50, 0.2)])
 def test_a_copy_of_a_store_shows_no_less_than_was_spent(grows, most, tmp_path):
     """Few copies are refused, as rows are overwritten in place. BUDGET_COPIES=5000 for more.

@@ -157,6 +157,7 @@ def run_child(path, kind, seconds):
     return killed, set(told), result, ran
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("kind", ["seeded", "system"])
 def test_killed_at_any_moment(kind, tmp_path):
     """SIGKILL at random moments, and again when the run goes on. JOURNAL_KILLS=500 kills 1000 processes."""
@@ -225,6 +226,7 @@ FAULTY = [(knn, "seeded"), (knn, "system"), (gnmax, "system"), (gnmax, "seeded")
 FAULTY += [(make, kind) for make in (sets, lnmax) for kind in ("seeded", "system")]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("make", "kind"), audit_after(3, FAULTY))
 def test_a_fault_at_every_write_and_draw(make, kind, tmp_path):
     moment, gone_off = 0, True
@@ -341,6 +343,7 @@ def fault_after(queries):
     return progress
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("kind", ["seeded", "system"])
 @pytest.mark.parametrize("stop", [1, 7, 8, 9, 15])
 def test_rounds_go_on(kind, stop, tmp_path):

@@ -36,6 +36,7 @@ def spent(store):
     return store.spent(PLACES).tolist()
 
 
+@pytest.mark.each_run(1)
 def test_a_part_pays_once_for_a_batch(store):
     ledger = reach_ledger(store.ledger())
     first, second = ledger.begin_batch(""), ledger.begin_batch("")

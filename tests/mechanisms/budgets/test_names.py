@@ -26,6 +26,7 @@ def marks(request, monkeypatch):
         monkeypatch.setattr("mechanisms.budgets.snapshot.mark_names", mark)
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.usefixtures("marks")
 def test_positions_are_those_of_a_dictionary(new, monkeypatch):  # noqa: F811
     monkeypatch.setattr(names, "READ_BYTES", 300)

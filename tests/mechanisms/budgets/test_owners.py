@@ -59,6 +59,7 @@ def test_a_process_that_is_hidden_has_not_certainly_ended(child, monkeypatch):
     assert owners.has_ended(name)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("run", ["", "named"])
 def test_only_batches_of_processes_that_have_ended_are_given_back(child, tmp_path, monkeypatch, run):
     process, name = child

@@ -47,6 +47,7 @@ KILLED += sorted({*product(["local", "shuffle"], range(6))} - {*KILLED})
 """Models, and steps after which they are killed; journals are the same in all models."""
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("model", "after"), audit_after(10, KILLED))
 def test_a_killed_run_goes_on(model, after, tmp_path, monkeypatch):
     """Killed before or after any round is drawn; a seeded run ends like one without interruption."""
@@ -85,6 +86,7 @@ def test_nothing_is_drawn_twice(tmp_path):
         assert np.array_equal(now.counts, then.counts)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("changes", [{"epsilon": 3.0}, {"rounds": 2}, {"n_queries": 11}, {"rng": 8}])
 def test_another_run_is_refused(changes, tmp_path):
     with Journal(tmp_path / "journal") as journal:
@@ -93,6 +95,7 @@ def test_another_run_is_refused(changes, tmp_path):
         labeller(**changes).label(X, Y, PUBLIC, journal=journal)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("changed", ["a label", "a feature", "one record less", "another order"])
 def test_other_private_data_are_refused(changed, tmp_path):
     """A journal is refused with records other than those that it was made for."""

@@ -50,6 +50,7 @@ def names(path):
     return sorted(each.name for each in path.iterdir())
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("command", "out"),
     [(KNN, "a.npz"), (KNN, "a.parquet"), (REVERSE, "a.npz"), (NOISY_SGD, "a.parquet")],
@@ -63,6 +64,7 @@ def test_a_finished_run_is_not_given_again(run, tmp_path, command, out):
     assert names(tmp_path) == [out]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("out", ["a.npz", "a.parquet"])
 def test_again_shows_all_prices_and_keeps_them(run, out):
     assert run(*KNN, "--out", out, "--again")[0] == 0, "nothing is there yet: a first release"

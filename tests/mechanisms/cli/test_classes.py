@@ -49,6 +49,7 @@ def arguments(tmp_path):
     return command
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("mechanism", ["private-knn", "gnmax", "lnmax", "noisy-sgd", "reverse-knn"])
 def test_one_class_instead_of_four_changes_nothing_that_is_fixed(capsys, arguments, mechanism):
     found = []
@@ -91,6 +92,7 @@ WORDS, NUMBERS = ("cat", "dog", "bird", "ox"), ("3", "5", "8", "13")
 NAMED = [(WORDS, "npz"), (NUMBERS, "csv"), (NUMBERS, "parquet"), (WORDS, "csv"), (WORDS, "parquet"), (NUMBERS, "npz")]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("names", "ending"), audit_after(3, NAMED))
 def test_named_classes_give_names_back(capsys, arguments, tmp_path, ending, names):
     raw = np.array(names)[FOUR]

@@ -106,6 +106,7 @@ def test_json(capsys):
     assert summary(capsys, *SEEDED) == found
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("mechanism", ["private-knn", "gnmax", "lnmax", "noisy-sgd"])
 def test_every_mechanism_keeps_the_target(capsys, mechanism):
     status, out, err = run(capsys, "label", mechanism, *KNN[2:], "--seed", 0, "--diagnostics", "--json")
@@ -134,6 +135,7 @@ def test_the_price_is_that_of_what_was_planned(capsys):
     assert found["spent"][0]["count"] <= 60
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("stops", [None, 5, 15], ids=["whole", "early", "late"])
 @pytest.mark.parametrize("mechanism", ["private-knn", "gnmax"])
 def test_nothing_exceeds_what_was_fixed(capsys, tmp_path, monkeypatch, mechanism, stops):
@@ -263,6 +265,7 @@ def test_a_column_of_identifiers_is_no_feature(capsys, tmp_path):
 # --- mistakes ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(22)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -349,6 +352,7 @@ def test_more_budget_asks_more():
     assert 12 < asked[1] < asked[2] < asked[3] == 497
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("mechanism", ["private-knn", "gnmax", "noisy-sgd"])
 def test_an_experiment_runs_once(mechanism):
     """Its guarantee, fixed before the first release, would not cover a second run."""

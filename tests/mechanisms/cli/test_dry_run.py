@@ -26,6 +26,7 @@ def test_labels_that_nobody_keeps_are_not_drawn(capsys, mechanism):
     assert capsys.readouterr() == ("", LOST)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("mechanism", ["gnmax", "noisy-sgd", "reverse-knn"])
 def test_a_dry_run_says_what_the_run_will_cost_and_releases_nothing(capsys, tmp_path, monkeypatch, mechanism):
     more = ["--steps", "5"] if mechanism == "noisy-sgd" else []

@@ -84,6 +84,7 @@ CASES = [(name, seed, given) for name in SETTINGS for seed, given in ((0, "optio
 CASES += [(name, seed, given) for name in SETTINGS for seed, given in ((1, "option"), (0, ROUNDED))]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.usefixtures("quickest_students")
 @pytest.mark.parametrize(("name", "seed", "given"), audit_after(2 * len(SETTINGS), CASES))
 def test_neighbours_are_not_told_apart(capsys, tmp_path, monkeypatch, noise_decides, name, seed, given):

@@ -59,6 +59,7 @@ def run(capsys, *given):
     return capsys.readouterr()
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("mechanism", VALUES)
 def test_every_form_says_the_same(capsys, once, mechanism):
     record = json.loads(run(capsys, *arguments(mechanism, "--json")).out)
@@ -86,6 +87,7 @@ def test_top_and_plot(capsys, tmp_path, mechanism):
     assert "expected right labels" in (tmp_path / "a.svg").read_text()
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("screening", ["none", "3"])
 def test_the_proposed_command_has_the_same_noise(capsys, screening):
     chosen = ["--screening-ratio", screening, "--queries", "16"]

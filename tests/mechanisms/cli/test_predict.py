@@ -74,6 +74,7 @@ def test_json(capsys):
     assert renyi["budget"] < found["budget"]
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize(
     "extra", [[], ["--kernel", "rbf", "--bandwidth", 3], ["--hash", "8,4"], ["--reuse"], ["--threshold", 0.9]]
 )
@@ -103,6 +104,7 @@ def spent_in(path):
         return store.spent(np.arange(store._snapshot.head.records))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("ids", ["person", "digest"])
 def test_the_same_people_in_another_order_pay_once(capsys, tmp_path, ids):
     names = [f"p{i}" for i in range(400)]
@@ -139,6 +141,7 @@ def test_one_record_more_or_other_queries_leave_a_store_usable(capsys, tmp_path)
         assert f"settled with {name} = " in err
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize(
     ("extra", "message"),
     [

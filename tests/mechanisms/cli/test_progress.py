@@ -58,6 +58,7 @@ def test_interrupted_before_anything_is_spent(here, capsys, monkeypatch):
     assert not list(here.iterdir())
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("stopping", "said"),
     [

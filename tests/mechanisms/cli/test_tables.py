@@ -84,6 +84,7 @@ def tables(tmp_path):
     return make_files
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 @pytest.mark.parametrize("change", [lambda columns: columns, reverse], ids=["in order", "reversed"])
 def test_labels_come_back_by_name_and_columns_are_matched_by_name(run, tables, tmp_path, ending, change):
@@ -269,6 +270,7 @@ def test_a_first_line_that_is_refused_leaves_no_store(stream, tmp_path):
 # --- killed between a table and its summary -------------------------------------------------------------
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("kill", ["table", "summary"])
 @pytest.mark.parametrize("again", [False, True])
 def test_killed_between_a_table_and_its_summary(run, tables, tmp_path, monkeypatch, kill, again):

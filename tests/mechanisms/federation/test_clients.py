@@ -244,6 +244,7 @@ SLOW = "shuffle, separation"
 """Its rounds are calibrated by twenty profiles of seconds each."""
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("name", [pytest.param(each, marks=[pytest.mark.audit] * (each == SLOW)) for each in FAIR])
 def test_fair_rounds_are_answered_and_one_more_is_not(name):
     given = {"model": "local", "randomizer": "collision", "epsilon": 1.0, "delta": 1e-6, "records": 1000, **FAIR[name]}
@@ -363,6 +364,7 @@ def test_a_restart_forgets_nothing(tmp_path):
         again.answer(opening(number=4))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("model", ["shuffle", "local"])
 def test_a_total_that_is_not_a_sum_is_priced_over_restarts(tmp_path, model):
     """With a delta the composition of all answers is priced, whichever process gave them."""

@@ -306,6 +306,7 @@ def test_a_setup_whose_protocol_cannot_be_is_refused(parameters):
 # --- local and shuffle ---------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("protocol", ["randomized-response", "collision", "separation"])
 def test_reports_are_one_for_each_record_and_estimates_unbiased(protocol):
     """Over many rounds with fresh noise, estimates are right within their own standard errors."""

@@ -64,6 +64,7 @@ def test_a_round_that_protects_nothing_is_not_opened(name):
         middle.close()
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("party", ["shuffler", "client"])
 def test_a_setup_that_is_dear_to_price_is_refused_within_the_receivers_patience(party):
     """Attack: the server chooses what a crowd of 10^8 takes seconds to price; the receiver decides how many."""
@@ -88,6 +89,7 @@ def test_a_setup_that_is_dear_to_price_is_refused_within_the_receivers_patience(
     assert Target(1.0, 1e-6).patience == RECEIVED < DEFAULT_ROUTE["patience"]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("protocol", "parameters"),
     [("collision", (500.0, 9.0)), ("randomized-response", (400.0,)), ("separation", (100.0,))],

@@ -156,6 +156,7 @@ def test_processes_find_the_labels_of_the_simulation(tmp_path):
     assert not list(tmp_path.glob(".*partial"))
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_app_finds_the_labels_of_the_simulation(name, folder):
     options = {**OPTIONS, **SETTINGS[name]}
@@ -359,6 +360,7 @@ TAMPERED = {
 }
 
 
+@pytest.mark.each_run(7)
 @pytest.mark.parametrize("name", TAMPERED)
 @pytest.mark.parametrize("options", [OPTIONS, LOCAL], ids=["central", "local"])
 def test_an_answer_that_was_tampered_with_counts_for_nothing(name, options, folder, caplog):

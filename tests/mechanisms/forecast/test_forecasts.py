@@ -78,6 +78,7 @@ def test_reverse_knn_labels_as_well_as_foreseen(noise):
 # --- limits ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("mechanism", "values"),
     [
@@ -135,6 +136,7 @@ def test_extrapolation_removes_what_falls_with_the_number_of_points():
 # --- the grid and the guarantee --------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("mechanism", ["private-knn", "ind-knn", "reverse-knn"])
 def test_every_setting_keeps_the_guarantee_and_the_best_comes_first(mechanism):
     values = {"sampling_rate": 0.2, "n_neighbors": 20} if mechanism == "private-knn" else {}

@@ -44,6 +44,7 @@ def run(model, queries, rng):
     return model.label(kinds[:, None].astype(float)), kinds
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("mechanism", ["gnmax", "lnmax"])
 @pytest.mark.parametrize("screening", [{"screening_ratio": None}, {"screening_ratio": 2.0, "threshold": 0.45}], ids=str)
 def test_as_many_and_as_good_answers_come_out_as_foreseen(mechanism, screening):

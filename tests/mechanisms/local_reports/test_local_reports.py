@@ -48,6 +48,7 @@ def inputs(n, shape, neighbours, label_ones, seed=0):
 # --- estimates -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize(("neighbours", "label_ones"), [(1, 1), (3, 2)])
 @pytest.mark.parametrize("epsilon", audit_after(2, [0.4, 4.0, 1.0]))
 @pytest.mark.parametrize("name", NAMES)
@@ -69,6 +70,7 @@ def test_counts_are_unbiased_and_vary_as_reported(name, epsilon, neighbours, lab
     assert randomizer.mean_variance * MEMBERS == pytest.approx(empirical.mean(), rel=0.02)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_variance_depends_on_the_true_count_as_reported(name):
     """Entries that all users have, and that none has."""

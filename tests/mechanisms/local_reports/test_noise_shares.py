@@ -93,6 +93,7 @@ def test_who_drops_out_takes_a_share_along_and_who_comes_besides_brings_one():
         assert np.var((tally.plus - tally.minus)[1:]) == pytest.approx(shares.count_variance(records), rel=0.07)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("flood", [None, Flood(8.0, 0.85)])
 def test_counts_are_unbiased_and_messages_as_many_as_expected(flood):
     shares = NoiseShares(50, 2, 900, 3.0, flood)
@@ -216,6 +217,7 @@ def test_without_flooding_shuffled_messages_would_tell():
         shares.guarantee(0.1)
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "nonzeros", "rounds", "excess"),
     audit_after(3, [(1.0, 1e-6, 1, 1, 0.1), (0.5, 1e-8, 4, 1, 0.3), (4.0, 1e-5, 5, 3, 0.1), (1.0, 1e-6, 4, 1, 1.0)]),
@@ -248,6 +250,7 @@ def test_less_noise_takes_more_messages():
     assert messages[1] < 2.3
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("epsilon", audit_after(2, [0.3, 300.0, 60.0]))
 def test_extreme_targets_are_kept(epsilon):
     shares = shares_for(100, 1, 1000, epsilon, 1e-8)

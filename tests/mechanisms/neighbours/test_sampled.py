@@ -68,6 +68,7 @@ def test_queries_that_are_not_aligned_are_copied_once(monkeypatch):
     assert check_features(at_an_odd_address(records)).flags.aligned
 
 
+@pytest.mark.each_run(4)
 @pytest.mark.parametrize("width", [1, 64])
 @pytest.mark.parametrize("scale", [1e-25, 1e-22, 1.0, 1e15])
 def test_the_sieve_leaves_out_nothing_within_the_distance(width, scale):

@@ -90,6 +90,7 @@ def test_poisson_table(mean):
         assert sum(abs(a - b) for a, b in zip(table, exact, strict=True)) < len(table) * mpmath.mpf(2) ** -127
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("rate", [20.0, 1.0, 1 / 40, 1 / 100])
 def test_logarithmic_series_table(rate):
     with localcontext() as context:

@@ -188,6 +188,7 @@ def test_runs_without_noise(monkeypatch):
         assert votes[label] == pytest.approx(votes.max(), rel=1e-6)
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("name", RUNS)
 def test_runs(name):
     (found,) = reproduce(item_of(row={"mechanism": name, **DIGITS, **RUNS[name]}), Request()).rows

@@ -49,6 +49,7 @@ def replayed(model, queries, counts):
     return model._filter.UNITS - left
 
 
+@pytest.mark.each_run(11)
 @pytest.mark.parametrize("seed", range(20))
 def test_counts_lie_between_their_bounds_wherever_k_lies_between_its_own(seed):
     rng = np.random.default_rng(seed)
@@ -125,6 +126,7 @@ def test_what_another_process_charges_meanwhile_is_seen(tmp_path, monkeypatch):
         assert np.array_equal(model.budgets_, expected.budgets_)
 
 
+@pytest.mark.each_run(2)
 @pytest.mark.parametrize("kind", ["dask", "parquet", "list"])
 @pytest.mark.parametrize("twice", [(5, 1999), (5, 6), (1198, 1201)])
 def test_an_identifier_that_occurs_twice_is_refused_before_anything_is_charged(tmp_path, kind, twice):

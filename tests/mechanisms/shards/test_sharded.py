@@ -64,6 +64,7 @@ def test_private_knn_with_label_sets(cuts):
     assert there.labels.tobytes() == here.labels.tobytes()
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("cuts", CUTS)
 @pytest.mark.parametrize("changes", [{}, {"kernel": "rbf", "threshold": 0.5, "bandwidth": 2.5}, {"reuse": 5}], ids=str)
 def test_individual_knn(cuts, changes, monkeypatch):
@@ -85,6 +86,7 @@ CHARGED += [({"kernel": "rbf", "threshold": 0.5, "bandwidth": 2.5}, CUTS[1]), ({
 CHARGED += [(changes, cuts) for changes, _ in CHARGED[3:] for cuts in (CUTS[0], CUTS[2])]
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("changes", "cuts"), audit_after(5, CHARGED), ids=str)
 def test_individual_knn_whose_partitions_charge_a_store(cuts, changes, tmp_path, monkeypatch):
     """The same labels, counts and budgets as in memory, whether few records retire within a batch or many."""
@@ -111,6 +113,7 @@ def test_individual_knn_whose_partitions_charge_a_store(cuts, changes, tmp_path,
     close_ledgers()
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("cuts", CUTS)
 @pytest.mark.parametrize("changes", [{}, {"rounds": 2, "balance": 0.5}, {"noise": "discrete-laplace"}], ids=str)
 def test_reverse_knn(cuts, changes):
@@ -121,6 +124,7 @@ def test_reverse_knn(cuts, changes):
     assert there.bytes_per_client == here.bytes_per_client
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize(("cuts", "rows", "lists"), [(CUTS[0], 2000, True), (CUTS[1], 150, False), (CUTS[2], 99, True)])
 def test_parquet(tmp_path, cuts, rows, lists):
     folder = write_parquet(tmp_path / "records", cuts, rows, lists)
@@ -313,6 +317,7 @@ def test_parquet_that_cannot_be_used(tmp_path):
         private_knn().fit(folder, "label")
 
 
+@pytest.mark.each_run(1)
 @pytest.mark.parametrize("what", ["order", "value", "label"])
 def test_a_file_that_changed_since_fit_is_refused_before_anything_is_charged(tmp_path, what):
     """Records are known by their places: in another order others would pay for them."""
