@@ -9,9 +9,10 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.events.answers import AdditiveNoise, Row
-from accountant.events.gaussian import GaussianLike, subsampled_gaussian_curve
+from accountant.events.gaussian import GaussianLike
 from accountant.events.parameters import NoiseScale, Scale
 from accountant.events.registry import register
+from accountant.events.subsampled_gaussian import subsampled_gaussian_curve
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.mills import log_mills_gap
 from accountant.numerics.quadrature import INTEGRAL, log_integral

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.events.gaussian import gaussian_log_profile, gaussian_log_profiles, subsampled_gaussian_curve
+from accountant.events.gaussian import gaussian_log_profile, gaussian_log_profiles
+from accountant.events.subsampled_gaussian import subsampled_gaussian_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import gauss_legendre
 from accountant.numerics.scipy_special import logsumexp

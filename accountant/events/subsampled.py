@@ -16,9 +16,9 @@ from accountant.events.answers import SAMPLED_GAUSSIAN, AdditiveNoise, Choices, 
 from accountant.events.event import Event
 from accountant.events.few_losses import BothOutcomes
 from accountant.events.from_below import costs_less
-from accountant.events.gaussian import subsampled_gaussian_curves
 from accountant.events.joint_pairs import JointSketch, joint_pair
 from accountant.events.randomized_response import PureDP
+from accountant.events.subsampled_gaussian import subsampled_gaussian_curves
 from accountant.events.subsampling import refuse_subsampling
 from accountant.numerics.exact import SPARE
 from accountant.numerics.kernel import FloatArray

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from accountant.events.answers import BITS, LAPLACE, LINEAR, SAMPLED_GAUSSIAN, SCREENING, Row
 from accountant.events.event import Event
-from accountant.events.gaussian import subsampled_gaussian_log_mean
 from accountant.events.laplace import laplace_divergence
 from accountant.events.randomized_response import bernoulli_divergence
 from accountant.events.screening_search import Pair, likely_pair, log_mean_of, pair_at, screening_limit, worst_pair
+from accountant.events.subsampled_gaussian import subsampled_gaussian_log_mean
 from accountant.events.subsampled_moments import Derivatives, moments, terms
 from accountant.numerics.kernel import FloatArray, Interface, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log1p_and_excess, log_mixture_ratio_at

@@ -23,7 +23,8 @@ import numpy as np
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.events.answers import SAMPLED_GAUSSIAN
 from accountant.events.composition import Composition
-from accountant.events.gaussian import GaussianLike, subsampled_gaussian_curves
+from accountant.events.gaussian import GaussianLike
+from accountant.events.subsampled_gaussian import subsampled_gaussian_curves
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import count_of, spend

@@ -107,3 +107,51 @@ def test_next_to_no_noise_ends(sigma, order):
     event = ac.PoissonSubsampled(ac.Gaussian(sigma), rate)
     curve = float(event.renyi(order))
     assert -math.log1p(-rate) < curve <= float(ac.Gaussian(sigma).renyi(order)) * (1 + 1e-12)
+
+
+def largest_exponent(square: float, rate: float) -> mp.mpf:
+    """max over s of log(1 - g + g e^s) - s^2 / (2 c): for c = a mu^2 the curve at large orders a, but for log(a)/a.
+
+    Its terms are a s mu - s^2 / 2 mu^2 of the exponent; maxima s = c g e^s / (1 - g + g e^s) are looked for from both
+    ends, and between them.
+    """
+    c, g = mp.mpf(square), mp.mpf(rate)
+    found = []
+    for start in mp.linspace(0, c, 41):
+        s = start
+        for _ in range(200):
+            s = c * g / (g + (1 - g) * mp.exp(-s))
+        found.append(mp.log(1 - g + g * mp.exp(s)) - s * s / (2 * c))
+    return max(found)
+
+
+@pytest.mark.each_run(5)
+@pytest.mark.parametrize("square", [0.01, 1.0, 3.9, 4.1, 8.0, 30.0])
+@pytest.mark.parametrize("rate", [1e-6, 0.1, 0.5, 0.999])
+def test_huge_orders_end_and_are_right(square, rate):
+    for order in (1e14, 1e18, 1e32, 1e80):
+        event = ac.PoissonSubsampled(ac.Gaussian(math.sqrt(order / square)), rate)
+        with mp.workdps(40):
+            expected = largest_exponent(order * event.event._mu() ** 2, rate)
+            # what is left out: half the logarithm of the curvature, and the hump of u^2 next to 0
+            assert abs(event.renyi(order) - expected) <= (1e-12 + 100 / order) * expected, order
+
+
+@pytest.mark.parametrize(("mu", "order", "rate"), [(2e-6, 1e12, 0.5), (2e-6, 1e12, 0.99), (1e-5, 1e11, 0.03)])
+def test_large_orders_are_the_integral(mu, order, rate):
+    with mp.workdps(60):
+        a, m, g = mp.mpf(order), mp.mpf(mu), mp.mpf(rate)
+        places = set()
+        for start in (0, a * m):  # both outermost maxima
+            y = mp.mpf(start)
+            for _ in range(3000):
+                y = a * m * g / (g + (1 - g) * mp.exp(m * m / 2 - m * y))
+            places.add(mp.nint(y))
+        terms = [
+            a * mp.log(1 - g + g * mp.exp(m * y - m * m / 2)) - y * y / 2
+            for place in places
+            for y in mp.linspace(place - 200, place + 200, 1601)
+        ]
+        top = max(terms)
+        expected = (top + mp.log(mp.fsum(mp.exp(each - top) for each in terms) / 4 / mp.sqrt(2 * mp.pi))) / (a - 1)
+        assert ac.PoissonSubsampled(ac.GaussianDP(mu), rate).renyi(order) == pytest.approx(float(expected), rel=1e-13)
