@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from accountant.events.subsampled_moments import curves_by_moments, log_at_branch, moments
+from accountant.events.subsampled_moments import curves_by_moments, log_at_branch, log_mean_apart, moments
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import WIDEST_STRIP, trapezoid_step
 from accountant.numerics.special import (
@@ -137,17 +137,6 @@ def climb(b: float, rate: float, mu: float, place: float, end: float) -> tuple[f
 
 
 @Kernel
-def disjoint_log_mean(b: float, mu: float, rate: float) -> float:
-    """The same when the two components do not overlap: of (1-g)^a + g^a e^{a b mu^2/2} - 1, split by (1-g) + g = 1."""
-    kept, gained = math.log1p(-rate), math.log(rate) + 0.5 * (1.0 + b) * mu * mu
-    if b * gained > 600.0:
-        return math.log(rate) + b * gained - math.log(b)
-    if b == 0.0:
-        return math.log((1.0 - rate) * kept + rate * gained)
-    return math.log(((1.0 - rate) * math.expm1(b * kept) + rate * math.expm1(b * gained)) / b)
-
-
-@Kernel
 def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
     """log E_{y~N(0,1)}[ phi_a(u(y)) ] / b for a = 1 + b.
 
@@ -156,29 +145,16 @@ def subsampled_gaussian_log_mean(b: float, mu: float, rate: float) -> float:
     gains; on its edge it is at most e^{D^2/2} times its real size, so `trapezoid_step` leaves a relative error
     below e^-44 times the growth of phi_a off the axis. g is the rate, l = mu y - mu^2/2 and u = log(1 - g + g e^l).
     """
+    closed = log_mean_apart(b, mu, rate)
+    if not math.isnan(closed):
+        return closed
     quick = moments(b, mu, rate).value
-    if quick > 0.0:
-        return math.log(quick)
-    a = 1.0 + b
-    odds = math.log((1.0 - rate) / rate)
-    # far beyond the crossing y* of the two mixture components only g e^l counts: E = e^{a b mu^2/2} g^a
-    upper = 0.5 * a * b * mu * mu + a * math.log(rate)
-    crossing = 0.5 * mu + odds / mu
-    beyond = a * mu - crossing
-    if (
-        upper > 45.0
-        and beyond > 12.0
-        and mu * (beyond - 12.0) > 40.0 + math.log(a)
-        and 0.5 * beyond**2 > 0.7 * a + 40.0
-    ):
-        return upper - math.log(b)
-    if (
-        crossing > 12.0
-        and beyond > 12.0
-        and mu * (min(crossing, beyond) - 12.0) > 40.0 + math.log(a)
-        and 0.5 * min(crossing, beyond) ** 2 > 0.7 * a + 45.0 - math.log(rate)
-    ):
-        return disjoint_log_mean(b, mu, rate)
+    return math.log(quick) if quick > 0.0 else integrated_log_mean(b, mu, rate)
+
+
+@Kernel
+def integrated_log_mean(b: float, mu: float, rate: float) -> float:
+    """The same where it has no closed form and where moments overflow."""
     low, high = find_peaks(b, rate, mu)
     total = trapezoid(b, rate, mu, trapezoid_step(WIDEST_STRIP), low, high)
     # where the integrand is negligible at its branch points, so are they
@@ -201,7 +177,7 @@ def remaining_curves(rows: FloatArray, orders: FloatArray, curves: FloatArray) -
         for j in range(orders.size):
             if math.isnan(curves[i, j]):
                 b = orders[j] - 1.0
-                curve = divergence_from_log_mean(b, subsampled_gaussian_log_mean(b, mu, rate))
+                curve = divergence_from_log_mean(b, integrated_log_mean(b, mu, rate))
                 curves[i, j] = min(curve, 0.5 * orders[j] * mu * mu)
 
 

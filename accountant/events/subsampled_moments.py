@@ -1,7 +1,7 @@
 """Moments of the Poisson-subsampled Gaussian by plain floating-point sums: value and two derivatives at once.
 
-Covers the orders and noise scales at which nothing overflows, which is where optimal orders lie; the kernels in
-`gaussian`, which work in logs, cover the rest.
+Covers the orders and noise scales at which nothing overflows, which is where optimal orders lie, and those that have a
+closed form; the kernels in `subsampled_gaussian`, which work in logs, cover the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import WIDEST_STRIP, trapezoid_step
 from accountant.numerics.special import divergence_from_log_mean, exp_excess, log1p_and_excess
 
-__all__ = ["Derivatives", "curves_by_moments", "log_at_branch", "moments", "terms"]
+__all__ = ["Derivatives", "curves_by_moments", "log_at_branch", "log_mean_apart", "moments", "terms"]
 
 
 class Derivatives(NamedTuple):
@@ -114,18 +114,60 @@ def moments(b: float, mu: float, rate: float) -> Derivatives:
 
 
 @Kernel
+def disjoint_log_mean(b: float, mu: float, rate: float) -> float:
+    """Log of the mean of phi_a/b where the two components do not overlap.
+
+    Of (1-g)^a + g^a e^{a b mu^2/2} - 1, split by (1-g) + g = 1.
+    """
+    kept, gained = math.log1p(-rate), math.log(rate) + 0.5 * (1.0 + b) * mu * mu
+    if b * gained > 600.0:
+        return math.log(rate) + b * gained - math.log(b)
+    if b == 0.0:
+        return math.log((1.0 - rate) * kept + rate * gained)
+    return math.log(((1.0 - rate) * math.expm1(b * kept) + rate * math.expm1(b * gained)) / b)
+
+
+@Kernel
+def log_mean_apart(b: float, mu: float, rate: float) -> float:
+    """The same where the components are far enough apart for a closed form, but for less than e^-40 of it; else nan."""
+    a = 1.0 + b
+    # far beyond the crossing y* of the two mixture components only g e^l counts: E = e^{a b mu^2/2} g^a
+    upper = 0.5 * a * b * mu * mu + a * math.log(rate)
+    crossing = 0.5 * mu + math.log((1.0 - rate) / rate) / mu
+    beyond = a * mu - crossing
+    if (
+        upper > 45.0
+        and beyond > 12.0
+        and mu * (beyond - 12.0) > 40.0 + math.log(a)
+        and 0.5 * beyond**2 > 0.7 * a + 40.0
+    ):
+        return upper - math.log(b)
+    if (
+        crossing > 12.0
+        and beyond > 12.0
+        and mu * (min(crossing, beyond) - 12.0) > 40.0 + math.log(a)
+        and 0.5 * min(crossing, beyond) ** 2 > 0.7 * a + 45.0 - math.log(rate)
+    ):
+        return disjoint_log_mean(b, mu, rate)
+    return math.nan
+
+
+@Kernel
 def curves_by_moments(rows: FloatArray, orders: FloatArray, curves: FloatArray) -> bool:
-    """Fill `curves` where the moments are floats, else with nan; whether there are such places."""
+    """Fill `curves` where there is a closed form or moments are floats, else with nan; whether some are."""
     remain = False
     for i in range(rows.shape[0]):
         mu, rate = rows[i, 0], rows[i, 1]
         for j in range(orders.size):
             b = orders[j] - 1.0
-            mean = moments(b, mu, rate).value
-            if mean > 0.0:
-                # a mixture is never further from N(0,1) than its component
-                curves[i, j] = min(divergence_from_log_mean(b, math.log(mean)), 0.5 * orders[j] * mu * mu)
-            else:
-                curves[i, j] = math.nan
-                remain = True
+            log_mean = log_mean_apart(b, mu, rate)
+            if math.isnan(log_mean):
+                mean = moments(b, mu, rate).value
+                if not mean > 0.0:
+                    curves[i, j] = math.nan
+                    remain = True
+                    continue
+                log_mean = math.log(mean)
+            # a mixture is never further from N(0,1) than its component
+            curves[i, j] = min(divergence_from_log_mean(b, log_mean), 0.5 * orders[j] * mu * mu)
     return remain

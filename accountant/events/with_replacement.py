@@ -178,7 +178,8 @@ class SampledWithReplacement(Event):
     def _curve_work(self, rate: float = 1.0) -> float:
         parts = self._parts()
         if isinstance(self.event, GaussianLike):
-            return 1e5 + 8e3 * len(parts)
+            # of all parts few are seen at an order
+            return 1e5 + 8e3 * len(parts) + 2 * max(part.event._curve_work(self.rate) for part, _ in parts)
         often = [part for part, _ in parts if not part.rare]
         if len(often) == len(parts):
             return integral_work(self)

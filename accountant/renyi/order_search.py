@@ -27,7 +27,7 @@ from accountant.renyi.rows import (
     table_of,
 )
 
-__all__ = ["BestOrders", "best_orders", "search_work"]
+__all__ = ["STEPS", "BestOrders", "best_orders", "search_work"]
 
 CLASSIC_EPSILON, IMPROVED_EPSILON, CLASSIC_DELTA, IMPROVED_DELTA = range(4)
 MANY = 2000
@@ -38,6 +38,9 @@ SAMPLE = 100
 SEARCH, ROW, SCREENED = 1e4, 3e3, 1e5
 """Operations of a compiled search, of each release in it, and of each kind of screening: it has a worst pair at every
 order."""
+
+STEPS = 12
+"""Orders that such a search asks of curves each of which takes long."""
 
 
 class BestOrders(NamedTuple):
@@ -80,7 +83,9 @@ def search_work(run: Composition) -> float | None:
     table = table_of(run.entries)
     if len(table) < len(run.entries):
         return None
-    return SEARCH + SCREENED * int(np.count_nonzero(table[:, 0] == SCREENING)) + ROW * len(table)
+    screened = table[:, 0] == SCREENING
+    slow = math.fsum(event._curve_work() for event, apart in zip(run.entries, screened, strict=True) if not apart)
+    return SEARCH + SCREENED * int(np.count_nonzero(screened)) + ROW * len(table) + STEPS * slow
 
 
 def best_orders(

@@ -85,6 +85,7 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
     NoGuarantee
         delta = 0 and the pure-DP limit is infinite.
     """
+    _spend_on_search(run)
     quick = renyi_epsilons([run], np.array([delta]), conversion) if delta > 0.0 else None
     if quick is not None and quick.orders[0] < math.inf:
         return _guarantee(run, float(quick.values[0]), delta, conversion, float(quick.orders[0]))
@@ -105,6 +106,7 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
 
 def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Guarantee:
     """Smallest delta over real orders; 0 where epsilon reaches the pure-DP limit, else at least 5e-324."""
+    _spend_on_search(run)
     quick = renyi_deltas([run], np.array([epsilon]), conversion)
     if quick is not None:
         return _guarantee(run, epsilon, float(quick.values[0]), conversion, float(quick.orders[0]))
@@ -157,6 +159,12 @@ def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversi
             spend(OPERATIONS_PER_SECOND * error.seconds + rest, _curves(work))
             raise
         yield np.where(some >= pure, 0.0, nonzero_delta(logs))
+
+
+def _spend_on_search(run: Composition) -> None:
+    """Count a compiled search, where the run is long enough to take time."""
+    if len(run.entries) >= MANY and (took := search_work(run)) is not None:
+        spend(took, f"orders of {count_of(len(run.entries), 'release')}", free=LONG)
 
 
 def _spend_on_part(operations: float, rest: float, what: str) -> None:

@@ -28,6 +28,7 @@ from accountant.events.subsampled_gaussian import subsampled_gaussian_curves
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.patience import count_of, spend
+from accountant.renyi.order_search import STEPS
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.directed_run import DEEPEST, Question
 from accountant.tight.inversion_kernels import (
@@ -275,6 +276,8 @@ def plan_inversion(run: Composition, question: Question) -> Plan | None:
     rows = rows_of(run)
     if rows is None:
         return None
+    if (slow := run._curve_work()) > 0.0:
+        spend((STEPS + len(TILTS)) * slow, count_of(len(rows.sampled), "characteristic function"))
     if question.delta is not None:
         found = renyi_epsilon(run, question.delta, "improved")
         start = epsilon = found.epsilon

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
+from accountant.events.subsampled_gaussian import integrated_log_mean
+from accountant.events.subsampled_moments import log_mean_apart
 
 
 def binomial_sum(sigma: float, rate: float, order: int) -> tuple[mp.mpf, mp.mpf]:
@@ -155,3 +157,25 @@ def test_large_orders_are_the_integral(mu, order, rate):
         top = max(terms)
         expected = (top + mp.log(mp.fsum(mp.exp(each - top) for each in terms) / 4 / mp.sqrt(2 * mp.pi))) / (a - 1)
         assert ac.PoissonSubsampled(ac.GaussianDP(mu), rate).renyi(order) == pytest.approx(float(expected), rel=1e-13)
+
+
+@given(
+    st.floats(5.0, 60.0), st.floats(-9.0, -0.01).map(lambda power: 10**power), st.floats(-6.0, 3.0).map(lambda x: 10**x)
+)
+@settings(max_examples=200)
+def test_closed_forms_are_the_integral_wherever_they_are_taken(mu, rate, b):
+    closed = log_mean_apart(b, mu, rate)
+    if not math.isnan(closed):
+        assert closed == pytest.approx(integrated_log_mean(b, mu, rate), rel=1e-12, abs=1e-12)
+
+
+def test_closed_forms_are_taken_where_components_are_far_apart_alone():
+    assert math.isnan(log_mean_apart(0.01, 5.0, 0.1))
+    assert not math.isnan(log_mean_apart(0.01, 40.0, 0.1))
+
+
+@pytest.mark.parametrize("method", ["auto", "renyi"])
+def test_many_integrals_with_a_small_step_are_counted(method):
+    run = ac.Composition([(ac.PoissonSubsampled(ac.Gaussian(0.05 * (1 + i / 1000)), 0.01), 1) for i in range(1000)])
+    with pytest.raises(ac.OutOfPatience, match=r"orders of 1000 releases .*; accepted: patience = [2-9]"):
+        ac.epsilon(run, 1e-5, patience=1, method=method)
