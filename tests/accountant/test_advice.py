@@ -141,6 +141,7 @@ def test_a_calibration_is_never_dearer_than_by_the_renyi_route():
     assert both <= renyi
 
 
+@pytest.mark.audit
 def test_sums_of_likelihood_ratios_name_the_time_that_they_take():
     run = 100 * ac.RandomAllocation(G(6.2), 1000, 2)
     with pytest.raises(ac.OutOfPatience, match=r"likelihood ratios would take about .* the whole price") as refusal:

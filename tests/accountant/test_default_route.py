@@ -97,7 +97,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.lists(st.tuples(EVENTS, st.integers(1, 40)), min_size=1, max_size=3),
     st.floats(-5.0, -2.0),
@@ -212,6 +212,7 @@ WIDE = (
 """A run whose interval rounding keeps wider than 2e-6."""
 
 
+@pytest.mark.audit
 def test_a_wider_interval_is_taken_where_it_ends_below_the_renyi_price():
     with pytest.raises(ac.ToleranceUnreachable, match="certified so far") as refusal:
         ac.epsilon(WIDE, 0.0185, method="tight", tolerance=2e-6)
@@ -377,6 +378,7 @@ def test_many_orders_at_once_find_the_best_one_of_a_gaussian():
         assert best == pytest.approx(rho + 2 * math.sqrt(-log_delta * rho), rel=1e-13)
 
 
+@pytest.mark.audit
 def test_a_curve_is_as_near_as_each_delta_where_one_game_serves_all():
     run = 1871 * ac.NoisyScreening(32.94841108204407, 20.0, 40)
     run += 3 * ac.PoissonSubsampled(ac.GNMax(20.0), 0.1)

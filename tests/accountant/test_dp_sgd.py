@@ -133,6 +133,7 @@ def test_shuffled_epochs_are_priced_between_no_amplification_and_an_attack():
     assert found.epsilon > ac.dp_sgd(1000, 10, 3, sigma=4.0, delta=1e-5, adjacency="replace").guarantee.epsilon
 
 
+@pytest.mark.audit
 def test_random_allocation_is_priced_by_the_epoch():
     recipe = {"records": 1000, "batch": 30, "delta": 1e-5, "sampler": "random-allocation"}
     training = ac.dp_sgd(**recipe, epochs=3, sigma=1.0)

@@ -555,6 +555,7 @@ def test_grid_is_above_the_pair_and_near_it(event):
     assert np.all((found - exact)[near] < (0.06 if isinstance(event.local, ac.RandomizedResponse) else 0.02))
 
 
+@pytest.mark.audit
 def test_one_round_and_many():
     event = ac.Shuffled(ac.Collision(4.0, 4, 225), 10**6)
     alone = ac.shuffled_epsilon(event.local, event.n, 1e-8)

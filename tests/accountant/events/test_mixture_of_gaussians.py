@@ -55,6 +55,7 @@ def test_profile_is_the_integral(case):
                 assert value == pytest.approx(truth, rel=2e-11, abs=1e-300)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("case", audit_after(1, [(case,) for case in CASES[:2]]), ids=repr)
 def test_curve_is_the_integral(case):
     event, r = ac.MixtureOfGaussians(*case), ratio(case)

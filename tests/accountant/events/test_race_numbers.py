@@ -46,7 +46,7 @@ sorts_of_two = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(
     sorts_of_two,
     st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 2)),
@@ -120,6 +120,7 @@ def test_never_below_the_worst_data(facts, size, users, epsilon0):
             assert exact <= math.exp(largest_of_all([ask(epsilon0 / 2, facts, users, math.log(u), near)]) + 1e-8)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("facts", [Facts(2, 1), pytest.param(Facts(2), marks=pytest.mark.audit)])
 def test_nearer_than_one_theta_for_all_near_the_local_epsilon(facts):
     """Half of what a race with the same theta for all kinds says, or less; at both its ends it is not computed."""
@@ -130,7 +131,7 @@ def test_nearer_than_one_theta_for_all_near_the_local_epsilon(facts):
     assert not may_know_numbers(1.0, Facts(4, 2), 14, 1.5)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("ones", [0, 1])
 def test_next_to_the_local_epsilon(ones):
     """Where the report alone has a delta of 1e-12, less than what times may add that are looked at first."""
@@ -152,6 +153,7 @@ def test_boxes_that_are_left_count(monkeypatch):
 # --- what takes how long -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_only_with_patience():
     """What is known depends on the patience alone, and no price is refused for it."""
     local = ac.RandomizedResponse(1.0, 2, ones=1)

@@ -48,7 +48,7 @@ def divergences(p, q, others, records):
     ]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_no_data_in_a_disc_cost_more_than_the_mean_of_their_triples(data):
     """Both directions are below the mean of the curves; of others that are all alike below one of the cells."""
@@ -165,7 +165,7 @@ def test_what_is_shared_out_is_there(mu, draws, records, epsilon):
         assert used or epsilon < 1e-8 or mp.exp(repeats.log_rest) * mp.exp(epsilon) > 1e-13 * there
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("noise", "draws", "records", "count", "share"),
     audit_after(

@@ -175,7 +175,7 @@ def test_what_is_composed_is_above_every_neighbour_and_near_the_worst(event, noi
             assert math.exp(least[place]) <= worst[0] * (1 + 1e-13)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(("event", "noise"), [*CASES[:3], *CASES[4:]])
 def test_the_smaller_curve_is_the_largest_divergence_of_all_neighbours(event, noise):
     """And Papernot et al. 2018, Thm 6, and 2017, Thm 3, are not below it."""

@@ -344,6 +344,7 @@ def test_further_events_become_runs(event, run):
     assert from_dp_event(event) == 1 * run
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("relation", audit_after(1, dpa.NeighboringRelation), ids=lambda each: each.name)
 def test_truncated_samples_cost_no_more_than_theirs(relation):
     """Random truncated samples; theirs, too, are pessimistic: all swaps are compared with full batches."""

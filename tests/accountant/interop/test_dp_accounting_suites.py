@@ -111,6 +111,7 @@ def test_mixtures_that_their_suite_prices():
     assert accountant.get_delta(17.193115) == pytest.approx(1e-6, abs=1e-12)
 
 
+@pytest.mark.audit
 def test_truncated_samples_that_their_suite_prices():
     """Its 17.904330 is that of a record exchanged for one that adds nothing; under add-remove it is 16.4566.
 

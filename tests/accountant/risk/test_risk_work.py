@@ -73,6 +73,7 @@ def test_grids_and_what_is_read_from_them_are_counted(monkeypatch):
         ac.true_positive_rate(RUN, 1e-3, method="tight", patience=few / 10)
 
 
+@pytest.mark.audit
 def test_the_renyi_bound_is_counted_and_given_where_the_tight_route_takes_too_long():
     run = 10 * ac.PoissonSubsampled(ac.Laplace(1.0), 0.1) + ac.Gaussian(20.0)
     found, seconds = counted(lambda: ac.advantage(run, method="renyi"))

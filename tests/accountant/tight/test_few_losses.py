@@ -126,6 +126,7 @@ def test_the_limits():
     assert bits.epsilon * (1 - 1e-9) <= hardly.epsilon <= bits.epsilon + 1e-9
 
 
+@pytest.mark.audit
 def test_where_the_sum_does_not_do_grids_answer():
     """Many losses, and plateaus of delta, on which rounding leaves epsilon open."""
     many = 2000 * PURE(0.01) + GAUSS(5.0)

@@ -121,6 +121,7 @@ def test_an_order_is_sought_for_more_kinds_than_there_is_patience_for_alone(monk
     assert sought
 
 
+@pytest.mark.audit
 def test_hundreds_of_kinds_have_a_lower_end():
     run = ac.Composition((S(40.0 + 0.2 * k, 150.0 + 0.3 * (k * 37 % 200), 300), 5) for k in range(200))
     found, renyi = ac.epsilon(run, 1e-5, patience=1.5), ac.epsilon(run, 1e-5, method="renyi")

@@ -167,6 +167,7 @@ def test_one_vote_is_priced_by_its_profile_and_by_the_game_alike():
     assert found.upper - found.lower <= 1e-3 * found.upper
 
 
+@pytest.mark.audit
 def test_votes_for_which_a_game_would_take_too_long_are_composed():
     """And the price says by what it is computed."""
     few, many = (ac.epsilon(30_000 * VOTES, 1e-6, method="tight", patience=p) for p in (0.5, 5.0))

@@ -187,7 +187,7 @@ def rows_of(path):
 # --- targets -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_no_server_brings_a_record_above_the_target_or_gets_bare_votes(data):
     """Well-formed setups of a malicious server over several sessions: the total price stays within the target."""

@@ -78,6 +78,7 @@ def test_s3_is_read_as_local_files_are(server, tmp_path, monkeypatch):
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.audit
 def test_google_cloud_storage_without_credentials_is_given_up_soon(monkeypatch):
     """Nothing listens at the address."""
     for name in ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "APPDATA"):
