@@ -50,9 +50,13 @@ class _Pate(Labeller):
         if self.screening_sigma is None or self._clip is not None:
             return None
         teachers = check_count("n_teachers", self.n_teachers, 1)
-        threshold = 0.6 * teachers if self.threshold is None else self.threshold
         with name_as("sigma", "screening_sigma"):
-            return ac.NoisyScreening(self.screening_sigma, threshold, teachers)
+            return ac.NoisyScreening(self.screening_sigma, self._passing, teachers)
+
+    @property
+    def _passing(self) -> float:
+        """Votes that pass screening."""
+        return 0.6 * self.n_teachers if self.threshold is None else self.threshold
 
     @exclusive
     def fit(self, X: object, y: object) -> Self:

@@ -180,10 +180,14 @@ class PrivateKNN(Labeller):
         if self.screening_sigma is None or self.clip is not None:
             return None
         k = check_count("n_neighbors", self.n_neighbors, 1)
-        threshold = 0.6 * k if self.threshold is None else self.threshold
         with name_as("sigma", "screening_sigma"):
-            screening = ac.NoisyScreening(self.screening_sigma, threshold, k)
+            screening = ac.NoisyScreening(self.screening_sigma, self._passing, k)
         return ac.PoissonSubsampled(screening, check_rate(self.sampling_rate))
+
+    @property
+    def _passing(self) -> float:
+        """Votes that pass screening."""
+        return 0.6 * self.n_neighbors if self.threshold is None else self.threshold
 
     @property
     def vote_event(self) -> ac.Event:
@@ -205,9 +209,7 @@ class PrivateKNN(Labeller):
             A public number of private records; None is the parameter `n_records`.
         """
         records = check_count("n_records", self.n_records if n_records is None else n_records, 1)
-        threshold = None
-        if self.screening_event is not None:
-            threshold = 0.6 * self.n_neighbors if self.threshold is None else self.threshold
+        threshold = None if self.screening_event is None else self._passing
         said = _describe_thin(self.n_neighbors, threshold, records, self.sampling_rate, n_classes)
         if said is not None and self.threshold is None and threshold is not None:
             share = math.floor(records * self.sampling_rate / n_classes)

@@ -186,6 +186,8 @@ def show_plan(options: argparse.Namespace, experiment: Experiment | ReverseExper
         rounds = experiment.setting.rounds
         each = f", {experiment.asked // rounds} in each of {rounds} rounds" if rounds > 1 else ""
         table.add_row("would ask", f"{experiment.asked} queries{each}")
+    if votes := experiment.describe_votes():
+        table.add_row("votes of", votes)
     table.add_row("noise", f"{experiment.noise:.4g} {_name_unit(experiment)}")
     table.add_row("would spend at most", _list_events(experiment.planned))
     table.add_row("guarantee", str(experiment.guarantee))

@@ -94,6 +94,10 @@ class BaseExperiment(Exclusive, ABC):
     def asked(self) -> int:
         """Queries of all rounds together; 0 where nothing is asked."""
 
+    def describe_votes(self) -> str:
+        """Who votes about a query, and how many votes pass, in a few words; empty where nothing is voted on."""
+        return ""
+
     @abstractmethod
     def _plan(self) -> None:
         """Fix the mechanism, its noise, `planned` and `guarantee`."""

@@ -277,6 +277,13 @@ class Experiment(BaseExperiment):
         """Noise at which votes still decide: a tenth of the neighbours, or a fifteenth of the teachers."""
         return self._size() / (10 if self.setting.mechanism == "private-knn" else 15)
 
+    def describe_votes(self) -> str:
+        if not isinstance(self.labeller, PrivateKNN | GNMax | LNMax):
+            return ""
+        voters = f"{self._size()} {'neighbours' if isinstance(self.labeller, PrivateKNN) else 'teachers'}"
+        screened = self.labeller.screening_event is not None
+        return f"{voters}, of which {self.labeller._passing:g} pass screening" if screened else voters
+
     def _choose_queries(self) -> int:
         """Number of queries of a round."""
         m, chosen = len(self.public), self.setting

@@ -64,6 +64,20 @@ def test_a_dry_run_says_how_many_queries_are_in_a_round(capsys):
     assert "24 queries, 12 in each of 2 rounds" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "more", "votes"),
+    [
+        ("private-knn", ["--neighbors", "40", "--screening-ratio", "3"], "40 neighbours, of which 24 pass screening"),
+        ("private-knn", ["--neighbors", "40"], "40 neighbours"),
+        ("gnmax", ["--teachers", "25", "--screening-ratio", "3", "--threshold", "12"], "25 teachers, of which 12 pass"),
+        ("gnmax", [], "123 teachers"),
+    ],
+)
+def test_a_dry_run_says_who_votes(capsys, mechanism, more, votes):
+    assert main(["label", mechanism, *DATA, *more, "--queries", "12", "--dry-run"]) == 0
+    assert votes in capsys.readouterr().out
+
+
 def test_thin_samples_are_warned_of_before_anything_is_spent(capsys):
     thin = ["--neighbors", "300", "--screening-ratio", "3", "--queries", "30"]
     assert main(["label", "private-knn", *DATA, "--dry-run", *thin]) == 0
