@@ -176,6 +176,7 @@ def test_only_with_patience():
         ac.epsilon(ac.Shuffled(local, 16), 1e-6, patience=0.01)
 
 
+@pytest.mark.audit
 def test_lower_ends_do_not_depend_on_what_was_asked_before():
     """Nor does what is counted: profiles with fewer points are not part of the work."""
     local = ac.RandomizedResponse(1.0, 2, ones=1)
