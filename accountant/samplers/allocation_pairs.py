@@ -116,6 +116,8 @@ def bracket_step(event: Event, direction: Direction, step: float, log_lost: floa
     found = bracket(event, direction, Interval(-bottom, top), offset, Grid(step, 1.0))
     mirrored = direction == DIRECTIONS[1]
     masses, index, start, error = _ratios(found.measures[0], step, mirrored, True)
+    if not float(masses.sum()) < 2.0:  # the profile at 0 is below the rounding of 1
+        raise ToleranceUnreachable(f"losses of {event!r} are too small for a grid; accepted: method='renyi'")
     infinite = math.exp(found.log_infinite)
     zero = infinite if mirrored else max(1 - float(masses.sum()), 0.0)
     upper = Spread(masses, index, start, step, zero, 0.0 if mirrored else infinite, error, 4 * ULP)

@@ -412,3 +412,24 @@ def test_losses_near_the_largest_of_two_steps():
         ac.delta(run, epsilon, method="tight")
     lower, upper = refused.value.found
     assert lower <= delta <= upper
+
+
+def tiny(scale):
+    """Votes beside random allocation that costs next to nothing, and these votes alone."""
+    votes = 374 * ac.LNMax(4.8)
+    return votes + 30 * ac.RandomAllocation(ac.Laplace(scale), 4857, 1), ac.epsilon(votes, 2e-6)
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e30])
+def test_losses_that_are_too_small_for_a_grid_are_refused_by_name(scale):
+    """Masses of one step were 1e300, and those of their sum no numbers."""
+    run, alone = tiny(scale)
+    with pytest.raises(ac.ToleranceUnreachable, match="losses of Laplace.* are too small for a grid"):
+        ac.epsilon(run, 2e-6, method="tight")
+    assert alone.lower <= ac.epsilon(run, 2e-6).epsilon <= 1.1 * alone.epsilon
+
+
+@pytest.mark.parametrize("scale", [1e16, 1e50])
+def test_tiny_losses_that_grids_hold_cost_next_to_nothing(scale):
+    run, alone = tiny(scale)
+    assert alone.lower <= ac.epsilon(run, 2e-6, method="tight").epsilon <= 1.001 * alone.epsilon
