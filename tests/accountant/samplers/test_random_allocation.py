@@ -424,7 +424,7 @@ def tiny(scale):
 def test_losses_that_are_too_small_for_a_grid_are_refused_by_name(scale):
     """Masses of one step were 1e300, and those of their sum no numbers."""
     run, alone = tiny(scale)
-    with pytest.raises(ac.ToleranceUnreachable, match="losses of Laplace.* are too small for a grid"):
+    with pytest.raises(ac.ToleranceUnreachable, match=r"losses of Laplace.* are too small for a grid"):
         ac.epsilon(run, 2e-6, method="tight")
     assert alone.lower <= ac.epsilon(run, 2e-6).epsilon <= 1.1 * alone.epsilon
 
