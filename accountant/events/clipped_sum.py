@@ -83,7 +83,9 @@ class ClippedSum(GaussianLike):
         return None if self._replaces and rate < 1.0 else super()._row(rate)
 
     def _curve_work(self, rate: float = 1.0) -> float:
-        return 1.5 * INTEGRAL if self._replaces and 0.0 < rate < 1.0 else 0.0
+        if not self._replaces:
+            return super()._curve_work(rate)
+        return 1.5 * INTEGRAL if 0.0 < rate < 1.0 else 0.0
 
     def _subsampled_curve(self, rate: float, orders: FloatArray) -> FloatArray:
         if not self._replaces:

@@ -24,7 +24,7 @@ from accountant.events.curve import StandardForm
 from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
-from accountant.events.subsampled_gaussian import subsampled_gaussian_curve
+from accountant.events.subsampled_gaussian import subsampled_gaussian_curve, subsampled_gaussian_work
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.mills import INTEGRATED, log_mills_gap, log_mills_gaps
 
@@ -35,9 +35,6 @@ __all__ = [
     "gaussian_log_profile",
     "gaussian_log_profiles",
 ]
-
-APART = 30.0
-"""Distance of two Gaussians from which on curves of their mixtures have closed forms at nearly all orders."""
 
 
 class GaussianLike(BatchedEvent):
@@ -51,9 +48,7 @@ class GaussianLike(BatchedEvent):
         return 500.0 if self._mu() <= INTEGRATED else super()._profile_work()
 
     def _curve_work(self, rate: float = 1.0) -> float:
-        # the step of the integral falls with mu, until the sample and what is left have a closed form together
-        mu = self._mu()
-        return min(75.0 * mu**3, 4e5) if 4.0 < mu < APART and 0.0 < rate < 1.0 else 0.0
+        return subsampled_gaussian_work(self._mu()) if 0.0 < rate < 1.0 else 0.0
 
     def _row(self, rate: float = 1.0) -> Row:
         mu = self._mu()

@@ -154,7 +154,7 @@ def log_mean_apart(b: float, mu: float, rate: float) -> float:
 
 @Kernel
 def curves_by_moments(rows: FloatArray, orders: FloatArray, curves: FloatArray) -> bool:
-    """Fill `curves` where there is a closed form or moments are floats, else with nan; whether some are."""
+    """Fill `curves` where there is a closed form or moments are floats, else with nan; whether some are nan."""
     remain = False
     for i in range(rows.shape[0]):
         mu, rate = rows[i, 0], rows[i, 1]

@@ -31,6 +31,7 @@ from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.registry import register
+from accountant.events.subsampled_gaussian import subsampled_gaussian_work
 from accountant.events.subsampling import FIRST_VALUES, SAMPLED_ORDER, integral_work, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.mills import INTEGRATED
@@ -179,7 +180,7 @@ class SampledWithReplacement(Event):
         parts = self._parts()
         if isinstance(self.event, GaussianLike):
             # of all parts few are seen at an order
-            return 1e5 + 8e3 * len(parts) + 2 * max(part.event._curve_work(self.rate) for part, _ in parts)
+            return 1e5 + 8e3 * len(parts) + 2 * max(map(subsampled_gaussian_work, self._gaussians().distances))
         often = [part for part, _ in parts if not part.rare]
         if len(often) == len(parts):
             return integral_work(self)

@@ -49,8 +49,9 @@ def check_mechanism(mechanism: Any, *names: str) -> None:
         return
     try:
         signature.bind(*names)
-    except TypeError as error:
-        raise ac.ParameterError(f"mechanism takes {signature}: {error}; accepted: {accepted}") from None
+    except TypeError as error:  # defaults may be data
+        takes = ", ".join(signature.parameters)
+        raise ac.ParameterError(f"mechanism takes ({takes}): {error}; accepted: {accepted}") from None
 
 
 def generator_of(rng: object) -> np.random.Generator:

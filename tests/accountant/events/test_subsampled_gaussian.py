@@ -174,8 +174,9 @@ def test_closed_forms_are_taken_where_components_are_far_apart_alone():
     assert not math.isnan(log_mean_apart(0.01, 40.0, 0.1))
 
 
+@pytest.mark.parametrize("noise", [ac.Gaussian, ac.ClippedSum])
 @pytest.mark.parametrize("method", ["auto", "renyi"])
-def test_many_integrals_with_a_small_step_are_counted(method):
-    run = ac.Composition([(ac.PoissonSubsampled(ac.Gaussian(0.05 * (1 + i / 1000)), 0.01), 1) for i in range(1000)])
+def test_many_integrals_with_a_small_step_are_counted(method, noise):
+    run = ac.Composition([(ac.PoissonSubsampled(noise(0.05 * (1 + i / 1000)), 0.01), 1) for i in range(1000)])
     with pytest.raises(ac.OutOfPatience, match=r"orders of 1000 releases .*; accepted: patience = [2-9]"):
         ac.epsilon(run, 1e-5, patience=1, method=method)

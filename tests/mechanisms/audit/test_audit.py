@@ -11,6 +11,8 @@ import accountant as ac
 from mechanisms.audit import Audit, Outcomes, Tail, audit
 from mechanisms.audit.paired import log_ratio
 
+TABLE = np.eye(40)
+
 
 def randomized_response(epsilon, leak=0.0):
     """One bit; with probability `leak` it is the record itself, which costs delta = leak and no epsilon."""
@@ -245,6 +247,7 @@ def test_seeds_repeat_and_system_entropy_does_not():
     [
         ({"mechanism": 3}, r"mechanism = 3; accepted: a callable, mechanism\(data, rng\)"),
         ({"mechanism": lambda data: data}, r"takes \(data\): too many .*; accepted: .*mechanism\(data, rng\)"),
+        ({"mechanism": lambda data, *, rng, big=TABLE: 0}, r"takes \(data, rng, big\): .*; accepted: "),
         ({"batched": True, "mechanism": lambda data, rng: []}, r"takes .*; accepted: .*mechanism\(data, rng, runs\)"),
         ({"score": 0}, "score = 0; accepted: a callable or None"),
         ({"neighbours": (1, 2, 3)}, r"neighbours = \(1, 2, 3\); accepted: a pair"),
