@@ -7,18 +7,28 @@ TORCH_VENV := .venv-torch
 TORCH_BIN := $(TORCH_VENV)/bin
 # a test starts hundreds of processes: each would compile all sources again where no bytecode is to be kept
 export PYTHONDONTWRITEBYTECODE :=
-INSTALL := -m pip install --quiet --disable-pip-version-check
+# without bytecode of all that is never imported: that takes longer than all the rest
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+# a new pip, if there is one, finds out what fits together in a third of the time of one that comes with Python
+define environment
+$(PYTHON) -m venv $(1)
+-$(1)/bin/python $(INSTALL) --upgrade pip
+endef
+# what setuptools says of every editable installation: that of files in the present folder those come first
+export PYTHONWARNINGS ?= ignore:Editable installation
 
 .PHONY: demo test quick soak test-audits test-torch lint kernels reproduce-small reference bench bench-torch accept docs dist pictures readme clean
 
 $(VENV)/.demo: setup.cfg pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	$(call environment,$(VENV))
 	$(BIN)/python $(INSTALL) --editable '.[mechanisms]'
 	touch $@
 
-$(VENV)/.test: $(VENV)/.demo
+# all at once, as to find out what fits together takes long; that has all that is in `.[mechanisms]`
+$(VENV)/.test: setup.cfg pyproject.toml
+	$(call environment,$(VENV))
 	$(BIN)/python $(INSTALL) --editable '.[test]'
-	touch $@
+	touch $(VENV)/.demo $@
 
 demo: $(VENV)/.demo
 	$(BIN)/accountant plans
@@ -30,7 +40,7 @@ demo: $(VENV)/.demo
 	@echo "    . $(BIN)/activate"
 	@echo "Then for example: accountant --help; accountant show dp-sgd > plan.toml; accountant epsilon plan.toml"
 
-# linters and the compiler run side by side, so that neither of the two test processes has to compile;
+# linters and the compiler, in two halves, run side by side, so that neither of the two test processes has to compile;
 # notebooks run in `make docs`
 test: $(VENV)/.test
 	$(MAKE) --jobs=2 lint kernels
@@ -64,8 +74,10 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 # compiles what numba compiles, and keeps it on disk; takes a second when it is there already
-kernels: $(VENV)/.test
-	$(BIN)/python -m tests.kernels
+kernels: kernels-of-runs kernels-of-rounds
+
+kernels-of-%: $(VENV)/.test
+	$(BIN)/python -m tests.kernels $*
 
 # PyTorch has an environment of its own: it is large (the CPU build, where the index has one, is the smallest) and
 # needs an older mpmath. Its tests are skipped in `make test`. The last two packages bring small models for the recipes.
@@ -74,7 +86,7 @@ test-torch: $(TORCH_VENV)/.mechanisms
 	$(TORCH_BIN)/python -m pytest -m audit tests/test_benchmarks.py -k student
 
 $(TORCH_VENV)/.mechanisms: setup.cfg pyproject.toml
-	$(PYTHON) -m venv $(TORCH_VENV)
+	$(call environment,$(TORCH_VENV))
 	cpu=$$($(TORCH_BIN)/python -m pip index versions torch 2> /dev/null | grep -o '[0-9.]*+cpu' | head -n 1); \
 		$(TORCH_BIN)/python $(INSTALL) "torch$${cpu:+==$$cpu}"
 	$(TORCH_BIN)/python $(INSTALL) --editable '.[torch,mechanisms,small]' pytest onnx onnxruntime safetensors tokenizers

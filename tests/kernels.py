@@ -1,4 +1,9 @@
-"""Compiles what numba compiles, so that test processes find it on disk: ``python -m tests.kernels``."""
+"""Compiles what numba compiles, so that test processes find it on disk: ``python -m tests.kernels [runs | rounds]``.
+
+The two halves take about as long and may be compiled side by side.
+"""
+
+import sys
 
 import numpy as np
 
@@ -33,6 +38,32 @@ def compile_mechanisms() -> None:
         mx.ReverseKNN(n_queries=4, epsilon=1.0, model=model, rng=0).label(records, labels, queries)
 
 
+def compile_games() -> None:
+    """Screenings of several kinds, votes, and runs by Fourier inversion."""
+    narrow, wide = ac.NoisyScreening(11.6, 0.64, 4, 1), ac.NoisyScreening(0.5, 1.53, 2)
+    ac.epsilon(2 * ac.PoissonSubsampled(narrow, 0.058) + 2 * wide + 5 * ac.Gaussian(27), 1e-2, method="tight")
+    ac.epsilon(20 * narrow + 20 * ac.NoisyScreening(5.0, 1.53, 2), 1e-2, method="tight")
+    ac.epsilon(100 * ac.GNMax(20) + 100 * ac.PoissonSubsampled(ac.GNMax(20), 0.1), 1e-5, method="tight")
+    gaussians = [ac.PoissonSubsampled(ac.Gaussian(1.0 + k / 100), 0.01) for k in range(40)]
+    ac.epsilon(sum(gaussians[1:], start=gaussians[0]), 1e-5, method="tight")
+    ac.epsilon(10 * ac.DiscreteGaussian(2.0, 1), 1e-5, method="tight")
+
+
+def compile_rounds() -> None:
+    """The shuffle model: races for two and three bits, enumeration, counts."""
+    for local, users in (
+        (ac.RandomizedResponse(1.0, 2), 12),
+        (ac.RandomizedResponse(1.0, 2, length=2), 4),
+        (ac.RandomizedResponse(1.0, 3), 20),
+    ):
+        ac.epsilon(ac.Shuffled(local, users), 1e-2)
+    ac.epsilon(ac.ShuffledCounts(4.0, 30.0, 0.9), 1e-5, method="tight")
+    ac.epsilon(10 * ac.Shuffled(ac.RandomizedResponse(1.0), 1000), 1e-5, method="tight")
+
+
+HALVES = {"runs": (compile_prices,), "rounds": (compile_rounds, compile_games, compile_mechanisms)}
+
 if __name__ == "__main__":
-    compile_prices()
-    compile_mechanisms()
+    for half in sys.argv[1:] or HALVES:
+        for compile_some in HALVES[half]:
+            compile_some()

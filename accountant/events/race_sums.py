@@ -186,8 +186,11 @@ def lower_by_ones(theta: float, gap: float, points: int, sorts: Sorts, found: Fl
     for sort in range(4):
         if sorts.numbers[max(sort - 1, 0)] > 0:
             log_all[sort] = spread(theta, gap, sort, sorts, places, weights)
-    places %= points
-    turns, at = np.exp(2j * math.pi / points * np.arange(points)), np.zeros_like(places)
+            for v in range(2 * sorts.sizes[sort]):
+                places[sort, v] %= points
+    turns, at = np.empty(points, dtype=np.complex128), np.zeros((4, 2 * MOST_VALUES), dtype=np.int64)
+    for w in range(points):
+        turns[w] = complex(math.cos(2.0 * math.pi / points * w), math.sin(2.0 * math.pi / points * w))
     # z at the least point, which is the `moved`-th from the sum's 0
     least = sorts.own - gap * math.floor(sorts.own / gap)
     moved = math.floor((sorts.own - least) / gap + 0.5) % points
@@ -289,8 +292,9 @@ def fill_sort(x: float, sort: int, spare: int, crowd: Crossing, sorts: Sorts) ->
 @Kernel
 def mean_of_ones(found: FloatArray, mean: float) -> float:
     """The largest mean of `found` at any random number with this mean; infinite where one of them is."""
-    if not found.max() < math.inf:
-        return math.inf
+    for each in found:
+        if not each < math.inf:
+            return math.inf
     most = 0.0
     for low in range(found.size):
         if low > mean:

@@ -244,6 +244,13 @@ def find_theta(start: float, place: Place, table: Table, log_weights: FloatArray
 
 
 @Kernel
+def copy_row(values: FloatArray, row: FloatArray) -> None:
+    """Fill a row: where one array is assigned to another, numba compiles seconds of messages that are never seen."""
+    for each in range(values.size):
+        row[each] = values[each]
+
+
+@Kernel
 def fill_thetas(
     x: float,
     number: float,
@@ -273,17 +280,23 @@ def fill_thetas(
         log_theta, are_sought[:] = log_thetas[agree], False
         fill_adds(log_theta, place, every)
         best = log_sum(tried, log_weights, are_all)
-        most[agree] = tried
+        copy_row(tried, most[agree])
         if best < enough - LITTLE:
             continue
         for _ in range(kinds):
-            are_sought[(tried + log_weights).argmax()] = True
+            worst = 0
+            for kind in range(1, kinds):
+                if tried[kind] + log_weights[kind] > tried[worst] + log_weights[worst]:
+                    worst = kind
+            are_sought[worst] = True
             log_theta = find_theta(log_theta, place, some, log_weights)
             fill_adds(log_theta, place, every)
             total = log_sum(tried, log_weights, are_all)
             if total < best:
                 best, log_thetas[agree] = total, log_theta
-                most[agree] = tried
+                copy_row(tried, most[agree])
             if total < enough or log_sum(tried, log_weights, are_sought) > total - MINOR:
                 break
-            tried[are_sought] = -math.inf
+            for kind in range(kinds):
+                if are_sought[kind]:
+                    tried[kind] = -math.inf

@@ -145,8 +145,8 @@ def fill_squares(
                 for n in range(WIDTH):
                     real[n] += share * (a[n] * b[n] - a[WIDTH + n] * b[WIDTH + n])
                     imaginary[n] += share * (a[n] * b[WIDTH + n] + a[WIDTH + n] * b[n])
-            sums[row, 0, start : start + WIDTH] = real
-            sums[row, 1, start : start + WIDTH] = imaginary
+            for n in range(WIDTH):
+                sums[row, 0, start + n], sums[row, 1, start + n] = real[n], imaginary[n]
     for row in range(kinds.shape[0]):
         total = sums[row, 0, size - 1]
         for node in range(squares.shape[1]):
