@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from accountant.cli.completion import complete_event, complete_plan, complete_with
@@ -70,18 +69,18 @@ def _run_list(options: argparse.Namespace) -> int:
 
 
 def _run_plans(options: argparse.Namespace) -> int:
+    # a terminal is narrow
+    shown: tuple[Conversion, ...] = ("improved",) if options.form == "table" else CONVERSIONS
     found = []
     with show_work("pricing the built-in plans"):
         for name in builtin_plans():
             plan = load_plan(name)
             run, at = plan.composition, delta_of(plan, None)
-            rules = {rule: epsilon(run, at, method="renyi", conversion=rule) for rule in CONVERSIONS}
+            rules = {rule: epsilon(run, at, method="renyi", conversion=rule) for rule in shown}
             found.append(_Priced(plan, at, epsilon(run, at), rules))
     if options.form == "json":
         print_json({each.plan.name: each.record() for each in found})
         return 0
-    # a terminal is narrow
-    shown: tuple[Conversion, ...] = ("improved",) if options.form == "table" else CONVERSIONS
     table = Table(
         "Built-in plans: epsilon at most, and by the conversions of the Rényi route",
         [
@@ -93,7 +92,7 @@ def _run_plans(options: argparse.Namespace) -> int:
             *(Column(rule, "up", wrap=False) for rule in shown),
             Column("adjacency", wrap=False),
         ],
-        [each.row(shown, secrets=options.form == "table") for each in found],
+        [each.row(secrets=options.form == "table") for each in found],
         notes=["* depends on private votes: private itself, do not publish it"],
     )
     write_table(table, options.form)
@@ -101,7 +100,7 @@ def _run_plans(options: argparse.Namespace) -> int:
 
 
 class _Priced(NamedTuple):
-    """A plan, its delta, its price, and its prices by the conversions of the Rényi route."""
+    """A plan, its delta, its price, and its prices by those conversions of the Rényi route that are shown."""
 
     plan: Plan
     delta: float
@@ -116,10 +115,11 @@ class _Priced(NamedTuple):
         about = {"delta": self.delta, "data_dependent": secret}
         return about | {name: None if secret else cost for name, cost in costs.items()}
 
-    def row(self, rules: Sequence[Conversion], *, secrets: bool) -> list[Any]:
+    def row(self, *, secrets: bool) -> list[Any]:
         """For a table; with what is private only where it stays on the screen."""
         secret = self.price.data_dependent
-        costs = [self.price.epsilon, self.price.lower, self.price.method, *(self.rules[rule].epsilon for rule in rules)]
+        converted = [price.epsilon for price in self.rules.values()]
+        costs = [self.price.epsilon, self.price.lower, self.price.method, *converted]
         shown = costs if secrets or not secret else [None] * len(costs)
         return [self.plan.name + " *" * secret, self.delta, *shown, str(self.price.adjacency)]
 

@@ -282,7 +282,7 @@ class Experiment(BaseExperiment):
             return ""
         voters = f"{self._size()} {'neighbours' if isinstance(self.labeller, PrivateKNN) else 'teachers'}"
         screened = self.labeller.screening_event is not None
-        return f"{voters}, of which {self.labeller._passing:g} pass screening" if screened else voters
+        return f"{voters}, screening at {self.labeller._passing:g} votes for one class" if screened else voters
 
     def _choose_queries(self) -> int:
         """Number of queries of a round."""
