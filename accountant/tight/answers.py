@@ -32,7 +32,8 @@ from accountant.tight.loss_composition import (
     bound_delta_above,
     bound_epsilon,
 )
-from accountant.tight.loss_trade_off import LossTradeOff, MixedTradeOff
+from accountant.tight.loss_trade_off import LossTradeOff
+from accountant.tight.mixed_trade_off import MixedTradeOff
 from accountant.tight.screening_families import GameValue, solve_game, solve_near
 from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff, both_signs

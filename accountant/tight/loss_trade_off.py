@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -17,8 +15,8 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import count_of, fits, spend
-from accountant.tight.fourier import ComposedLoss, HockeyStick, Remainder
+from accountant.patience import count_of, spend
+from accountant.tight.fourier import ComposedLoss, HockeyStick
 from accountant.tight.loss_composition import (
     CHOICE,
     LOOKED_AT,
@@ -33,9 +31,9 @@ from accountant.tight.loss_composition import (
 )
 from accountant.tight.loss_grid import COARSEST, aligned_step, log_values
 from accountant.tight.polygon import ULP, Grid, polygon_values
-from accountant.tight.trade_off import LINES, ROUNDING, LogBounds, ProfileTradeOff, Rates, TradeOff, cut_lines
+from accountant.tight.trade_off import LINES, ROUNDING, Rates, TradeOff, cut_lines
 
-__all__ = ["PLACE", "LossTradeOff", "MixedTradeOff"]
+__all__ = ["PLACE", "LossTradeOff", "spend_on_plan"]
 
 ATTEMPTS = 10
 """Grids that are tried before what they gave is taken."""
@@ -58,16 +56,9 @@ FLATTEST = 64.0
 SOME_ORDERS = np.array([1.001, 1.1, 2.0])
 """Rényi orders: where the divergence at one of them is finite no loss is infinite."""
 
-HALVINGS, DEEPEST_LOG = 4, -32.0
-"""How often epsilons are put between those at which a profile is known, and the least log of it for which they are."""
-
-
-TABLE, PLACE, BEFORE_GAME, ASKED = 150.0, 8.0, 70.0, 1.7e5
-"""Operations (see `accountant.patience`) by point of a composed measure: of a table, of a rate that is read from two
-tables, and of a value of a profile where a game comes last, from above or below; and of that beside its points."""
-
-SPARE = 1.5
-"""How much more work values in the other direction may be: so much is left for them."""
+TABLE, PLACE = 150.0, 8.0
+"""Operations (see `accountant.patience`) by point of a composed measure: of a table, and of a rate that is read from
+two tables."""
 
 
 class Table:
@@ -285,110 +276,7 @@ class LossTradeOff(TradeOff):
         return replace(self.planned[epsilon])
 
 
-class MixedTradeOff(TradeOff):
-    """T where families of pairs come after the events of a `LossTradeOff`: their profile is the remainder.
-
-    The profile is bounded at epsilons up to `reach`, by a few measures of different tilts, and carried to all others
-    by its convexity; at more of them where its corners ask for it. How near both bounds are is not chosen by the
-    tolerance alone: a few times that of the game.
-    """
-
-    def __init__(
-        self, entries: Entries, direction: Direction, tolerance: float, remainder: Remainder, reach: float
-    ) -> None:
-        self.entries, self.direction, self.tolerance, self.remainder = list(entries), direction, tolerance, remainder
-        self.run = representative(self.entries)
-        self.reach = reach
-
-    @cached_property
-    def bounds(self) -> ProfileTradeOff:
-        """The same, from values at single epsilons: more of them where bounds in between are too far apart."""
-        runs = [self._solve(centre * self.reach) for centre in (0.0, 0.15, 0.35, 0.7)]
-        places = self.reach * np.concatenate([np.linspace(-0.7, 0.0, 24, endpoint=False), np.linspace(0.0, 1.0, 73)])
-        x, low, high = places, *bounds_at(places, runs)
-        other = SPARE * work_of(places.size, runs)  # the other direction may come after
-        for _ in range(HALVINGS):
-            between = (x[1:] + x[:-1]) / 2
-            least, most = bounds_between(x, low, high)(between)
-            with np.errstate(invalid="ignore"):
-                wide = (most - least > self.tolerance / 2) & (most > DEEPEST_LOG)
-            if not wide.any() or not fits(work_of(int(wide.sum()), runs) + other):
-                break
-            more = bounds_at(between[wide], runs)
-            order = np.argsort(x := np.append(x, between[wide]))
-            x, low, high = x[order], np.append(low, more[0])[order], np.append(high, more[1])[order]
-        return ProfileTradeOff(bounds_between(x, low, high), lines=2001)
-
-    def rates(self, fprs: FloatArray, known: FloatArray | float = 0.0) -> Rates:
-        return self.bounds.rates(fprs)
-
-    def segments(self, floor: float, ceiling: float) -> Rates:
-        return self.bounds.segments(floor, ceiling)
-
-    def profile(self, epsilon: float) -> Interval:
-        return self._solve(epsilon).found
-
-    def at_zero(self) -> Interval:
-        return Interval(0.0, float(self.rates(np.array([1e-300]))[1][0]))
-
-    def _solve(self, epsilon: float) -> DirectedRun:
-        question = Question(None, epsilon, self.tolerance)
-        spend_on_plan(self.run)
-        run = plan(self.entries, self.run, question, self.direction, self.remainder)
-        run.solve(question)
-        return run
-
-
 def spend_on_plan(run: Composition) -> None:
     """Count the choice of a grid."""
     releases = count_of(len(run.entries), "release")
     spend(PLANNED * run._curve_work() + CHOICE, f"a grid chosen by a Rényi curve of {releases}")
-
-
-def bounds_at(places: FloatArray, runs: Sequence[DirectedRun]) -> tuple[FloatArray, FloatArray]:
-    """Bounds on the log of a profile at some epsilons: the best of those by measures of different tilts."""
-    spend(work_of(places.size, runs), f"{places.size} values of a profile before a game")
-    low, high = np.full(places.size, -math.inf), np.zeros(places.size)
-    for run in runs:
-        for i, place in enumerate(places.tolist()):
-            low[i] = max(low[i], run.bound(place, -1))
-            high[i] = min(high[i], run.bound(place, 1))
-    return low - ROUNDING, np.minimum(high + ROUNDING, 0.0)
-
-
-def work_of(places: int, runs: Sequence[DirectedRun]) -> float:
-    """Operations of `bounds_at` at so many places."""
-    return places * sum(BEFORE_GAME * measure.losses.size + ASKED for run in runs for measure in run.measures)
-
-
-def bounds_between(x: FloatArray, low: FloatArray, high: FloatArray) -> LogBounds:
-    """Bounds on the log of a profile at any log u from those at rising x, by its convexity and fall, and H >= 1 - u.
-
-    Above: chords, the first one from H(0) = 1. Below: the chords of the two points before or after, continued, and
-    what H is at the next point.
-    """
-    with np.errstate(over="ignore", under="ignore"):  # up to a point at infinity H is what it is at the one before
-        u, lows, highs = np.append(0.0, np.exp(x)), np.append(1.0, np.exp(low)), np.append(1.0, np.exp(high))
-
-    def continued(near: NDArray[np.intp], far: NDArray[np.intp], at: FloatArray) -> FloatArray:
-        inside = (far >= 0) & (far < u.size)
-        near, far = (np.clip(each, 0, u.size - 1) for each in (near, far))
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            found = lows[near] + (lows[near] - highs[far]) * ((at - u[near]) / (u[near] - u[far]))
-        return np.where(inside & np.isfinite(found), found, 0.0)
-
-    def log_bounds(places: FloatArray) -> tuple[FloatArray, FloatArray]:
-        at = np.exp(np.minimum(places, 709.0))
-        right = np.searchsorted(u, at)
-        left, last = np.maximum(right - 1, 0), right >= u.size
-        right = np.minimum(right, u.size - 1)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            share = np.where(last, 1.0, np.clip((at - u[left]) / (u[right] - u[left]), 0.0, 1.0))
-        above = (1 - share) * highs[left] + share * highs[right]
-        below = np.maximum(continued(left, left - 1, at), continued(right, right + 1, at))
-        below = np.where(last, 0.0, np.maximum(below, lows[right]))
-        with np.errstate(divide="ignore"):
-            below = np.log(np.maximum(np.maximum(below, 1 - at), 0.0)) - ROUNDING
-            return np.minimum(below, 0.0), np.minimum(np.log(above) + ROUNDING, 0.0)
-
-    return log_bounds
