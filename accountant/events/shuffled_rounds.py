@@ -1,9 +1,9 @@
 """What one round of the shuffle model costs: the smallest of the bounds that are known for its reports.
 
 The general bound (`accountant.events.blanket`), for a single bit in crowds that are not large the worst of all inputs
-(`accountant.events.shuffled_single_bit`), for words of few users enumeration (`accountant.events.shuffled_words`), for
-other bits slots (`accountant.events.shuffled_bits`) and, in small crowds, where slots would give nearly all users away,
-a race (`accountant.events.shuffled_race`). Proofs:
+(`accountant.events.shuffled_single_bit`), for words of few users the worst data (`accountant.events.shuffled_words`),
+for other bits slots (`accountant.events.shuffled_bits`) and, in small crowds, where slots would give nearly all users
+away, a race (`accountant.events.shuffled_race`). Proofs:
 notebooks/mathematics.md, Shuffled reports and Shuffled bits.
 """
 

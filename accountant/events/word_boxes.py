@@ -69,10 +69,10 @@ class Search:
         self.left = np.full(points.size, -np.inf)
         self._made = 0
 
-    def begin(self) -> None:
-        """Boxes of all numbers, after numbers where all others have one word."""
+    def begin(self, several: range) -> None:
+        """Boxes of all numbers, after numbers where all others have one word; for second words of so many ones."""
         words = self.laws.words
-        for ones in range(self.bits, 0, -1):
+        for ones in several:
             for word in range(words):
                 numbers = tuple(self.others * (each == word) for each in range(words))
                 if may_be(self.bits, ones, numbers, numbers):
@@ -81,7 +81,7 @@ class Search:
             falls = np.minimum(-np.gradient(self.below, self.points), MOST_FALL)
             self.enough = np.maximum(self.enough, self.near[0] * falls * self.points)
             self.enough *= np.exp(np.maximum(FAR - self.below, 0.0) / FADING)
-        for ones in range(self.bits, 0, -1):
+        for ones in several:
             self.add(Box(ones, (0,) * words, (self.others,) * words), np.full(self.points.size, np.inf))
 
     def divide(self) -> None:
@@ -128,7 +128,7 @@ class Search:
 def worst_numbers(laws: Laws, points: FloatArray, near: tuple[float, float], most: float) -> Worst:
     """Divide boxes until none is worth it, or about so many operations are done."""
     search = Search(laws, points, near)
-    search.begin()
+    search.begin(range(search.bits, 0, -1))
     while search.boxes and laws.done < most:
         search.divide()
     return search.worst()
@@ -136,15 +136,15 @@ def worst_numbers(laws: Laws, points: FloatArray, near: tuple[float, float], mos
 
 def may_be(bits: int, ones: int, least: Numbers, most: Numbers) -> bool:
     """Whether there may be numbers in a box that go first among those that are like them."""
-    return all(most[word] >= least[other] for word, other in ordered(bits, ones))
+    return all(most[word] >= least[other] for word, other in order_words(bits, ones))
 
 
-def ordered(bits: int, ones: int) -> Iterator[tuple[int, int]]:
+def order_words(bits: int, ones: int) -> Iterator[tuple[int, int]]:
     """Words of which the first has no fewer users than the second, in some of all data that cost the same.
 
-    Bits that both words of the changed user have may be flipped and exchanged, the others exchanged.
+    Bits in which both words of the changed user differ may be exchanged, and bits in which they do not. Flips of a bit
+    would change both words.
     """
-    yield from ((0, each << ones) for each in range(1, 2 ** (bits - ones)))
     yield from ((1 << bit, 2 << bit) for bit in range(bits - 1) if bit != ones - 1)
 
 

@@ -25,7 +25,7 @@ PlaceArray = NDArray[np.uint32]
 Numbers = tuple[int, ...]
 """Of users with each word."""
 
-MAKE, MAKE_ROWS, LOOK, BESIDE = 1.0, 0.7, 5.0, 2e5
+MAKE, MAKE_ROWS, LOOK, BESIDE = 1.0, 0.7, 5.0, 3e5
 """Operations (see `accountant.patience`) of a term of a probability, of four words, of what a place tells,
 and of what else numbers take."""
 
@@ -60,7 +60,7 @@ def cells_of(words: int, users: int) -> int:
 
 
 def slack_of(words: int, users: int) -> float:
-    """What probabilities may be off by, relatively: 20 units of a report's, and one of every product and sum."""
+    """What probabilities may be off by, relatively: 25 units of a report's, and one of every product and sum."""
     return (32.0 + 2.0 * words) * users * UNIT
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from accountant.events.word_boxes import ordered, worst_numbers
+from accountant.events.word_boxes import Search, order_words, worst_numbers
 from accountant.events.word_laws import Laws, reports_of_words, steps_of
 
 
@@ -66,17 +66,34 @@ def test_what_few_boxes_leave_is_above(bits, users):
 
 @pytest.mark.parametrize(("bits", "ones"), [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2)])
 def test_some_data_that_cost_the_same_go_first(bits, ones):
-    """Flips of bits that both words have, and exchanges: of all data that they make some are in this order."""
+    """Exchanges of bits that leave both words: of all data that they make some are in this order, and cost as much."""
     words, rng = range(2**bits), np.random.default_rng(bits + ones)
-    outer = range(ones, bits)
     images = []
     for inner in itertools.permutations(range(ones)):
-        for other in itertools.permutations(outer):
-            to = (*inner, *other)
-            for flipped in range(2 ** (bits - ones)):
-                moved = [sum(((word >> i) & 1) << to[i] for i in range(bits)) ^ (flipped << ones) for word in words]
-                assert {moved[0] ^ (flipped << ones), moved[2**ones - 1] ^ (flipped << ones)} == {0, 2**ones - 1}
-                images.append(moved)
+        for outer in itertools.permutations(range(ones, bits)):
+            to = (*inner, *outer)
+            images.append([sum(((word >> i) & 1) << to[i] for i in range(bits)) for word in words])
+            assert (images[-1][0], images[-1][2**ones - 1]) == (0, 2**ones - 1)
     for _ in range(50):
         numbers = rng.integers(0, 4, size=2**bits)
-        assert any(all(numbers[moved[a]] >= numbers[moved[b]] for a, b in ordered(bits, ones)) for moved in images)
+        assert any(all(numbers[moved[a]] >= numbers[moved[b]] for a, b in order_words(bits, ones)) for moved in images)
+    laws, steps = laws_of(0.8, bits, 5), steps_of(np.array([0.1, 0.3, 0.6]))
+    few = rng.multinomial(4, np.full(2**bits, 0.5**bits))
+    costs = np.array([laws.excesses(tuple(few[moved].tolist()), ones, steps) for moved in images])
+    assert costs == pytest.approx(np.tile(costs[0], (len(images), 1)), rel=1e-11)
+
+
+@pytest.mark.parametrize(("bits", "users"), [(2, 9), (3, 4)])
+def test_every_second_word_has_its_worst_data(bits, users):
+    """By itself, too: words that differ in fewer bits cost less, and would hide what is left out of them."""
+    points = np.linspace(0.0, 0.9, 7)
+    for ones in range(1, bits + 1):
+        laws, exact = laws_of(1.0, bits, users), np.zeros(points.size)
+        for others in itertools.combinations_with_replacement(range(2**bits), users - 1):
+            numbers = tuple(others.count(word) for word in range(2**bits))
+            exact = np.maximum(exact, laws.excesses(numbers, ones, steps_of(points)))
+        search = Search(laws_of(1.0, bits, users), points, (0.0, 1e-12))
+        search.begin(range(ones, ones + 1))
+        while search.boxes:
+            search.divide()
+        assert np.exp(search.worst().above) == pytest.approx(exact, rel=1e-10)

@@ -22,7 +22,7 @@ def counted(bits, numbers, odds):
     """Probabilities of numbers of reports of all words, by products."""
     words = range(2**bits)
     law = {(0,) * len(words): Fraction(1)}
-    for word in [word for word in words for _ in range(numbers[word])]:
+    for word in [each for each in words for _ in range(numbers[each])]:
         after = {}
         for cell, mass in law.items():
             for z in words:
