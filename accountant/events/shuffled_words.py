@@ -49,7 +49,7 @@ NEARLY = 1e-12
 """Share of the profile where a single point is looked at."""
 
 FEWEST = 250.0
-BOXES = {2: (0.4, 8.0, 0.5), 3: (110.0, 70.0, 0.25), 4: (600.0, 100.0, 0.18)}
+BOXES = {2: (0.4, 8.0, 0.5), 3: (110.0, 70.0, 0.2), 4: (600.0, 100.0, 0.18)}
 """How many boxes there are, about, beside some for each user; as many more over the square of the epsilon of one bit;
 and which share of what numbers of all others take is that of the least numbers of a box."""
 
