@@ -14,7 +14,15 @@ from accountant.calibration import refuse_search, solve
 from accountant.errors import OutOfPatience, ParameterError, integer, is_one_of, real
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
-from accountant.events.shuffled_rounds import log_known_delta, log_round_delta, work_ahead, work_of_known
+from accountant.events.shuffled_rounds import (
+    is_enumerated,
+    log_known_delta,
+    log_round_delta,
+    log_searched_delta,
+    operations_for_words,
+    work_ahead,
+    work_of_known,
+)
 from accountant.numerics.decimals import format_down, format_up
 from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
 from accountant.patience import PATIENCE, allow_work, check_patience, fits, skip_counting, spend, tally_work
@@ -90,6 +98,10 @@ def shuffled_epsilon(
     if profile is None or target == 0.0:
         return end
     log_delta = math.log(target)
+    with allow_work(seconds):
+        if (words := _profile_of_words(local, users, method)) is not None:
+            highest = words(users, 0.0)
+            return _smallest(words, end, users, (highest, log_delta), FINE) if highest > log_delta else 0.0
     once, each = work_ahead(local, users) if method != "clones" else (0.0, 0.0)
     with allow_work(seconds):
         spend(once + SEARCHED * each, WHAT)
@@ -102,7 +114,7 @@ def shuffled_epsilon(
                 highest = profile(users, 0.0)
             if highest <= log_delta:
                 return 0.0
-            found = _smallest(profile, end, users, (highest, log_delta), RACED_FINE if each > 0.0 else FINE)
+            found = _smallest(profile, end, users, (highest, log_delta), RACED_FINE if once * each > 0.0 else FINE)
         return _lower(local, users, found, log_delta) if method == "variation-ratio" else found
 
 
@@ -123,6 +135,8 @@ def shuffled_delta(
     if profile is None:
         return 1.0
     with allow_work(seconds):
+        if (words := _profile_of_words(local, users, method)) is not None:
+            return min(math.exp(words(users, point)) + LEAST, 1.0)
         once, each = work_ahead(local, users) if method == "variation-ratio" else (0.0, 0.0)
         spend(once if each == 0.0 else 0.0, WHAT)  # races count what they do
         log_delta = profile(users, point)
@@ -239,6 +253,14 @@ def _profile(local: float | Event, end: float, method: str) -> LogProfile | None
     if method == "clones":
         return partial(log_shuffled_delta, clones(end))
     return partial(log_round_delta, local if isinstance(local, Event) else end)
+
+
+def _profile_of_words(local: float | Event, users: int, method: str) -> LogProfile | None:
+    """The log of delta by the worst data of words, where these are found for all epsilons at once."""
+    if method != "variation-ratio" or is_enumerated(local, users):
+        return None
+    most = operations_for_words(local, users)
+    return (lambda n, point: log_searched_delta(local, n, point, most)) if most else None
 
 
 def _lower(local: float | Event, users: int, found: float, log_delta: float) -> float:

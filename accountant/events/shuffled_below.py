@@ -24,8 +24,8 @@ from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.shuffled_attacks import FEW_USERS, ULP, Attack, attacks_on, worst_bits
 from accountant.events.shuffled_crowds import MANY_USERS, log_normal_delta
 from accountant.events.shuffled_inputs import Facts
-from accountant.events.shuffled_rounds import number_known
-from accountant.events.shuffled_words import may_enumerate, work_of_words, worst_words
+from accountant.events.shuffled_rounds import number_known, operations_for_words
+from accountant.events.shuffled_words import worst_words
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import remember, spend
 
@@ -96,7 +96,8 @@ class BestAttack(Event):
 
     def _pairs(self) -> list[DiscretePair]:
         """All attacks' pairs, made once; what they take is counted whenever they are asked for."""
-        pairs = pairs_below(self.local, self.users, points_of(self.local, self.users, self.above))
+        words = operations_for_words(self.local, self.users)
+        pairs = pairs_below(self.local, self.users, points_of(self.local, self.users, self.above), words)
         made: tuple[tuple[ScorePair, ...], list[DiscretePair]] | None = self.__dict__.get("_directed")
         if made is None or made[0] is not pairs:
             made = pairs, [pair.directed(DIRECTIONS[0]) for pair in pairs]
@@ -119,7 +120,8 @@ class OneAttack(FromBelow):
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         known = self.local, self.users, points_of(self.local, self.users, self.above)
-        return [(costliest(*known, self.times, direction), 1)]
+        words = operations_for_words(self.local, self.users)
+        return [(costliest(*known, words, self.times, direction), 1)]
 
 
 class ScorePair(NamedTuple):
@@ -138,12 +140,13 @@ def points_of(local: Event, users: int, above: Event) -> tuple[float, ...]:
 
     The profile from above has more points where there is more patience.
     """
-    return points_with(above, number_known(local, users))
+    words = operations_for_words(local, users)
+    return points_with(above, 0 if words else number_known(local, users), words)
 
 
 @remember(WHAT, 64)
-def points_with(above: Event, number: int) -> tuple[float, ...]:
-    """The same by the profile with so many points at which all numbers of words are gone through."""
+def points_with(above: Event, number: int, words: float) -> tuple[float, ...]:
+    """The same by the profile with so many points at which all numbers of words are gone through, or worst data."""
     epsilons = float(above._largest_loss()) * np.geomspace(1e-6, 1.0, 1000)
     logs = above._log_profile(epsilons)[0]
     at = [float(epsilons[np.count_nonzero(logs > math.log(delta))]) for delta in DELTAS if logs[-1] < math.log(delta)]
@@ -151,8 +154,8 @@ def points_with(above: Event, number: int) -> tuple[float, ...]:
 
 
 @remember(WHAT, 16)
-def pairs_below(local: Event, users: int, points: tuple[float, ...]) -> tuple[ScorePair, ...]:
-    """What some attacks on a round tell, whose scores are best at these epsilons."""
+def pairs_below(local: Event, users: int, points: tuple[float, ...], words: float = 0.0) -> tuple[ScorePair, ...]:
+    """What some attacks on a round tell, whose scores are best at these epsilons, and with the worst words if known."""
     found, moment = list[ScorePair](), MOMENT
     some = points if users < CROWD else (points[len(points) // 2],)
     size = 2 ** math.ceil(math.log2(WIDE * FINE * math.sqrt(users)))
@@ -167,10 +170,9 @@ def pairs_below(local: Event, users: int, points: tuple[float, ...]) -> tuple[Sc
                 found.append(pair)
     if isinstance(local, RandomizedResponse):
         facts = Facts(local.bits, local.ones, local.length)
-        if may_enumerate(facts, users):
-            spend(work_of_words(facts, users), WHAT)
-            several = worst_words(local.epsilon, facts, users, points)
-            found += [pair for laws in several if (pair := told_apart(*laws, 0.0, ROUNDING)) is not None]
+        if words:
+            worst = worst_words(local.epsilon, facts, users, points, words)
+            found += [pair for laws in worst if (pair := told_apart(*laws, 0.0, ROUNDING)) is not None]
         if local.bits == 1 and users <= FEW_USERS:
             several = worst_bits(local.epsilon, users, points)
             found += [pair for laws in several if (pair := told_apart(*laws, 0.0, ROUNDING)) is not None]
@@ -178,9 +180,11 @@ def pairs_below(local: Event, users: int, points: tuple[float, ...]) -> tuple[Sc
 
 
 @remember(WHAT, 16)
-def costliest(local: Event, users: int, points: tuple[float, ...], times: int, direction: Direction) -> Event:
+def costliest(
+    local: Event, users: int, points: tuple[float, ...], words: float, times: int, direction: Direction
+) -> Event:
     """The pair of which so many releases cost most, about: the largest product of costs at some deltas."""
-    pairs = pairs_below(local, users, points)
+    pairs = pairs_below(local, users, points, words)
     if not pairs:
         return PureDP(0.0, Adjacency.REPLACE)
     return max(pairs, key=lambda pair: math.prod(about_costs(pair, times))).directed(direction)

@@ -1,9 +1,9 @@
 """What one round of the shuffle model costs: the smallest of the bounds that are known for its reports.
 
 The general bound (`accountant.events.blanket`), for a single bit in crowds that are not large the worst of all inputs
-(`accountant.events.shuffled_single_bit`), for words of few users enumeration (`accountant.events.shuffled_words`), for
-other bits slots (`accountant.events.shuffled_bits`) and, in small crowds, where slots would give nearly all users away,
-a race (`accountant.events.shuffled_race`). Proofs:
+(`accountant.events.shuffled_single_bit`), for words of few users the worst data (`accountant.events.shuffled_words`),
+for other bits slots (`accountant.events.shuffled_bits`) and, in small crowds, where slots would give nearly all users
+away, a race (`accountant.events.shuffled_race`). Proofs:
 notebooks/mathematics.md, Shuffled reports and Shuffled bits.
 """
 
@@ -24,17 +24,28 @@ from accountant.events.shuffled_bits import log_sums_of
 from accountant.events.shuffled_inputs import Facts, common_share, kinds
 from accountant.events.shuffled_race import RACED_BITS, RACED_USERS, log_race_delta, work_of
 from accountant.events.shuffled_single_bit import log_single_bit_delta, may_go_through, work_of_laws
-from accountant.events.shuffled_words import log_words_delta, may_enumerate, work_of_words
+from accountant.events.shuffled_words import (
+    ROOM,
+    log_between,
+    log_words_delta,
+    may_enumerate,
+    may_search,
+    work_of_point,
+    work_of_words,
+)
 from accountant.patience import OPERATIONS_PER_SECOND, grant, spend
 
 __all__ = [
     "MOST_BITS",
     "RACES",
+    "is_enumerated",
     "log_alone",
     "log_bits_delta",
     "log_known_delta",
     "log_round_delta",
+    "log_searched_delta",
     "number_known",
+    "operations_for_words",
     "work_ahead",
     "work_of_known",
 ]
@@ -72,6 +83,9 @@ RACES = 45.0
 KEPT, FEWEST_KNOWN, MOST_KNOWN = 2.5, 3, 12
 """Seconds of the patience that are not for points at which all numbers of words are gone through; how many there are,
 at least, and at most."""
+
+FOR_WORDS = 0.6
+"""Share of the patience that the worst data of words may take."""
 
 ALONE_FROM, SEEN = 0.25, -50.0
 """Epsilon of one bit, and log of its profile, from which on only the bound by all inputs is looked at, where it is to
@@ -130,7 +144,7 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     bits, end = facts.bits, facts.bits * epsilon
     if bits == 1 and 0.0 <= point < end and may_go_through(epsilon, users):
         return log_single_bit_delta(epsilon, users, point)
-    if may_enumerate(facts, users) and 0.0 <= point < end:
+    if race and may_enumerate(facts, users) and 0.0 <= point < end:
         return log_words_delta(epsilon, facts, users, point)
     if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
         return math.inf
@@ -164,7 +178,7 @@ def may_race(epsilon: float, facts: Facts, users: int) -> bool:
 def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
     """About how many operations races take, once, and at every point; none where none are run.
 
-    Of a single bit, and of words of few users, what the laws of all reports take, once.
+    Of a single bit what the laws of all reports take, once; of words of few users what the worst data take, each time.
     """
     if not isinstance(local, RandomizedResponse):
         return 0.0, 0.0
@@ -172,7 +186,7 @@ def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
     if local.bits == 1:
         return work_of_laws(local.epsilon, users) if may_go_through(local.epsilon, users) else 0.0, 0.0
     if may_enumerate(facts, users):
-        return work_of_words(facts, users), 0.0
+        return 0.0, work_of_point(facts, users)
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0
     several = [work_of(local.epsilon, each, users) for each in facts_for_races(local.epsilon, facts, users)]
@@ -211,6 +225,37 @@ def number_known(local: float | Event, users: int) -> int:
     left = (grant((number_known, local, users), 1.0) - KEPT) * OPERATIONS_PER_SECOND - once - RACES * each
     number = min(int(max(left, 0.0) / work), MOST_KNOWN)
     return number if number >= FEWEST_KNOWN else 0
+
+
+def log_searched_delta(local: float | Event, users: int, epsilon: float, most: float) -> float:
+    """Log of an upper bound on H(e^epsilon) by the profile of the worst data of words of few users."""
+    assert isinstance(local, RandomizedResponse)
+    return log_between(local.epsilon, Facts(local.bits, local.ones, local.length), users, most, epsilon)
+
+
+def is_enumerated(local: float | Event, users: int) -> bool:
+    """Whether the worst data of words are found for every epsilon by itself."""
+    if not isinstance(local, RandomizedResponse):
+        return False
+    return may_enumerate(Facts(local.bits, local.ones, local.length), users)
+
+
+def operations_for_words(local: float | Event, users: int) -> float:
+    """How many operations may be spent on the worst data of words of few users: the same throughout a price.
+
+    None where there is no patience for as many as are expected; then other bounds are looked at. Of few users, whose
+    data are few, no end is set.
+    """
+    if not isinstance(local, RandomizedResponse):
+        return 0.0
+    facts = Facts(local.bits, local.ones, local.length)
+    if not may_search(facts, users):
+        return 0.0
+    if may_enumerate(facts, users):
+        return math.inf
+    work = work_of_words(local.epsilon, facts, users)
+    left = grant((operations_for_words, local, users), FOR_WORDS) * OPERATIONS_PER_SECOND
+    return min(ROOM * work, left) if work <= left else 0.0
 
 
 def facts_for_races(epsilon: float, facts: Facts, users: int) -> list[Facts]:
