@@ -428,7 +428,7 @@ def test_never_below_an_attack(epsilon0, bits, users, share):
     audit_after(
         4,
         [
-            (2.0, 2, 44, 1e-8, {"length": 2}, 1.441),
+            (2.0, 2, 44, 1e-8, {"length": 2}, 1.4358),
             (1.0, 3, 16, 1e-4, {}, 0.452),
             (1.0, 3, 16, 1e-4, {"ones": 2}, 0.452),
             (4.0, 4, 300, 1e-6, {}, 1.207),

@@ -67,9 +67,9 @@ def test_a_dry_run_says_how_many_queries_are_in_a_round(capsys):
 @pytest.mark.parametrize(
     ("mechanism", "more", "votes"),
     [
-        ("private-knn", ["--neighbors", "40", "--screening-ratio", "3"], "40 neighbours, screening at 24 votes for one class"),
+        ("private-knn", ["--neighbors", "40", "--screening-ratio", "3"], "40 neighbours, screening at 24 votes"),
         ("private-knn", ["--neighbors", "40"], "40 neighbours"),
-        ("gnmax", ["--teachers", "25", "--screening-ratio", "3", "--threshold", "12"], "25 teachers, screening at 12 votes for one"),
+        ("gnmax", ["--teachers", "25", "--screening-ratio", "3", "--threshold", "12"], "25 teachers, screening at 12"),
         ("gnmax", [], "123 teachers"),
     ],
 )
