@@ -97,6 +97,7 @@ def test_a_directory_that_cannot_be_written(command, complaint):
 
 FULL = """
 import os, resource, sys
+sys.dont_write_bytecode = True  # what is imported from here on would be kept cut off
 from accountant.cli import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 found = [main(["plot", "dp-sgd", "--kind", "order", "-o", "plot.svg"])]
