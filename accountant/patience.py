@@ -277,6 +277,10 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
 
         @wraps(make)
         def counted(*args: P.args, **kwargs: P.kwargs) -> R:
+            if kwargs:
+                raise TypeError(
+                    f"{make.__name__} is remembered by its positional arguments, not by {', '.join(kwargs)}"
+                )
             made, pieces = kept(*args)
             for once, operations in pieces:
                 spend(operations, what, once=once)
@@ -358,8 +362,7 @@ def count_done(operations: float, once: Hashable = None) -> None:
         tally[0] += operations
     if (record := _record.get()) is not None:
         record.append((once, operations))
-    allowance = _current.get()
-    if allowance is not None and (once is None or once not in allowance.known):
+    if (allowance := _current.get()) is not None and (once is None or once not in allowance.known):
         allowance.spent += operations
         allowance.known.add(once)
 

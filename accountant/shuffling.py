@@ -15,6 +15,7 @@ from accountant.errors import OutOfPatience, ParameterError, integer, is_one_of,
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
 from accountant.events.shuffled_rounds import (
+    fewer_searched,
     is_enumerated,
     log_known_delta,
     log_round_delta,
@@ -99,9 +100,8 @@ def shuffled_epsilon(
         return end
     log_delta = math.log(target)
     with allow_work(seconds):
-        if (words := _profile_of_words(local, users, method)) is not None:
-            highest = words(users, 0.0)
-            return _smallest(words, end, users, (highest, log_delta), FINE) if highest > log_delta else 0.0
+        if most := _operations_for_words(local, users, method):
+            return _epsilon_of_words(local, end, (users, most), log_delta)
     once, each = work_ahead(local, users) if method != "clones" else (0.0, 0.0)
     with allow_work(seconds):
         spend(once + SEARCHED * each, WHAT)
@@ -115,7 +115,11 @@ def shuffled_epsilon(
             if highest <= log_delta:
                 return 0.0
             found = _smallest(profile, end, users, (highest, log_delta), RACED_FINE if once * each > 0.0 else FINE)
-        return _lower(local, users, found, log_delta) if method == "variation-ratio" else found
+        if method != "variation-ratio":
+            return found
+        found = _lower(local, users, found, log_delta)
+        words = fewer_searched(local, users)
+        return min(found, _epsilon_of_words(local, end, words, log_delta)) if words[0] else found
 
 
 def shuffled_delta(
@@ -135,14 +139,16 @@ def shuffled_delta(
     if profile is None:
         return 1.0
     with allow_work(seconds):
-        if (words := _profile_of_words(local, users, method)) is not None:
-            return min(math.exp(words(users, point)) + LEAST, 1.0)
+        if most := _operations_for_words(local, users, method):
+            return min(math.exp(log_searched_delta(local, users, point, most)) + LEAST, 1.0)
         once, each = work_ahead(local, users) if method == "variation-ratio" else (0.0, 0.0)
         spend(once if each == 0.0 else 0.0, WHAT)  # races count what they do
         log_delta = profile(users, point)
         if method == "variation-ratio" and fits(work_of_known(local, users)):
             with tally_work():
                 log_delta = min(log_delta, log_known_delta(local, users, point))
+        if method == "variation-ratio" and (words := fewer_searched(local, users))[0]:
+            log_delta = min(log_delta, log_searched_delta(local, words[0], point, words[1]))
     # an underflow to 0 would claim pure DP
     return min(math.exp(log_delta) + LEAST, 1.0)
 
@@ -255,12 +261,22 @@ def _profile(local: float | Event, end: float, method: str) -> LogProfile | None
     return partial(log_round_delta, local if isinstance(local, Event) else end)
 
 
-def _profile_of_words(local: float | Event, users: int, method: str) -> LogProfile | None:
-    """The log of delta by the worst data of words, where these are found for all epsilons at once."""
+def _operations_for_words(local: float | Event, users: int, method: str) -> float:
+    """Those for the worst data of words, where these are found for all epsilons at once; else none."""
     if method != "variation-ratio" or is_enumerated(local, users):
-        return None
-    most = operations_for_words(local, users)
-    return (lambda n, point: log_searched_delta(local, n, point, most)) if most else None
+        return 0.0
+    return operations_for_words(local, users)
+
+
+def _epsilon_of_words(local: float | Event, end: float, words: tuple[int, float], log_delta: float) -> float:
+    """By the worst data of words of so many users, which are found for all epsilons at once with so many operations."""
+    users, most = words
+
+    def profile(n: int, epsilon: float) -> float:
+        return log_searched_delta(local, n, epsilon, most)
+
+    highest = profile(users, 0.0)
+    return _smallest(profile, end, users, (highest, log_delta), FINE) if highest > log_delta else 0.0
 
 
 def _lower(local: float | Event, users: int, found: float, log_delta: float) -> float:

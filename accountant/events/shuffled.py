@@ -22,8 +22,10 @@ from accountant.events.shuffled_below import BestAttack, OneAttack
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_rounds import (
     RACES,
+    fewer_searched,
     log_known_delta,
     log_round_delta,
+    log_searched_delta,
     number_known,
     operations_for_words,
     work_ahead,
@@ -190,20 +192,31 @@ class Shuffled(Event):
 
 def pair_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
     """The pair on the grid, by the worst data of words or at as many points by all numbers as there is time for."""
-    words = operations_for_words(local, users)
-    return grid_pair(local, users, 0 if words else number_known(local, users), words)
+    if words := operations_for_words(local, users):
+        return grid_pair(local, users, 0, (users, words))
+    return grid_pair(local, users, number_known(local, users), fewer_searched(local, users))
 
 
 @remember("the profile of a round of shuffled bits", 64)
-def grid_pair(local: float | Event, users: int, known: int = 0, words: float = 0.0) -> tuple[FloatArray, FloatArray]:
+def grid_pair(
+    local: float | Event, users: int, known: int = 0, words: tuple[int, float] = (0, 0.0)
+) -> tuple[FloatArray, FloatArray]:
     """Losses log P/Q of the pair on a grid, rising and symmetric about 0, and the logs of Q's masses there.
 
+    `words` are users of whom the worst data of words are found, all or fewer, and operations for that.
     The profile is convex in u, so the polygon through its values is above it, and so is their convex envelope. A
     mass of Q is the change of slope at its u; on the other side of u = 1 the pair is its own mirror image.
     """
     if local_epsilon(local) == 0.0:
         return np.zeros(1), np.zeros(1)
-    points, values = profile_of_words(local, users, words) if words else profile_of(local, users, known)
+    if words[0] == users:
+        points, values = profile_of_words(local, *words)
+    else:
+        points, values = profile_of(local, users, known)
+        if words[0] and fits(words[1]):
+            values = np.fmin(
+                values, [log_searched_delta(local, words[0], point, words[1]) for point in points.tolist()]
+            )
     # the profile is convex and its own mirror image: at u = 1 it is below the chord from 1/u to u, for every u
     with np.errstate(invalid="ignore"):
         chords = np.log((np.expm1(points[1:]) + 2 * np.exp(values[1:])) / (np.exp(points[1:]) + 1))

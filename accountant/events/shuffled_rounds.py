@@ -38,6 +38,7 @@ from accountant.patience import OPERATIONS_PER_SECOND, grant, spend
 __all__ = [
     "MOST_BITS",
     "RACES",
+    "fewer_searched",
     "is_enumerated",
     "log_alone",
     "log_bits_delta",
@@ -84,8 +85,9 @@ KEPT, FEWEST_KNOWN, MOST_KNOWN = 2.5, 3, 12
 """Seconds of the patience that are not for points at which all numbers of words are gone through; how many there are,
 at least, and at most."""
 
-FOR_WORDS = 0.6
-"""Share of the patience that the worst data of words may take."""
+FOR_WORDS, FOR_FEWER, NEARLY = 0.6, 0.45, 0.7
+"""Shares of the patience that the worst data of words may take: of all users, and of fewer, of whom there are at least
+that share."""
 
 ALONE_FROM, SEEN = 0.25, -50.0
 """Epsilon of one bit, and log of its profile, from which on only the bound by all inputs is looked at, where it is to
@@ -223,6 +225,7 @@ def number_known(local: float | Event, users: int) -> int:
         return 0
     once, each = work_ahead(local, users)
     left = (grant((number_known, local, users), 1.0) - KEPT) * OPERATIONS_PER_SECOND - once - RACES * each
+    left -= fewer_searched(local, users)[1]
     number = min(int(max(left, 0.0) / work), MOST_KNOWN)
     return number if number >= FEWEST_KNOWN else 0
 
@@ -256,6 +259,25 @@ def operations_for_words(local: float | Event, users: int) -> float:
     work = work_of_words(local.epsilon, facts, users)
     left = grant((operations_for_words, local, users), FOR_WORDS) * OPERATIONS_PER_SECOND
     return min(ROOM * work, left) if work <= left else 0.0
+
+
+def fewer_searched(local: float | Event, users: int) -> tuple[int, float]:
+    """Fewer users, as many as may be, of whom the worst data of words are found, and operations for that; or none.
+
+    The same throughout a price. More users cost no more, as some of the others may be told by name. None where the
+    worst data of all of them are found.
+    """
+    if not isinstance(local, RandomizedResponse) or operations_for_words(local, users):
+        return 0, 0.0
+    facts, least = Facts(local.bits, local.ones, local.length), math.ceil(NEARLY * users)
+    if not may_search(facts, least):
+        return 0, 0.0
+    left = grant((fewer_searched, local, users), FOR_FEWER) * OPERATIONS_PER_SECOND
+    for fewer in range(users - 1, least - 1, -1):
+        work = work_of_words(local.epsilon, facts, fewer) if may_search(facts, fewer) else math.inf
+        if work <= left:
+            return fewer, min(ROOM * work, left)
+    return 0, 0.0
 
 
 def facts_for_races(epsilon: float, facts: Facts, users: int) -> list[Facts]:

@@ -328,6 +328,18 @@ def test_what_is_remembered_counts_again_in_each_price():
     assert made == [3, 4, -4]
 
 
+def test_what_is_remembered_takes_no_names():
+    """They were left out in silence: the defaults were computed instead."""
+
+    @patience.remember("powers", 4)
+    def power(base: int, exponent: int = 2) -> int:
+        return base**exponent
+
+    assert power(3, 3) == 27
+    with pytest.raises(TypeError, match="positional arguments, not by exponent"):
+        power(3, exponent=3)
+
+
 def test_what_is_remembered_within_what_is_remembered_counts_once():
     @patience.remember("squares", 4)
     def square(x):

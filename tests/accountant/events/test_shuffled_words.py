@@ -11,7 +11,7 @@ import accountant as ac
 from accountant.events.shuffled import pair_of
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_race import log_race_delta
-from accountant.events.shuffled_rounds import log_round_delta
+from accountant.events.shuffled_rounds import fewer_searched, log_round_delta, operations_for_words
 from accountant.events.shuffled_words import (
     ROOM,
     log_between,
@@ -197,6 +197,22 @@ def test_without_patience_other_bounds_count():
         ac.shuffled_epsilon(local, users, 1e-3, patience=0.2 * work)
     general = ac.shuffled_epsilon(ac.RandomizedResponse(1.0, 2), users, 1e-3)
     assert exact < general
+
+
+def test_one_user_more_costs_no_more_where_the_search_ends():
+    """Six users of four bits were priced by races alone, at 3.475: more than five."""
+    local = ac.RandomizedResponse(1.0, 4, length=4)
+    with allow_work(5.0):
+        assert operations_for_words(local, 6) == 0.0
+        fewer, most = fewer_searched(local, 6)
+        assert fewer == 5
+        assert 0.0 < most <= 2.5 * OPERATIONS_PER_SECOND
+        assert fewer_searched(local, 5) == (0, 0.0)
+        assert fewer_searched(local, 10**9) == (0, 0.0)
+    five, six = (ac.epsilon(ac.Shuffled(local, users), 1e-3) for users in (5, 6))
+    assert six.lower < six.epsilon <= five.epsilon * (1 + 1e-9)
+    assert ac.shuffled_epsilon(local, 6, 1e-3) <= five.epsilon * (1 + 1e-4)
+    assert ac.shuffled_delta(local, 6, five.epsilon) <= 1e-3 * (1 + 1e-3)
 
 
 def test_who_may_be_searched():
