@@ -26,12 +26,14 @@ from accountant.events.shuffled_rounds import (
     log_known_delta,
     log_round_delta,
     log_searched_delta,
+    logs_alone,
     number_known,
     operations_for_words,
     work_ahead,
     work_of_known,
 )
 from accountant.events.shuffled_words import log_profile_of_words, points_of_words
+from accountant.events.word_laws import AHEAD as COUNTED_AHEAD
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, remember, spend, tally_work
@@ -213,7 +215,7 @@ def grid_pair(
         points, values = profile_of_words(local, *words)
     else:
         points, values = profile_of(local, users, known)
-        if words[0] and fits(words[1]):
+        if words[0] and fits((1.0 + 2.0 * COUNTED_AHEAD) * words[1]):  # what is counted is ahead of what is done
             values = np.fmin(
                 values, [log_searched_delta(local, words[0], point, words[1]) for point in points.tolist()]
             )
@@ -253,8 +255,8 @@ def profile_of_words(local: float | Event, users: int, most: float) -> tuple[Flo
     """Points, and logs of the profile by the worst data of words of few users."""
     assert isinstance(local, RandomizedResponse)
     facts = Facts(local.bits, local.ones, local.length)
-    values = log_profile_of_words(local.epsilon, facts, users, most)
     points = points_of_words(local.epsilon, local.bits, users)
+    values = np.minimum(log_profile_of_words(local.epsilon, facts, users, most), logs_alone(local, points))
     return np.append(points, local_epsilon(local)), np.append(values, -math.inf)
 
 

@@ -33,6 +33,8 @@ from accountant.events.shuffled_words import (
     work_of_point,
     work_of_words,
 )
+from accountant.events.word_laws import slack_of
+from accountant.numerics.kernel import FloatArray
 from accountant.patience import OPERATIONS_PER_SECOND, grant, spend
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "log_known_delta",
     "log_round_delta",
     "log_searched_delta",
+    "logs_alone",
     "number_known",
     "operations_for_words",
     "work_ahead",
@@ -84,6 +87,9 @@ RACES = 45.0
 KEPT, FEWEST_KNOWN, MOST_KNOWN = 2.5, 3, 12
 """Seconds of the patience that are not for points at which all numbers of words are gone through; how many there are,
 at least, and at most."""
+
+FINEST = 1e-4
+"""Share of the epsilon of one bit that rounding of laws of words may be, about; with more, other bounds are smaller."""
 
 FOR_WORDS, FOR_FEWER, NEARLY = 0.6, 0.45, 0.7
 """Shares of the patience that the worst data of words may take: of all users, and of fewer, of whom there are at least
@@ -134,8 +140,14 @@ def log_alone(local: float | Event, epsilon: float) -> float:
     """
     if not isinstance(local, Event):
         return 0.0
-    spend(local._profile_work(), WHAT)
-    return float(local._log_profile(np.array([BELOW * epsilon]))[0][0]) + ROUNDED
+    return float(logs_alone(local, np.array([epsilon]))[0])
+
+
+def logs_alone(local: Event, epsilons: FloatArray) -> FloatArray:
+    """The same at many."""
+    spend(local._profile_work() * epsilons.size, WHAT)
+    found: FloatArray = local._log_profile(BELOW * epsilons)[0] + ROUNDED
+    return found
 
 
 def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race: bool = True) -> float:
@@ -146,7 +158,7 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     bits, end = facts.bits, facts.bits * epsilon
     if bits == 1 and 0.0 <= point < end and may_go_through(epsilon, users):
         return log_single_bit_delta(epsilon, users, point)
-    if race and may_enumerate(facts, users) and 0.0 <= point < end:
+    if race and enumerates(epsilon, facts, users) and 0.0 <= point < end:
         return log_words_delta(epsilon, facts, users, point)
     if bits > MOST_BITS or users < 2 or not 0.0 < end <= MOST_EPSILON or not point < end:
         return math.inf
@@ -187,7 +199,7 @@ def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
     facts = Facts(local.bits, local.ones, local.length)
     if local.bits == 1:
         return work_of_laws(local.epsilon, users) if may_go_through(local.epsilon, users) else 0.0, 0.0
-    if may_enumerate(facts, users):
+    if enumerates(local.epsilon, facts, users):
         return 0.0, work_of_point(facts, users)
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0
@@ -213,7 +225,7 @@ def work_of_known(local: float | Event, users: int) -> float:
 def facts_for_numbers(local: RandomizedResponse, users: int, epsilon: float) -> list[Facts]:
     """What is known of inputs where all numbers of words are gone through at this epsilon."""
     facts = Facts(local.bits, local.ones, local.length)
-    if local.bits == 1 or may_enumerate(facts, users) or not may_race(local.epsilon, facts, users):
+    if local.bits == 1 or enumerates(local.epsilon, facts, users) or not may_race(local.epsilon, facts, users):
         return []
     several = facts_for_races(local.epsilon, facts, users)
     return [each for each in several if may_know_numbers(local.epsilon, each, users, epsilon)]
@@ -233,14 +245,25 @@ def number_known(local: float | Event, users: int) -> int:
 def log_searched_delta(local: float | Event, users: int, epsilon: float, most: float) -> float:
     """Log of an upper bound on H(e^epsilon) by the profile of the worst data of words of few users."""
     assert isinstance(local, RandomizedResponse)
-    return log_between(local.epsilon, Facts(local.bits, local.ones, local.length), users, most, epsilon)
+    found = log_between(local.epsilon, Facts(local.bits, local.ones, local.length), users, most, epsilon)
+    return min(found, log_alone(local, epsilon))
 
 
 def is_enumerated(local: float | Event, users: int) -> bool:
     """Whether the worst data of words are found for every epsilon by itself."""
     if not isinstance(local, RandomizedResponse):
         return False
-    return may_enumerate(Facts(local.bits, local.ones, local.length), users)
+    return enumerates(local.epsilon, Facts(local.bits, local.ones, local.length), users)
+
+
+def searches(epsilon: float, facts: Facts, users: int) -> bool:
+    """Whether the worst data of words may be looked for: not where rounding of laws would be much of the profile."""
+    return may_search(facts, users) and slack_of(2**facts.bits, users) <= FINEST * epsilon
+
+
+def enumerates(epsilon: float, facts: Facts, users: int) -> bool:
+    """The same, for every epsilon by itself."""
+    return may_enumerate(facts, users) and searches(epsilon, facts, users)
 
 
 def operations_for_words(local: float | Event, users: int) -> float:
@@ -252,9 +275,9 @@ def operations_for_words(local: float | Event, users: int) -> float:
     if not isinstance(local, RandomizedResponse):
         return 0.0
     facts = Facts(local.bits, local.ones, local.length)
-    if not may_search(facts, users):
+    if not searches(local.epsilon, facts, users):
         return 0.0
-    if may_enumerate(facts, users):
+    if enumerates(local.epsilon, facts, users):
         return math.inf
     work = work_of_words(local.epsilon, facts, users)
     left = grant((operations_for_words, local, users), FOR_WORDS) * OPERATIONS_PER_SECOND
@@ -270,11 +293,11 @@ def fewer_searched(local: float | Event, users: int) -> tuple[int, float]:
     if not isinstance(local, RandomizedResponse) or operations_for_words(local, users):
         return 0, 0.0
     facts, least = Facts(local.bits, local.ones, local.length), math.ceil(NEARLY * users)
-    if not may_search(facts, least):
+    if not searches(local.epsilon, facts, least):
         return 0, 0.0
     left = grant((fewer_searched, local, users), FOR_FEWER) * OPERATIONS_PER_SECOND
     for fewer in range(users - 1, least - 1, -1):
-        work = work_of_words(local.epsilon, facts, fewer) if may_search(facts, fewer) else math.inf
+        work = work_of_words(local.epsilon, facts, fewer) if searches(local.epsilon, facts, fewer) else math.inf
         if work <= left:
             return fewer, min(ROOM * work, left)
     return 0, 0.0

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from accountant.events.race_thetas import IntArray
 from accountant.numerics.kernel import FloatArray, Kernel
 
-__all__ = ["Laws", "Numbers", "cells_of", "reports_of_words", "slack_of", "steps_of", "work_of_box"]
+__all__ = ["AHEAD", "Laws", "Numbers", "cells_of", "reports_of_words", "slack_of", "steps_of", "work_of_box"]
 
 PlaceArray = NDArray[np.uint32]
 

@@ -199,6 +199,21 @@ def test_without_patience_other_bounds_count():
     assert exact < general
 
 
+@pytest.mark.parametrize(("bits", "users"), [(2, 10), (2, 30), (3, 6)])
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-17, 1e-15, 1e-13, 1e-11, 1e-9, 8.0])
+def test_no_round_costs_more_than_a_report_alone_nor_much_more_than_data(epsilon, bits, users):
+    """Rounding of laws was up to five times the profile of tiny epsilons, and more than a report costs alone."""
+    local, alone = ac.RandomizedResponse(epsilon, bits, length=bits), ac.RandomizedResponse(epsilon, bits)
+    for share in (0.0, 0.5, 0.95):
+        point = share * bits * epsilon
+        most = ac.delta(alone, point).delta * (1 + 1e-9) + 5e-324
+        assert ac.delta(ac.Shuffled(local, users), point).delta <= most
+        assert ac.shuffled_delta(local, users, point) <= most
+    if 1e-16 < epsilon < 1e-8:
+        found = ac.delta(ac.Shuffled(local, users), 0.0).delta
+        assert found <= told(1e-3, bits, [users - 1] + [0] * (2**bits - 1), bits, [1.0])[0] * 1e3 * epsilon * 1.25
+
+
 def test_one_user_more_costs_no_more_where_the_search_ends():
     """Six users of four bits were priced by races alone, at 3.475: more than five."""
     local = ac.RandomizedResponse(1.0, 4, length=4)
