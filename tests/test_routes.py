@@ -10,6 +10,7 @@ from accountant.events.registry import event_kinds
 from tests import routes
 
 
+@pytest.mark.each_run(12)
 @pytest.mark.parametrize("name", routes.names())
 def test_every_event_is_priced_as_the_page_says(name: str) -> None:
     """And what is not tight has a reason, and nothing else has."""

@@ -105,6 +105,7 @@ def test_slow_runs_and_errors_are_counted(monkeypatch):
     assert counts.report() == 1
 
 
+@pytest.mark.audit
 def test_a_walk_finds_what_disagrees_and_notes_what_is_late(monkeypatch):
     counts = check_numbers([3], Counts(), 60.0, "walk")
     assert counts.violations == []

@@ -136,6 +136,7 @@ def test_version_is_written_in_one_place():
     assert [path.name for path in places if f'"{ac.__version__}"' in path.read_text("utf-8")] == ["__init__.py"]
 
 
+@pytest.mark.audit
 def test_installed_commands_work_in_any_folder(commands, tmp_path):
     """Built-in plans and the assets of the page are found, and what runs is what was installed."""
     # the route whose kernels also run where nothing is compiled

@@ -57,6 +57,7 @@ def steps_to_a_price(run, delta, tolerance, seconds):
     return math.inf
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("seconds", audit_after(1, [0.03, 0.003]))
 def test_the_patience_that_is_named_is_enough(seconds):
     steps = [steps_to_a_price(run, 1e-6, 0.01, seconds) for run in random_runs(8)]
@@ -103,6 +104,7 @@ def test_a_finer_tolerance_is_no_dearer(run, delta):
         usual = finer
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("number", [4, pytest.param(40, marks=pytest.mark.audit)])
 def test_a_finer_tolerance_is_no_dearer_for_random_runs(number):
     for run in random_runs(number):
@@ -122,6 +124,7 @@ def test_a_curve_keeps_what_is_certified_at_a_coarser_tolerance():
     assert np.all(coarse.lower <= fine.upper)
 
 
+@pytest.mark.audit
 def test_a_calibration_keeps_what_a_coarser_tolerance_finds():
     def rounds(sigma):
         return 100 * P(S(sigma, 150, 300), 0.2) + 80 * P(ac.GNMax(30), 0.2)
@@ -184,6 +187,7 @@ def test_a_delta_names_what_is_known_between_two_bounds_only():
         assert "PermuteAndFlip and ReportNoisyMax are known between two bounds only" in str(price)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("seconds", audit_after(1, [0.03, 0.003]))
 def test_coarser_prices_stay_within_the_patience(seconds):
     for run in random_runs(12):

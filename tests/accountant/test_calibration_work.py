@@ -59,6 +59,7 @@ def test_a_search_ends_at_the_value_that_takes_too_long(dear):
     assert len(asked) == dear
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("seconds", [0.05, *(pytest.param(each, marks=pytest.mark.audit) for each in (0.3, 1.0))])
 def test_a_calibration_ends_within_its_patience_and_says_how_long_it_would_take(seconds, prices):
     error, taken = counted(lambda: ac.calibrate(draws, 1.0, 1e-5, method="tight", patience=seconds))
@@ -89,7 +90,7 @@ def test_searches_of_renyi_orders_are_counted_together():
         ac.curve(event, [1.0 + i for i in range(60)], method="renyi", patience=1e-9)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(("method", "fine"), [("auto", "sharper_epsilon"), ("tight", "tight")])
 def test_a_target_that_is_out_of_reach_takes_one_fine_price(method, fine, prices):
     with pytest.raises(ac.CalibrationError, match=r"no value in \[1e-09, 1e\+12\] meets the target"):
@@ -112,6 +113,7 @@ def test_values_that_are_refused_are_not_tried_until_patience_ends(prices):
     assert isinstance(error, ac.CalibrationError | ac.ToleranceUnreachable)
 
 
+@pytest.mark.audit
 def test_an_infinite_curve_is_not_looked_for_at_sixty_values():
     made = []
     rest = 5 * ac.PoissonSubsampled(ac.ApproximateDP(0.3, 1e-10), 1e-4)

@@ -80,6 +80,7 @@ def test_the_first_integral_over_a_profile_is_most_of_the_work(bits, monkeypatch
     assert event._curve_work() == 2 * INTEGRAL + subsampling.KNOT * knots + profiles
 
 
+@pytest.mark.audit
 def test_an_integral_over_many_knots_is_refused_before_it_begins(monkeypatch):
     """Samples with replacement of 50 000 bits took an hour instead of seconds, for a single order of the curve."""
     run = ac.SampledWithReplacement(ac.RandomizedResponse(0.613, 49_963, adjacency=REPLACE), 2, 78)

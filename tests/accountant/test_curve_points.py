@@ -49,6 +49,7 @@ def test_few_of_many_points_are_asked(asked):
     assert np.all(few.upper - few.lower <= 0.01 * np.maximum(few.upper, 1e-12))
 
 
+@pytest.mark.audit
 def test_patience_is_kept_however_many_points_there_are():
     """5000 points took 56 s, and nearly all were known by the Rényi bound alone."""
     seen = [0.0]
@@ -66,6 +67,7 @@ def test_patience_is_kept_however_many_points_there_are():
     assert alone.lower <= high * 1.001
 
 
+@pytest.mark.audit
 def test_epsilons_at_deltas_tell_of_deltas():
     """8192 screenings: an epsilon takes a tenth of the work of a delta as near."""
     run = 8192 * S(85, 210, 300)

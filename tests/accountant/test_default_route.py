@@ -97,6 +97,7 @@ EVENTS = st.one_of(
 )
 
 
+@pytest.mark.audit
 @settings(max_examples=12, deadline=None)
 @given(
     st.lists(st.tuples(EVENTS, st.integers(1, 40)), min_size=1, max_size=3),
@@ -228,6 +229,7 @@ def test_a_wider_interval_is_taken_where_it_ends_below_the_renyi_price():
     assert exact.lower <= delta.delta
 
 
+@pytest.mark.audit
 def test_what_the_tight_route_refuses_is_refused_alike_every_time():
     prices = {ac.epsilon(MANY, 1e-5, patience=patience) for patience in (1e-3, 1e-3, 1e-9)}
     assert prices == {renyi(MANY, 1e-5)}

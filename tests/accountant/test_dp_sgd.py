@@ -109,6 +109,7 @@ def test_refusals(more, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.audit
 def test_batches_of_a_fixed_size_cost_more_than_poisson_and_less_than_no_sampling():
     """Under replacement, one record of norm 1 moves each of its steps by 2."""
     recipe = {"records": 100, "batch": 12, "epochs": 2, "sigma": 4.0, "delta": 1e-5, "adjacency": "replace"}

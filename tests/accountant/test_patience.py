@@ -98,6 +98,7 @@ def test_a_tolerance_that_is_named_is_accepted(ask, run, tolerance, seconds):
     assert found.lower <= lower <= upper <= (found.epsilon if ask is tight_epsilon else found.delta)
 
 
+@pytest.mark.audit
 def test_no_tolerance_is_named_that_was_not_asked():
     """Parts of a price get a share of the tolerance, and named another share of that: 0.0047 where 0.01 was asked."""
     kinds = 1000 * ac.PoissonSubsampled(ac.NoisyScreening(1.0, -3.0, 300), 0.01) + 100 * ac.NoisyScreening(20.0, 3, 300)
@@ -506,6 +507,7 @@ def test_a_share_of_the_patience_is_of_what_is_left_and_ends_with_the_block():
         assert patience.fits(math.inf)
 
 
+@pytest.mark.audit
 def test_very_many_kinds_of_screening_are_refused_before_the_first_game(monkeypatch):
     run = ac.Composition((ac.NoisyScreening(20.0 + i / 100, 50.5, 100), 1) for i in range(1000))
     begun = []
@@ -518,6 +520,7 @@ def test_very_many_kinds_of_screening_are_refused_before_the_first_game(monkeypa
     assert ac.epsilon(run, 1e-6, patience=0.5).method == "renyi"
 
 
+@pytest.mark.audit
 def test_blocks_of_all_grids_have_one_game(monkeypatch):
     played = []
     play = screening_blocks.block_values

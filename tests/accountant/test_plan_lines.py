@@ -159,6 +159,7 @@ def test_own_event_in_a_plan_and_back(tmp_path, own):
     assert load(tmp_path, "rho = 0.1", own.replace('name = "step"\n', "")).releases[0].name == "Mine"
 
 
+@pytest.mark.audit
 def test_own_event_in_commands(tmp_path, own, capsys):
     load(tmp_path, "rho = 0.1\ncount = 3", own)
     assert main(["epsilon", "plan.toml", "--json"]) == 0

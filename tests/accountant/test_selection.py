@@ -304,6 +304,7 @@ def count_searches(monkeypatch):
     return count_calls(monkeypatch, route, "_best_order")
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     "run",
     [

@@ -375,7 +375,7 @@ def test_monotone_in_users_and_delta(local, n, exponent, factor, method):
         assert ac.shuffled_delta(local, n, base * (1 - fine), method) > 10**exponent
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("method", METHODS)
 def test_monotone_in_the_local_epsilon(method):
     values = [ac.shuffled_epsilon(float(end), 10**4, 1e-6, method) for end in np.linspace(0.0, 3.0, 31)]
@@ -491,6 +491,7 @@ def test_patience_holds_both_ways(ask):
             ask(1.0, 60_000, 0.2, method, patience=0.0)
 
 
+@pytest.mark.audit
 def test_a_local_epsilon_is_searched_within_its_patience(monkeypatch):
     """Each value was priced by a search of its own: 5 s for 10^12 users, whatever the patience."""
     with tally_work() as work:

@@ -125,6 +125,7 @@ def gaussians(sigma, count):
     return count * ac.Gaussian(sigma)
 
 
+@pytest.mark.audit
 def test_workers_do_not_change_the_result():
     pytest.importorskip("joblib")
     grid = {"sigma": np.geomspace(1, 1e3, BLOCK // 2 + 1), "count": [1, 20, 300]}

@@ -44,7 +44,7 @@ def test_counts_and_local_reports(setting, shape):
     check(setting, shape)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("randomizer", RANDOMIZERS)
 def test_shuffled_reports(randomizer, shape):
@@ -59,7 +59,7 @@ def test_shuffled_reports(randomizer, shape):
     assert near * found.epsilon <= found.lower <= found.epsilon < rounds * 1.5
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_shares(shape):
     check({"model": "shuffle", "randomizer": "shares", "delta": 1e-5}, shape)

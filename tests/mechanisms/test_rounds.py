@@ -212,6 +212,7 @@ def test_progress_goes_on_through_the_rounds():
     assert ticks == list(range(1, 25))
 
 
+@pytest.mark.audit
 def test_students_learn_digits():
     bunch = load_digits()
     order = np.random.default_rng(2).permutation(len(bunch.data))

@@ -156,6 +156,7 @@ def test_enumerated_releases_stay_within_the_price(tries, neighbours):
         assert np.maximum(p - np.exp(little) * q, 0).sum() * step > 0.01
 
 
+@pytest.mark.audit
 def test_what_is_released_is_what_was_enumerated():
     """Frequencies of settings and labels, and the mean score, over runs with seeds."""
     records, labels = np.array([[0.0], [3.0]]), np.array([0, 1])
@@ -389,6 +390,7 @@ def test_every_mechanism_is_tuned(kind):
     assert np.mean(out.student.predict(VALIDATION[0]) == VALIDATION[1]) > 0.3
 
 
+@pytest.mark.audit
 def test_tuning_finds_what_is_better():
     """One neighbour with votes drowned in noise, or many: nearly always the latter, by its score."""
     grid = {"n_neighbors": [1, 60], "vote_sigma": [8.0]}

@@ -174,7 +174,7 @@ def test_a_price_as_csv_holds_the_price(run):
     assert float(rows[-1]["epsilon"]) == ac.epsilon(plan.composition, 1e-5).epsilon
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("form", audit_after(2, ["--latex", "--json", "--csv", "--markdown"]))
 def test_costs_that_depend_on_private_data_take_the_terminal_alone(form, run):
     secret = "figure5-data-dependent-screening"
@@ -187,6 +187,7 @@ def test_costs_that_depend_on_private_data_take_the_terminal_alone(form, run):
     assert f"{private:.4g}" not in plans[1]
 
 
+@pytest.mark.audit
 def test_calibrate_proposes_what_could_be_varied(run):
     command = ("calibrate", "private-knn-mnist", "--epsilon", "0.5", "--method", "renyi", "--json")
     status, out, err = run(*command)

@@ -103,6 +103,7 @@ def propose(tmp_path, capsys):
     return run
 
 
+@pytest.mark.audit
 def test_all_lines_share_one_patience(propose):
     """Each had all of it: a dozen lines took a dozen times as long."""
     status, out, _ = propose(1, "--json")

@@ -276,11 +276,13 @@ def test_every_builtin_plan_has_a_table(name, table):
 # --- data-dependent costs ------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_data_dependent_table_has_its_caution(table):
     text = table("epsilon", SECRET)
     assert "Caution: this cost was computed from private votes and is private itself. Do not publish it." in text
 
 
+@pytest.mark.audit
 def test_data_dependent_guarantee_is_marked_in_the_table(table):
     assert "[depends on private data: do not publish]" in table("epsilon", SECRET)
 
@@ -394,6 +396,7 @@ def test_show_prints_a_plan_to_start_from(run, answer, plan_file):
 # --- verify --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("name", ["kept", "Keeps"])
 def test_verify_an_event_of_ones_own(run, name):
     status, out, _ = run("verify", "--event", f"{__name__}:{name}", "--examples", "10")
@@ -588,6 +591,7 @@ def test_program_refuses_in_one_line(tmp_path):
     assert done.stderr == f"accountant: {path}: release 1: sigma = -20 is out of range; accepted: [1e-50, 1e+50]\n"
 
 
+@pytest.mark.audit
 def test_program_verifies_an_event_in_the_present_directory(tmp_path):
     (tmp_path / "mine.py").write_text(
         "import accountant as ac\n\n\ndef wide():\n    return ac.Gaussian(20.0)\n", encoding="utf-8"

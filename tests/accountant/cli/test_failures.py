@@ -108,6 +108,7 @@ sys.exit(0 if found == [2, 2, 2] else 1)
 """
 
 
+@pytest.mark.audit
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
 def test_a_full_disk(tmp_path):
     """Files that may not grow, as on a full disk, and a full standard output."""

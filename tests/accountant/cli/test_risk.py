@@ -39,6 +39,7 @@ def test_json(plan, capsys):
     assert found["mu"]["lower"] <= 1.0 <= found["mu"]["upper"]
 
 
+@pytest.mark.audit
 def test_picture(plan, tmp_path):
     assert main(["risk", plan, "-o", "risk.svg"]) == 0
     assert "members recognised" in (tmp_path / "risk.svg").read_text()

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import accountant as ac
 from accountant.cli import main
 from accountant.guarantee import format_down, format_up
@@ -13,6 +15,7 @@ def shown(capsys, *arguments):
     return capsys.readouterr().out
 
 
+@pytest.mark.audit
 def test_the_paragraph_holds_what_reporting_guides_ask_for(capsys):
     found = json.loads(shown(capsys, "dp-sgd", "--json"))
     run = load_plan("dp-sgd").composition
@@ -35,6 +38,7 @@ def test_the_paragraph_holds_what_reporting_guides_ask_for(capsys):
         assert words in text
 
 
+@pytest.mark.audit
 def test_unit_adjacency_and_route_are_stated(capsys):
     text = shown(capsys, "dp-sgd", "--unit", "person", "--method", "renyi")
     assert "one person added or removed" in text

@@ -171,6 +171,7 @@ main(sys.argv[2:])
 """
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("blocks", audit_after(1, [3, 1]))
 def test_a_killed_sweep_goes_on_where_it_was(plan, tmp_path, capsys, monkeypatch, blocks):
     """Killed while the next block is priced."""
@@ -211,6 +212,7 @@ def interrupted(plan, tmp_path, monkeypatch, capsys):
     return arguments, tmp_path / "sweep.npz.partial"
 
 
+@pytest.mark.audit
 def test_blocks_that_were_kept_are_not_priced_again(interrupted, tmp_path, monkeypatch):
     """And one whose bytes changed is."""
     arguments, partial = interrupted
@@ -223,6 +225,7 @@ def test_blocks_that_were_kept_are_not_priced_again(interrupted, tmp_path, monke
     assert np.isfinite(np.load(tmp_path / "sweep.npz")["epsilon"]).all()
 
 
+@pytest.mark.audit
 def test_one_sweep_at_a_time_writes_to_a_file(interrupted, capsys):
     arguments, partial = interrupted
     with closing(sqlite3.connect(partial, isolation_level=None)) as other:
@@ -359,6 +362,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.audit
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 def test_workers_end_with_a_sweep_that_is_killed(slow, tmp_path):
     """And what they had priced is kept."""
@@ -379,6 +383,7 @@ def test_workers_end_with_a_sweep_that_is_killed(slow, tmp_path):
     assert kept_blocks(tmp_path / "sweep.csv.partial")
 
 
+@pytest.mark.audit
 def test_several_workers_give_the_same_table(slow, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep_blocks, "ALONE", 0.0)
     texts = []

@@ -177,6 +177,7 @@ def rate_at(fpr, places, rates):
     return rates[k] + (rates[k + 1] - rates[k]) * (fpr - places[k]) / (places[k + 1] - places[k])
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(("told", "rate"), audit_after(1, [(0.2, 0.6), (1e-3, 0.1), (1e-7, 0.9)]))
 @pytest.mark.parametrize(
     "screening", audit_after(1, [ac.NoisyScreening(0.7, 2.0, 2, 1), ac.NoisyScreening(2.0, 1.0, 3)])

@@ -137,7 +137,7 @@ def test_price_of_dp_sgd_under_replacement():
     assert tight.adjacency is REPLACE
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("event", [ac.ClippedSum(0.02, 1.0, REPLACE), ac.ClippedSum(1e4, 1.0, REPLACE)])
 @pytest.mark.parametrize("rate", audit_after(1, [0.9, 1e-6]))
 def test_laws_at_extremes(event, rate):

@@ -84,6 +84,7 @@ def exact_law(stream, asked, moves):
     return total
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("stream", audit_after(1, STREAMS))
 @mp.workdps(20)
 def test_chances_are_bounded_and_the_pair_is_below(stream):

@@ -294,6 +294,7 @@ def test_order_of_entries_does_not_matter(entries, random):
 # --- many entries --------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_a_hundred_thousand_heterogeneous_entries():
     sigmas = 10 + np.arange(100_000) % 1000 / 100
     runs = [ac.Gaussian(sigma) for sigma in sigmas[:1000].tolist()] * 100

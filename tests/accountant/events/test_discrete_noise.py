@@ -349,6 +349,7 @@ def test_what_is_drawn_is_what_is_priced():
         assert all(tight < bound for bound, tight in zip(prices[::2], prices[1::2], strict=True))
 
 
+@pytest.mark.audit
 @given(scale=st.floats(0.3, 30), m=st.integers(1, 40), exponent=st.floats(-30, -2), kind=st.sampled_from("lg"))
 @settings(max_examples=15, deadline=None)
 def test_tight_is_below_renyi(scale, m, exponent, kind):

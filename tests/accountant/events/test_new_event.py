@@ -384,6 +384,7 @@ def test_events_are_named_in_their_own_files_alone():
             assert not names_in(path), place
 
 
+@pytest.mark.audit
 def test_sampled_events_are_asked_and_not_unwrapped():
     """Nobody asks whether an event is a PoissonSubsampled one; it says its rate and what it samples."""
     for package in ("accountant", "mechanisms"):

@@ -252,6 +252,7 @@ STREAMS = [
 ]
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     "event", [*STREAMS[:1], *(pytest.param(each, marks=pytest.mark.audit) for each in STREAMS[1:])]
 )
@@ -287,6 +288,7 @@ def test_many_streams_cost_less_than_their_curve():
         ac.epsilon(sampled, 1e-6, method="tight")
 
 
+@pytest.mark.audit
 def test_streams_at_the_ends_of_their_parameters():
     """Noise on the queries that says nothing leaves nothing, or with it infinitely many; losses beyond floats."""
     quiet = ac.SparseVector(2.0, 1e12, 1, 1.0, False, "gaussian", "gaussian", 10**6)

@@ -188,7 +188,7 @@ def test_runs_cost_less_than_releases_one_by_one(noise, draws, records, count, s
     assert 0.0 < rates.lower[0] <= rates.upper[0] < 1.0
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("sigma", audit_after(2, [0.3, 1e3, 1e6]))
 def test_both_ends_of_the_noise(sigma):
     event = ac.SampledWithReplacement(ac.ClippedSum(sigma, adjacency=REPLACE), 10, 100)

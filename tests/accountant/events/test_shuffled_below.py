@@ -115,6 +115,7 @@ def test_any_randomizer_costs_what_one_of_two_or_three_values_does(share):
     assert worst / SLACK <= found.delta
 
 
+@pytest.mark.audit
 def test_what_the_price_of_words_without_a_known_length_was():
     """The lower end was 0.1458, of the pair above; all words of which any two differ in 2 bits reach 0.10639."""
     found = ac.delta(ac.Shuffled(RR(0.6245, 2), 3), 0.39975, method="tight")

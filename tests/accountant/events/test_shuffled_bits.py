@@ -456,7 +456,7 @@ def test_within_five_percent_of_an_attack(epsilon0, bits, users, delta):
     check_five_percent(local, [(bits // 2,) * 3], users, delta)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("epsilon0", "bits", "users", "delta"),
     audit_after(
@@ -556,6 +556,7 @@ def test_only_these_kinds_count_in_short_reports(bits):
     assert kinds(33, 33)[0].size == 35  # too many for a sum at every point
 
 
+@pytest.mark.audit
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.integers(2, 6), st.floats(0.05, 6.0), st.floats(0.5, 3.5), st.floats(0.0, 0.95), st.data())
 def test_what_is_known_never_costs(bits, epsilon0, log_users, share, data):
@@ -680,7 +681,7 @@ def test_limits():
     assert ac.shuffled_epsilon(ac.RandomizedResponse(1.0), 1000, 1e-6) < 0.97 * ac.shuffled_epsilon(1.0, 1000, 1e-6)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("bits", [2, 3, 33])
 @pytest.mark.parametrize("users", audit_after(2, [1000, 10**12, 2, 10**6]))
 @pytest.mark.parametrize("epsilon0", audit_after(3, [15.9, 0.5, 1e-6, 4.0]))

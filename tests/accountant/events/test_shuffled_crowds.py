@@ -52,6 +52,7 @@ def test_both_ends_of_large_crowds_are_near_each_other(local, near, users):
     assert found.lower < found.epsilon < near * found.lower
 
 
+@pytest.mark.audit
 def test_more_users_say_the_same_both_ways(monkeypatch):
     """Where sums of scores still have their digits they say a little more."""
     event = ac.Shuffled(1.0, 10**8)

@@ -467,7 +467,7 @@ def log_reached(epsilon, numbers, users, point):
     return users * log_moment + math.log(float(np.maximum(law, 0.0) @ (sums * np.exp(-theta * sums))) / users)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("epsilon0", "bits", "users", "length", "kind"),
     [

@@ -214,6 +214,7 @@ def test_no_round_costs_more_than_a_report_alone_nor_much_more_than_data(epsilon
         assert found <= told(1e-3, bits, [users - 1] + [0] * (2**bits - 1), bits, [1.0])[0] * 1e3 * epsilon * 1.25
 
 
+@pytest.mark.audit
 def test_one_user_more_costs_no_more_where_the_search_ends():
     """Six users of four bits were priced by races alone, at 3.475: more than five."""
     local = ac.RandomizedResponse(1.0, 4, length=4)

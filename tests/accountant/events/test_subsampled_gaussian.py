@@ -31,6 +31,7 @@ def binomial_sum(sigma: float, rate: float, order: int) -> tuple[mp.mpf, mp.mpf]
     return mp.log(moment) / (order - 1), slope
 
 
+@pytest.mark.audit
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(
     sigma=st.floats(-2, 4).map(lambda x: 10.0**x),

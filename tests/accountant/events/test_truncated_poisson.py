@@ -90,6 +90,7 @@ numbers = st.sampled_from([-1.0, -0.5, 0.0, 0.7, 1.0])
 EPSILONS = [0.0, 0.2, 0.7, 1.5, 3.0]
 
 
+@pytest.mark.audit
 @settings(max_examples=20, deadline=None)
 @given(
     st.lists(numbers, min_size=1, max_size=4),

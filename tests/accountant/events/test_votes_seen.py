@@ -138,7 +138,7 @@ CASES = [
 ]
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(("event", "noise"), audit_after(2, [CASES[5], CASES[3], *CASES[:3], CASES[4]]))
 def test_the_profile_is_the_largest_of_all_neighbours(event, noise):
     scale = event.sigma if noise == "gaussian" else event.scale

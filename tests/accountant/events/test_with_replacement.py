@@ -242,6 +242,7 @@ def test_numbers_of_draws_sum_up(batch, records):
     assert sum(size * math.exp(log) for size, log in zip(sizes, logs, strict=True)) >= batch / records * (1 - 1e-11)
 
 
+@pytest.mark.audit
 def test_prices_agree():
     noise = ac.ClippedSum(6.0, adjacency=REPLACE)
     run = 20 * ac.SampledWithReplacement(noise, 3, 2000)
@@ -335,6 +336,7 @@ def test_much_noise_costs_what_the_mean_square_of_the_draws_does(sigma, draws, p
     assert (np.diff(found) >= 0).all()
 
 
+@pytest.mark.audit
 def test_many_draws_of_a_record_leave_patience_for_the_lower_end():
     """295 numbers of draws, on average ten of a record: orders of their curve are counted for what they take."""
     found = ac.epsilon(

@@ -66,7 +66,7 @@ def test_float_sums_would_drift_and_these_do_not():
     assert budgets.remaining[0] == pytest.approx(0.1, rel=1e-12)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("charge", audit_after(3, [0.1, 12345.678, 2.0**-40, 1.0, 3e-7]))
 def test_equal_shares_fit(charge):
     """All charges whose exact sum is the budget are granted, and nothing after them."""

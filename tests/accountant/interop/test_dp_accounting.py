@@ -263,6 +263,7 @@ def test_loss_distributions_bracket_the_run(run):
     assert above.get_delta_for_epsilon(0.5) >= found.lower
 
 
+@pytest.mark.audit
 def test_directions_of_loss_distributions_are_theirs():
     """One sampled Gaussian: removing and adding a record have other profiles, which theirs knows too."""
     run = 1 * ac.PoissonSubsampled(ac.Gaussian(0.8), 0.3)

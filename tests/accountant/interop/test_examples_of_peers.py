@@ -56,6 +56,7 @@ def test_dp_sgd_of_gdpnum():
     assert 0.995 * theirs < ours.lower < ours.upper < theirs
 
 
+@pytest.mark.audit
 def test_attack_risk_of_riskcal():
     """A Gaussian release, one beside a Laplace release, 10^4 steps at rate 0.002; noise for an advantage of a tenth."""
     analysis = pytest.importorskip("riskcal.analysis")

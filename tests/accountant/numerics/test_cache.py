@@ -90,6 +90,7 @@ def test_other_states_of_this_installation_are_removed_and_other_installations_k
     assert other.exists()
 
 
+@pytest.mark.audit
 @EVERYWHERE
 def test_several_processes_share_the_directory(root):
     code = "from accountant.numerics.special import exp_excess as f; print(f(-1.0))"

@@ -22,6 +22,7 @@ print(json.dumps({{name: (price.lower, price.epsilon) for name, price in prices.
 """
 
 
+@pytest.mark.audit
 def test_tight_prices_without_compilation():
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(

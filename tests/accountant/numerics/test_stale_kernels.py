@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.audit
 def test_older_kernels_of_every_folder_are_dropped(tmp_path):
     """numba checks only the file that a kernel stands in, not those of the kernels that it calls."""
     package = tmp_path / "accountant"

@@ -125,6 +125,7 @@ def test_more_lines_than_can_be_told_apart_are_refused():
         plots.curve_against_order(many | {"one more": ac.Gaussian(9.5)})
 
 
+@pytest.mark.audit
 def test_own_axes_need_no_display_and_no_state_of_pyplot(tmp_path):
     code = (
         "import sys, matplotlib, accountant as ac\n"
@@ -393,6 +394,7 @@ def test_missing_matplotlib_is_said_with_the_extra(monkeypatch):
 # --- files ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_text_in_files_stays_text(tmp_path):
     for ending in ("svg", "pdf"):
         plots.save(plots.curve_against_order(GAUSSIAN, delta=1e-5), tmp_path / f"x.{ending}")

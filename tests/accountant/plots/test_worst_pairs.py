@@ -36,6 +36,7 @@ def divergence(event, votes: int, step: int, order: float) -> float:
         return float(max(directed(joined, without), directed(without, joined)))
 
 
+@pytest.mark.audit
 @settings(max_examples=25, deadline=None)  # the first one compiles
 @given(
     st.floats(1, 50), st.floats(-10, 30), st.integers(1, 12), st.sampled_from([1.0, 0.3, 1e-4]), st.sampled_from(ORDERS)

@@ -65,6 +65,7 @@ def labels(page):
     return [re.search(r'aria-label="([^"]*)"', svg)[1] for svg in re.findall(r"<svg [^>]*>", page)]
 
 
+@pytest.mark.audit
 def test_plots_take_the_route_of_the_verdict(compare):
     curves, misses = labels(compare(20, 30))
     assert "epsilon" not in curves, "the certified price is smaller than the Rényi curve's"

@@ -133,6 +133,7 @@ def test_says_what_the_library_says(nasty, plan):
     assert plan.description in text
 
 
+@pytest.mark.audit
 def test_the_first_screen_says_it_in_words_and_what_an_attacker_can_do(nasty, plan):
     text = Elements(nasty.read_text("utf-8")).text
     price = ac.epsilon(plan.composition, plan.delta, tolerance=0.1)
@@ -403,6 +404,7 @@ def values(page) -> dict[str, float]:
     return {field.get_attribute("id").removesuffix("-number"): float(field.get_attribute("value")) for field in fields}
 
 
+@pytest.mark.audit
 @needs_browser
 def test_sliders_move_by_keyboard_and_price_as_the_library(show, nasty, plan):
     from selenium.webdriver.common.keys import Keys
@@ -448,6 +450,7 @@ def test_sliders_move_by_keyboard_and_price_as_the_library(show, nasty, plan):
     assert values(page) == start
 
 
+@pytest.mark.audit
 @needs_browser
 def test_numbers_are_typed_and_wrong_ones_refused(show, nasty, plan):
     page = show(nasty)
@@ -470,6 +473,7 @@ def test_numbers_are_typed_and_wrong_ones_refused(show, nasty, plan):
             assert field.get_attribute("aria-invalid") == "true"
 
 
+@pytest.mark.audit
 @needs_browser
 def test_numbers_of_a_table_are_those_at_which_its_slider_stops(show, nasty, plan):
     page = show(nasty)
@@ -502,6 +506,7 @@ def test_a_table_bounds_from_above(show, table):
     assert expected * (1 - 1e-9) <= now(page)[1] <= expected * 1.001
 
 
+@pytest.mark.audit
 @needs_browser
 def test_everything_is_reached_by_keyboard_and_named(show, nasty):
     from selenium.webdriver.common.keys import Keys
@@ -575,6 +580,7 @@ def test_nothing_sticks_out_and_plots_fill_their_boxes(show, nasty, width):
         assert min(350, box) <= plot.size["width"] <= box + 1
 
 
+@pytest.mark.audit
 @needs_browser
 def test_plots_follow_the_sliders_and_say_the_number_that_is_shown(show, nasty):
     from selenium.webdriver.common.keys import Keys

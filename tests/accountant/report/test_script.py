@@ -197,6 +197,7 @@ def small_tables(monkeypatch):
     monkeypatch.setattr("accountant.report.script.MOST", 0)
 
 
+@pytest.mark.audit
 @pytest.mark.usefixtures("small_tables")
 def test_builtin_plans_are_priced_as_written():
     cases = [priced(load_plan(name)) for name in builtin_plans() if "data-dependent" not in name]
@@ -204,6 +205,7 @@ def test_builtin_plans_are_priced_as_written():
         assert same(answer, expected, 2e-7), asked
 
 
+@pytest.mark.audit
 @pytest.mark.usefixtures("small_tables")
 def test_plans_with_tables_are_priced_as_written():
     cases = [priced(plan) for plan in TABLES]
@@ -222,6 +224,7 @@ MOVED = [
 ]
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("plan", audit_after(1, MOVED))
 def test_moved_sliders_of_tables_never_price_below_the_library(plan):
     """Some of all combinations of stops, the first and the last among them, with several counts."""
@@ -257,6 +260,7 @@ def test_a_value_between_the_stops_has_no_price():
     assert node(code, [asked])[0].endswith("is not in the table")
 
 
+@pytest.mark.audit
 @pytest.mark.usefixtures("small_tables")
 def test_other_counts_of_a_table_are_bounded_from_above():
     plan = TABLES[1]

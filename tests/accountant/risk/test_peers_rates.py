@@ -58,7 +58,7 @@ def gdpnum_rates(found, fprs):
 PEERS = {"riskcal": riskcal_rates, "gdpnum": gdpnum_rates}
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize(("rate", "sigma", "fpr"), STEPS)
 def test_one_step_has_more_true_positives_than_peers_say(peer, rate, sigma, fpr):
@@ -114,6 +114,7 @@ def test_a_mu_without_a_floor_is_below_what_a_long_run_needs():
     assert theirs < 1.31 < 1.353 < ours.lower <= ours.upper < 1.354
 
 
+@pytest.mark.audit
 def test_peers_read_our_distributions():
     """What `to_privacy_loss_distribution` writes: at rates that grids resolve, theirs is ours."""
     interop = pytest.importorskip("accountant.interop.dp_accounting")

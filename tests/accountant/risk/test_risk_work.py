@@ -125,6 +125,7 @@ def test_the_command_takes_a_patience(capsys):
     assert "Route: renyi" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.audit
 def test_a_patience_that_is_named_is_that_of_the_whole():
     """Each piece of work named what it took by itself, and the next one was refused: that took up to nine refusals."""
     for run in (RUN, 2 * ac.DiscreteGaussian(3.0) + 5 * ac.PoissonSubsampled(ac.Laplace(2.0), 0.1)):
@@ -148,7 +149,7 @@ def test_a_tolerance_of_1_needs_a_table_for_mu_all_the_same():
     assert wide.lower <= near.upper <= wide.upper * (1 + 1e-9)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("ask", ASKED[:2])
 def test_a_refusal_shows_no_interval_of_a_delta(ask):
     """The interval of a delta on the way was shown as "certified so far", as one of the advantage and of the error."""

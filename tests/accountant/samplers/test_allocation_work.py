@@ -12,6 +12,7 @@ from accountant.samplers.allocation_pairs import REHEARSED, Rehearsal, add_copie
 from accountant.samplers.likelihoods import Spread, add_contractions, add_spreads
 
 
+@pytest.mark.audit
 def test_where_one_large_ratio_decides_its_grid_is_fine_enough():
     """On a grid of 1/8 the interval stayed wider than a hundredth however fine the sum's grid was."""
     epoch = ac.RandomAllocation(ac.Gaussian(0.5), 10**6)

@@ -123,6 +123,7 @@ def test_sums_of_scores_are_bounded_far_into_their_tails(counts, least):
     assert min(near) < least
 
 
+@pytest.mark.audit
 def test_sums_that_no_float_tells_from_nothing_count_as_far_as_they_are_known():
     """Losses of up to 2400, of which delta = 1e-7 is far out in both laws."""
     found = ac.epsilon(ac.RandomAllocation(ac.PureDP(8.0), 1000, 300), 1e-7, method="tight")

@@ -168,7 +168,7 @@ def test_epochs_compose_with_other_releases():
     assert curve[1].lower <= 1e-6 * (1 + 1e-9)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(("steps", "selected"), audit_after(2, [(60, 7), (20, 19), (100, 10)]))
 def test_several_steps_cost_more_than_one_and_less_than_all(steps, selected):
     run = 1 * ac.RandomAllocation(ac.Gaussian(2.0), steps, selected)
@@ -262,6 +262,7 @@ def test_samples_of_epochs_are_refused():
         ac.PoissonSubsampled(ac.RandomAllocation(ac.Gaussian(1.0), 10), 0.1)
 
 
+@pytest.mark.audit
 def test_hard_inputs_end():
     """Much and little noise, many steps, tiny deltas."""
     for event, steps, delta in (

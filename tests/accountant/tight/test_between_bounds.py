@@ -132,6 +132,7 @@ def test_both_sides_are_asked_at_tolerances_that_grids_accept():
     assert min(asked) == 1e-6
 
 
+@pytest.mark.audit
 def test_a_screening_beside_what_is_known_between_bounds():
     """After the epoch the adversary chooses the votes: the largest chord of the screening's pairs at every outcome."""
     p, q = whole_pair(False)

@@ -275,7 +275,7 @@ def numbered(sigma, kinds, count):
     return ac.Composition((S(sigma * (1 + 0.1 * i), 25.0, 50), count) for i in range(kinds))
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("count", [20_000, 100_000, 10**6, 10**12])
 def test_memory_does_not_grow_with_screenings(count):
     """There were 121 numbers for each of them."""
@@ -381,6 +381,7 @@ def test_many_near_kinds_are_known_within_the_tolerance(run, delta):
     assert "blocks of screenings" in found.source
 
 
+@pytest.mark.audit
 def test_many_kinds_beside_other_releases():
     run, delta = kinds_between(10.0, 20.0, 30, 3), 1e-5
     votes = 100 * P(ac.Gaussian(2.0), 0.01)
@@ -420,6 +421,7 @@ def test_the_game_of_all_kinds_meets_that_on_a_clock(monkeypatch):
     assert true.lower <= found.epsilon <= 1.01 * true.epsilon
 
 
+@pytest.mark.audit
 def test_too_many_screenings_for_clocks_are_priced_as_blocks_of_each_kind(monkeypatch):
     run = numbered(1000.0, 8, 10**6)
     found = ac.epsilon(run, 1e-5)

@@ -43,6 +43,7 @@ def curve_of(masses, u):
     return mp.fsum(mass * max(1 - u * mp.exp(-x), 0) for x, mass in masses)
 
 
+@pytest.mark.audit
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10**6),

@@ -107,6 +107,7 @@ def test_no_three_points_cost_more_than_a_curve(data):
     assert best <= 1e-4, (mu, rate, points.tolist(), best)
 
 
+@pytest.mark.audit
 @settings(max_examples=10, deadline=None)
 @given(st.data())
 def test_no_three_points_of_a_disc_cost_more_than_a_cell(data):

@@ -44,6 +44,7 @@ def test_shuffled_reports_that_tell_next_to_nothing():
     assert 0.0 <= found.epsilon <= 1000 * 1e-50 * (1 + 1e-9)
 
 
+@pytest.mark.audit
 def test_a_certified_end_that_the_renyi_curve_gives_holds_its_rounding():
     """9 of 10 steps of pure DP, twice: in direction "add" the loss is 18 epsilon with a probability next to 1."""
     epsilon, delta = 9.783030784950833, 6.204735494320222e-12

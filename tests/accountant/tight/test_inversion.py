@@ -67,7 +67,7 @@ def log_mean(mu, rate, alpha):
 # --- the parts -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(("pair", "order"), audit_after(7, SIDES[::2] + SIDES[1::2]), ids=str)
 def test_transforms_err_by_no_more_than_they_say(pair, order):
     (mu, rate, tilt), (alpha, turn) = pair, order
@@ -82,6 +82,7 @@ def test_transforms_err_by_no_more_than_they_say(pair, order):
             assert abs(found - true) <= total[2, k] < 1e-12 * math.exp(total[0, 0] - total[0, k]) + 1e-10
 
 
+@pytest.mark.audit
 def test_copies_multiply_the_logarithm_and_its_error():
     line = Line(4.1, 1.0, 1.0, 30)
     rows = np.array([[1.0, 0.01, 10_000.0, log_mean(1.0, 0.01, 4.1)], [0.5, 0.1, 7.0, log_mean(0.5, 0.1, 4.1)]])
@@ -151,7 +152,7 @@ def gaussian_delta(mu, e):
     return mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("epsilon", audit_after(2, [0.5, 3.0, 0.0]))
 @pytest.mark.parametrize(("sigma", "rate", "mu"), [(1.0, 0.2, 1.0), (0.7, 0.01, 0.5), (3.0, 0.9, 0.3)])
 def test_a_sampled_release_and_a_gaussian(sigma, rate, mu, epsilon):
@@ -330,6 +331,7 @@ def test_a_poor_bound_on_a_mean_costs_points_only():
     assert finer.log_scale == pytest.approx(plain.log_scale, abs=1e-10)
 
 
+@pytest.mark.audit
 def test_a_transform_of_which_nothing_is_known_is_left_to_grids():
     """At a delta of 1e-323 the error of log M was 1e109, and its exponential in no float."""
     rare = ac.PoissonSubsampled(ac.Gaussian(33.45507028829363), 0.006547171150607069)

@@ -57,6 +57,7 @@ def test_chains_are_the_recursion(x, swap):
 # --- the game -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 10**6), share=st.floats(0.0, 1.0), tolerance=st.sampled_from([0.1, 0.01, 1e-3]))
 def test_three_kinds_in_any_order(seed, share, tolerance):
@@ -74,6 +75,7 @@ def fixed(kinds, order, u):
     return max(mp.fsum(p * fixed(kinds, order[1:], u * q / p) for p, q in pair) for pair in kinds[order[0]])
 
 
+@pytest.mark.audit
 def test_looking_before_choosing_the_kind_pays():
     """No order that is fixed in advance is worth as much; the certificate tells them apart."""
     run = 2 * S(0.5, 1.5, 3) + 2 * S(1.0, 0.0, 3)
@@ -85,6 +87,7 @@ def test_looking_before_choosing_the_kind_pays():
         assert best < bounds.lower <= play(run, 2.0) <= bounds.upper
 
 
+@pytest.mark.audit
 @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 10**6), step=st.sampled_from([0.2, 0.05, 0.0125]), slack=st.sampled_from([1e-9, 1e-2]))
 def test_the_game_from_above_is_that_with_tests(seed, step, slack):
@@ -241,6 +244,7 @@ def test_limits():
     assert tight(run, 0.0).epsilon == pytest.approx(float(run.renyi(math.inf)))
 
 
+@pytest.mark.audit
 def test_curves_and_risks_of_several_kinds(monkeypatch):
     run = 10 * S(10.0, 30.0, 50) + 12 * S(8.0, 30.0, 50)
     curve = ac.curve(run, [0.0, 0.5, 1.0], tolerance=0.02)
@@ -263,6 +267,7 @@ def test_curves_and_risks_of_several_kinds(monkeypatch):
 # --- refusals -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_what_takes_too_long_is_refused_at_once(monkeypatch):
     run = 200 * S(2.0, 3.0, 5) + 200 * S(3.0, 2.0, 5)
     with pytest.raises(ac.OutOfPatience, match=r"patience = 0\.01; accepted: patience = "):
@@ -306,6 +311,7 @@ def test_ten_random_kinds_are_certified(seed, rate, votes):
     assert "blocks of screenings" in found.source
 
 
+@pytest.mark.audit
 def test_a_time_that_a_refusal_names_is_enough():
     run = ac.Composition((P(S(5.0 + i, 10.0, 20), 0.2), 10) for i in range(10))
     with pytest.raises(ac.OutOfPatience) as refusal:

@@ -119,6 +119,7 @@ def test_kinds_that_are_not_near_enough_are_priced_as_before(monkeypatch):
     assert found.epsilon - found.lower <= 0.01 * found.epsilon
 
 
+@pytest.mark.audit
 def test_few_kinds_share_a_game_on_a_clock_where_groups_are_too_wide(monkeypatch):
     run = ac.Composition((S(20 * (1 + 0.03 * k), 30.0, 60), 20) for k in range(6))
     found = tight(run, 1e-5, tolerance=4e-3)
@@ -128,6 +129,7 @@ def test_few_kinds_share_a_game_on_a_clock_where_groups_are_too_wide(monkeypatch
     assert max(found.lower, wider.lower) <= min(found.epsilon, wider.epsilon)
 
 
+@pytest.mark.audit
 def test_a_refusal_names_a_tolerance_where_one_is_certified():
     counts = (2, 1, 1, 20, 1, 3, 20, 8, 1)
     run = ac.Composition((S(1.5095 * (1 + 0.02 * k), -1.4837, 1), count) for k, count in enumerate(counts))

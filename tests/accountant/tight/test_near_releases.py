@@ -142,6 +142,7 @@ def counted(ask):
         return ask(), seen[-1]
 
 
+@pytest.mark.audit
 def test_runs_with_and_without(monkeypatch):
     """The same price, by less work; the intervals overlap, and are as narrow."""
     run = ac.Composition((ac.PoissonSubsampled(ac.Gaussian(1 + i / 300), 1e-3), 4) for i in range(40))

@@ -233,7 +233,7 @@ def test_tiny_losses_cost_what_gaussian_noise_does(n, make, mu):
     assert math.log(bounds.lower) - 1e-3 <= log_delta <= math.log(bounds.delta) + 1e-3
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("inner", [ac.Laplace(1.0), ac.Gaussian(1.0), ac.RandomizedResponse(1.0)], ids=str)
 def test_tiny_samples_cost_what_their_variance_does(inner):
     # the losses of n samples at the rate c n^-1/2 are N(mu^2/2, mu^2) in the limit, mu^2 = c^2 chi^2(P, Q)
@@ -258,6 +258,7 @@ def test_large_losses_cost_their_mean(n, each):
     assert found.epsilon - found.lower <= 1e-3 * found.epsilon
 
 
+@pytest.mark.audit
 def test_prices_are_monotone():
     each = ac.RandomizedResponse(1e-6)
     counts = [10**11, 10**12, 10**13, 10**14]

@@ -220,6 +220,7 @@ def test_contests_of_a_run_are_chosen_for_the_delta_that_is_asked(noise, delta):
     assert 0.98 * low <= ac.epsilon(run, delta, method="tight").lower <= high * 1.02
 
 
+@pytest.mark.audit
 def test_contests_of_several_kinds_are_chosen_for_the_whole_run():
     """One of each of many near kinds costs at least about what as many of the cheapest do."""
     kinds = ac.Composition((ac.ReportNoisyMax(5.0 + 0.01 * i), 1) for i in range(40))
@@ -239,6 +240,7 @@ def test_hardly_any_difference_keeps_its_digits(contest):
 # --- samples -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_samples_of_a_fixed_size_reach_one_direction():
     event = ac.FixedSizeSampled(ac.RandomizedResponse(1.0, 1, REPLACE), 1, 4)
     likely, other = 1 / (1 + math.exp(-1.0)), 1 / (1 + math.exp(1.0))

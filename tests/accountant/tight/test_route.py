@@ -269,6 +269,7 @@ def test_pure_limit():
     assert ac.delta(3 * ac.Laplace(1.0), 3.0, method="tight").delta == 0
 
 
+@pytest.mark.audit
 def test_tight_is_never_above_renyi_by_more_than_the_tolerance():
     rng = np.random.default_rng(0)
     for _ in range(4):
@@ -294,6 +295,7 @@ def test_calibration_on_the_tight_route():
     assert tight(smaller, 1e-5, tolerance=1e-3).epsilon > 1.0
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("run", "delta"),
     audit_after(

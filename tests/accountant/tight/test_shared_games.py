@@ -34,6 +34,7 @@ def test_every_way_is_certified(beside):
     assert ways == 2  # each kind by itself, and both together
 
 
+@pytest.mark.audit
 def test_a_few_compositions_serve_hundreds_of_points(grids):
     """Every point asked for games of its own: 500 were known within 0.8 where one is within 0.03."""
     with allow_work(2.0), keep_losses():

@@ -59,6 +59,7 @@ def test_compositions_of_exponential_mechanisms():
     assert 0.99 * many.epsilon <= many.lower
 
 
+@pytest.mark.audit
 def test_groups_of_records_in_screenings():
     one, three = S(5.0, 10.0, 20), ac.Group(S(5.0, 10.0, 20), 3)
     found = ac.epsilon(10 * three, 1e-5, method="tight")

@@ -31,6 +31,7 @@ def test_blocks_are_above_the_game_by_its_definition(event, epsilon):
     assert below.lower <= truth * (1 + 1e-7)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(("blocks", "most"), audit_after(1, [(5, 1.06), (2, 1.02)]))
 def test_the_longer_blocks_are_the_nearer_they_come(blocks, most):
     whole = solve_votes(((VOTES, 1000),), 1e-6, 1e-3).epsilon(1e-6)
@@ -87,6 +88,7 @@ def test_votes_beside_screenings_are_known_nearly(votes, screenings, delta):
     assert 0.98 * found.epsilon <= found.lower <= found.epsilon
 
 
+@pytest.mark.audit
 def test_few_votes_beside_screenings_are_one_block():
     votes = ac.DataDependentGNMax(50.8, (105, 20, 26))
     run = 14 * votes + 202 * ac.PoissonSubsampled(ac.NoisyScreening(2.9, 32.0, 161), 0.0252)

@@ -132,6 +132,7 @@ def test_whichever_comes_first_it_is_the_votes_that_were_cast():
         assert found.delta - found.lower <= 0.02 * found.delta
 
 
+@pytest.mark.audit
 @given(
     st.sampled_from([GN, LN]),
     st.lists(st.integers(0, 60), min_size=2, max_size=5),

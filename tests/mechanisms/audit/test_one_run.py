@@ -140,6 +140,7 @@ def test_reverse_knn_in_one_run(factor, caught):
     assert (float(found) > epsilon) is caught
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("broken", audit_after(1, [True, False]))
 def test_individual_knn_in_one_run(broken):
     """Every canary has its own direction, with queries until the promised budget is spent and beyond."""

@@ -122,6 +122,7 @@ def test_charges_up_to_the_cap(new):
     assert spent_at(where, ["a", "d"]) == [10, 0]
 
 
+@pytest.mark.audit
 def test_any_text_and_any_size(new):
     names = ["", "a'b\"", "\x00", "é", "\ud800", "x" * 5000, ":seq", "1"]
     where = new()
@@ -219,7 +220,7 @@ def greedy_child(where, seed, pipe):
     pipe.send(granted)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_share_exactly_the_cap(processes, new):
     """They also race to create the store."""
@@ -392,7 +393,7 @@ def check_after_fault(where, store, granted, pending):
     store.settle(SETTINGS)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("stride", [5, pytest.param(3, marks=pytest.mark.audit)])
 def test_a_fault_at_every_statement_and_commit(new, stride):
     where, moment, gone_off = new(), 0, True
@@ -419,6 +420,7 @@ def test_a_fault_at_every_statement_and_commit(new, stride):
     assert moment > 80
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("stride", [7, pytest.param(3, marks=pytest.mark.audit)])
 def test_an_interrupt_at_every_step_of_sqlite(tmp_path, stride):
     """Also within statements: SQLite's virtual machine stops after any number of instructions."""

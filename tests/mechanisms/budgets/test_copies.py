@@ -137,6 +137,7 @@ def test_a_copy_of_a_store_shows_no_less_than_was_spent(grows, most, tmp_path):
     print(f"{number} copies while {counted} commits went on, refused: {refused}")
 
 
+@pytest.mark.audit
 def test_a_copy_of_a_journal_shows_no_less_than_was_spent(tmp_path):
     rng, refused, most = random.Random(1), dict.fromkeys(WAYS, 0), 0
     with writing(journal_child, tmp_path / "journal", 0, tmp_path / "ack") as done:

@@ -64,7 +64,7 @@ def test_a_finished_run_is_not_given_again(run, tmp_path, command, out):
     assert names(tmp_path) == [out]
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("out", ["a.npz", "a.parquet"])
 def test_again_shows_all_prices_and_keeps_them(run, out):
     assert run(*KNN, "--out", out, "--again")[0] == 0, "nothing is there yet: a first release"

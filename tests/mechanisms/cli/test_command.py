@@ -342,6 +342,7 @@ def test_settings_are_checked():
             Setting(**{"mechanism": "gnmax", "epsilon": 1.0, "delta": 1e-4, **changes})
 
 
+@pytest.mark.audit
 def test_more_budget_asks_more():
     parts = private_public_test_split(digits(), (1000, 497, 300), 0)
     asked = [
@@ -367,6 +368,7 @@ def test_an_experiment_runs_once(mechanism):
         copy.copy(experiment)
 
 
+@pytest.mark.audit
 def test_module_runs_as_a_command():
     result = subprocess.run([sys.executable, "-m", "mechanisms", "--version"], capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (0, f"mechanisms {ac.__version__}\n")

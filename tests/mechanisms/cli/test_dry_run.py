@@ -43,6 +43,7 @@ def test_a_dry_run_says_what_the_run_will_cost_and_releases_nothing(capsys, tmp_
     assert {key: planned[key] for key in same} == {key: found[key] for key in same}
 
 
+@pytest.mark.audit
 def test_a_dry_run_prints_a_table_and_counts_earlier_releases(capsys, tmp_path):
     arguments = ["label", "gnmax", *DATA, "--out", "a.npz"]
     assert main(arguments) == 0

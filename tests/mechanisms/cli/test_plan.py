@@ -59,7 +59,7 @@ def run(capsys, *given):
     return capsys.readouterr()
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", VALUES)
 def test_every_form_says_the_same(capsys, once, mechanism):
     record = json.loads(run(capsys, *arguments(mechanism, "--json")).out)
@@ -80,6 +80,7 @@ def test_every_form_says_the_same(capsys, once, mechanism):
             assert said in " ".join(text.split())
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", ["reverse-knn"])
 def test_top_and_plot(capsys, tmp_path, mechanism):
     text = run(capsys, *arguments(mechanism, "--top", "2", "--plot", "a.svg", "--csv")).out

@@ -58,7 +58,7 @@ def test_interrupted_before_anything_is_spent(here, capsys, monkeypatch):
     assert not list(here.iterdir())
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("stopping", "said"),
     [
@@ -78,6 +78,7 @@ def test_interrupted_run_says_what_is_kept(here, capsys, monkeypatch, stopping, 
     assert ("going on" in capsys.readouterr().err) is (stopping == "answer")
 
 
+@pytest.mark.audit
 def test_results_that_cannot_be_written_are_kept(here, capsys, monkeypatch):
     """A disk that is full when the run is over."""
     with monkeypatch.context() as patched:

@@ -46,6 +46,7 @@ def options(files, *more):
             "--out", str(out), *SETTINGS]  # fmt: skip
 
 
+@pytest.mark.audit
 @pytest.mark.filterwarnings("ignore:partitions of about")
 def test_the_labels_are_those_of_the_whole_table(files, capsys, monkeypatch):
     monkeypatch.setattr(sharded, "_connect", lambda *_: NoClient())

@@ -63,6 +63,7 @@ def test_a_dry_run_tells_the_price_and_writes_nothing(run, tmp_path):
     assert not found.keys() & {"tries_made", "seconds", "scores"}
 
 
+@pytest.mark.audit
 def test_a_finished_tuning_is_paid_for_again_only_when_asked(run, tmp_path):
     assert run(*TUNE, "--out", "tuned.json")[0] == 0
     before = (tmp_path / "tuned.json").read_bytes()
@@ -101,6 +102,7 @@ def test_an_interrupted_tuning_stays_charged(run, tmp_path, monkeypatch):
     assert [each.name for each in tmp_path.iterdir()] == ["tuned.json"]
 
 
+@pytest.mark.audit
 def test_a_result_that_was_not_written_is_not_lost(run, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("mechanisms.cli.tuning_file.write_results", lambda *given: 1 / 0)

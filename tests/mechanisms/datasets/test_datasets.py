@@ -828,6 +828,7 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch):
         load(write_parquet(tmp_path / "a.parquet", a=[1.0], label=[0]))
 
 
+@pytest.mark.audit
 def test_import_is_light():
     heavy = ["sklearn", "pyarrow", "scipy.io", "scipy.stats", "pandas"]
     code = f"import sys, mechanisms.datasets; print([name for name in {heavy} if name in sys.modules])"

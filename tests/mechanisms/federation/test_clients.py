@@ -63,6 +63,7 @@ def outcome(one, ask):
 # --- refusals ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("model", "protocol", "parameters"),
     [("local", "randomized-response", (1e-9,)), ("shuffle", "collision", (1e-9, 9.0)), ("central", "counts", ())],
@@ -364,7 +365,7 @@ def test_a_restart_forgets_nothing(tmp_path):
         again.answer(opening(number=4))
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("model", ["shuffle", "local"])
 def test_a_total_that_is_not_a_sum_is_priced_over_restarts(tmp_path, model):
     """With a delta the composition of all answers is priced, whichever process gave them."""

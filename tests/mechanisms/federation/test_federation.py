@@ -228,6 +228,7 @@ def test_late_messages_are_refused():
     assert_unchanged(before, server)
 
 
+@pytest.mark.audit
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_fuzzed_messages_are_refused_or_counted(data):

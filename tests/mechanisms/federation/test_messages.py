@@ -196,6 +196,7 @@ def test_a_setup_arrives_as_it_left():
         assert getattr(found, name) == getattr(setup, name)
 
 
+@pytest.mark.audit
 @given(data=st.data())
 def test_any_setup_is_read_or_refused_by_name(data):
     message = Message.unpack(a_setup().pack(1, SESSION))

@@ -64,7 +64,7 @@ def test_a_round_that_protects_nothing_is_not_opened(name):
         middle.close()
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("party", ["shuffler", "client"])
 def test_a_setup_that_is_dear_to_price_is_refused_within_the_receivers_patience(party):
     """Attack: the server chooses what a crowd of 10^8 takes seconds to price; the receiver decides how many."""

@@ -484,6 +484,7 @@ def test_the_app_s_file_holds_the_options_and_their_defaults():
     assert config == {each.name.replace("_", "-"): each.default for each in fields(RunOptions)}
 
 
+@pytest.mark.audit
 def test_the_bundle_that_clients_are_sent_holds_no_code():
     code = (
         "import io, pathlib, sys, zipfile; from flwr.cli.build import build_fab_from_disk as build;"

@@ -136,7 +136,7 @@ def test_extrapolation_removes_what_falls_with_the_number_of_points():
 # --- the grid and the guarantee --------------------------------------------------------------------------
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", ["private-knn", "ind-knn", "reverse-knn"])
 def test_every_setting_keeps_the_guarantee_and_the_best_comes_first(mechanism):
     values = {"sampling_rate": 0.2, "n_neighbors": 20} if mechanism == "private-knn" else {}
@@ -171,6 +171,7 @@ def test_a_plan_is_the_same_when_it_is_made_again():
     assert [vars(each) for each in first.forecasts] == [vars(each) for each in second.forecasts]
 
 
+@pytest.mark.audit
 def test_default_deltas_are_far_below_one_over_the_records():
     for n, delta in ((1000, 1e-4), (1001, 1e-5), (60_000, 1e-6)):
         best = mx.plan_labelling("ind-knn", PUBLIC, TRUTH, epsilon=2.0, n_records=n, queries=5, threshold=0.9).best

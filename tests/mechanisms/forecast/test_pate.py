@@ -75,6 +75,7 @@ def test_accuracy_is_the_mean_of_exact_chances():
         assert abs(mp.mpf(best.accuracy) - sum(exact) / len(exact)) < 1e-12
 
 
+@pytest.mark.audit
 def test_every_setting_keeps_the_guarantee_and_good_ones_come_first():
     found = mx.plan_votes(VOTES[:3], epsilon=1.0, delta=1e-5, queries=(10, 60), least_accuracy=0.8)
     good = [each for each in found.forecasts if each.accuracy >= 0.8]

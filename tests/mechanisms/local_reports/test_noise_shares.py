@@ -241,6 +241,7 @@ def test_calibrated_shares_keep_their_target_and_do_not_waste_it(epsilon, delta,
         assert price > epsilon
 
 
+@pytest.mark.audit
 def test_less_noise_takes_more_messages():
     sums = shares_of_sums(5000, 1, 540_000, 1.0, 1e-6)
     found = [shares_for(5000, 1, 540_000, 1.0, 1e-6), flood_shares(sums, 1.0, 1e-6, excess=1.0)]
@@ -250,7 +251,7 @@ def test_less_noise_takes_more_messages():
     assert messages[1] < 2.3
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("epsilon", audit_after(2, [0.3, 300.0, 60.0]))
 def test_extreme_targets_are_kept(epsilon):
     shares = shares_for(100, 1, 1000, epsilon, 1e-8)

@@ -23,6 +23,7 @@ def scan(codes, wanted):
     return np.flatnonzero((codes == wanted).any(axis=1)).tolist()
 
 
+@pytest.mark.audit
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), fresh=st.sampled_from([0, 3, 1000]), sparse=st.sampled_from([1, 64]))
 def test_lists_find_what_a_scan_finds(data, fresh, sparse):
@@ -72,6 +73,7 @@ def exact_product(row, query):
     return sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(row, query, strict=True))
 
 
+@pytest.mark.audit
 @settings(max_examples=80, deadline=None)
 @given(
     width=st.integers(1, 40),

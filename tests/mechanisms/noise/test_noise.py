@@ -102,7 +102,7 @@ def test_sampled_discrete_gaussian_costs_what_the_continuous_one_costs(order, sp
         assert abs(discrete / float(continuous) - 1) < 1e3 * mpmath.exp(-2 * mpmath.pi**2 * s2 / h) + 1e-13
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize("order", audit_after(2, [1.5, 30.0, 2.0]))
 def test_discrete_laplace_costs_what_the_continuous_one_costs(order):
     with mpmath.workdps(40):

@@ -156,6 +156,7 @@ EXACT = {
 }
 
 
+@pytest.mark.audit
 def test_runs_without_noise(monkeypatch):
     """The same labels as by counting one query after another; nothing is paid for, so no epsilon is printed."""
     answers = {}
@@ -299,6 +300,7 @@ def test_agreement_to_the_printed_digits(printed, ours, same):
     assert agrees(printed, ours) is same
 
 
+@pytest.mark.audit
 def test_files(tmp_path):
     pytest.importorskip("matplotlib")
     result = reproduce(load_item("reverse-knn", "figure-6"), Request(out=tmp_path))

@@ -45,6 +45,7 @@ def server(monkeypatch):
     served.stop()
 
 
+@pytest.mark.audit
 @pytest.mark.filterwarnings("ignore:partitions of about")
 def test_s3_is_read_as_local_files_are(server, tmp_path, monkeypatch):
     from pyarrow import fs

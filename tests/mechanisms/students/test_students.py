@@ -63,6 +63,7 @@ def test_a_row_is_transformed_by_itself(student):
     assert np.array_equal(student.transform(DIGITS[7:8]), whole[7:8])
 
 
+@pytest.mark.audit
 def test_reproducible(student):
     again = NetworkStudent().fit(DIGITS[:900], FEW)
     assert np.array_equal(student.transform(DIGITS), again.transform(DIGITS))
