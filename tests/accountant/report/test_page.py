@@ -335,6 +335,12 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 DRIVER = shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium with its driver is installed")
 
+
+def audit_in_browser(test):
+    """Continuous integration installs a browser only when it has time for the audits."""
+    return pytest.mark.audit(needs_browser(test))
+
+
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -404,8 +410,7 @@ def values(page) -> dict[str, float]:
     return {field.get_attribute("id").removesuffix("-number"): float(field.get_attribute("value")) for field in fields}
 
 
-@pytest.mark.audit
-@needs_browser
+@audit_in_browser
 def test_sliders_move_by_keyboard_and_price_as_the_library(show, nasty, plan):
     from selenium.webdriver.common.keys import Keys
 
@@ -450,8 +455,7 @@ def test_sliders_move_by_keyboard_and_price_as_the_library(show, nasty, plan):
     assert values(page) == start
 
 
-@pytest.mark.audit
-@needs_browser
+@audit_in_browser
 def test_numbers_are_typed_and_wrong_ones_refused(show, nasty, plan):
     page = show(nasty)
     field = page.find_element("id", "release-1-sigma-number")
@@ -473,8 +477,7 @@ def test_numbers_are_typed_and_wrong_ones_refused(show, nasty, plan):
             assert field.get_attribute("aria-invalid") == "true"
 
 
-@pytest.mark.audit
-@needs_browser
+@audit_in_browser
 def test_numbers_of_a_table_are_those_at_which_its_slider_stops(show, nasty, plan):
     page = show(nasty)
     field = page.find_element("id", "release-0-sigma-number")
@@ -491,7 +494,7 @@ def test_numbers_of_a_table_are_those_at_which_its_slider_stops(show, nasty, pla
             assert "where the slider stops" in page.find_element("id", "release-0-sigma-error").text
 
 
-@needs_browser
+@audit_in_browser
 def test_a_table_bounds_from_above(show, table):
     from selenium.webdriver.common.keys import Keys
 
@@ -506,8 +509,7 @@ def test_a_table_bounds_from_above(show, table):
     assert expected * (1 - 1e-9) <= now(page)[1] <= expected * 1.001
 
 
-@pytest.mark.audit
-@needs_browser
+@audit_in_browser
 def test_everything_is_reached_by_keyboard_and_named(show, nasty):
     from selenium.webdriver.common.keys import Keys
 
@@ -551,7 +553,7 @@ return [...worst, rgb(getComputedStyle(document.body).backgroundColor)];
 
 
 @pytest.mark.each_run(1)
-@needs_browser
+@audit_in_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_is_readable(show, nasty, scheme):
     ratio, text, background = show(nasty, scheme).execute_script(CONTRAST)
@@ -568,7 +570,7 @@ return [...document.querySelectorAll("main *")].filter((node) => wide(node) && !
 
 
 @pytest.mark.each_run(1)
-@needs_browser
+@audit_in_browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_sticks_out_and_plots_fill_their_boxes(show, nasty, width):
     page = show(nasty, width=width)
@@ -580,8 +582,7 @@ def test_nothing_sticks_out_and_plots_fill_their_boxes(show, nasty, width):
         assert min(350, box) <= plot.size["width"] <= box + 1
 
 
-@pytest.mark.audit
-@needs_browser
+@audit_in_browser
 def test_plots_follow_the_sliders_and_say_the_number_that_is_shown(show, nasty):
     from selenium.webdriver.common.keys import Keys
 
@@ -606,14 +607,14 @@ def test_plots_follow_the_sliders_and_say_the_number_that_is_shown(show, nasty):
 
 
 @pytest.mark.each_run(1)
-@needs_browser
+@audit_in_browser
 @pytest.mark.parametrize("width", [320, 390, 1200])
 def test_page_is_no_wider_than_the_window(show, nasty, width):
     page = show(nasty, width=width)
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-@needs_browser
+@audit_in_browser
 def test_a_browser_that_computes_otherwise_shows_the_librarys_numbers_alone(show, nasty, tmp_path):
     import base64
     import hashlib
