@@ -591,6 +591,7 @@ def test_weights_that_cancel_far_in_the_tail_are_passed_over():
     assert many < price < few
 
 
+@pytest.mark.audit
 def test_an_epsilon_counts_slots_beside_races():
     """A search by races computes slots at every value, too: both are counted before it starts."""
     local, users = ac.RandomizedResponse(0.5, 8), 328

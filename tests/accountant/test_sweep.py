@@ -143,7 +143,7 @@ def watched_gaussian(sigma, path):
     return ac.Gaussian(sigma)
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(("method", "size"), [("renyi", 2 * BLOCK + 100), ("tight", 100)])
 def test_workers_are_started_only_where_they_are_done_sooner(tmp_path, monkeypatch, method, size):
     """Wherever this process leaves off, the table is the same."""

@@ -199,6 +199,7 @@ def test_without_patience_other_bounds_count():
     assert exact < general
 
 
+@pytest.mark.each_run(7)
 @pytest.mark.parametrize(("bits", "users"), [(2, 10), (2, 30), (3, 6)])
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-17, 1e-15, 1e-13, 1e-11, 1e-9, 8.0])
 def test_no_round_costs_more_than_a_report_alone_nor_much_more_than_data(epsilon, bits, users):

@@ -241,6 +241,7 @@ def test_what_is_read_of_replaced_records_is_what_the_sum_tells(rate, largest):
                 assert 0.93 * reached - 4e-4 <= told <= reached + PLANE
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("event", "times"),
     audit_after(

@@ -296,6 +296,7 @@ def complaint(capsys):
     return command
 
 
+@pytest.mark.audit
 def test_data_dependent_costs_are_not_exported(complaint, tmp_path):
     assert "depends on private data" in complaint(SECRET, "-o", str(tmp_path / "report.html"))
     assert not list(tmp_path.iterdir())
@@ -494,6 +495,7 @@ def test_numbers_of_a_table_are_those_at_which_its_slider_stops(show, nasty, pla
             assert "where the slider stops" in page.find_element("id", "release-0-sigma-error").text
 
 
+@pytest.mark.audit
 @audit_in_browser
 def test_a_table_bounds_from_above(show, table):
     from selenium.webdriver.common.keys import Keys

@@ -145,6 +145,7 @@ def test_divergences_by_weights_and_distances(data):
     assert found[1] >= found[0] - 2e-4
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("mu", "rate", "count", "share"), audit_after(1, [(1.0, 0.1, 100, 1.05), (2.0, 0.01, 1000, 0.75)])
 )

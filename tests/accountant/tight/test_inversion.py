@@ -300,6 +300,7 @@ def test_its_work_is_counted_too():
         ac.epsilon(1000 * SAMPLED, 1e-5, method="tight", patience=1e-5)
 
 
+@pytest.mark.audit
 def test_transforms_that_are_too_small_are_bounded():
     """At high frequencies nothing but a bound on the size is known."""
     line = Line(2.5, 1.0, 2.0, 12)

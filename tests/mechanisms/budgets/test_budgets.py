@@ -244,7 +244,7 @@ def opening_child(where, pipe):
         pipe.send(str(error))
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 def test_a_race_to_make_a_store(new):
     for _ in range(4):
         where = new()

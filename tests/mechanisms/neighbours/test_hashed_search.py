@@ -109,6 +109,7 @@ def test_no_product_is_missed(width, sizes, tail, seed):
             assert not (lengths[each] > 0).any(), (each, which)
 
 
+@pytest.mark.audit
 def test_wide_rows_are_summed_without_overflow():
     width = 200_000
     rows = np.ones((1, width), np.float32)
