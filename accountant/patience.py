@@ -88,8 +88,7 @@ _record: ContextVar[list[Piece] | None] = ContextVar("record", default=None)
 _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
 
 
-@contextmanager
-def allow_work(seconds: float, pool: float | None = None, tolerance: float | None = None) -> Iterator[Allowance]:
+class allow_work:  # named as what it does: a generator would take quick prices thrice as long
     """While the block runs, all work together may take so many seconds; within another allowance that one counts.
 
     Parameters
@@ -101,15 +100,17 @@ def allow_work(seconds: float, pool: float | None = None, tolerance: float | Non
     tolerance : float, optional
         What was asked, of which parts of the work may get shares: a refusal says what should be asked instead.
     """
-    if (outer := _current.get()) is not None:
-        yield outer
-        return
-    allowance = Allowance(seconds, pool, tolerance)
-    token = _current.set(allowance)
-    try:
-        yield allowance
-    finally:
-        _current.reset(token)
+
+    def __init__(self, seconds: float, pool: float | None = None, tolerance: float | None = None) -> None:
+        self.outer = _current.get()
+        self.allowance = self.outer or Allowance(seconds, pool, tolerance)
+
+    def __enter__(self) -> Allowance:
+        _current.set(self.allowance)
+        return self.allowance
+
+    def __exit__(self, *_: object) -> None:
+        _current.set(self.outer)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from accountant.events.event import Event
 from accountant.events.priced import PricedAlone
 from accountant.guarantee import BETWEEN_BOUNDS, Guarantee, interval_of
 from accountant.numerics.roots import Interval
-from accountant.patience import PATIENCE, check_patience
+from accountant.patience import PATIENCE, allow_work, check_patience
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.bounded_answers import say_between_bounds
@@ -134,7 +134,8 @@ def epsilon(
         return interval_of(TightRun(composition, width).epsilon(point))
 
     try:
-        with allow_with_advice(seconds, None if route == "renyi" else certified, width):
+        quick = route == "renyi"
+        with allow_work(seconds, None, width) if quick else allow_with_advice(seconds, certified, width):
             if route != "tight":
                 alone = _price_alone(composition, point)
             if route == "renyi":

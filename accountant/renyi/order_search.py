@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from accountant.events.answers import BITS, LAPLACE, LINEAR, SAMPLED_GAUSSIAN, SCREENING
 from accountant.events.composition import Composition
 from accountant.events.subsampled_moments import Derivatives
-from accountant.numerics.exact import CURVE_ROUNDING
+from accountant.numerics.exact import CURVE_ROUNDING, SPARE
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import golden_bracket, golden_step
 from accountant.renyi.rows import (
@@ -44,10 +44,13 @@ STEPS = 12
 
 
 class BestOrders(NamedTuple):
-    """One entry per run: best order minus 1, the curve there and that at order infinity, larger by CURVE_ROUNDING."""
+    """One entry per run: best order minus 1, epsilon or log delta there, and the curve at order infinity.
+
+    Curves are larger by CURVE_ROUNDING, and what follows from them is rounded up.
+    """
 
     b: FloatArray
-    curve: FloatArray
+    value: FloatArray
     limit: FloatArray
 
 
@@ -100,7 +103,7 @@ def best_orders(
     for run in runs:
         counts += map(float, run.entries.values())
         starts.append(len(counts))
-    table = table_of(chain.from_iterable(run.entries for run in runs))
+    table = table_of(runs[0].entries if len(runs) == 1 else chain.from_iterable(run.entries for run in runs))
     if len(table) < len(counts):
         return None
     state = np.empty((len(counts), 3))
@@ -110,7 +113,7 @@ def best_orders(
     ends = np.array(starts)
     if search_all(table, state, addresses(table), ends, given, rule, low, high, found):
         search_all(table, state, addresses_anywhere(table), ends, given, rule, low, high, found)
-    return BestOrders(*found)
+    return BestOrders(found[0], found[1], found[2])
 
 
 @Kernel
@@ -136,14 +139,17 @@ def total(run: Entries, b: float) -> Derivatives:
 
 @Kernel
 def value(rule: int, given: float, b: float, curve: float) -> float:
-    """What the search minimises: epsilon, or log delta, by the conversion of that rule."""
-    if rule == CLASSIC_EPSILON:
-        return curve - given / b
-    if rule == IMPROVED_EPSILON:
-        return curve - math.log1p(1.0 / b) - (given + math.log1p(b)) / b
+    """Epsilon, or log delta, by the conversion of that rule, rounded up as in `accountant.renyi.conversion`."""
+    if rule <= IMPROVED_EPSILON:
+        paid = (curve - given / b) * SPARE
+        if rule == CLASSIC_EPSILON:
+            return paid
+        return max(paid - (math.log1p(1.0 / b) + math.log1p(b) / b) / SPARE, 0.0)
+    paid = b * (curve * SPARE - given)
+    paid *= 1.0 / SPARE if paid < 0.0 else SPARE
     if rule == CLASSIC_DELTA:
-        return b * (curve - given)
-    return b * (curve - given - math.log1p(1.0 / b)) - math.log1p(b)
+        return paid
+    return paid - (b * math.log1p(1.0 / b) + math.log1p(b)) / SPARE
 
 
 class Imbalance(NamedTuple):
@@ -316,7 +322,8 @@ def search_all(
             if whole > curve * (1.0 + 3e-13):  # a pair that is only locally the worst misled the search
                 b, whole = search(surely, target, math.log(b))
             curve = whole
-        best[0, i], best[1, i], best[2, i] = b, curve, total(surely, math.inf).value
+        best[0, i], best[1, i] = b, value(rule, target.given, b, curve)
+        best[2, i] = total(surely, math.inf).value
         last, length = math.log(b), end - start
     beyond = False
     for j in range(starts[-1]):

@@ -267,9 +267,7 @@ def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: 
     best = best_orders(runs, given, rule, _LOW, _HIGH)
     if best is None:
         return None
-    # the conversions hold for each run by itself
-    convert: Callable[..., FloatArray] = epsilon_from_renyi if task == CLASSIC_EPSILON else log_delta_from_renyi
-    values, orders = convert(conversion, best.b, best.curve, given), 1 + best.b
+    values, orders = best.value, 1 + best.b
     asked = values if task == CLASSIC_EPSILON else given
     # where it matters the limit is rounded no more than it must be
     for i in (best.limit <= asked * (1 + 4 * CURVE_ROUNDING)).nonzero()[0].tolist():

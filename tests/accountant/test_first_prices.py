@@ -6,7 +6,8 @@ import pytest
 import accountant as ac
 from accountant.events.answers import LINEAR
 from accountant.renyi import order_search, rows
-from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders
+from accountant.renyi.conversion import epsilon_from_renyi, log_delta_from_renyi
+from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, IMPROVED_EPSILON, best_orders
 
 SAMPLED = 1000 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01)
 SCREENED = 100 * ac.PoissonSubsampled(ac.NoisyScreening(8.0, 20.0, 40), 0.1)
@@ -88,3 +89,15 @@ def test_curves_where_moments_are_floats_and_where_they_are_not():
     event = ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01)
     orders = np.array([1.0, 1.5, 7.0, 64.0, 4097.0, 1e12])
     assert event.renyi(orders).tolist() == [float(event.renyi(order)) for order in orders]
+
+
+@pytest.mark.parametrize("rule", range(4))
+def test_prices_are_converted_as_everywhere(rule):
+    rng = np.random.default_rng(rule)
+    b, curves = 10 ** rng.uniform(-9, 12, 500), 10 ** rng.uniform(-12, 12, 500)
+    convert = epsilon_from_renyi if rule <= IMPROVED_EPSILON else log_delta_from_renyi
+    name = "classic" if rule in (CLASSIC_EPSILON, CLASSIC_DELTA) else "improved"
+    given = np.log(1e-300) * rng.random(500) if rule <= IMPROVED_EPSILON else curves * 2 * rng.random(500)
+    found = [order_search.value(rule, *each) for each in zip(given, b, curves, strict=True)]
+    said = [convert(name, *np.array([[one], [curve]]), at)[0] for one, curve, at in zip(b, curves, given, strict=True)]
+    assert found == pytest.approx(said, rel=1e-15, abs=1e-300)
