@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.numerics.kernel import FloatArray, Kernel
+from accountant.numerics.kernel import FloatArray, Kernel, SummingKernel
 from accountant.numerics.special import log_mixture_ratio_at
 from accountant.tight.polygon import ULP
 
@@ -120,6 +120,15 @@ def nodes_of(mu: float, rate: float, line: Line, log_mean: float, log_count: flo
     return Nodes(first, width, int(math.ceil(high / width) + 2.0 - first), 8.0 * math.exp(-wanted))
 
 
+@SummingKernel
+def add_up(values: FloatArray) -> float:
+    """The sum, several at once."""
+    total = 0.0
+    for j in range(values.size):
+        total += values[j]
+    return total
+
+
 @Kernel
 def add_transforms(
     mu: float, rate: float, copies: float, line: Line, nodes: Nodes, work: FloatArray, total: FloatArray
@@ -138,8 +147,12 @@ def add_transforms(
         v = mu * y - 0.5 * mu * mu
         loss = log_mixture_ratio_at(rate, v)
         weight = nodes.width * ROOT * math.exp(-0.5 * y * y)
-        tilted = nodes.width * ROOT * math.exp(-0.5 * y * y + line.alpha * loss)
-        change = weight * math.expm1(line.alpha * loss) if abs(line.alpha * loss) < 1.0 else tilted - weight
+        if abs(line.alpha * loss) < 1.0:
+            change = weight * math.expm1(line.alpha * loss)
+            tilted = weight + change
+        else:
+            tilted = nodes.width * ROOT * math.exp(-0.5 * y * y + line.alpha * loss)
+            change = tilted - weight
         angle = line.turn * line.step * loss
         half = math.sin(0.5 * angle)
         weights[j], real[j], imaginary[j] = weight, change, 0.0
@@ -155,16 +168,7 @@ def add_transforms(
         rough_start += tilted * abs(line.alpha) * wrong
         rough_growing += tilted * wrong
     for k in range(line.last + 1):
-        x, z, other_x, other_z = 0.0, 0.0, 0.0, 0.0
-        for j in range(0, nodes.size - 1, 2):
-            x += real[j]
-            z += imaginary[j]
-            other_x += real[j + 1]
-            other_z += imaginary[j + 1]
-        if nodes.size % 2:
-            x += real[nodes.size - 1]
-            z += imaginary[nodes.size - 1]
-        x, z = x + other_x, z + other_z
+        x, z = add_up(real), add_up(imaginary)
         s = k * line.step
         error = (at_start + s * growing) * (0.5 * nodes.size + 16.0 * (k + 1.0)) + rough_start + s * rough_growing
         error = nodes.error + ULP * error
