@@ -66,8 +66,7 @@ class Allowance:
     """What is left of one price's work, in operations."""
 
     def __init__(self, seconds: float, pool: float | None = None, tolerance: float | None = None) -> None:
-        self.seconds, self.spent, self.pool, self.tolerance = seconds, 0.0, pool, tolerance
-        self.asked = seconds
+        self.seconds, self.asked, self.spent, self.pool, self.tolerance = seconds, seconds, 0.0, pool, tolerance
         self.known: set[Hashable] = set()
         self.granted: dict[Hashable, float] = {}
 

@@ -92,9 +92,10 @@ def tilt_sort(theta: float, sort: int, sorts: Sorts) -> tuple[float, float, floa
     total, one, two = 0.0, 0.0, 0.0
     for v in range(sorts.sizes[sort]):
         weight = math.exp(theta * values[v] + logs[v] - most)
-        total += weight
-        one += weight * values[v]
-        two += weight * values[v] ** 2
+        if weight > 0.0:  # not 0 times a square that overflows
+            total += weight
+            one += weight * values[v]
+            two += weight * values[v] * values[v]
     return most + math.log(total), one / total, max(two / total - (one / total) ** 2, 0.0)
 
 
@@ -380,6 +381,8 @@ def log_mean_positive(near: float, sorts: Sorts, enough: float, known: float) ->
     for _ in range(PASSES):
         some = Sorts(sorts.values, sorts.logs, sorts.sizes, sorts.numbers, sorts.own, share)
         theta, variance = find_tilt(theta, some)
+        if not variance < math.inf:  # squares overflow
+            return rough, first_theta
         length = PERIOD * math.sqrt(variance) + TAIL / theta
         points = length / (FINE * math.sqrt(variance / (own + second + first)) + 1e-300)
         points = int(min(max(points, LEAST_POINTS), MOST_POINTS))

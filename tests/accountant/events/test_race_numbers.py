@@ -120,6 +120,17 @@ def test_never_below_the_worst_data(facts, size, users, epsilon0):
             assert exact <= math.exp(largest_of_all([ask(epsilon0 / 2, facts, users, math.log(u), near)]) + 1e-8)
 
 
+@pytest.mark.parametrize("users", [2, 4])
+@pytest.mark.parametrize("epsilon0", [7.0, 14.0, 28.0])
+def test_values_whose_squares_overflow(epsilon0, users):
+    """Of rare reports: between what words of two bits cost and a report alone."""
+    u, words = 0.85 * epsilon0, itertools.product((0, 1), repeat=2)
+    alone = math.log(-math.expm1(u - epsilon0)) - 2.0 * math.log1p(math.exp(-epsilon0 / 2))
+    laws = [np.array(list(report_at(word, epsilon0 / 2))) for word in words]
+    worst = math.log(worst_of(laws, users, np.array([math.exp(u)]))[0])
+    assert worst - 1e-9 <= log_numbers_delta(epsilon0 / 2, Facts(2), users, u) <= alone + 1e-6
+
+
 @pytest.mark.audit
 @pytest.mark.parametrize("facts", [Facts(2, 1), pytest.param(Facts(2), marks=pytest.mark.audit)])
 def test_nearer_than_one_theta_for_all_near_the_local_epsilon(facts):
