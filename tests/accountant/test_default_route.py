@@ -285,7 +285,7 @@ def test_calibration_with_little_patience_ends_between_both_routes():
     bound = ac.calibrate(draws, 1.0, 1e-5, method="renyi")
     whole = ac.calibrate(draws, 1.0, 1e-5)
     found = [*(ac.calibrate(draws, 1.0, 1e-5, patience=seconds) for seconds in (1e-9, 1.5)), whole]
-    assert found[0] == bound
+    assert bound <= found[0] <= 2 * bound, "where the search by the Rényi route ended"
     assert found == sorted(found, reverse=True), "more patience never costs noise"
     assert whole < found[1] < bound, "the search ended on its way"
     for scale in found:
