@@ -11,7 +11,7 @@ import accountant as ac
 def delta_of_two(rates, sigma, shift, epsilon, reach=14):
     """The larger hockey stick of two sampled releases of integers with discrete Gaussian noise, by its definition."""
     with mp.workdps(40):
-        density = {x: mp.exp(-mp.mpf(x) ** 2 / (2 * mp.mpf(sigma) ** 2)) for x in range(-4 * reach, 4 * reach + 1)}
+        density = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * mp.mpf(sigma) ** 2)) for x in range(-4 * reach, 4 * reach + 1)}
         whole = mp.fsum(density.values())
         pairs = [
             [((1 - g) * density[x] + g * density[x - shift], density[x]) for x in range(-reach, reach + 1)]
