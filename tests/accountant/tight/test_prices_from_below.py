@@ -146,7 +146,7 @@ def test_few_candidates_and_a_crowd_reach_the_lower_end_of_a_noisy_maximum(event
     for epsilon in (0.0, apart, 2.2 * apart):
         best = max(max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) for p, q in pairs)
         found = ac.delta(3 * event, epsilon)
-        assert 0.2 * best <= found.lower <= best * (1 + 1e-3)
+        assert 0.98 * best <= found.lower <= best * 1.02  # a lead between two that are tried here tells 1 % more
         assert best <= found.delta * (1 + 1e-3)
     price = ac.epsilon(3 * event, 1e-6, method="tight")
     assert 0.84 * price.epsilon <= price.lower
