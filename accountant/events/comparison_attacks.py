@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -143,15 +143,26 @@ def log_share(x: FloatArray) -> FloatArray:
     return np.where(size < 1e-8, x / 2, far)
 
 
+UNTOLD = 1e3
+"""Below the log of any delta: of streams that tell nothing at an epsilon the one is chosen whose losses are nearest."""
+
+
 class Aim(NamedTuple):
-    """What a stream is chosen for: epsilon at a delta, or the divergence of an order above 1."""
+    """What a stream is chosen for: epsilon at a delta, the divergence of an order above 1, or delta at an epsilon.
+
+    Of the latter two `delta` says how much of the threshold's noise counts.
+    """
 
     delta: float
     order: float | None
+    epsilon: float | None = None
 
     def worth(self, p: FloatArray, q: FloatArray) -> float:
         with np.errstate(divide="ignore", over="ignore"):
             losses = np.log(p) - np.log(q)
+            if self.epsilon is not None:
+                told = float(np.sum(p * -np.expm1(np.minimum(self.epsilon - losses, 0.0))))
+                return math.log(told) if told > 0.0 else float(np.max(losses)) - self.epsilon - UNTOLD
             if self.order is not None:
                 top = float(np.max(self.order * losses + np.log(q)))
                 return top + math.log(float(np.sum(np.exp(self.order * losses + np.log(q) - top))))
@@ -209,12 +220,20 @@ def choose_stream(stream: Stream, aim: Aim) -> tuple[tuple[float, ...], tuple[fl
 
 @dataclass(frozen=True)
 class AttackedStream(FromBelow):
-    """A stream against whose answers an attacker compares; it is chosen for so many in a run."""
+    """A stream against whose answers an attacker compares; it is chosen for so many in a run.
+
+    One by itself may be chosen for an epsilon at which delta is asked.
+    """
 
     stream: Stream
     above: Event
     times: int = 1
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+    epsilon: float | None = None
+
+    def at_epsilon(self, epsilon: float) -> Event:
+        """The stream that tells most at an epsilon."""
+        return replace(self, epsilon=epsilon)
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.above._curve(orders)
@@ -234,7 +253,7 @@ class AttackedStream(FromBelow):
         """A delta that is far above what may be lost; of several streams what they add to it."""
         log_delta = round(min(max(log_lost + BEYOND, LEAST), -0.5), 1)
         if self.times == 1:
-            return Aim(math.exp(log_delta), None)
+            return Aim(math.exp(log_delta), None, self.epsilon)
         deep = math.sqrt(max(-2 * (log_delta + math.log(self.times)), 1.0) / self.times)
         return Aim(math.exp(log_delta), 1 + min(deep, HIGHEST) / self.stream.size)
 

@@ -21,6 +21,9 @@ __all__ = ["Participation", "columns_of", "sensitivity_of"]
 
 ULP = 2.0**-52
 
+WRITTEN_OUT = 256
+"""Steps up to which a Toeplitz matrix is looked at like any other, too, where its own bounds differ."""
+
 
 @dataclass(frozen=True)
 class Participation:
@@ -65,7 +68,8 @@ def _toeplitz_sensitivity(column: FloatArray, participation: Participation) -> I
 
     G_ij of i < j sums c_s c_{s+j-i} over s < n - j: it falls with j, and, if the c do not rise, with j - i (Kalinin &
     Lampert 2024, Thm 2). Of fixed gaps j - i it is enough that the c are >= 0. Columns of at most b coefficients do not
-    overlap. In any other case the c are replaced by coefficients that are no smaller and do not rise.
+    overlap. In any other case the c are replaced by coefficients that are no smaller and do not rise; of few steps
+    what holds for any matrix counts where it is nearer.
     """
     sizes, times = np.abs(column), participation.possible
     apart = times == 1 or column.size <= participation.separation
@@ -79,7 +83,20 @@ def _toeplitz_sensitivity(column: FloatArray, participation: Participation) -> I
     once = replace(participation, times=1)
     tried = [(column, participation), (column * signs, participation), (column, once)]
     lower = max(_norm_of_pattern(*each).lower for each in tried)
-    return Interval(min(lower, upper.lower), upper.upper)
+    known = Interval(min(lower, upper.lower), upper.upper)
+    if participation.steps > WRITTEN_OUT:
+        return known
+    other = _matrix_sensitivity(_written_out(column, participation.steps), participation)
+    return Interval(max(known.lower, other.lower), min(known.upper, other.upper))
+
+
+def _written_out(column: FloatArray, steps: int) -> FloatArray:
+    """The matrix of the coefficients."""
+    matrix = np.zeros((steps, steps))
+    for first in range(steps):
+        part = column[: steps - first]
+        matrix[first : first + part.size, first] = part
+    return matrix
 
 
 def _norm_of_pattern(column: FloatArray, participation: Participation) -> Interval:

@@ -6,22 +6,23 @@ See notebooks/mathematics.md, Prices from below.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.events.answers import Outcomes
+from accountant.events.comparison_attacks import AttackedStream
 from accountant.events.event import Event
 from accountant.events.finite_pairs import FinitePair
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.events.team_contests import best_teams, log_beats_crowd, team_bits
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.scipy_special import ndtri
+from accountant.numerics.scipy_special import log_ndtr, ndtri
 
 __all__ = ["BestLead", "Contest", "aim_at", "reached_by_two"]
 
@@ -244,39 +245,67 @@ class WonOrLost(Event):
         return sorted(np.abs(self._pair().losses).tolist())
 
 
-def costs_of(chances: FloatArray, times: int, delta: float) -> FloatArray:
-    """About what so many of the same bit cost, in the direction that costs more; each has a row, log p and log q."""
+def both_ways(chances: FloatArray, ask: Callable[[FloatArray, FloatArray], FloatArray]) -> FloatArray:
+    """The larger answer of both directions, from logs of masses and losses; each bit has a row, log p and log q."""
     rest = np.log(-np.expm1(chances))
     losses = np.stack([chances[:, 0] - chances[:, 1], rest[:, 0] - rest[:, 1]], axis=1)
     forward, backward = np.stack([chances[:, 0], rest[:, 0]], axis=1), np.stack([chances[:, 1], rest[:, 1]], axis=1)
-    ways = (forward, losses), (backward, -losses)
-    return np.asarray(np.maximum(*(costs_from(*each, times, delta) for each in ways)))
+    return np.asarray(np.maximum(ask(forward, losses), ask(backward, -losses)))
 
 
-def costs_from(logs: FloatArray, losses: FloatArray, times: int, delta: float) -> FloatArray:
-    """The same of one direction: by the sum over all numbers of wins, or about as of a normal sum of losses."""
-    if times > FEW_TIMES:
-        shares = np.exp(logs)
-        means = np.sum(shares * losses, axis=1)
-        spreads = np.sqrt(np.sum(shares * (losses - means[:, None]) ** 2, axis=1))
-        return np.asarray(
-            np.minimum(times * means - ndtri(delta) * math.sqrt(times) * spreads, times * np.max(losses, axis=1))
-        )
+def moments_of_sum(logs: FloatArray, losses: FloatArray, times: int) -> tuple[FloatArray, FloatArray]:
+    """Mean and deviation of the loss of so many of the same bit."""
+    shares = np.exp(logs)
+    means = np.sum(shares * losses, axis=1)
+    return times * means, math.sqrt(times) * np.sqrt(np.sum(shares * (losses - means[:, None]) ** 2, axis=1))
+
+
+def losses_of_sum(logs: FloatArray, losses: FloatArray, times: int) -> tuple[FloatArray, FloatArray]:
+    """Masses and losses of all numbers of wins."""
     wins = np.arange(times + 1.0)
     log_counts = np.array([math.lgamma(times + 1) - math.lgamma(k + 1) - math.lgamma(times - k + 1) for k in wins])
     masses = np.exp(log_counts + wins * logs[:, :1] + (times - wins) * logs[:, 1:])
-    sums = wins * losses[:, :1] + (times - wins) * losses[:, 1:]
+    return masses, wins * losses[:, :1] + (times - wins) * losses[:, 1:]
+
+
+def told(masses: FloatArray, sums: FloatArray, epsilons: FloatArray) -> FloatArray:
+    """The hockey stick of each row at its epsilon."""
+    return np.asarray(np.sum(masses * -np.expm1(np.minimum(epsilons[:, None] - sums, 0.0)), axis=1))
+
+
+def costs_from(logs: FloatArray, losses: FloatArray, times: int, delta: float) -> FloatArray:
+    """About what so many of the same bit cost: by the sum over all numbers of wins, or about as of a normal sum."""
+    if times > FEW_TIMES:
+        means, spreads = moments_of_sum(logs, losses, times)
+        return np.asarray(np.minimum(means - ndtri(delta) * spreads, times * np.max(losses, axis=1)))
+    masses, sums = losses_of_sum(logs, losses, times)
     low, high = np.zeros(len(logs)), np.max(sums, axis=1)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        told = np.sum(masses * -np.expm1(np.minimum(middle[:, None] - sums, 0.0)), axis=1)
-        low, high = np.where(told > delta, middle, low), np.where(told > delta, high, middle)
+        enough = told(masses, sums, middle) > delta
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     return low
 
 
+def told_from(logs: FloatArray, losses: FloatArray, times: int, epsilon: float) -> FloatArray:
+    """About the log of the delta of so many of the same bit at an epsilon, in the same ways."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        if times <= FEW_TIMES:
+            return np.asarray(np.log(told(*losses_of_sum(logs, losses, times), np.full(len(logs), epsilon))))
+        means, spreads = moments_of_sum(logs, losses, times)
+        places = (means - epsilon) / spreads
+        first, second = log_ndtr(places), epsilon - means + spreads**2 / 2 + log_ndtr(places - spreads)
+        found = first + np.log(-np.expm1(np.minimum(second - first, 0.0)))
+        return np.asarray(
+            np.where(epsilon < times * np.max(losses, axis=1), np.nan_to_num(found, nan=-math.inf), -math.inf)
+        )
+
+
 @lru_cache(maxsize=1024)
-def best_bit(contest: Contest, adjacency: Adjacency, times: int, delta: float | None = None) -> Event:
-    """The contest that costs most, so many times, at a delta or at all aims; any of them is a bound."""
+def best_bit(
+    contest: Contest, adjacency: Adjacency, times: int, delta: float | None = None, epsilon: float | None = None
+) -> Event:
+    """The contest that costs most, so many times, at a delta, an epsilon or all aims; any of them is a bound."""
     fair = PureDP(contest.bit(), adjacency)
     if not LEAST_APART < contest.apart < MOST_APART or contest.noise == "gaussian" or contest.other != 1.0:
         return fair
@@ -291,7 +320,11 @@ def best_bit(contest: Contest, adjacency: Adjacency, times: int, delta: float | 
     bits = bits[np.all(bits < 0.0, axis=1)]  # others are certain, as far as floats tell
     if not bits.size or float(bits[-1, 0]) != even:
         return fair
-    costs = np.prod([costs_of(bits, times, aim) for aim in (AIMS if delta is None else (delta,))], axis=0)
+    if epsilon is not None:
+        costs = both_ways(bits, partial(told_from, times=times, epsilon=epsilon))
+    else:
+        aims = AIMS if delta is None else (delta,)
+        costs = np.prod([both_ways(bits, partial(costs_from, times=times, delta=aim)) for aim in aims], axis=0)
     best = int(np.argmax(costs))
     better = best < len(bits) - 1 and costs[best] > costs[-1]
     return WonOrLost(float(bits[best, 0]), float(bits[best, 1]), adjacency) if better else fair
@@ -315,14 +348,29 @@ class BestContest(PricedAsAnother):
         """What costs most at a delta, where so many contests are in a run."""
         return best_bit(self.contest, self.adjacency, times, max(delta, LEAST_AIM))
 
+    def at_epsilon(self, epsilon: float, times: int) -> Event:
+        """What tells most at an epsilon, where so many contests are the run."""
+        return best_bit(self.contest, self.adjacency, times, epsilon=epsilon)
 
-def aim_at(entries: Sequence[tuple[Event, int]], delta: float | None) -> list[tuple[Event, int]]:
-    """What is known from below of a run, as it is chosen for a delta, if it is asked at one."""
+
+def aim_at(
+    entries: Sequence[tuple[Event, int]], delta: float | None, epsilon: float | None = None
+) -> list[tuple[Event, int]]:
+    """What is known from below of a run, as it is chosen for a delta, or else for an epsilon, if it is asked at one."""
+    releases = sum(count for _, count in entries)
     times = sum(count for event, count in entries if isinstance(event, BestContest))
-    return [
-        (event.at(delta, times) if delta is not None and isinstance(event, BestContest) else event, count)
-        for event, count in entries
-    ]
+
+    def aim(event: Event) -> Event:
+        if delta is not None:
+            return event.at(delta, times) if isinstance(event, BestContest) else event
+        if epsilon is None:
+            return event
+        if isinstance(event, AttackedStream) and releases == 1:
+            return event.at_epsilon(epsilon)
+        # what is beside them is not known here
+        return event.at_epsilon(epsilon, times) if isinstance(event, BestContest) and times == releases else event
+
+    return [(aim(event), count) for event, count in entries]
 
 
 def reached_by_two(contest: Contest, above: Event, times: int) -> Event:

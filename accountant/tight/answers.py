@@ -273,8 +273,9 @@ class LossDistribution:
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
-
         bounded, wide = certain is not None and between_bounds(self.singles), set[float]()
+        if certain is not None and len(epsilons) == 1:
+            certain = certain_of(self.singles, epsilon=epsilons[0])
         renyi = dict(zip(epsilons, deltas_at_many(self.sharpened(), epsilons), strict=True)) if bounded else {}
 
         def answer(epsilon: float) -> Interval:
@@ -330,9 +331,9 @@ def answer_all(epsilons: Sequence[float], answer: Callable[[float], Interval]) -
     return found
 
 
-def certain_of(singles: Entries, delta: float | None = None) -> Entries | None:
+def certain_of(singles: Entries, delta: float | None = None, epsilon: float | None = None) -> Entries | None:
     """The same with events that are known to cost no more, where some are known by a bound from above only."""
-    entries = aim_at([(event._certain(count), count) for event, count in singles], delta)
+    entries = aim_at([(event._certain(count), count) for event, count in singles], delta, epsilon)
     same = all(event is other for (event, _), (other, _) in zip(entries, singles, strict=True))
     return None if same else entries
 

@@ -30,18 +30,19 @@ class Priced(Protocol):
     def trade_off(self, direction: Direction) -> TradeOff: ...
 
 
-def run_below(run: Composition, as_tests: bool = False, delta: float | None = None) -> Composition | None:
+def run_below(
+    run: Composition, as_tests: bool = False, delta: float | None = None, epsilon: float | None = None
+) -> Composition | None:
     """A run that costs no more, where some release is priced by a bound that no data may reach; else None.
 
     What has a profile of its own although it is between bounds is priced by that (`_sharpened`). A single release may
     have other data at each epsilon, but for `as_tests`: true-positive rates are those of one pair. What is chosen for a
-    delta is chosen for `delta`.
+    delta, or for an epsilon, is chosen for `delta` or `epsilon`.
     """
     alone, entries = run.releases == 1 and not as_tests, list(run)
     known = [event if event._sharpened() else event._certain(0 if alone else count) for event, count in entries]
-    least = [
-        event for event, _ in aim_at([(one, count) for one, (_, count) in zip(known, entries, strict=True)], delta)
-    ]
+    plain = [(one, count) for one, (_, count) in zip(known, entries, strict=True)]
+    least = [event for event, _ in aim_at(plain, delta, epsilon)]
     if all(one is event for one, (event, _) in zip(least, entries, strict=True)):
         return None
     return Composition((one, count) for one, (_, count) in zip(least, entries, strict=True))
@@ -79,12 +80,12 @@ def lower_of(ask: Callable[[], float]) -> float:
 class BoundedAnswers:
     """Answers by a profile from above.
 
-    `make_below` makes the run that costs no more ready, and is None if the profile is reached; `make_tests` the same of
-    single pairs.
+    `make_below` makes the run that costs no more ready, chosen for an epsilon if delta is asked at one, and is None if
+    the profile is reached; `make_tests` the same of single pairs.
     """
 
     above: Answers
-    make_below: Callable[[], Priced] | None
+    make_below: Callable[[float | None], Priced] | None
     make_tests: Callable[[], Priced]
 
     @property
@@ -95,7 +96,7 @@ class BoundedAnswers:
         found, make = self.above.epsilon(delta), self.make_below
         if make is None:
             return found
-        return Interval(min(lower_of(lambda: make().epsilon(delta).lower or 0.0), found.upper), found.upper)
+        return Interval(min(lower_of(lambda: make(None).epsilon(delta).lower or 0.0), found.upper), found.upper)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         found = self.above.deltas(epsilons)
@@ -103,7 +104,7 @@ class BoundedAnswers:
             return found
         lows = [0.0] * len(epsilons)
         with suppress(ToleranceUnreachable, NoGuarantee, ProfileUnavailable):
-            below = self.make_below()
+            below = self.make_below(epsilons[0] if len(epsilons) == 1 else None)
             lows = [lower_of(lambda x=x: below.deltas([x])[0].lower) for x in epsilons]  # type: ignore[misc]
         return [Interval(min(low, each.upper), each.upper) for low, each in zip(lows, found, strict=True)]
 

@@ -314,7 +314,7 @@ def refine(runs: list[DirectedRun], question: Question) -> Interval:
         run.both = False
     for run in runs:
         run.solve(question)
-    best, best_step = math.inf, math.inf
+    best, narrowest, best_step = math.inf, math.inf, math.inf
     while True:
         answer = Interval(max(run.found.lower for run in runs), max(run.found.upper for run in runs))
         worst = max(runs, key=lambda run: run.found.upper)
@@ -325,8 +325,9 @@ def refine(runs: list[DirectedRun], question: Question) -> Interval:
             if worst.both:
                 if worst.remainder_decides(question):
                     raise RemainderTooWide("the game of the screenings decides")
-                if width < 0.8 * best:
-                    best, best_step = width, worst.grid.step
+                # beside a lower end of 0 the width is 1, relative to an upper end that may still fall
+                if width < 0.8 * best or answer.upper - answer.lower < 0.8 * narrowest:
+                    best, narrowest, best_step = width, answer.upper - answer.lower, worst.grid.step
                 elif worst.grid.step < best_step / STALL:
                     raise ToleranceUnreachable("finer grids do not help")
                 step = worst.grid.step * min(max(0.8 * math.sqrt(question.tolerance / width), 0.25), 0.9)

@@ -95,8 +95,12 @@ class TightRun:
         )
         if tests is None:
             return answers
-        made = None if below is None else partial(TightRun, below, self.tolerance)
+        made = None if below is None else self._make_below
         return BoundedAnswers(answers, made, partial(TightRun, tests, self.tolerance))
+
+    def _make_below(self, epsilon: float | None) -> TightRun:
+        """The run that costs no more, chosen for an epsilon if delta is asked at one."""
+        return TightRun(run_below(self.run, epsilon=epsilon) or self.run, self.tolerance)
 
     def epsilon(self, delta: float) -> Guarantee:
         """Certified bounds on the smallest epsilon at a delta in [0, 1).

@@ -215,6 +215,29 @@ def test_the_search_for_a_stream_sees_what_the_pair_says():
     assert values[0][0] < values[1][0]
 
 
+@pytest.mark.parametrize(
+    ("event", "delta"),
+    [
+        (ac.SparseVector(1.0, 1.0), 0.2),
+        (ac.SparseVector(1.0, 2.0, query_noise="gaussian", threshold_noise="gaussian", queries=100), 0.01),
+    ],
+)
+def test_a_stream_is_chosen_for_the_epsilon_at_which_delta_is_asked(event, delta):
+    """A stream chosen for a far smaller delta was below: 0.0035 where 0.2 is told, and 3e-5 where 0.01 is."""
+    found = ac.delta(event, ac.epsilon(event, delta).lower)
+    assert 0.9 * delta <= found.lower <= found.delta
+
+
+def test_what_a_stream_tells_at_an_epsilon_is_what_simple_queries_tell():
+    """One query against a threshold of Laplace noise, by integrals; many queries tell no less."""
+    noise = np.linspace(-40.0, 40.0, 160_001)
+    density = laplace.pdf(noise) * (noise[1] - noise[0])
+    for epsilon in (0.0, 0.1):
+        above = [[float(np.sum(density * laplace.sf(noise - at - moved))) for moved in (0, 1)] for at in (-0.5, 0.0)]
+        simple = max(q - math.exp(epsilon) * p for p, q in above)
+        assert ac.delta(ac.SparseVector(1.0, 1.0), epsilon).lower >= simple > 0.0
+
+
 def test_laplace_noise_has_a_concave_logarithm():
     """What the bounds on chances need of noise: of its distribution function, and of what it lacks of 1."""
     x = np.linspace(-30, 30, 6001)
