@@ -375,6 +375,44 @@ def test_votes_cannot_be_varied(plan_file):
         plan.targets("votes")
 
 
+ALLOCATED = """delta = 1e-5
+[[release]]
+name = "epoch"
+event = "random-allocation"
+steps = 20
+count = 2
+[release.of]
+event = "gaussian"
+noise_multiplier = 1.5
+"""
+
+
+@pytest.mark.parametrize("target", ["epoch.of.sigma", "of.sigma", "of.noise_multiplier"])
+def test_numbers_of_a_table_within_a_release_are_changed(plan_file, target):
+    plan = load_plan(plan_file(ALLOCATED))
+    changed = plan.with_text(target, 2.0)
+    assert changed.composition == 2 * ac.RandomAllocation(ac.Gaussian(2.0), 20)
+    assert plan.composition == 2 * ac.RandomAllocation(ac.Gaussian(1.5), 20), "the plan itself stays"
+    assert changed.value(target) == 2.0
+
+
+def test_whole_numbers_of_tables_within_a_release(plan_file):
+    inner = '[release.of.of]\nevent = "laplace"\nscale = 3\n'
+    text = '[[release]]\nevent = "selection"\ntries = { distribution = "geometric", mean = 3 }\n'
+    plan = load_plan(plan_file(f'{text}[release.of]\nevent = "random-allocation"\nsteps = 5\n{inner}'))
+    changed = plan.with_value("of.steps", 7.0).with_value("of.of.scale", 4.0).with_value("of.of.coordinates", 2.0)
+    (event,) = changed.composition.entries
+    assert plan.whole(0, "of.of.coordinates")
+    assert not plan.whole(0, "of.of.scale")
+    assert changed.tables["release"][0]["of"]["steps"] == 7
+    assert event == ac.Selection(ac.RandomAllocation(ac.Laplace(4, coordinates=2), 7), ac.Geometric(3))
+
+
+def test_numbers_within_are_named_where_one_is_missing(plan_file):
+    with pytest.raises(ac.PlanError, match=r"no number 'sigma' to vary \(did you mean 'of\.sigma'\?\)"):
+        load_plan(plan_file(ALLOCATED)).targets("epoch.sigma")
+
+
 def test_with_value_out_of_range(two_releases):
     with pytest.raises(ac.PlanError, match=r"release 2 \(votes\): sigma = -1 is out of range"):
         two_releases.with_value("votes.sigma", -1.0)
