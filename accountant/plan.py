@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,10 @@ def load_plan(source: str | Path, *, own: bool = True) -> Plan:
     PlanError
         There is no such file or plan, it is not TOML (the message gives the line), or it is not a plan.
     """
+    if not isinstance(source, str | PathLike):
+        raise PlanError(
+            f"source = {shorten(source)}; accepted: the path of a TOML file, or the name of a built-in plan"
+        )
     path = Path(source)
     names = builtin_plans()
     if str(source) in names:
@@ -246,7 +251,7 @@ def parse_plan(name: str, text: str, *, own: bool = True) -> Plan:
     try:
         tables = tomllib.loads(text, parse_float=parse_float)
     except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"{name}: not valid TOML: {error}") from None
+        raise PlanError(f"{name}: not valid TOML: {error}; accepted: a plan in TOML") from None
     except (ValueError, RecursionError) as error:
         raise PlanError(f"{name}: not readable as TOML: {error}") from None
     return Plan.from_tables(name, tables, own=own)

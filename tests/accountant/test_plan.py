@@ -233,7 +233,10 @@ MISTAKES = {
         'adjacency = "replace"\n' + SCREENING,
         ["(screening)", "Poisson subsampling", "add-remove", "replace"],
     ),
-    "syntax error": (GAUSSIAN.replace("sigma = 20", "sigma = "), ["not valid TOML", "line 5"]),
+    "syntax error": (
+        GAUSSIAN.replace("sigma = 20", "sigma = "),
+        ["not valid TOML", "line 5", "accepted: a plan in TOML"],
+    ),
     "key written twice": (GAUSSIAN + "count = 3\n", ["not valid TOML", "line 7"]),
     "open quotes": (GAUSSIAN.replace('"gaussian"', '"gaussian'), ["not valid TOML", "line 4"]),
     "event is a list": (GAUSSIAN.replace('"gaussian"', '["gaussian"]'), ["release 1", "['gaussian']", "accepted:"]),
@@ -295,6 +298,12 @@ def test_missing_file_with_nothing_alike():
     message = refusal("/nowhere/at/all.toml")
     assert "no file 'plan.toml' and no built-in plan" in message
     assert "did you mean" not in message
+
+
+@pytest.mark.parametrize("source", [3, None, b"plan.toml"])
+def test_what_is_no_path_is_refused(source):
+    with pytest.raises(ac.PlanError, match=r"source = .*; accepted: the path of a TOML file, or the name of"):
+        load_plan(source)
 
 
 def test_null_byte_in_path():
