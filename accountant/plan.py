@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,18 @@ from accountant.events.parameters import Parameter, parameters_of
 from accountant.plan_lines import (
     EVENT_KEYS,
     EVENTS,
-    NOISE_MULTIPLIER,
     PLAN_KEYS,
     RELEASE_KEYS,
     STAND_INS,
-    SYNONYMS,
     adjacency_of,
     event_of,
-    kind_of,
     locate_errors,
     parse_float,
     plain_line,
     refuse_unknown,
     suggest,
-    unit_of_noise,
 )
+from accountant.plan_numbers import INNER, inner_table, is_whole, numbers_in, plain_key, set_number
 
 __all__ = [
     "EVENTS",
@@ -149,9 +147,10 @@ class Plan:
         PlanError
             There is no such release or key, or the value is out of its range.
         """
-        lines = [dict(line) for line in self.tables["release"]]
+        lines = list(self.tables["release"])
         for index, key in self.targets(targets):
-            lines[index][key] = int(value) if self.whole(index, key) else value
+            number = int(value) if self.whole(index, key) else value
+            lines[index] = set_number(lines[index], key, number, self.tables["release"][index])
         return Plan.from_tables(self.name, {**self.tables, "release": lines})
 
     def with_text(self, targets: str, value: object) -> Plan:
@@ -160,37 +159,39 @@ class Plan:
         Where the plan states records, batch and epochs, these may be set, and what was not touched stays as written;
         setting `sampling_rate` or `count` there replaces them. Errors as for `with_value`.
         """
-        lines = [dict(line) for line in self.written["release"]]
-        for index, key in self.targets(targets, as_written=True):
-            line, plain = lines[index], self.tables["release"][index]
-            replaced = [other for other in SYNONYMS.get(key, ()) if line.pop(other, None) is not None]
-            if "epochs" in replaced:
-                line["count"] = plain["count"]
-            line[key] = value
+        return self.with_numbers((place, value) for place in self.targets(targets, as_written=True))
+
+    def with_numbers(self, values: Iterable[tuple[tuple[int, str], object]]) -> Plan:
+        """The same plan with other values at places that `targets` found, `as_written`; errors as for `with_value`."""
+        lines = list(self.written["release"])
+        for (index, key), value in values:
+            lines[index] = set_number(lines[index], key, value, self.tables["release"][index])
         return Plan.from_tables(self.name, {**self.written, "release": lines})
 
     def value(self, targets: str) -> float | None:
         """The first target's present value, if the plan states one; also of keys that stand for others."""
         index, key = self.targets(targets, as_written=True)[0]
-        found = (self.written if key in STAND_INS else self.tables)["release"][index].get(key)
+        line = (self.written if key.rpartition(".")[2] in STAND_INS else self.tables)["release"][index]
+        table, last = inner_table(line, key)
+        found = table.get(last)
         return float(found) if isinstance(found, int | float) else None
 
     def whole(self, index: int, key: str) -> bool:
         """Whether a key of release number `index` takes whole numbers only."""
-        kind = kind_of(self.name, self.tables["release"][index]["event"])
-        return key in ("count", "records", "batch") or any(p.name == key and p.whole for p in parameters_of(kind))
+        return is_whole(self.name, self.tables["release"][index], key)
 
     def targets(self, targets: str, *, as_written: bool = False) -> list[tuple[int, str]]:
         """Positions and keys meant by ``release.key[,release.key...]``; a sole release need not be named.
 
-        Keys are those of `tables`, or also those of `written` that stand for others.
+        Keys are those of `tables`, or also those of `written` that stand for others; ``of.key`` is one of the table
+        `of` of a release.
         """
         found = []
         names = [release.name for release in self.releases]
         for target in (part.strip() for part in targets.split(",")):
-            release, dot, key = target.rpartition(".")
-            if not dot and len(names) == 1:
-                release = names[0]
+            release, dot, key = target.partition(".")
+            if len(names) == 1 and (not dot or (release == INNER and INNER not in names)):
+                release, key = names[0], target
             elif not dot and target not in names:
                 choices = ", ".join(f"{name}.{target or 'KEY'}" for name in names)
                 raise PlanError(f"{self.name}: {target!r} of which release? accepted: NAME.KEY, here {choices}")
@@ -199,21 +200,8 @@ class Plan:
                 raise PlanError(f"{self.name}: no release {release or target!r}{hint}; accepted: NAME.KEY")
             index = names.index(release)
             line = self.tables["release"][index]
-            written = self.written["release"][index] if as_written else {}
-            own = [key for key in STAND_INS if key in written]
-            if key in own:
-                found.append((index, key))
-                continue
-            kind = kind_of(self.name, line["event"])
-            unit = unit_of_noise(self.name, line) if key == NOISE_MULTIPLIER else None
-            if unit is not None and line.get(unit, 1.0) == 1.0:
-                key = "sigma"
-            keys = [
-                *own,
-                "count",
-                "sampling_rate",
-                *(parameter.name for parameter in parameters_of(kind) if parameter.number),
-            ]
+            keys = numbers_in(self.name, line, self.written["release"][index] if as_written else {})
+            key = plain_key(self.name, line, key, keys)
             if key not in keys:
                 hint = suggest(key, keys)
                 raise PlanError(
@@ -237,6 +225,10 @@ def load_plan(source: str | Path, *, own: bool = True) -> Plan:
     PlanError
         There is no such file or plan, it is not TOML (the message gives the line), or it is not a plan.
     """
+    if not isinstance(source, str | PathLike):
+        raise PlanError(
+            f"source = {shorten(source)}; accepted: the path of a TOML file, or the name of a built-in plan"
+        )
     path = Path(source)
     names = builtin_plans()
     if str(source) in names:
@@ -259,7 +251,7 @@ def parse_plan(name: str, text: str, *, own: bool = True) -> Plan:
     try:
         tables = tomllib.loads(text, parse_float=parse_float)
     except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"{name}: not valid TOML: {error}") from None
+        raise PlanError(f"{name}: not valid TOML: {error}; accepted: a plan in TOML") from None
     except (ValueError, RecursionError) as error:
         raise PlanError(f"{name}: not readable as TOML: {error}") from None
     return Plan.from_tables(name, tables, own=own)

@@ -16,7 +16,7 @@ from accountant.guarantee import Guarantee
 from accountant.plan import RELEASE_KEYS, Plan
 from accountant.renyi.route import renyi_epsilon
 
-__all__ = ["assumptions", "parameters_in_words", "shares", "shares_of"]
+__all__ = ["assumptions", "parameters_in_words", "shares", "shares_of", "value_in_words"]
 
 _PROTECTED = {
     Adjacency.ADD_REMOVE: "whether any one record is in the private data (add-remove adjacency)",
@@ -55,13 +55,13 @@ def parameters_in_words(line: Mapping[str, Any]) -> str:
 
 
 def _join(parameters: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {_in_words(value)}" for key, value in parameters.items())
+    return ", ".join(f"{key} {value_in_words(value)}" for key, value in parameters.items())
 
 
-def _in_words(value: Any) -> str:
+def value_in_words(value: Any) -> str:
     """A parameter: a number, a table such as that of an event within, or a list of these."""
     if isinstance(value, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in value):
-        return f"({' + '.join(map(_in_words, value))})"
+        return f"({' + '.join(map(value_in_words, value))})"
     if not isinstance(value, Mapping):
         return str(value)
     times = f"{value['count']} x " if value.get("count", 1) != 1 else ""

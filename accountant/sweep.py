@@ -140,6 +140,8 @@ def sweep(
     """
     prices = {"method": method, "conversion": conversion, "tolerance": tolerance, "patience": patience}
     task = check_task(delta, epsilon, errors, **prices)
+    if not callable(make):
+        raise ParameterError(f"make = {shorten(make)}; accepted: a function from a value of each parameter to a run")
     values = _check_grid(grid, zipped)
     call = Call(make, tuple(values), _takes_names(make, tuple(values)))
     size = count_rows(values, zipped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,8 @@ from accountant.guarantee import Guarantee, format_up
 from accountant.patience import allow_work, check_patience, count_of, round_up, share_patience
 from accountant.plan import Plan
 from accountant.plan_lines import UNITS
-from accountant.price import epsilon
+from accountant.plan_numbers import INNER, inner_table
+from accountant.price import choose_route, epsilon
 from accountant.renyi.route import pool_of
 from accountant.tables import Column, Table, add_forms, write_table
 from accountant.targets import calibrate
@@ -99,14 +100,14 @@ def _bounds(plan: Plan, targets: list[tuple[int, str]], integer: bool) -> tuple[
     """Where a value is searched; a batch has no more records than there are."""
     low, high = (1.0, 1e15) if integer else (1e-9, 1e12)
     for index, key in targets:
-        written = plan.written["release"][index]
-        if key == "sampling_rate":
+        written, last = inner_table(plan.written["release"][index], key)
+        if last == "sampling_rate":
             low, high = min(low, 1e-15), 1.0
-        elif key == "epochs":
+        elif last == "epochs":
             high = min(high, 1e9)
-        elif key == "batch":
+        elif last == "batch":
             high = min(high, float(written["records"]))
-        elif key == "records":
+        elif last == "records":
             low = max(low, float(written["batch"]))
     return low, high
 
@@ -139,7 +140,8 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
             "accepted: --vary A.KEY,B.KEY for several, or another target"
         )
     notes = [
-        f"Now the plan costs epsilon = {format_up(now.epsilon)}; each line changes only what it names.",
+        f"Now the plan costs epsilon = {format_up(now.epsilon)}{_say_how(now, options)}; "
+        "each line changes only what it names.",
         f"For one of them: accountant calibrate {plan.name} --vary {useful[0][0]} --epsilon {options.epsilon:g}",
     ]
     if refused:
@@ -155,6 +157,14 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
     record = {"plan": plan.name, "target": options.epsilon, "delta": delta, "proposals": proposals}
     write_table(table, options.form, record | {"left_out": list(refused)})
     return 0
+
+
+def _say_how(now: Guarantee, options: argparse.Namespace) -> str:
+    """Where a present price is no tight one, though one may be had: all lines share the patience."""
+    chosen, _ = choose_route(options.method, options.conversion)
+    if chosen != "auto" or now.method != "renyi" or now.epsilon == 0.0:
+        return ""
+    return " by the Rényi route (a tight price has no more than its part of the patience)"
 
 
 Row = list[Any]
@@ -223,14 +233,21 @@ def _candidates(plan: Plan) -> Iterator[str]:
     for place, (release, line) in enumerate(zip(plan.releases, plan.tables["release"], strict=True)):
         written = plan.written["release"][place]
         own = [key for key in ("batch", "epochs") if key in written]
-        for key in dict.fromkeys((*own, *line, "count")):
-            if key not in UNITS and _can_vary(plan, f"{release.name}.{key}"):
+        for key in dict.fromkeys((*own, *_keys(line), "count")):
+            if key.rpartition(".")[2] not in UNITS and _can_vary(plan, f"{release.name}.{key}"):
                 stated.setdefault(key, []).append(f"{release.name}.{key}")
     for key, names in stated.items():
         if len(names) > 1 and key != "count":
             yield ",".join(names)
     for names in stated.values():
         yield from names
+
+
+def _keys(line: Mapping[str, Any]) -> Iterator[str]:
+    """Keys of a release, and of the table of its own that it may have."""
+    yield from line
+    if isinstance(within := line.get(INNER), Mapping):
+        yield from (f"{INNER}.{key}" for key in _keys(within))
 
 
 def _can_vary(plan: Plan, target: str) -> bool:
@@ -250,4 +267,4 @@ def _try(plan: Plan, vary: str, target: float, delta: float, how: dict[str, Any]
         raise
     except AccountantError:  # not monotone in this number, or no value is enough
         return None, None
-    return value, found.epsilon
+    return value, min(found.epsilon, target)  # a price of its own may have less patience left than the search had

@@ -11,6 +11,7 @@ from accountant.errors import DataDependentError, PlanError
 from accountant.guarantee import Guarantee, format_down, format_up
 from accountant.plan import Plan
 from accountant.price import epsilon
+from accountant.summary import value_in_words
 from accountant.tables import Column, Down, Table, Up, add_forms, write_table
 from accountant.terminal import delta_of, number, show_work
 
@@ -80,7 +81,7 @@ def find_differences(plans: Sequence[Plan]) -> list[list[Any]]:
     for plan in plans:
         lines = zip(plan.releases, plan.tables["release"], strict=True)
         values = {
-            f"{release.name}: {key}": value
+            f"{release.name}: {key}": value_in_words(value) if isinstance(value, dict | list) else value
             for release, line in lines
             for key, value in ({"event": line.get("event"), "count": release.count} | dict(line)).items()
             if key != "name"

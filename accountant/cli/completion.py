@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from accountant.errors import AccountantError, MissingExtra
-from accountant.plan import EVENTS, builtin_plans, load_plan, parameters_of
+from accountant.plan import EVENTS, builtin_plans, load_plan
+from accountant.plan_numbers import numbers_in
 
 __all__ = ["SHELLS", "add_completion", "complete_event", "complete_number", "complete_plan", "complete_with"]
 
@@ -64,8 +65,8 @@ def complete_number(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> l
         return []
     every = [
         f"{release.name}.{key}"
-        for release, line in zip(plan.releases, plan.tables["release"], strict=True)
-        for key in ("count", "sampling_rate", *(p.name for p in parameters_of(EVENTS[line["event"]]) if p.number))
+        for release, line, written in zip(plan.releases, plan.tables["release"], plan.written["release"], strict=True)
+        for key in numbers_in(plan.name, line, written)
     ]
     return [name for name in every if name.startswith(prefix)]
 

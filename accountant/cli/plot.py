@@ -171,12 +171,13 @@ def _draw_parameter(plan: Plan, options: argparse.Namespace) -> Axes:
     if options.vary is None or options.values is None:
         raise PlanError("--kind parameter; accepted: with --vary NAME.KEY and --values A:B:N")
     at, values, vary = delta_of(plan, options.delta), number_range("--values", options.values), options.vary
-    if any(plan.whole(*target) for target in plan.targets(vary)):
+    whole = any(plan.whole(*target) for target in plan.targets(vary, as_written=True))
+    if whole:
         values = sorted({float(round(value)) for value in values})
 
     def draw(methods: Sequence[str]) -> Axes:
         return plots.epsilon_against_parameter(
-            lambda value: plan.with_value(vary, value).composition,
+            lambda value: plan.with_text(vary, int(value) if whole else value).composition,
             values,
             delta=at,
             name=vary,

@@ -7,7 +7,7 @@ from typing import Any
 
 from accountant.adjacency import Adjacency
 from accountant.cli.arguments import add_plan, add_route, read_plan, route
-from accountant.errors import AccountantError, DataDependentError
+from accountant.errors import AccountantError, DataDependentError, PlanError
 from accountant.guarantee import Guarantee, format_down, format_up
 from accountant.plan import Plan
 from accountant.price import epsilon
@@ -40,6 +40,8 @@ def add_statement(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if not options.unit.strip() or not options.unit.isprintable():
+        raise PlanError(f"--unit {options.unit!r}; accepted: what one record stands for, such as person")
     plan = read_plan(options)
     if plan.composition.data_dependent:
         raise DataDependentError(

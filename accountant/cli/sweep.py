@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import math
 from dataclasses import dataclass
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from accountant.cli.sweep_journal import SweepJournal
 from accountant.errors import PlanError, shorten
 from accountant.events.composition import Composition
 from accountant.plan import Plan
+from accountant.plan_numbers import state_the_same
 from accountant.processes import heed_termination
 from accountant.sweep import BLOCK, Call, Task, block_at, check_task, count_rows, price_block
 from accountant.terminal import delta_of, number, show_work, whole
@@ -62,11 +64,8 @@ class _Make:
     targets: tuple[tuple[tuple[int, str], ...], ...]
 
     def __call__(self, *values: float) -> Composition:
-        lines = [dict(line) for line in self.plan.tables["release"]]
-        for targets, value in zip(self.targets, values, strict=True):
-            for index, key in targets:
-                lines[index][key] = value
-        return Plan.from_tables(self.plan.name, {**self.plan.tables, "release": lines}).composition
+        pairs = zip(self.targets, values, strict=True)
+        return self.plan.with_numbers((place, value) for places, value in pairs for place in places).composition
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -114,9 +113,10 @@ def _grid(plan: Plan, wanted: list[str]) -> tuple[dict[str, list[Any]], tuple[tu
         name, equals, written = text.partition("=")
         if not equals:
             raise PlanError(f"--vary {text}: accepted: NAME.KEY=A:B:N, such as screening.sigma=50:150:101")
-        targets = tuple(plan.targets(name))
-        taken = set(targets) & {target for place in places for target in place}
-        if taken or name in values or len(set(targets)) < len(targets):
+        targets = tuple(plan.targets(name, as_written=True))
+        before = [target for place in places for target in place]
+        taken = any(state_the_same(*pair) for target in targets for pair in product([target], before))
+        if taken or any(state_the_same(*pair) for pair in combinations(targets, 2)):
             raise PlanError(f"--vary {text}: varied twice; accepted: each number once")
         whole_number = any(plan.whole(*target) for target in targets)
         values[name] = _points(text, written, whole_number)
@@ -154,5 +154,5 @@ def _points(text: str, written: str, whole_number: bool) -> list[Any]:
 def _fingerprint(plan: Plan, values: dict[str, list[Any]], task: Task) -> str:
     from accountant import __version__
 
-    parts = [__version__, "rows", repr(plan.tables), repr(values), repr(task), str(BLOCK)]
+    parts = [__version__, "rows", repr(plan.tables), repr(plan.written), repr(values), repr(task), str(BLOCK)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -99,7 +99,8 @@ def local_epsilon(local: object) -> float:
     if isinstance(local, Collision | PureDP):
         return local.epsilon
     if isinstance(local, Event):
-        raise ParameterError(f"local = {shorten(local)}; accepted: an epsilon, RandomizedResponse, Collision or PureDP")
+        accepted = "an epsilon, RandomizedResponse, Collision (of 1 nonzero: k-ary randomized response) or PureDP"
+        raise ParameterError(f"local = {shorten(local)}; accepted: {accepted}")
     return real("local", local, 0.0, 1e6)
 
 

@@ -90,7 +90,7 @@ def _run_predict(options: argparse.Namespace) -> int:
     from mechanisms.experiment.prediction import PredictionSetting, Serving, plan_prediction, predict, rehearse
 
     _check(options)
-    _fill_preset(options)
+    _choose_kernel(options)
     if options.public == "-":
         if on_cluster(options):
             accepted = "--public SOURCE, as partitions are read for many queries at a time"
@@ -148,6 +148,23 @@ def _check(options: argparse.Namespace) -> None:
         raise OptionError("--store without --ids; accepted: --ids NAME, a column, or --ids digest")
     refuse_moving_digests(options)
     refuse_seeded_repeat(options)
+
+
+def _choose_kernel(options: argparse.Namespace) -> None:
+    """Take what the user leaves open from the preset, and refuse what would not be read.
+
+    Raises
+    ------
+    OptionError
+    """
+    if options.selectivity is not None and options.threshold is not None:
+        raise OptionError(
+            f"--selectivity {options.selectivity:g} and --threshold {options.threshold:g}; accepted: one of them, as "
+            "the first chooses the second"
+        )
+    _fill_preset(options)
+    if options.bandwidth is not None and options.kernel != "rbf" and options.store is None:  # a store keeps its kernel
+        raise OptionError(f"--bandwidth {options.bandwidth:g} without --kernel rbf; accepted: both, or no --bandwidth")
 
 
 def _fill_preset(options: argparse.Namespace) -> None:

@@ -26,8 +26,8 @@ def add_reverse_options(parser: argparse.ArgumentParser) -> None:
     number, whole = ac.terminal.number, ac.terminal.whole
     add = parser.add_argument
     add("--model", default="central", choices=tuple(MODELS), help="whom clients trust (default central)")
-    add("--noise", default="laplace", choices=NOISES, help="of the central model (default laplace)")
-    add("--randomizer", default="collision", choices=RANDOMIZERS, help="of the other models (default collision)")
+    add("--noise", choices=NOISES, help="of the central model (default laplace)")
+    add("--randomizer", choices=RANDOMIZERS, help="of the other models (default collision)")
     add("--clients", type=whole, help="among which private records are split (default 10)")
     add(
         "--client-split",
@@ -41,7 +41,7 @@ def add_reverse_options(parser: argparse.ArgumentParser) -> None:
     add("--neighbors", type=whole, default=1, help="k, queries that a record votes for (default 1)")
     add("--rounds", type=whole, default=1, help="later ones ask where a student is least certain")
     add("--balance", type=number, default=0.0, help="strength, 0 to 1, of prices that even out queries (default 0)")
-    add("--dropout", type=number, default=0.0, help="share of reports that may be missing when they are shuffled")
+    add("--dropout", type=number, help="share of reports that may be missing when they are shuffled")
     add("--adjacency", default="replace", choices=("replace", "add-remove"), help="add-remove: central model alone")
     add_student(parser)
 
@@ -51,6 +51,20 @@ def _parse_assignment(text: str) -> tuple[int, ...]:
     if not text.startswith("@"):
         raise argparse.ArgumentTypeError(f"{text!r}; accepted: @FILE of clusters")
     return read_whole_numbers(text, "a cluster number, from 0, on each line")
+
+
+def _refuse_unused(options: argparse.Namespace) -> None:
+    """Refuse options that the model does not read: whoever gives them means another model.
+
+    Raises
+    ------
+    OptionError
+    """
+    read_by = {"noise": ("central",), "randomizer": ("local", "shuffle"), "dropout": ("shuffle",)}
+    for name, models in read_by.items():
+        if getattr(options, name) is not None and options.model not in models:
+            accepted = f"--model {' or '.join(models)}, or no --{name}"
+            raise OptionError(f"--{name} {getattr(options, name)} with --model {options.model}; accepted: {accepted}")
 
 
 def run_reverse(options: argparse.Namespace) -> int:
@@ -65,6 +79,7 @@ def run_reverse(options: argparse.Namespace) -> int:
     if replace and options.records is not None:
         accepted = "--adjacency add-remove, or no --records: the number of records is public"
         raise OptionError(f"--records {options.records} was given with --adjacency replace; accepted: {accepted}")
+    _refuse_unused(options)
     if options.queries is None:
         options.queries = USUAL_QUERIES if options.assignment is None else max(options.assignment) + 1
     named = {name: value for name, value in vars(options).items() if value is not None}

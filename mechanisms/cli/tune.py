@@ -106,12 +106,18 @@ def parse_grid(parts: list[str], mechanism: str) -> dict[str, list[Any]]:
             raise OptionError(f"--grid {part}; accepted: NAME=A,B,..., each name once")
         grid[key] = [_parse_value(each.strip()) for each in values.split(",")]
     required, known = REQUIRED[mechanism], (*REQUIRED[mechanism], *OPTIONAL[mechanism])
-    wrong = [f"{key} is missing" for key in required if key not in grid]
-    wrong += [f"unknown {key}" for key in grid if key not in known]
+    wrong = [f"unknown {_option(key)}" for key in grid if key not in known]
+    wrong += [f"{_option(key)} is missing" for key in required if key not in grid]
     if wrong:
-        accepted = f"{', '.join(required)}, and of {', '.join(OPTIONAL[mechanism])} what is to differ from its default"
+        needed, others = (", ".join(map(_option, names)) for names in (required, OPTIONAL[mechanism]))
+        accepted = f"{needed}, and of {others} what is to differ from its default"
         raise OptionError(f"--grid: {wrong[0]}; accepted: {accepted}")
     return grid
+
+
+def _option(key: str) -> str:
+    """The name of a parameter in a command."""
+    return key.removeprefix("n_").replace("_", "-")
 
 
 def _parse_value(text: str) -> Any:

@@ -151,6 +151,10 @@ class Setting(StudentOptions):
         if self.screening_sigma is not None and (self.vote_sigma is None or self.screening_ratio is not None):
             accepted = "with vote_sigma and without screening_ratio"
             raise ac.ParameterError(f"screening_sigma = {self.screening_sigma!r}; accepted: {accepted}")
+        if self.threshold is not None and not self.screens:
+            raise ac.ParameterError(
+                f"threshold = {self.threshold!r} without screening; accepted: with screening_ratio or screening_sigma"
+            )
         if self.fixed_noise is not None:
             check_positive(own, self.fixed_noise)
             if self.mechanism != "noisy-sgd" and self.queries is None:

@@ -23,7 +23,7 @@ from mechanisms.phases import phase
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.shards.dataset import PartitionedDataset
 from mechanisms.students.network import Student
-from mechanisms.validation import check_count
+from mechanisms.validation import check_count, check_real
 
 __all__ = ["SPLITS", "ReverseExperiment", "ReverseSetting", "split_over_clients"]
 
@@ -84,6 +84,7 @@ class ReverseSetting(StudentOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("clients", self.clients, 1)
+        check_real("balance", self.balance, "[0, 1]", lambda value: 0 <= value <= 1)
         if self.client_split not in SPLITS:
             raise ac.ParameterError(f"client_split = {self.client_split!r}; accepted: {', '.join(SPLITS)}")
         if self.adjacency not in ADJACENCIES:

@@ -1,8 +1,10 @@
 """Ctrl-C while a command is still being imported."""
 
+import ctypes
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 
 import pytest
@@ -80,6 +82,34 @@ def test_which_processes_are_commands(monkeypatch, argv, given, command):
         interruption.await_command()
         assert (signal.getsignal(signal.SIGINT) is signal.default_int_handler) == (command is None)
         interruption.begin_command()
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        expected = signal.default_int_handler if command is None else interruption.interrupt
+        assert signal.getsignal(signal.SIGINT) is expected
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_interruption_while_kernels_are_compiled_is_not_lost():
+    """The compiler calls back and drops what is raised there: the command went on after a traceback."""
+
+    @ctypes.CFUNCTYPE(None)
+    def _raw_object_cache_notify():
+        signal.raise_signal(signal.SIGINT)
+
+    def compile_kernel():
+        _raw_object_cache_notify()
+        time.sleep(20.0)
+
+    before, begin = signal.signal(signal.SIGINT, interruption.interrupt), time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            compile_kernel()
+        assert time.monotonic() < begin + 10.0
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_the_compiler_has_these_callbacks():
+    engine = pytest.importorskip("llvmlite.binding.executionengine").ExecutionEngine
+    assert all(hasattr(engine, name) for name in interruption.CALLBACKS)

@@ -233,7 +233,10 @@ MISTAKES = {
         'adjacency = "replace"\n' + SCREENING,
         ["(screening)", "Poisson subsampling", "add-remove", "replace"],
     ),
-    "syntax error": (GAUSSIAN.replace("sigma = 20", "sigma = "), ["not valid TOML", "line 5"]),
+    "syntax error": (
+        GAUSSIAN.replace("sigma = 20", "sigma = "),
+        ["not valid TOML", "line 5", "accepted: a plan in TOML"],
+    ),
     "key written twice": (GAUSSIAN + "count = 3\n", ["not valid TOML", "line 7"]),
     "open quotes": (GAUSSIAN.replace('"gaussian"', '"gaussian'), ["not valid TOML", "line 4"]),
     "event is a list": (GAUSSIAN.replace('"gaussian"', '["gaussian"]'), ["release 1", "['gaussian']", "accepted:"]),
@@ -295,6 +298,12 @@ def test_missing_file_with_nothing_alike():
     message = refusal("/nowhere/at/all.toml")
     assert "no file 'plan.toml' and no built-in plan" in message
     assert "did you mean" not in message
+
+
+@pytest.mark.parametrize("source", [3, None, b"plan.toml"])
+def test_what_is_no_path_is_refused(source):
+    with pytest.raises(ac.PlanError, match=r"source = .*; accepted: the path of a TOML file, or the name of"):
+        load_plan(source)
 
 
 def test_null_byte_in_path():
@@ -373,6 +382,44 @@ def test_votes_cannot_be_varied(plan_file):
     plan = load_plan(plan_file('[[release]]\nevent = "data-dependent-gnmax"\nsigma = 40\nvotes = [200, 40, 10]\n'))
     with pytest.raises(ac.PlanError, match="no number 'votes'"):
         plan.targets("votes")
+
+
+ALLOCATED = """delta = 1e-5
+[[release]]
+name = "epoch"
+event = "random-allocation"
+steps = 20
+count = 2
+[release.of]
+event = "gaussian"
+noise_multiplier = 1.5
+"""
+
+
+@pytest.mark.parametrize("target", ["epoch.of.sigma", "of.sigma", "of.noise_multiplier"])
+def test_numbers_of_a_table_within_a_release_are_changed(plan_file, target):
+    plan = load_plan(plan_file(ALLOCATED))
+    changed = plan.with_text(target, 2.0)
+    assert changed.composition == 2 * ac.RandomAllocation(ac.Gaussian(2.0), 20)
+    assert plan.composition == 2 * ac.RandomAllocation(ac.Gaussian(1.5), 20), "the plan itself stays"
+    assert changed.value(target) == 2.0
+
+
+def test_whole_numbers_of_tables_within_a_release(plan_file):
+    inner = '[release.of.of]\nevent = "laplace"\nscale = 3\n'
+    text = '[[release]]\nevent = "selection"\ntries = { distribution = "geometric", mean = 3 }\n'
+    plan = load_plan(plan_file(f'{text}[release.of]\nevent = "random-allocation"\nsteps = 5\n{inner}'))
+    changed = plan.with_value("of.steps", 7.0).with_value("of.of.scale", 4.0).with_value("of.of.coordinates", 2.0)
+    (event,) = changed.composition.entries
+    assert plan.whole(0, "of.of.coordinates")
+    assert not plan.whole(0, "of.of.scale")
+    assert changed.tables["release"][0]["of"]["steps"] == 7
+    assert event == ac.Selection(ac.RandomAllocation(ac.Laplace(4, coordinates=2), 7), ac.Geometric(3))
+
+
+def test_numbers_within_are_named_where_one_is_missing(plan_file):
+    with pytest.raises(ac.PlanError, match=r"no number 'sigma' to vary \(did you mean 'of\.sigma'\?\)"):
+        load_plan(plan_file(ALLOCATED)).targets("epoch.sigma")
 
 
 def test_with_value_out_of_range(two_releases):

@@ -460,6 +460,7 @@ def test_inverse_at_its_ends():
         ((-1.0, 10, 1e-5), "local = -1"),
         (("one", 10, 1e-5), "local = 'one'"),
         ((ac.Gaussian(1.0), 10, 1e-5), r"local = Gaussian.*accepted: an epsilon, RandomizedResponse"),
+        ((ac.KaryRandomizedResponse(1.0, 5), 10, 1e-5), r"Collision \(of 1 nonzero: k-ary randomized response\)"),
         ((1.0, 0, 1e-5), "n = 0"),
         ((1.0, 1.5, 1e-5), "n = 1.5"),
         ((1.0, 10, 1.5), "delta = 1.5"),

@@ -106,6 +106,7 @@ def test_a_setting_that_cannot_be_priced_is_named_or_nan():
         ({"delta": 2.0}, "delta = 2"),
         ({"delta": 1e-5, "epsilon": 1.0}, "accepted: one of them"),
         ({"grid": {}}, "grid = "),
+        ({"make": 3}, "make = 3; accepted: a function"),
         ({"grid": {"epsilon": [1.0]}}, "parameter name"),
         ({"grid": {"scale": [[1.0]]}}, "one dimension"),
         ({"grid": {"scale": [1.0], "b": [1, 2]}, "zipped": True}, "lengths"),

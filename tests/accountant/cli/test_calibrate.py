@@ -60,6 +60,37 @@ def test_batches_and_epochs_are_proposed(calibrate):
     assert found["step.batch"]["epsilon"] <= 2
 
 
+def test_numbers_within_a_release_are_proposed(tmp_path, capsys):
+    path = tmp_path / "allocated.toml"
+    inner = '[release.of]\nevent = "gaussian"\nsigma = 1\n'
+    path.write_text(f'delta = 1e-5\n[[release]]\nname = "epoch"\nevent = "random-allocation"\nsteps = 9\n{inner}')
+    assert main(["calibrate", str(path), "--epsilon", "1", "--method", "renyi", "--json"]) == 0
+    found = {line["vary"]: line for line in json.loads(capsys.readouterr().out)["proposals"]}
+    value = found["epoch.of.sigma"]["value"]
+    price = ac.epsilon(ac.RandomAllocation(ac.Gaussian(value), 9), 1e-5, method="renyi")
+    assert found["epoch.of.sigma"]["now"] == 1
+    assert 0.999 < price.epsilon <= 1
+
+
+def test_no_line_tells_more_than_the_target(calibrate, monkeypatch):
+    """The price of a value that was found may have no patience left: by the Rényi route it was above the target."""
+
+    class Dearer:
+        method, epsilon, lower = "renyi", 7.0, None
+
+    monkeypatch.setattr(cli_calibrate, "epsilon", lambda *_, **__: Dearer)
+    assert {line["epsilon"] for line in calibrate()["proposals"]} == {2.0}
+
+
+def test_a_present_price_by_the_renyi_route_says_so(calibrate, monkeypatch, capsys):
+    found = ac.epsilon(ac.load_plan("dp-sgd").run, 1e-5, method="renyi")
+    monkeypatch.setattr(cli_calibrate, "epsilon", lambda *_, **__: found)
+    assert main(["calibrate", "dp-sgd", "--epsilon", "2"]) == 0
+    assert "by the Rényi route (a tight price has no more than its part" in " ".join(capsys.readouterr().out.split())
+    assert main(["calibrate", "dp-sgd", "--epsilon", "2", "--method", "renyi"]) == 0
+    assert "by the Rényi route" not in " ".join(capsys.readouterr().out.split())
+
+
 def test_present_values_of_all_numbers_are_told(tmp_path, capsys):
     path = tmp_path / "two.toml"
     release = '[[release]]\nname = "{}"\nevent = "gaussian"\nsigma = {}\nsensitivity = 1\n'

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,17 @@ def test_deltas_that_differ_are_said_and_one_is_used(plan, compare):
     assert found["verdict"][0].startswith("The plans state different deltas")
     assert "cost the same" in found["verdict"][1]
     assert compare(plan("a"), plan("b", delta=1e-7), "--delta", "1e-3")["delta"] == 1e-3
+
+
+def test_tables_within_a_release_are_told_in_words(tmp_path, compare, capsys):
+    """They were shown as Python writes them: {'event': 'gaussian', ...}."""
+    paths = []
+    for sigma in (2, 3):
+        paths.append(str(tmp_path / f"{sigma}.toml"))
+        inner = f'[release.of]\nevent = "gaussian"\nsigma = {sigma}\n'
+        Path(paths[-1]).write_text(f'delta = 1e-5\n[[release]]\nevent = "random-allocation"\nsteps = 9\n{inner}')
+    (found,) = compare(*paths)["differences"]
+    assert found == {"what": "random-allocation: of", "values": ["(gaussian: sigma 2)", "(gaussian: sigma 3)"]}
 
 
 def test_other_adjacency_has_no_verdict(plan, compare):

@@ -46,6 +46,14 @@ def test_unit_adjacency_and_route_are_stated(capsys):
     assert "one record replaced by another (replace adjacency)" in shown(capsys, "reverse-knn-central-1.0")
 
 
+@pytest.mark.parametrize("unit", ["", " ", "per\nson"])
+def test_a_unit_that_is_no_word_is_refused(capsys, unit):
+    assert main(["statement", "dp-sgd", "--unit", unit]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert "accepted: what one record stands for" in captured.err
+
+
 def test_latex_is_escaped_and_nothing_has_no_mu(capsys, tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text('delta = 1e-5\n[[release]]\nname = "a_b"\nevent = "zero-concentrated-dp"\nrho = 0.1\n')

@@ -93,6 +93,40 @@ def test_counts_are_whole_and_delta_may_be_sought(plan, tmp_path):
     assert table["delta"] == pytest.approx(expected, rel=1e-9)
 
 
+TRAINING = """delta = 1e-5
+[[release]]
+name = "step"
+event = "gaussian"
+noise_multiplier = 1.1
+records = 6000
+batch = 60
+epochs = 2
+"""
+
+
+def test_numbers_that_stand_for_others_are_swept(tmp_path):
+    path, out = tmp_path / "training.toml", tmp_path / "sweep.npz"
+    path.write_text(TRAINING)
+    vary = ["--vary", "epochs=1,2.5", "--vary", "batch=60,120", "--vary", "noise_multiplier=0.9,1.1"]
+    assert main(["sweep", str(path), *vary, "--out", str(out)]) == 0
+    expected = [
+        ac.dp_sgd(6000, batch, epochs, sigma=sigma, delta=1e-5).renyi.epsilon
+        for epochs in (1, 2.5)
+        for batch in (60, 120)
+        for sigma in (0.9, 1.1)
+    ]
+    assert np.load(out)["epsilon"] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("other", ["count=3,4", "step.epochs=2,3"])
+def test_numbers_that_state_the_same_are_not_swept_together(tmp_path, capsys, other):
+    path = tmp_path / "training.toml"
+    path.write_text(TRAINING)
+    arguments = ["--vary", "epochs=1,2", "--vary", other, "--out", str(tmp_path / "sweep.csv")]
+    assert main(["sweep", str(path), *arguments]) == 2
+    assert capsys.readouterr().err.endswith("varied twice; accepted: each number once\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -280,6 +280,7 @@ def test_a_column_of_identifiers_is_no_feature(capsys, tmp_path):
         ([*KNN, "--split", "0.5,0.5,0"], "--split 0.5,0.5,0: accepted"),
         ([*KNN, "--split", "a,b,c"], "--split a,b,c: accepted"),
         ([*KNN, "--epsilon", "-1"], "epsilon = -1"),
+        ([*KNN, "--threshold", "20"], "threshold = 20.0 without screening; accepted: with screening_ratio or"),
         ([*KNN, "--epsilon", "many"], "'many' is not a number"),
         ([*KNN, "--delta", "1"], "delta = 1 is out of range"),
         ([*KNN, "--delta", "0"], "accepted"),

@@ -282,6 +282,8 @@ def test_answers_that_nothing_keeps_are_not_drawn(capsys, tmp_path):
     [
         (["--queries", "504"], "queries = 504; accepted: an integer in [1, 503]"),
         (["--threshold", "2"], "threshold = 2"),
+        (["--selectivity", "0.1", "--threshold", "0.5"], "--selectivity 0.1 and --threshold 0.5; accepted: one of"),
+        (["--bandwidth", "2"], "--bandwidth 2 without --kernel rbf; accepted: both, or no --bandwidth"),
         (["--selectivity", "0"], "selectivity = 0.0; accepted: (0, 1)"),
         (["--vote-sigma", "0"], "vote_sigma = 0"),
         (["--hash", "30"], "'30'; accepted: TABLES,BITS such as 30,8"),

@@ -186,7 +186,7 @@ def test_neighbours_see_the_same(run, tables, tmp_path, monkeypatch):
         (["--epsilon", "0.5"], "--epsilon 0.5: the price is"),
         (["--grid", "tau"], "--grid tau; accepted: NAME=A,B,..., each name once"),
         (["--grid", "tau=0.3"], "--grid tau=0.3; accepted: NAME=A,B"),
-        (["--grid", "size=3"], "--grid: unknown size; accepted: epsilon, threshold, vote_sigma, and of"),
+        (["--grid", "size=3"], "--grid: unknown size; accepted: epsilon, threshold, vote-sigma, and of"),
         (["--tries", "geometric:0.5"], "mean = 0.5 is out of range"),
         (["--tries", "ten"], "'ten'; accepted: geometric:MEAN, poisson:MEAN or"),
         (["--score-sigma", "-1"], "score_sigma = -1.0; accepted"),
@@ -203,7 +203,7 @@ def test_refusals(run, tmp_path, more, words):
 
 def test_what_is_missing(run):
     assert (
-        "--grid: n_neighbors is missing; accepted: n_neighbors, vote_sigma, and of"
+        "--grid: neighbors is missing; accepted: neighbors, vote-sigma, and of"
         in run(
             "tune", "private-knn", "--data", "digits", "--grid", "vote-sigma=8", "--delta", "1e-4", "--out", "a.json"
         )[2]

@@ -105,6 +105,19 @@ def test_nominal_is_for_add_remove_adjacency():
         (["--delta", "0", "--clients", "100000"], "clients = 100000"),
         (["--delta", "0", "--queries", "100000"], "queries = 100000"),
         (["--delta", "0", "--model", "local", "--randomizer", "shares"], "randomizer = 'shares' in the local model"),
+        (["--delta", "0", "--balance", "-1"], "balance = -1.0; accepted: [0, 1]"),
+        (
+            ["--delta", "0", "--randomizer", "separation"],
+            "--randomizer separation with --model central; accepted: --model local or shuffle, or no --randomizer",
+        ),
+        (
+            ["--delta", "0", "--dropout", "0.1"],
+            "--dropout 0.1 with --model central; accepted: --model shuffle, or no --dropout",
+        ),
+        (
+            ["--delta", "0", "--model", "local", "--noise", "gaussian"],
+            "--noise gaussian with --model local; accepted: --model central, or no --noise",
+        ),
     ],
 )
 def test_mistakes_are_named_before_anything_is_spent(options, said, capsys):
