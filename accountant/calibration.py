@@ -15,11 +15,13 @@ from accountant.errors import (
     ProfileUnavailable,
     ToleranceUnreachable,
 )
+from accountant.events.composition import Composition
+from accountant.events.event import Event
 from accountant.numerics.decimals import format_down, format_up
 from accountant.numerics.roots import LOGARITHM, narrow
 from accountant.patience import round_up
 
-__all__ = ["FINE", "Bounds", "most_economical", "refuse_search", "solve", "solve_near"]
+__all__ = ["FINE", "Bounds", "Tries", "most_economical", "refuse_search", "solve", "solve_near"]
 
 NEARBY, DISTANT, APART = 1.1, 2.0, 1.5
 """Ratio of the first two values that are looked at beside a good guess, and beside one whose cost is farther from the
@@ -191,6 +193,25 @@ def most_economical(found: Mapping[float, float], goal: float) -> float | None:
     if not met or not missed:
         return None
     return min(met) if min(met) > max(missed) else max(met) if max(met) < min(missed) else None
+
+
+class Tries:
+    """What makes a run of a value; counts the values."""
+
+    def __init__(self, make: Callable[[float], Event | Composition]) -> None:
+        self.make, self.count = make, 0
+
+    def __call__(self, x: float) -> Event | Composition:
+        self.count += 1
+        return self.make(x)
+
+    def accept(self, x: float) -> bool:
+        """Whether `make` makes a run of it."""
+        try:
+            self.make(x)
+        except AccountantError:
+            return False
+        return True
 
 
 def refuse_search(error: OutOfPatience, count: int, seconds: float) -> OutOfPatience:

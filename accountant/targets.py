@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from accountant.advice import along_rungs, coarser_than
-from accountant.calibration import FINE, Bounds, most_economical, refuse_search, solve, solve_near
+from accountant.calibration import FINE, Bounds, Tries, most_economical, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
     CalibrationError,
@@ -129,7 +129,7 @@ def calibrate(
     except (TypeError, ValueError):
         raise ParameterError(f"bounds = {shorten(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
-    tries = _Tries(make)
+    tries = Tries(make)
     search = _Search(
         (low, high), real("start", start, 0.0, math.inf, open_low=True, open_high=True), integer, tries.accept
     )
@@ -147,25 +147,6 @@ def calibrate(
         except OutOfPatience as error:
             raise refuse_search(error, tries.count, seconds) from None
     return int(found) if integer else found
-
-
-class _Tries:
-    """What makes a run of a value; counts the values."""
-
-    def __init__(self, make: Callable[[float], Event | Composition]) -> None:
-        self.make, self.count = make, 0
-
-    def __call__(self, x: float) -> Event | Composition:
-        self.count += 1
-        return self.make(x)
-
-    def accept(self, x: float) -> bool:
-        """Whether `make` makes a run of it."""
-        try:
-            self.make(x)
-        except AccountantError:
-            return False
-        return True
 
 
 @dataclass(frozen=True)

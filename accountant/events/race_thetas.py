@@ -64,6 +64,9 @@ class Table(NamedTuple):
     adds: FloatArray
 
 
+TURNS = 6
+"""How often a theta is sought for more kinds, at most."""
+
 LARGEST = 600.0
 """Exponent beyond which theta is too large."""
 
@@ -264,9 +267,9 @@ def fill_thetas(
 ) -> None:
     """For every number of bits that agree, a theta at which the weighted sum of what all kinds add is about the least.
 
-    It is found for the kind that adds most, then for those that turn out to matter, too. `own` is what the changed
-    user's report adds, `log_thetas` holds the logs of thetas to begin with. Fills these, and what `fill_adds` says of
-    all kinds. Sums below `enough` are good enough.
+    It is found for the kind that adds most, then for those that turn out to matter, too, at last for all. `own` is what
+    the changed user's report adds, `log_thetas` holds the logs of thetas to begin with. Fills these, and what
+    `fill_adds` says of all kinds. Sums below `enough` are good enough.
     """
     masses, rates, values, starts = reports
     kinds, first = starts.size - 1, log_thetas[0] - 0.5 * SIZE * RATIO
@@ -283,12 +286,14 @@ def fill_thetas(
         copy_row(tried, most[agree])
         if best < enough - LITTLE:
             continue
-        for _ in range(kinds):
+        for turn in range(min(kinds, TURNS)):
             worst = 0
             for kind in range(1, kinds):
                 if tried[kind] + log_weights[kind] > tried[worst] + log_weights[worst]:
                     worst = kind
             are_sought[worst] = True
+            if turn == TURNS - 1:
+                are_sought[:] = True
             log_theta = find_theta(log_theta, place, some, log_weights)
             fill_adds(log_theta, place, every)
             total = log_sum(tried, log_weights, are_all)
