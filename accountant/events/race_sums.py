@@ -43,7 +43,7 @@ PERIOD, TAIL = 14.0, 16.0
 FARTHEST_PLACE = 1e15
 """Points below 0 beyond which values are cut off."""
 
-LEAST_POINTS, MOST_POINTS = 64, 6000
+LEAST_POINTS, MOST_POINTS = 64, 1500
 """Points of a period."""
 
 NEAR = 1.1
