@@ -59,9 +59,9 @@ NODES = NEAREST * np.cumsum(np.concatenate([[0.0], np.repeat(np.cumprod(np.array
 LEAST_SPREAD = 1e-100
 """Theta times a deviation below which no phase differs from another: an integral says nothing more."""
 
-PLACE, REPORT, SPARE = 8e3, 200.0, 200.0
+PLACE, REPORT, SPARE, FEW_KINDS = 8e3, 200.0, 300.0, 5
 """Operations of a time and what a spare report may have in common with both inputs, of a time and a report, and of a
-time, a kind and a spare report."""
+time, a spare report and a kind beyond a few."""
 
 CELL, PAIR = 8e4, 50.0
 """The same of an integral over w: once, and for every pair of a report and a spare one."""
@@ -134,7 +134,8 @@ def prepare(epsilon: float, family: Family | Words | Threes, users: int, point: 
     values = crowd.speeds * np.exp(crowd.log_first) * -np.expm1(crowd.log_second + point - crowd.log_first)
     log_first, log_second = own_logs
     own = np.exp(log_first) * -np.expm1(log_second + point - log_first)
-    work = PLACE * own.size + REPORT * values.size + SPARE * crowd.spare_masses.size * (crowd.starts.size - 1)
+    more = max(crowd.starts.size - 1 - FEW_KINDS, 0)
+    work = PLACE * own.size + REPORT * values.size + SPARE * crowd.spare_masses.size * more
     return Race(crowd, values, own, users - 1.0, known, min(near.log_delta, known), work)
 
 
