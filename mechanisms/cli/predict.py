@@ -162,9 +162,10 @@ def _choose_kernel(options: argparse.Namespace) -> None:
             f"--selectivity {options.selectivity:g} and --threshold {options.threshold:g}; accepted: one of them, as "
             "the first chooses the second"
         )
+    bandwidth = options.bandwidth  # that of a preset may meet a kernel that was given
     _fill_preset(options)
-    if options.bandwidth is not None and options.kernel != "rbf" and options.store is None:  # a store keeps its kernel
-        raise OptionError(f"--bandwidth {options.bandwidth:g} without --kernel rbf; accepted: both, or no --bandwidth")
+    if bandwidth is not None and options.kernel != "rbf" and options.store is None:  # a store keeps its kernel
+        raise OptionError(f"--bandwidth {bandwidth:g} without --kernel rbf; accepted: both, or no --bandwidth")
 
 
 def _fill_preset(options: argparse.Namespace) -> None:
