@@ -101,15 +101,14 @@ class allow_work:  # named as what it does: a generator would take quick prices 
     """
 
     def __init__(self, seconds: float, pool: float | None = None, tolerance: float | None = None) -> None:
-        self.outer = _current.get()
-        self.allowance = self.outer or Allowance(seconds, pool, tolerance)
+        self.asked = seconds, pool, tolerance
 
     def __enter__(self) -> Allowance:
-        _current.set(self.allowance)
-        return self.allowance
+        self.token = _current.set(found := _current.get() or Allowance(*self.asked))
+        return found
 
     def __exit__(self, *_: object) -> None:
-        _current.set(self.outer)
+        _current.reset(self.token)
 
 
 @contextmanager

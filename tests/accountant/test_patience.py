@@ -558,3 +558,17 @@ def test_games_of_all_blocks_are_known_before_the_first_is_played():
 def zip_of(blocks):
     """What blocks begin with, and what they take in all."""
     return [block.begun() for block in blocks], [block.work() for block in blocks]
+
+
+def test_an_allowance_counts_where_it_is_entered():
+    """Not where it is made; and whoever enters it again has all of it."""
+    made = patience.allow_work(1.0)
+    with patience.allow_work(0.5) as outer:
+        with made as within:
+            assert within is outer
+        assert patience.has_limit()
+    for _ in range(2):
+        with made as own:
+            assert own.left == 1.0
+            patience.spend(1e8, "something")
+        assert not patience.has_limit()
