@@ -139,17 +139,24 @@ def total(run: Entries, b: float) -> Derivatives:
 
 @Kernel
 def value(rule: int, given: float, b: float, curve: float) -> float:
-    """Epsilon, or log delta, by the conversion of that rule, rounded up as in `accountant.renyi.conversion`."""
+    """What the search minimises: epsilon, also below 0, or log delta, by the conversion of that rule, rounded up."""
     if rule <= IMPROVED_EPSILON:
         paid = (curve - given / b) * SPARE
         if rule == CLASSIC_EPSILON:
             return paid
-        return max(paid - (math.log1p(1.0 / b) + math.log1p(b) / b) / SPARE, 0.0)
+        return paid - (math.log1p(1.0 / b) + math.log1p(b) / b) / SPARE
     paid = b * (curve * SPARE - given)
     paid *= 1.0 / SPARE if paid < 0.0 else SPARE
     if rule == CLASSIC_DELTA:
         return paid
     return paid - (b * math.log1p(1.0 / b) + math.log1p(b)) / SPARE
+
+
+@Kernel
+def price_at(rule: int, given: float, b: float, curve: float) -> float:
+    """The same as it is told, by `accountant.renyi.conversion`: epsilon is at least 0."""
+    found = value(rule, given, b, curve)
+    return max(found, 0.0) if rule == IMPROVED_EPSILON else found
 
 
 class Imbalance(NamedTuple):
@@ -322,7 +329,7 @@ def search_all(
             if whole > curve * (1.0 + 3e-13):  # a pair that is only locally the worst misled the search
                 b, whole = search(surely, target, math.log(b))
             curve = whole
-        best[0, i], best[1, i] = b, value(rule, target.given, b, curve)
+        best[0, i], best[1, i] = b, price_at(rule, target.given, b, curve)
         best[2, i] = total(surely, math.inf).value
         last, length = math.log(b), end - start
     beyond = False

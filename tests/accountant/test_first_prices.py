@@ -98,6 +98,18 @@ def test_prices_are_converted_as_everywhere(rule):
     convert = epsilon_from_renyi if rule <= IMPROVED_EPSILON else log_delta_from_renyi
     name = "classic" if rule in (CLASSIC_EPSILON, CLASSIC_DELTA) else "improved"
     given = np.log(1e-300) * rng.random(500) if rule <= IMPROVED_EPSILON else curves * 2 * rng.random(500)
-    found = [order_search.value(rule, *each) for each in zip(given, b, curves, strict=True)]
+    found = [order_search.price_at(rule, *each) for each in zip(given, b, curves, strict=True)]
     said = [convert(name, *np.array([[one], [curve]]), at)[0] for one, curve, at in zip(b, curves, given, strict=True)]
     assert found == pytest.approx(said, rel=1e-15, abs=1e-300)
+
+
+def test_an_epsilon_of_0_is_told_at_the_best_order():
+    """What is below 0 is still searched: orders at which it is 0 are not alike."""
+    run, given = 1 * ac.Gaussian(1e3), np.log(0.5)
+    found = ac.epsilon(run, 0.5, method="renyi")
+    there, *beside = (
+        order_search.value(IMPROVED_EPSILON, given, order - 1, run.renyi(order))
+        for order in (found.order, 1.1 * found.order, found.order / 1.1)
+    )
+    assert found.epsilon == 0.0 > there
+    assert there < min(beside)
