@@ -186,10 +186,6 @@ class _Costs:
             return None
         return min(points, key=lambda x: abs(math.log(self.known[x] / goal))), 1 if change > 0.0 else -1
 
-    def best_known(self, goal: float) -> float | None:
-        """Of what is known by the Rényi route, the most economical value that meets a goal, if less closely."""
-        return most_economical(self.known, goal)
-
     def are_above(self, goal: float, cost: Cost) -> bool:
         """Whether all costs are above a goal: what costs least by the Rényi route, of what is known, does so by any."""
         return bool(self.known) and cost(min(self.known, key=self.known.__getitem__)) > goal
@@ -297,7 +293,7 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
     try:
         guess = _guess(search, costs, goal)
     except OutOfPatience:
-        if (found := costs.best_known(goal)) is None:
+        if (found := most_economical(costs.known, goal)) is None:
             raise
         return found
     except AccountantError as error:
@@ -331,9 +327,10 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
     try:
         return best([search.anywhere(costs.renyi, goal), *met])
     except OutOfPatience:
-        if (known := costs.best_known(goal)) is None and not met:
+        met += [x for x, cost in costs.known.items() if cost <= goal]  # if less closely
+        if not met:
             raise
-        return best(met if known is None else [known, *met])
+        return best(met)
 
 
 def _beyond_renyi(search: _Search, costs: _Costs, goal: float, error: AccountantError) -> float:
