@@ -14,37 +14,15 @@ from accountant.calibration import refuse_search, solve
 from accountant.errors import OutOfPatience, ParameterError, integer, is_one_of, real
 from accountant.events.blanket import NO_GAIN, USERS, clones, local_epsilon, log_shuffled_delta
 from accountant.events.event import Event
-from accountant.events.shuffled_rounds import (
-    fewer_searched,
-    is_enumerated,
-    log_known_delta,
-    log_round_delta,
-    log_searched_delta,
-    operations_for_words,
-    work_ahead,
-    work_of_known,
-)
+from accountant.events.shuffled_prices import delta_of_round, epsilon_of_round, epsilon_where
+from accountant.events.shuffled_rounds import log_round_delta
 from accountant.numerics.decimals import format_down, format_up
-from accountant.numerics.roots import LEAST, SQUARE, bisect, narrow
-from accountant.patience import PATIENCE, allow_work, check_patience, fits, skip_counting, spend, tally_work
+from accountant.numerics.roots import LEAST, bisect
+from accountant.patience import PATIENCE, allow_work, check_patience
 
 __all__ = ["local_epsilon_for", "shuffled_delta", "shuffled_epsilon"]
 
-LogProfile = Callable[..., float]
-"""The log of delta by users and epsilon."""
-
 BOUNDS = ("closed-form", "clones", "variation-ratio")
-
-SEARCHED = 20
-"""Values of a profile of which a search asks, about."""
-
-WHAT = "an epsilon of shuffled reports"
-
-FINE, RACED_FINE = 2e-10, 1e-5
-"""Relative widths to which an epsilon is searched, and where a race may count, which varies by more."""
-
-STEPS, LOWEST = 6, 0.88
-"""Values of that which goes through all numbers of words of few users, and from what share of an epsilon on."""
 
 ASIDE = 1e-9
 """By what share below a central epsilon the delta of a local one is looked at: the epsilon that is found at that delta
@@ -95,31 +73,13 @@ def shuffled_epsilon(
     seconds = check_patience(patience)
     if method == "closed-form":
         return closed_form(end, users, target)
-    profile = _profile(local, end, method)
+    profile = _profile(local, users, end, method)
     if profile is None or target == 0.0:
         return end
-    log_delta = math.log(target)
     with allow_work(seconds):
-        if most := _operations_for_words(local, users, method):
-            return _epsilon_of_words(local, end, (users, most), log_delta)
-    once, each = work_ahead(local, users) if method != "clones" else (0.0, 0.0)
-    with allow_work(seconds):
-        spend(once + SEARCHED * each, WHAT)
-        with tally_work() as tally:
-            highest = profile(users, 0.0, race=False) if each > 0.0 else profile(users, 0.0)
-        nothing = highest <= log_delta
-        spend((1 if nothing else SEARCHED) * tally[0], WHAT)
-        with skip_counting():
-            if not nothing and each > 0.0:
-                highest = profile(users, 0.0)
-            if highest <= log_delta:
-                return 0.0
-            found = _smallest(profile, end, users, (highest, log_delta), RACED_FINE if once * each > 0.0 else FINE)
-        if method != "variation-ratio":
-            return found
-        found = _lower(local, users, found, log_delta)
-        words = fewer_searched(local, users)
-        return min(found, _epsilon_of_words(local, end, words, log_delta)) if words[0] else found
+        if method == "clones":
+            return epsilon_where(profile, end, math.log(target))
+        return epsilon_of_round(local, users, math.log(target))
 
 
 def shuffled_delta(
@@ -133,24 +93,16 @@ def shuffled_delta(
     point, seconds = real("epsilon", epsilon, 0.0, 1e300), check_patience(patience)
     if method == "closed-form":
         return _closed_form_delta(end, users, point)
-    profile = _profile(local, end, method)
+    profile = _profile(local, users, end, method)
     if point >= end:
         return 0.0
     if profile is None:
         return 1.0
     with allow_work(seconds):
-        if most := _operations_for_words(local, users, method):
-            return min(math.exp(log_searched_delta(local, users, point, most)) + LEAST, 1.0)
-        once, each = work_ahead(local, users) if method == "variation-ratio" else (0.0, 0.0)
-        spend(once if each == 0.0 else 0.0, WHAT)  # races count what they do
-        log_delta = profile(users, point)
-        if method == "variation-ratio" and fits(work_of_known(local, users)):
-            with tally_work():
-                log_delta = min(log_delta, log_known_delta(local, users, point))
-        if method == "variation-ratio" and (words := fewer_searched(local, users))[0]:
-            log_delta = min(log_delta, log_searched_delta(local, words[0], point, words[1]))
-    # an underflow to 0 would claim pure DP
-    return min(math.exp(log_delta) + LEAST, 1.0)
+        if method == "clones":
+            # an underflow to 0 would claim pure DP
+            return min(math.exp(profile(point)) + LEAST, 1.0)
+        return delta_of_round(local, users, point)
 
 
 def local_epsilon_for(
@@ -192,8 +144,8 @@ def local_epsilon_for(
     def excess(local: float) -> float:
         nonlocal count
         count += 1
-        profile = _profile(local, local, method)
-        return math.inf if profile is None else profile(users, asked) - log_delta if target < local else -math.inf
+        profile = _profile(local, users, local, method)
+        return math.inf if profile is None else profile(asked) - log_delta if target < local else -math.inf
 
     with allow_work(seconds):
         try:
@@ -250,62 +202,12 @@ def _check(local: float | Event, n: int, delta: float) -> tuple[float, int, floa
     return local_epsilon(local), integer("n", n, 1, USERS), real("delta", delta, 0.0, 1.0)
 
 
-def _profile(local: float | Event, end: float, method: str) -> LogProfile | None:
-    """The log of delta by users and epsilon; None where the local guarantee is as good."""
+def _profile(local: float | Event, users: int, end: float, method: str) -> Callable[[float], float] | None:
+    """The log of delta by epsilon; None where the local guarantee is as good."""
     if not is_one_of(method, BOUNDS):
         raise ParameterError(f"method = {method!r}; accepted: {', '.join(BOUNDS)}")
     if end > NO_GAIN:
         return None
     if method == "clones":
-        return partial(log_shuffled_delta, clones(end))
-    return partial(log_round_delta, local if isinstance(local, Event) else end)
-
-
-def _operations_for_words(local: float | Event, users: int, method: str) -> float:
-    """Those for the worst data of words, where these are found for all epsilons at once; else none."""
-    if method != "variation-ratio" or is_enumerated(local, users):
-        return 0.0
-    return operations_for_words(local, users)
-
-
-def _epsilon_of_words(local: float | Event, end: float, words: tuple[int, float], log_delta: float) -> float:
-    """By the worst data of words of so many users, which are found for all epsilons at once with so many operations."""
-    users, most = words
-
-    def profile(n: int, epsilon: float) -> float:
-        return log_searched_delta(local, n, epsilon, most)
-
-    highest = profile(users, 0.0)
-    return _smallest(profile, end, users, (highest, log_delta), FINE) if highest > log_delta else 0.0
-
-
-def _lower(local: float | Event, users: int, found: float, log_delta: float) -> float:
-    """A smaller epsilon where all numbers of words can be gone through; the same without patience for that."""
-    work = STEPS * work_of_known(local, users)
-    if work == 0.0 or not fits(work):
-        return found
-    spend(work, WHAT)
-    target = log_delta - 1e-15 * (1.0 - log_delta)
-    low, high = LOWEST * found, found
-    with skip_counting():
-        for _ in range(STEPS):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if log_known_delta(local, users, middle) <= target else (middle, high)
-    return high
-
-
-def _smallest(profile: LogProfile, end: float, users: int, logs: tuple[float, float], fine: float) -> float:
-    """The smallest epsilon whose delta is at most the target; log delta falls about as the square of epsilon.
-
-    `logs` are those of delta at epsilon 0, which may take long, and of the target.
-    """
-    at_zero, log_delta = logs
-    target = log_delta - 1e-15 * (1.0 - log_delta)  # delta itself, not its logarithm alone, meets the target
-
-    def excess(epsilon: float) -> float:
-        above = (profile(users, epsilon) if epsilon > 0.0 else at_zero) - target
-        if math.isnan(above):
-            raise ArithmeticError(f"the delta of {profile} beside {users - 1} users is not a number at {epsilon!r}")
-        return above
-
-    return narrow(excess, (0.0, end), SQUARE, fine=fine)[1]
+        return partial(log_shuffled_delta, clones(end), users)
+    return partial(log_round_delta, local if isinstance(local, Event) else end, users)

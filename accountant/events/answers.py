@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdditiveNoise",
+    "Alone",
     "Choices",
     "ClosedForm",
     "GivenFinite",
@@ -48,12 +49,23 @@ class AdditiveNoise(NamedTuple):
     discrete: bool = False
 
 
+class Alone(NamedTuple):
+    """What is known of a release that is all of a run: epsilon by the log of a delta, and delta by epsilon.
+
+    Both are the smallest that are known, rounded up, and take work that is counted.
+    """
+
+    epsilon: Callable[[float], float]
+    delta: Callable[[float], float]
+
+
 class ClosedForm(NamedTuple):
     """Log of the worse direction's profile at epsilons >= 0, and where it comes from.
 
     `directed` gives both directions, remove and add; without it they are the same. `mu` is that of N(mu, 1) against
     N(0, 1), where the profile is theirs. `work` are the operations of a value (see `accountant.patience`), `call` those
     of a call beside its values. `below` is the same from below, where errors are more than a share of each value.
+    `alone` says less at one epsilon or delta, where the profile is one on a grid.
     """
 
     log_profile: Callable[[FloatArray], FloatArray]
@@ -63,6 +75,7 @@ class ClosedForm(NamedTuple):
     work: float = 400.0
     below: Callable[[FloatArray], FloatArray] | None = None
     call: float = 0.0
+    alone: Alone | None = None
 
     def log_least(self, epsilons: FloatArray) -> FloatArray:
         """What the profile is no less than, but for relative errors."""

@@ -229,12 +229,10 @@ class Event(ABC):
 
     # --- what the routes to a price ask -------------------------------------------------------------
     def _row(self, rate: float = 1.0) -> Row | None:
-        """The curve, or that under Poisson subsampling with 0 < rate < 1, as numbers; None if no kernel computes it."""
-        return None
+        return None  # the curve, or that of a Poisson sample with 0 < rate < 1, as numbers, where a kernel computes it
 
     def _summand(self) -> Summand | None:
-        """How the losses of many such releases add up, if their sum has a known distribution."""
-        return None
+        return None  # how the losses of many such releases add up, if their sum has a known distribution
 
     @property
     def _coordinates(self) -> int:
@@ -262,8 +260,7 @@ class Event(ABC):
         return None
 
     def _given_finite(self) -> GivenFinite | None:
-        """The release given that its loss is finite, if that has probability below 1."""
-        return None
+        return None  # the release given that its loss is finite, if that has probability below 1
 
     def _subsampled_given_finite(self, rate: float) -> GivenFinite | None:
         return None  # the same of a Poisson sample
@@ -283,6 +280,9 @@ class Event(ABC):
 
     def _sharpened(self) -> Event | None:
         return None  # the event with a smaller curve, if it has one and an exact profile, though it is between bounds
+
+    def _price_alone(self) -> answers.Alone | None:
+        return None  # what says less than its profile at one epsilon, or delta, if it is all of a run
 
     def _group(self, size: int) -> Event | None:
         """An event whose price is that of `size` > 1 records of one individual; None where nothing is proven."""

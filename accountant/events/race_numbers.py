@@ -23,7 +23,7 @@ from accountant.events.race_sums import Crossing, log_known_sum
 from accountant.events.race_words import crowd_of_words, words_of
 from accountant.events.shuffled_inputs import Facts
 from accountant.numerics.exponential_sums import sum_exponentials
-from accountant.patience import remember, spend
+from accountant.patience import count_done, remember
 
 __all__ = ["FROM", "log_numbers_delta", "may_know_numbers", "work_of_numbers"]
 
@@ -51,12 +51,6 @@ ALIKE = 0.1
 ANCHORS = 12
 """In so many parts of epsilon0 clocks are the same."""
 
-MANY = 8
-"""Boxes that are looked at, at most, for each user."""
-
-USUAL = 7.5
-"""Bounds for given numbers, about, for each user."""
-
 CLOCKS = tuple(Clocks(1.0, slower, narrow) for slower in (0.0, 0.1) for narrow in (0.0, 0.25, 0.45))
 CLOCKS_OF_IMAGES = tuple(
     Clocks(share, *others) for share in (0.5, 1.0) for others in ((0.0, 0.0), (0.3, 0.25), (0.3, 0.5))
@@ -66,13 +60,14 @@ CLOCKS_OF_IMAGES = tuple(
 LEAST, START = -60.0, -20.0
 """Log of the least delta that is expected, and of that before anything is known."""
 
-TERM, BESIDE = 2.2e4, 10
-"""Operations (see `accountant.patience`) of a bound for given numbers: for each other user, and as many beside."""
+CALL = 3e4
+"""Operations (see `accountant.patience`) of a bound for given numbers, beside its sums."""
+
+MOST_WORK, BESIDE = 1.2e7, 5
+"""Operations after which no box is divided any more: for each user, and as many beside."""
 
 SLACK = 1e-8
 """Added to the logarithm for rounding."""
-
-WHAT = "bounds on shuffled bits"
 
 Numbers = tuple[int, int, int]
 """Others with a word of their own, with the second input, and with the first."""
@@ -97,8 +92,8 @@ def may_know_numbers(epsilon: float, facts: Facts, users: int, point: float) -> 
 
 
 def work_of_numbers(users: int) -> float:
-    """About how many operations the bound takes at a point."""
-    return USUAL * users * TERM * (users + BESIDE)
+    """About how many operations the bound takes at a point, at most."""
+    return MOST_WORK * (users + BESIDE)
 
 
 def log_numbers_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
@@ -113,7 +108,9 @@ def good_clocks(epsilon: float, facts: Facts, users: int, anchor: int) -> tuple[
     """Two of some clocks, good where most others are alike: the smaller bound counts, and any are valid."""
     point, several = min(anchor / ANCHORS, 0.99) * 2 * epsilon, CLOCKS_OF_IMAGES if facts == Facts(2) else CLOCKS
     asked = [ask(epsilon, facts, users, point, near) for near in several]
-    costs = np.array([[log_bound(each, some, each.expected - ROUGH) for some in corners(users - 1)] for each in asked])
+    costs = np.array(
+        [[log_bound(each, some, each.expected - ROUGH)[0] for some in corners(users - 1)] for each in asked]
+    )
     both = itertools.combinations(range(len(several)), 2)
     best = min(both, key=lambda pair: float(np.max(np.min(costs[list(pair)], axis=0))))
     return tuple(several[one] for one in best)
@@ -133,7 +130,7 @@ def ask(epsilon: float, facts: Facts, users: int, point: float, near: Clocks) ->
         race = race._replace(crowd=crowd_of_words(epsilon, family, 1, near.slower * epsilon, near.narrow * epsilon))
     clock = near.share * mean_rate(race)
     asked = with_times(race, clock, min(START, race.log_known))
-    costs = [log_bound(asked, each, START) for each in corners(users - 1)[:3]]
+    costs = [log_bound(asked, each, START)[0] for each in corners(users - 1)[:3]]
     return with_times(race, clock, min(max(*costs, LEAST), race.log_known))
 
 
@@ -151,36 +148,42 @@ def with_times(race: Race, clock: float, expected: float) -> Question:
     return Question(race, crossing, clock, math.log(times.short + share) + race.log_known, expected)
 
 
-def log_bound(asked: Question, numbers: Numbers, enough: float) -> float:
-    """Log of the bound beside others of whom so many have which word; what adds less than `enough` is rougher."""
-    spend(TERM * (sum(numbers) + BESIDE), WHAT)
+def log_bound(asked: Question, numbers: Numbers, enough: float) -> tuple[float, float]:
+    """Log of the bound beside others of whom so many have which word, and the operations that it took.
+
+    What adds less than `enough` is rougher.
+    """
     race = asked.race._replace(others=float(sum(numbers)))
     log_alls = asked.crossing.log_times + log_chances(race, asked.clock, asked.crossing.places) + race.log_known
-    found = log_known_sum(np.array(numbers), asked.clock, enough, asked.crossing._replace(log_alls=log_alls))
-    return min(float(np.logaddexp(found, asked.log_told)), race.log_known)
+    found, work = log_known_sum(np.array(numbers), asked.clock, enough, asked.crossing._replace(log_alls=log_alls))
+    count_done(CALL + work)
+    return min(float(np.logaddexp(found, asked.log_told)), race.log_known), CALL + work
 
 
-def smaller_bound(several: list[Question], numbers: Numbers, expected: float, enough: float) -> float:
-    """The smallest bound of these races, first rougher ones, until one is small enough."""
-    found, lacking = math.inf, several[0].race.others - sum(numbers)
+def smaller_bound(several: list[Question], numbers: Numbers, expected: float, enough: float) -> tuple[float, float]:
+    """The smallest bound of these races, first rougher ones, until one is small enough; and the operations taken."""
+    found, work, lacking = math.inf, 0.0, several[0].race.others - sum(numbers)
     for less in (ROUGH, FINE) if lacking <= FEW_LACK else (ROUGH,):
         for asked in several:
-            found = min(found, log_bound(asked, numbers, expected - less))
+            bound, taken = log_bound(asked, numbers, expected - less)
+            found, work = min(found, bound), work + taken
             if found <= enough:
-                return found
-    return found
+                return found, work
+    return found, work
 
 
 def largest_of_all(several: list[Question]) -> float:
     """Log of a bound for all numbers of others: the largest of what the least numbers of boxes cost."""
     others, expected = int(several[0].race.others), min(each.expected for each in several)
-    largest = max(smaller_bound(several, each, expected, -math.inf) for each in corners(others)[:4])
-    boxes, left = [(-math.inf, (0, others, 0, others))], MANY * others
-    while boxes and left > 0 and -boxes[0][0] > largest + ALIKE:
+    first = [smaller_bound(several, each, expected, -math.inf) for each in corners(others)[:4]]
+    largest, left = max(cost for cost, _ in first), work_of_numbers(others + 1) - sum(work for _, work in first)
+    boxes = [(-math.inf, (0, others, 0, others))]
+    while boxes and left > 0.0 and -boxes[0][0] > largest + ALIKE:
         for box in halves(heapq.heappop(boxes)[1], others):
             numbers, cost = least(box, others), math.inf
             if sum(numbers) >= (1.0 - LEFT_OUT) * others:
-                cost, left = smaller_bound(several, numbers, largest, largest + ALIKE), left - 1
+                cost, taken = smaller_bound(several, numbers, largest, largest + ALIKE)
+                left -= taken
             if sum(numbers) == others:
                 largest = max(largest, cost)
             else:

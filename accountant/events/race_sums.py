@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.events.race_thetas import FARTHEST, LARGEST, IntArray
+from accountant.events.race_tilts import Sorts, find_tilt, log_any_ones
 from accountant.numerics.kernel import FloatArray, Kernel
 
 ComplexArray = NDArray[np.complex128]
 
-__all__ = ["Crossing", "Sorts", "log_known_sum"]
+__all__ = ["Crossing", "log_known_sum"]
 
 KINDS = 3
 """Words that others may have: one of its own, of which a spare report is told in two ways, or one of both inputs."""
@@ -46,12 +47,6 @@ FARTHEST_PLACE = 1e15
 LEAST_POINTS, MOST_POINTS = 64, 1500
 """Points of a period."""
 
-NEAR = 1.1
-"""How near theta comes to the best one: any is valid."""
-
-FARTHEST_TILT = 1e-100
-"""The least theta that is looked at, and one over the largest."""
-
 ROUNDING = 1e-13
 """Relative, for every term of a sum: values, probabilities, powers and Fourier sums."""
 
@@ -64,93 +59,9 @@ HOPELESS = 12.0
 NOTHING = 1e-9
 """Of the whole: frequencies at which a sum is less are not looked at, but added."""
 
-
-class Sorts(NamedTuple):
-    """Values of terms and logs of their probabilities times e^(-x r), and how many there are of each.
-
-    The sorts are others with a word of their own, where the spare report has a 0 or a 1 in it, those with the second
-    input and those with the first. `ones` is the mean share of the former that have a 1.
-    """
-
-    values: FloatArray
-    logs: FloatArray
-    sizes: IntArray
-    numbers: IntArray  # with a word of their own, the second input, the first
-    own: float
-    ones: float
-
-
-@Kernel
-def tilt_sort(theta: float, sort: int, sorts: Sorts) -> tuple[float, float, float]:
-    """Log of E e^(theta Y - x r), and mean and variance of Y when tilted; infinite where an exponent is too large."""
-    values, logs = sorts.values[sort], sorts.logs[sort]
-    most = -math.inf
-    for v in range(sorts.sizes[sort]):
-        most = max(most, theta * values[v] + logs[v])
-    if not most < LARGEST:
-        return math.inf, 0.0, 0.0
-    total, one, two = 0.0, 0.0, 0.0
-    for v in range(sorts.sizes[sort]):
-        weight = math.exp(theta * values[v] + logs[v] - most)
-        if weight > 0.0:  # not 0 times a square that overflows
-            total += weight
-            one += weight * values[v]
-            two += weight * values[v] * values[v]
-    return most + math.log(total), one / total, max(two / total - (one / total) ** 2, 0.0)
-
-
-@Kernel
-def log_rough(theta: float, sorts: Sorts) -> tuple[float, float, float]:
-    """Log of a bound e^(theta X - 1)/theta on the sum, its derivative in theta, and the variance when tilted.
-
-    Others with a word of their own are taken for those that have a 1 with the mean probability.
-    """
-    log_all, slope, variance = theta * sorts.own - 1.0 - math.log(theta), sorts.own - 1.0 / theta, 0.0
-    own, second, first = sorts.numbers
-    if own > 0:
-        log_zero, mean_zero, variance_zero = tilt_sort(theta, 0, sorts)
-        log_one, mean_one, variance_one = tilt_sort(theta, 1, sorts)
-        log_zero = log_zero + math.log1p(-sorts.ones) if sorts.ones < 1.0 else -math.inf
-        log_one = log_one + math.log(sorts.ones) if sorts.ones > 0.0 else -math.inf
-        most = max(log_zero, log_one)
-        if not most < LARGEST:
-            return math.inf, math.inf, 0.0
-        log_both = most + math.log(math.exp(log_zero - most) + math.exp(log_one - most))
-        share = math.exp(log_one - log_both)
-        log_all += own * log_both
-        slope += own * ((1.0 - share) * mean_zero + share * mean_one)
-        variance += own * ((1.0 - share) * variance_zero + share * variance_one)
-        variance += own * share * (1.0 - share) * (mean_zero - mean_one) ** 2
-    for sort, number in ((2, second), (3, first)):
-        if number > 0:
-            log_mean, mean, one = tilt_sort(theta, sort, sorts)
-            if not log_mean < LARGEST:
-                return math.inf, math.inf, 0.0
-            log_all += number * log_mean
-            slope += number * mean
-            variance += number * one
-    return log_all, slope, variance
-
-
-@Kernel
-def find_tilt(near: float, sorts: Sorts) -> tuple[float, float]:
-    """A theta at which the rough bound is about the least, sought from `near` on; any is valid.
-
-    And the variance of the sum when tilted.
-    """
-    low = high = near
-    log_all, slope, _ = log_rough(near, sorts)
-    falls = slope < 0.0
-    while (slope < 0.0) == falls and log_all > -LARGEST and low > FARTHEST_TILT and high * FARTHEST_TILT < 1.0:
-        low, high = (high, 2.0 * high) if falls else (0.5 * low, low)
-        log_all, slope, _ = log_rough(high if falls else low, sorts)
-    while high > NEAR * low:
-        middle = math.sqrt(low * high)
-        if log_rough(middle, sorts)[1] < 0.0:
-            low = middle
-        else:
-            high = middle
-    return low, log_rough(low, sorts)[2]
+TILT, FREQUENCY, FOR_ONES = 660.0, 150.0, 1.85
+"""Operations (see `accountant.patience`) of a theta that is tried, of a point of a period, and of that for each other
+user with a word of their own."""
 
 
 @Kernel
@@ -309,9 +220,12 @@ def mean_of_ones(found: FloatArray, mean: float) -> float:
 
 
 @Kernel
-def log_known_sum(numbers: IntArray, clock: float, enough: float, crowd: Crossing) -> float:
-    """Log of what the race says at all its times; what adds less than `enough` has a rougher bound."""
-    agreeing, total = crowd.own.size, 0.0
+def log_known_sum(numbers: IntArray, clock: float, enough: float, crowd: Crossing) -> tuple[float, float]:
+    """Log of what the race says at all its times; what adds less than `enough` has a rougher bound.
+
+    With the operations that were taken.
+    """
+    agreeing, total, work = crowd.own.size, 0.0, 0.0
     values, logs, sizes = np.zeros((4, MOST_VALUES)), np.zeros((4, MOST_VALUES)), np.zeros(4, dtype=np.int64)
     near = np.full(agreeing, 1.0)
     for t in range(crowd.places.size):
@@ -334,63 +248,47 @@ def log_known_sum(numbers: IntArray, clock: float, enough: float, crowd: Crossin
             fill_sort(crowd.places[t], 1, some[0] + 1, crowd, sorts)
             fill_sort(crowd.places[t], 2, some[1], crowd, sorts)
             fill_sort(crowd.places[t], 3, some[2], crowd, sorts)
-            log_mean, theta = log_mean_positive(near[agree], sorts, enough - log_weight, crowd.log_alls[t] - log_weight)
+            log_mean, theta, taken = log_mean_positive(
+                near[agree], sorts, enough - log_weight, crowd.log_alls[t] - log_weight
+            )
+            work += taken
             near[agree] = theta if abs(log_mean) < LARGEST else near[agree]
             at_time += math.exp(log_mean + log_weight)
             if not at_time < all_told:
                 at_time = all_told
                 break
         total += at_time
-    return math.log(max(total, 1e-300))
+    return math.log(max(total, 1e-300)), work
 
 
 @Kernel
-def log_any_ones(theta: float, sorts: Sorts) -> float:
-    """Log of the rough bound for any random number of ones with the given mean: a convex function of it."""
-    found = theta * sorts.own - 1.0 - math.log(theta)
-    own, second, first = sorts.numbers
-    if own > 0:
-        zero, one = (
-            math.log1p(-sorts.ones) + own * tilt_sort(theta, 0, sorts)[0],
-            math.log(sorts.ones) + own * tilt_sort(theta, 1, sorts)[0],
-        )
-        most = max(zero, one)
-        if not most < math.inf:
-            return math.inf
-        found += most + math.log(math.exp(zero - most) + math.exp(one - most))
-    if second > 0:
-        found += second * tilt_sort(theta, 2, sorts)[0]
-    if first > 0:
-        found += first * tilt_sort(theta, 3, sorts)[0]
-    return found
-
-
-@Kernel
-def log_mean_positive(near: float, sorts: Sorts, enough: float, known: float) -> tuple[float, float]:
+def log_mean_positive(near: float, sorts: Sorts, enough: float, known: float) -> tuple[float, float, float]:
     """Log of a bound on E (X)_+, whatever number of the others with a word of their own have a 1, of the given mean.
 
-    A rougher one if that is below `enough`, or far above what is known anyway.
+    A rougher one if that is below `enough`, or far above what is known anyway. With a theta, and the operations taken.
     """
-    theta = find_tilt(near, sorts)[0]
-    rough = log_any_ones(theta, sorts)
+    theta, _, tried = find_tilt(near, sorts)
+    rough, work = log_any_ones(theta, sorts), TILT * tried
     if not enough < rough < known + HOPELESS:
-        return rough, theta
+        return rough, theta, work
     first_theta = theta
     own, second, first = sorts.numbers
     found, unsure, share = np.full(own + 1, math.inf), np.full(own + 1, math.inf), sorts.ones
     for _ in range(PASSES):
         some = Sorts(sorts.values, sorts.logs, sorts.sizes, sorts.numbers, sorts.own, share)
-        theta, variance = find_tilt(theta, some)
+        theta, variance, tried = find_tilt(theta, some)
+        work += TILT * tried
         if not variance < math.inf:  # squares overflow
-            return rough, first_theta
+            return rough, first_theta, work
         length = PERIOD * math.sqrt(variance) + TAIL / theta
         points = length / (FINE * math.sqrt(variance / (own + second + first)) + 1e-300)
         points = int(min(max(points, LEAST_POINTS), MOST_POINTS))
         lower_by_ones(theta, length / points, points, some, found, unsure)
+        work += points * (FREQUENCY + FOR_ONES * own)
         worst = 0
         while worst <= own and unsure[worst] < max(SURE * found[worst], math.exp(enough)):
             worst += 1
         if worst > own:
             break
         share = worst / max(own, 1)
-    return math.log(max(mean_of_ones(found, own * sorts.ones), 1e-300)), first_theta
+    return math.log(max(mean_of_ones(found, own * sorts.ones), 1e-300)), first_theta, work

@@ -5,32 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.errors import ParameterError, shorten
+from accountant.events.answers import Alone
 from accountant.events.blanket import NO_GAIN, USERS, local_epsilon
 from accountant.events.collision import Collision
 from accountant.events.event import Event
 from accountant.events.parameters import Range
-from accountant.events.race_numbers import FROM
 from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.registry import register
 from accountant.events.shuffled_below import BestAttack, OneAttack
 from accountant.events.shuffled_inputs import Facts
+from accountant.events.shuffled_prices import delta_of_round, epsilon_of_round
 from accountant.events.shuffled_rounds import (
     RACES,
     fewer_searched,
-    log_known_delta,
     log_round_delta,
     log_searched_delta,
     logs_alone,
-    number_known,
     operations_for_words,
     work_ahead,
-    work_of_known,
 )
 from accountant.events.shuffled_words import log_profile_of_words, points_of_words
 from accountant.events.word_laws import AHEAD as COUNTED_AHEAD
@@ -70,9 +69,6 @@ SLOW = 3
 KINKS, FEWEST_HIDE = 64, 20.0
 """Bits up to which points of the grid are moved to where the profile of a report alone has its kinks; and users, times
 e^-epsilon0, below which it matters: they hide little."""
-
-KNOWN_FROM, KNOWN_TO = -10.0, -17.0
-"""Logs of the profile between which these are."""
 
 LEAST = -695.0
 """Log of the smallest value of the profile that is used."""
@@ -153,6 +149,11 @@ class Shuffled(Event):
         local = self._local_event()
         return BestAttack(local, self.n, self) if times == 0 else OneAttack(local, self.n, self, times)
 
+    def _price_alone(self) -> Alone | None:
+        if self.n == 1 or local_epsilon(self.local) == 0.0:
+            return None
+        return Alone(partial(epsilon_of_round, self.local, self.n), partial(delta_of_round, self.local, self.n))
+
     def _curve(self, orders: FloatArray) -> FloatArray:
         if self.n == 1:
             return self._local_event()._curve(orders)
@@ -193,16 +194,14 @@ class Shuffled(Event):
 
 
 def pair_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
-    """The pair on the grid, by the worst data of words or at as many points by all numbers as there is time for."""
+    """The pair on the grid, by the worst data of words of all users or of fewer, where there is time for that."""
     if words := operations_for_words(local, users):
-        return grid_pair(local, users, 0, (users, words))
-    return grid_pair(local, users, number_known(local, users), fewer_searched(local, users))
+        return grid_pair(local, users, (users, words))
+    return grid_pair(local, users, fewer_searched(local, users))
 
 
 @remember("the profile of a round of shuffled bits", 64)
-def grid_pair(
-    local: float | Event, users: int, known: int = 0, words: tuple[int, float] = (0, 0.0)
-) -> tuple[FloatArray, FloatArray]:
+def grid_pair(local: float | Event, users: int, words: tuple[int, float] = (0, 0.0)) -> tuple[FloatArray, FloatArray]:
     """Losses log P/Q of the pair on a grid, rising and symmetric about 0, and the logs of Q's masses there.
 
     `words` are users of whom the worst data of words are found, all or fewer, and operations for that.
@@ -214,7 +213,7 @@ def grid_pair(
     if words[0] == users:
         points, values = profile_of_words(local, *words)
     else:
-        points, values = profile_of(local, users, known)
+        points, values = profile_of(local, users)
         if words[0] and fits((1.0 + 2.0 * COUNTED_AHEAD) * words[1]):  # what is counted is ahead of what is done
             values = np.fmin(
                 values, [log_searched_delta(local, words[0], point, words[1]) for point in points.tolist()]
@@ -260,18 +259,13 @@ def profile_of_words(local: float | Event, users: int, most: float) -> tuple[Flo
     return np.append(points, local_epsilon(local)), np.append(values, -math.inf)
 
 
-def profile_of(local: float | Event, users: int, known: int) -> tuple[FloatArray, FloatArray]:
+def profile_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
     """The same by the smallest of other bounds."""
     once, each = work_ahead(local, users)
     spend(once + RACES * each, WHAT)
     with tally_work():
         points = grid(local, users)
-    values = log_values(local, users, points, each > 0.0)
-    if known:
-        spend(known * work_of_known(local, users), WHAT)
-        with tally_work():
-            lower_some(values, local, users, points, known)
-    return points, values
+    return points, log_values(local, users, points, each > 0.0)
 
 
 def log_values(local: float | Event, users: int, points: FloatArray, may_race: bool) -> FloatArray:
@@ -311,16 +305,6 @@ def log_values(local: float | Event, users: int, points: FloatArray, may_race: b
     values[last:] = values[last - 1]
     values[-1] = -math.inf
     return values
-
-
-def lower_some(values: FloatArray, local: float | Event, users: int, points: FloatArray, number: int) -> None:
-    """Lower the profile at so many points at even distances of its logarithm: the polygon through these is lower."""
-    places = np.flatnonzero((values > KNOWN_TO) & (values < KNOWN_FROM) & (points > FROM * points[-1]))
-    if places.size > number:
-        targets = np.linspace(values[places[0]], values[places[-1]], number)
-        places = np.unique(places[np.abs(values[places] - targets[:, None]).argmin(axis=1)])
-    for place in places.tolist():
-        values[place] = min(values[place], log_known_delta(local, users, float(points[place])))
 
 
 def places_between(values: FloatArray, before: int, last: int) -> list[int]:

@@ -24,7 +24,7 @@ from accountant.events.randomized_response import PureDP, RandomizedResponse
 from accountant.events.shuffled_attacks import FEW_USERS, ULP, Attack, attacks_on, worst_bits
 from accountant.events.shuffled_crowds import MANY_USERS, log_normal_delta
 from accountant.events.shuffled_inputs import Facts
-from accountant.events.shuffled_rounds import number_known, operations_for_words
+from accountant.events.shuffled_rounds import operations_for_words
 from accountant.events.shuffled_words import worst_words
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import remember, spend
@@ -136,17 +136,13 @@ class ScorePair(NamedTuple):
 
 
 def points_of(local: Event, users: int, above: Event) -> tuple[float, ...]:
-    """Epsilons of which one is near any that may be asked: those at some deltas, and somewhat smaller ones; and 0.
-
-    The profile from above has more points where there is more patience.
-    """
-    words = operations_for_words(local, users)
-    return points_with(above, 0 if words else number_known(local, users), words)
+    """Epsilons of which one is near any that may be asked: those at some deltas, and somewhat smaller ones; and 0."""
+    return points_with(above, operations_for_words(local, users))
 
 
 @remember(WHAT, 64)
-def points_with(above: Event, number: int, words: float) -> tuple[float, ...]:
-    """The same by the profile with so many points at which all numbers of words are gone through, or worst data."""
+def points_with(above: Event, words: float) -> tuple[float, ...]:
+    """The same by the profile, with the worst data of words by so many operations."""
     epsilons = float(above._largest_loss()) * np.geomspace(1e-6, 1.0, 1000)
     logs = above._log_profile(epsilons)[0]
     at = [float(epsilons[np.count_nonzero(logs > math.log(delta))]) for delta in DELTAS if logs[-1] < math.log(delta)]

@@ -48,7 +48,6 @@ __all__ = [
     "log_round_delta",
     "log_searched_delta",
     "logs_alone",
-    "number_known",
     "operations_for_words",
     "work_ahead",
     "work_of_known",
@@ -83,10 +82,6 @@ LIKELY = 0.9
 
 RACES = 45.0
 """About how many races are run for a profile."""
-
-KEPT, FEWEST_KNOWN, MOST_KNOWN = 2.5, 3, 12
-"""Seconds of the patience that are not for points at which all numbers of words are gone through; how many there are,
-at least, and at most."""
 
 FINEST = 1e-4
 """Share of the epsilon of one bit that rounding of laws of words may be, about; with more, other bounds are smaller."""
@@ -229,17 +224,6 @@ def facts_for_numbers(local: RandomizedResponse, users: int, epsilon: float) -> 
         return []
     several = facts_for_races(local.epsilon, facts, users)
     return [each for each in several if may_know_numbers(local.epsilon, each, users, epsilon)]
-
-
-def number_known(local: float | Event, users: int) -> int:
-    """At how many points of the profile the patience allows that: the same throughout a price."""
-    if not (work := work_of_known(local, users)):
-        return 0
-    once, each = work_ahead(local, users)
-    left = (grant((number_known, local, users), 1.0) - KEPT) * OPERATIONS_PER_SECOND - once - RACES * each
-    left -= fewer_searched(local, users)[1]
-    number = min(int(max(left, 0.0) / work), MOST_KNOWN)
-    return number if number >= FEWEST_KNOWN else 0
 
 
 def log_searched_delta(local: float | Event, users: int, epsilon: float, most: float) -> float:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 
-from accountant.adjacency import DIRECTIONS, Adjacency, Direction
-from accountant.errors import OutOfPatience, ToleranceUnreachable
+from accountant.adjacency import Direction
+from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.two_candidates import aim_at
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.roots import Interval, exponentiate
-from accountant.patience import share_patience, spend
+from accountant.numerics.roots import Interval
+from accountant.patience import share_patience
 from accountant.renyi.many_epsilons import deltas_at_many
-from accountant.renyi.route import renyi_deltas_at, renyi_epsilon
-from accountant.tight.closed_forms import ACCURACY, PLACES, ClosedForm, inverse_profile
+from accountant.renyi.route import renyi_epsilon
 from accountant.tight.drawn_game import LEAST_DELTA as LEAST_PLAYED
 from accountant.tight.drawn_game import DrawnTradeOff, join_drawn, with_blocks
 from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
@@ -36,17 +34,15 @@ from accountant.tight.loss_trade_off import LossTradeOff
 from accountant.tight.mixed_trade_off import MixedTradeOff
 from accountant.tight.screening_families import GameValue, solve_game, solve_near
 from accountant.tight.screening_game import STEP_ROUNDING
-from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff, both_signs
+from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff
 
 __all__ = [
     "Answers",
     "Game",
-    "KnownProfile",
     "LossDistribution",
     "answer_all",
     "between_bounds",
     "certain_of",
-    "from_closed_form",
     "least_of",
     "sort_events",
     "trade_off_of",
@@ -81,65 +77,6 @@ class Answers(Protocol):
 
     def trade_off(self, direction: Direction) -> TradeOff:
         """Bounds on the true-positive rates of one direction."""
-
-
-@dataclass(frozen=True)
-class KnownProfile:
-    """The profile of the whole run, or its logarithm, is known; of a run between two bounds from above.
-
-    The Rényi bound of such a run, `bounded`, may be the sharper one.
-    """
-
-    known: ClosedForm
-    bounded: Composition | None = None
-
-    @property
-    def source(self) -> str:
-        return self.known.source
-
-    def epsilon(self, delta: float) -> Interval:
-        found = inverse_profile(self.known, math.log(delta))
-        if self.bounded is not None:
-            with suppress(OutOfPatience):
-                known = renyi_epsilon(self.bounded, delta, "improved").epsilon
-                return Interval(found.lower, min(found.upper, known))
-        return found
-
-    def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        points = np.asarray(epsilons, dtype=float)
-        spend(self._work(points), f"{2 * points.size} values of a profile")
-        lows, highs = self.known.log_least(points * (1 + PLACES)), self.known.log_profile(points * (1 - PLACES))
-        ends = zip(lows.tolist(), highs.tolist(), strict=True)
-        found = [exponentiate(low - ACCURACY, high + ACCURACY) for low, high in ends]
-        if self.bounded is not None:
-            with suppress(OutOfPatience):
-                known = np.concatenate([*renyi_deltas_at(self.bounded, points, "improved")]).tolist()
-                return [Interval(each.lower, min(each.upper, other)) for each, other in zip(found, known, strict=True)]
-        return found
-
-    def trade_off(self, direction: Direction) -> TradeOff:
-        forward = DIRECTIONS.index(direction)
-
-        def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            spend(self._work(x), f"{2 * x.size} values of a profile")
-            size, ends = np.abs(x), []
-            for sign in (1.0, -1.0):
-                points = size * (1 + sign * PLACES)
-                both = self._both(points)
-                logs = (np.minimum(each - sign * ACCURACY, 0.0) for each in (both[forward], both[1 - forward]))
-                ends.append(both_signs(x, *logs))
-            return ends[0], ends[1]
-
-        return ProfileTradeOff(log_bounds)
-
-    def _work(self, points: FloatArray) -> float:
-        """Operations of values from below and from above."""
-        return 2 * (points.size * self.known.work + self.known.call)
-
-    def _both(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self.known.directed is not None:
-            return self.known.directed(points)
-        return (self.known.log_profile(points),) * 2
 
 
 @dataclass(frozen=True)
@@ -368,12 +305,6 @@ def pair_trade_off(singles: Entries, families: Entries, direction: Direction, to
         return value.log_lower(x) - STEP_ROUNDING, np.minimum(value.log_upper(x) + STEP_ROUNDING, 0.0)
 
     return ProfileTradeOff(log_bounds, lines=2001)
-
-
-def from_closed_form(known: ClosedForm, run: Composition) -> Answers:
-    """A known profile; whoever replaces a record may do so in both directions, and meets the larger profile."""
-    bounded = run if any(event.between_bounds for event in run.entries) else None
-    return KnownProfile(known if run.adjacency is Adjacency.ADD_REMOVE else known._replace(directed=None), bounded)
 
 
 def _deltas_of(value: GameValue, epsilons: Sequence[float]) -> list[Interval]:

@@ -69,6 +69,7 @@ def closed_form(run: Composition, slow: bool = False) -> ClosedForm | None:
                 work=event._profile_work(),
                 below=event._log_profile_from_below,
                 call=event._call_work(),
+                alone=event._price_alone(),
             )
     return None
 

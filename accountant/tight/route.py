@@ -16,7 +16,7 @@ from accountant.events.from_below import FromBelow
 from accountant.guarantee import Guarantee, interval_of
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
-from accountant.tight.answers import Answers, KnownProfile, from_closed_form, sort_events
+from accountant.tight.answers import Answers, sort_events
 from accountant.tight.block_answers import Blocks, answers_of
 from accountant.tight.both_sides import BothSides
 from accountant.tight.bounded_answers import BoundedAnswers, lower_of, run_below, say_between_bounds
@@ -31,6 +31,7 @@ from accountant.tight.curve_pairs import KnownByCurve, gather_curves, lacks_prof
 from accountant.tight.few_losses import answers_of_few
 from accountant.tight.infinite_losses import OneSided, bounds_on_lost, left_of
 from accountant.tight.kept_losses import keep_losses
+from accountant.tight.known_profile import KnownProfile, from_closed_form
 from accountant.tight.left_out import beside_left_out, leave_out
 from accountant.tight.screening_families import is_played
 from accountant.tight.trade_off import SureTradeOff, TradeOff

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant import shuffling
+from accountant.events import shuffled_prices
 from accountant.events.blanket import blanket, clones, log_shortfall, log_shuffled_delta
 from accountant.events.shuffled import grid_pair
 from accountant.events.shuffled_rounds import log_round_delta, work_ahead
@@ -614,6 +615,6 @@ def test_nothing_is_computed_twice_at_epsilon_zero(monkeypatch, event):
         asked.append((epsilon, race))
         return log_round_delta(local, users, epsilon, race, **options)
 
-    monkeypatch.setattr(shuffling, "log_round_delta", recorded)
+    monkeypatch.setattr(shuffled_prices, "log_round_delta", recorded)
     assert ac.shuffled_epsilon(event, 164, 1e-6) > 0.0
     assert len(asked) == len(set(asked)) > 5

@@ -19,14 +19,15 @@ from accountant.events.race_numbers import (
     least,
     log_numbers_delta,
     may_know_numbers,
+    work_of_numbers,
 )
-from accountant.events.race_sums import Sorts, log_mean_positive, mean_of_ones
-from accountant.events.shuffled import grid_pair, pair_of
-from accountant.events.shuffled_below import points_of, points_with
+from accountant.events.race_sums import log_mean_positive, mean_of_ones
+from accountant.events.race_tilts import Sorts
 from accountant.events.shuffled_inputs import Facts
+from accountant.events.shuffled_prices import epsilon_of_round
 from accountant.events.shuffled_race import log_race_delta
 from accountant.events.shuffled_rounds import log_known_delta, work_of_known
-from accountant.patience import allow_work
+from accountant.patience import allow_work, tally_work
 from tests.accountant.events.test_shuffled_bits import report_at, worst_of
 
 # --- sums -------------------------------------------------------------------------------------------------------
@@ -157,62 +158,37 @@ def test_boxes_that_are_left_count(monkeypatch):
     """Without time to divide them what their least numbers cost is the bound: more, never less."""
     asked = [ask(1.0, Facts(2, 1), 12, 1.8, CLOCKS[0])]
     finely = largest_of_all(asked)
-    monkeypatch.setattr(race_numbers, "MANY", 1)
+    monkeypatch.setattr(race_numbers, "MOST_WORK", 1.0)
     assert largest_of_all(asked) > finely
 
 
 # --- what takes how long -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.audit
 def test_only_with_patience():
-    """What is known depends on the patience alone, and no price is refused for it."""
+    """What is known depends on the patience alone, and no price is refused for it; alone a round costs no more."""
     local = ac.RandomizedResponse(1.0, 2, ones=1)
-    assert work_of_known(local, 16) > 0.0
+    work = work_of_known(local, 16)
+    assert work > 0.0
     assert (
         work_of_known(ac.RandomizedResponse(1.0, 3), 16) == work_of_known(1.0, 16) == work_of_known(local, 10**5) == 0.0
     )
     assert math.isinf(log_known_delta(local, 10**5, 1.5))
-    with allow_work(5.0):
-        finely = pair_of(local, 16)
-    with allow_work(2.0):
-        quickly = pair_of(local, 16)
-    assert all((a == b).all() for a, b in zip(quickly, grid_pair(local, 16), strict=True))
-    deltas = [
-        float(np.sum(np.exp(masses + losses)[losses > 1.8] * -np.expm1(1.8 - losses[losses > 1.8])))
-        for losses, masses in (finely, quickly)
-    ]
-    assert deltas[0] < 0.9 * deltas[1]
-    with pytest.raises(ac.ToleranceUnreachable, match="patience"):
-        ac.epsilon(ac.Shuffled(local, 16), 1e-6, patience=0.01)
+    found = []
+    for seconds in (0.6, 5.0):
+        with allow_work(seconds):
+            found.append(epsilon_of_round(local, 16, math.log(1e-4)))
+    assert found[1] < 0.97 * found[0]
+    assert ac.epsilon(ac.Shuffled(local, 16), 1e-4, method="tight").epsilon <= found[1]
 
 
-@pytest.mark.audit
-def test_lower_ends_do_not_depend_on_what_was_asked_before():
-    """Nor does what is counted: profiles with fewer points are not part of the work."""
-    local = ac.RandomizedResponse(1.0, 2, ones=1)
-
-    def points(patience):
-        with allow_work(patience) as allowance:
-            return points_of(local, 16, ac.Shuffled(local, 16)), allowance.spent
-
-    quick, after = points(2.0), points(5.0)
-    assert quick[1] < after[1]
-    points_with.cache_clear()
-    assert points(5.0) == after
-    assert points(2.0) == quick
-
-
-def test_an_epsilon_has_no_more_than_its_delta():
-    local = ac.RandomizedResponse(1.0, 2, ones=1)
-    found = ac.shuffled_epsilon(local, 12, 1e-4)
-    assert ac.shuffled_delta(local, 12, found) <= 1e-4 * (1 + 1e-12)
-    assert found < 0.99 * ac.shuffled_epsilon(local, 12, 1e-4, patience=0.6)
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("ones", [0, 1])
-def test_both_ends_of_twenty_users_are_near_each_other(ones):
-    """They were 9 % apart."""
-    found = ac.epsilon(ac.Shuffled(ac.RandomizedResponse(1.0, 2, ones=ones), 20), 1e-6)
-    assert found.lower < found.epsilon < 1.04 * found.lower
+@pytest.mark.parametrize(("epsilon0", "users"), [(0.14, 13), (0.6, 30), (4.0, 12)])
+def test_counted_as_what_it_takes(epsilon0, users):
+    """No more than is foreseen, but for what comes before boxes are divided; and the same when clocks are known."""
+    counts = []
+    for _ in range(2):
+        with tally_work() as tally:
+            log_numbers_delta(epsilon0 / 2, Facts(2), users, 0.75 * epsilon0)
+        counts += tally
+    assert counts[0] == counts[1]
+    assert 0.0 < counts[0] <= 1.5 * work_of_numbers(users)
