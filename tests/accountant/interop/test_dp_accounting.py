@@ -197,6 +197,49 @@ def test_runs_become_events_of_the_same_price(run):
     assert again.releases >= run.releases
 
 
+def draw_describable(rng):
+    value, other = (float(10 ** rng.uniform(-3, 3)) for _ in range(2))
+    return (
+        ac.Gaussian(value, other),
+        ac.GNMax(value),
+        ac.ClippedSum(value, other, "replace"),
+        ac.Laplace(value, other),
+        ac.DiscreteLaplace(value, 3),
+        ac.RandomizedResponse(value / 10, adjacency="replace"),
+        ac.KaryRandomizedResponse(value / 10, 5),
+        ac.PureDP(float(10 ** rng.uniform(-9, -3)), adjacency="replace"),
+    )
+
+
+def test_no_conversion_makes_a_run_cost_less():
+    rng = np.random.default_rng(4)
+    for run in (1 * event for _ in range(40) for event in draw_describable(rng)):
+        again = from_dp_event(to_dp_event(run), REPLACE if run.adjacency is ac.Adjacency.REPLACE else ADD)
+        assert again._largest_loss() >= run._largest_loss()
+        if run._largest_loss() == math.inf:
+            found, least = (next(iter(each.entries))._summand().size for each in (again, run))
+            assert found >= least
+
+
+@pytest.mark.parametrize("epsilon", [3.3e-27, 2.6e-16, 1e-12])
+def test_responses_too_near_to_noise_are_refused(epsilon):
+    """Their noise would be rounded to 1, which is free: ten to the 30 of 1.1e-16 cost 0.378 at delta 1e-5."""
+    for event in (ac.PureDP(epsilon, adjacency="replace"), ac.KaryRandomizedResponse(epsilon, 9)):
+        with pytest.raises(UnsupportedDpEvent, match="accepted: a larger one"):
+            to_dp_event(10**30 * event)
+    assert from_dp_event(to_dp_event(ac.PureDP(0.0, adjacency="replace")), REPLACE) == ac.Composition()
+
+
+@pytest.mark.parametrize("noise", [5e-324, 1e-300, 1e-17, 0.1, 0.5, 1 - 2.0**-53])
+def test_the_epsilon_of_a_response_is_rounded_up(noise):
+    mpmath = pytest.importorskip("mpmath")
+    for buckets in (2, 7, 10**9):
+        found = from_dp_event(dpa.RandomizedResponseDpEvent(noise, buckets), REPLACE)._largest_loss()
+        with mpmath.workdps(60):
+            exact = mpmath.log1p(buckets * (1 - mpmath.mpf(noise)) / mpmath.mpf(noise))
+            assert exact <= found <= exact * (1 + mpmath.mpf(2) ** -49)
+
+
 @pytest.mark.parametrize(
     "event", [ac.NoisyScreening(85, 210, 300), ac.PureDP(1.0), ac.Laplace(1.0, adjacency="replace")]
 )
