@@ -1,5 +1,6 @@
 import copy
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -323,6 +324,45 @@ def test_exported_distributions_compose():
     whole = ac.epsilon(run, 1e-5, method="tight", tolerance=1e-4)
     both = half.compose(half).get_epsilon_for_delta(1e-5)
     assert whole.lower <= both <= whole.epsilon * 1.002
+
+
+def outcomes_of_approximate(epsilon, delta, rate):
+    """(P, Q) of each outcome, P a mixture at the rate."""
+    p = 1 / (1 + math.exp(-epsilon))
+    plain = [
+        (delta, 0.0),
+        (0.0, delta),
+        ((1 - delta) * p, (1 - delta) * (1 - p)),
+        ((1 - delta) * (1 - p), (1 - delta) * p),
+    ]
+    return [(rate * first + (1 - rate) * second, second) for first, second in plain]
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+def test_losses_that_may_be_infinite_are_exported(rate):
+    event = ac.PoissonSubsampled(ac.ApproximateDP(0.7, 0.01), rate)
+    one = outcomes_of_approximate(0.7, 0.01, rate)
+    pairs = [(a * c * e, b * d * f) for (a, b), (c, d), (e, f) in itertools.product(one, repeat=3)]
+    above, below = (to_privacy_loss_distribution(3 * event, pessimistic=each) for each in (True, False))
+    for epsilon in (0.0, 0.1, 0.6, 1.3, 3.0):
+        exact = max(
+            math.fsum(max(p - math.exp(epsilon) * q, 0.0) for p, q in each)
+            for each in (pairs, [(q, p) for p, q in pairs])
+        )
+        high, low = (each.get_delta_for_epsilon(epsilon) for each in (above, below))
+        assert exact * (1 - 1e-12) <= high <= exact * (1 + 1e-4)
+        assert exact * (1 - 1e-2) <= low <= exact * (1 + 1e-12)
+
+
+def test_costs_that_depend_on_private_data_are_not_exported():
+    for run in (
+        ac.DataDependentGNMax(40.0, (200.0, 40.0)),
+        2 * ac.DataDependentLNMax(2.0, (3.0, 1.0)) + ac.Gaussian(2.0),
+    ):
+        with pytest.raises(ac.DataDependentError, match="depends on private data"):
+            to_privacy_loss_distribution(run)
+        with pytest.raises(UnsupportedDpEvent):
+            to_dp_event(run)
 
 
 def test_rényi_bounds_export_from_above_only():
