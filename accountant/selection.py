@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import OutOfPatience, ParameterError, ToleranceUnreachable, shorten
+from accountant.errors import DataDependentError, OutOfPatience, ParameterError, ToleranceUnreachable, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.gaussian import Gaussian
@@ -70,6 +70,8 @@ class Selection(PricedAlone):
         A parameter is of another kind, or `event` is an empty run.
     AdjacencyMismatch
         Settings have different adjacency.
+    DataDependentError
+        The cost of a try depends on private data.
     """
 
     event: Event | Composition | tuple[Composition, ...]
@@ -85,15 +87,16 @@ class Selection(PricedAlone):
                 "ac.Geometric(mean): a number that is fixed, or chosen by looking, has no such price"
             )
         object.__setattr__(self, "adjacency", self._runs[0].adjacency)
+        if any(run.data_dependent for run in self._runs):
+            raise DataDependentError(
+                f"event = {shorten(self.event)} has a cost that compares the data with neighbours in one order only, "
+                "and the best of several tries needs both; accepted: events whose cost is public"
+            )
 
     @classmethod
     def examples(cls) -> tuple[Event, ...]:
         settings = 20 * Gaussian(30.0), 5 * Gaussian(10.0)
         return cls(Laplace(2.0), Geometric(10.0)), cls(settings, Poisson(5.0))
-
-    @property
-    def data_dependent(self) -> bool:  # type: ignore[override]  # as what is tried
-        return any(run.data_dependent for run in self._runs)
 
     def caveats(self) -> tuple[str, ...]:
         drawn = f"every try draws one of {len(self._runs)} settings at random, or all are tried as one"

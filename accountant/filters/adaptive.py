@@ -11,13 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AdjacencyMismatch, NoGuarantee, ParameterError, integer, is_one_of, real, shorten
+from accountant.errors import (
+    AdjacencyMismatch,
+    CalibrationError,
+    NoGuarantee,
+    ParameterError,
+    integer,
+    is_one_of,
+    real,
+    shorten,
+)
 from accountant.events.composition import MAX_COUNT, Composition
 from accountant.events.event import Event
 from accountant.events.gaussian import GaussianDP
 from accountant.filters.individual import BudgetExceeded, IndividualFilter
 from accountant.filters.mixture import Mixture, filter_mixture, odometer_mixture, single_order
-from accountant.filters.spending import Charge, Charges, Released, Spent
+from accountant.filters.spending import Charge, Charges, Released, Spent, is_nothing
 from accountant.guarantee import Guarantee
 from accountant.price import epsilon as price
 
@@ -38,7 +47,7 @@ class _Run:
     def __init__(self, mixture: Mixture, path: str | Path | None, wait: float, about: dict[str, object]) -> None:
         self._mixture, self._charges = mixture, Charges(mixture.orders)
         self._lock = threading.Lock()
-        self._state = Released(Spent.nothing(mixture.orders.size), None, None)
+        self._state = self._before = Released(Spent.nothing(mixture.orders.size), None, None)
         self._counts: dict[Event, int] = {}
         self._stored: StoredRun | None = None
         if path is not None:
@@ -83,7 +92,7 @@ class _Run:
     @contextmanager
     def _stored_turn(self, stored: StoredRun) -> Iterator[None]:
         with self._lock, stored.transaction() as kept:
-            self._state = kept or self._state
+            self._state = kept or self._before
             yield
 
     def _charge(self, release: Event | Composition) -> Charge:
@@ -119,7 +128,7 @@ class Filter(_Run):
 
     A run may go on while one of three conditions holds (proofs: notebooks/mathematics.md, Filters and odometers).
 
-    * The pure-DP limits add up to at most epsilon.
+    * The pure-DP limits add up to at most epsilon, to the nearest float.
     * The losses that fit the running sums S(a) of the Rényi curves fit the budget under fixed weights w(a) of orders:
       (1 - e^{eps-L})_+ <= delta sum_a w(a) e^{(a-1)(L - S(a))} for all L. One order alone is the Rényi filter of
       Feldman & Zrnic 2021, Thm 4.3, and Lécuyer 2021. That the best order is chosen afterwards is not proven to be
@@ -212,8 +221,10 @@ class Filter(_Run):
         AdjacencyMismatch
             Its adjacency is not that of the releases before.
         """
-        times = 1 if count == 1 else integer("count", count, 0, MAX_COUNT)
+        times = integer("count", count, 0, MAX_COUNT)
         charge = self._charge(event)
+        if is_nothing(event, times):
+            return
         with self._turn():
             after, rise = self._next(event, charge, times)
             margin = self._margin_after(after, rise)
@@ -222,14 +233,15 @@ class Filter(_Run):
                     f"{times} x {shorten(event)} does not fit; accepted: releases within what is left of "
                     f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
                 )
-            if times:
-                self._record(after, event, times)
-                self._margin = margin
+            self._record(after, event, times)
+            self._margin = margin
 
     def covers(self, event: Event | Composition, count: int = 1) -> bool:
         """Whether `spend` would let it pass now; errors as for `spend`, without `BudgetExceeded`."""
-        times = 1 if count == 1 else integer("count", count, 0, MAX_COUNT)
+        times = integer("count", count, 0, MAX_COUNT)
         charge = self._charge(event)
+        if is_nothing(event, times):
+            return True
         with self._turn():
             return self._margin_after(*self._next(event, charge, times)) is not None
 
@@ -282,7 +294,10 @@ class Filter(_Run):
         margin = 0.0 if self._stored else self._margin - rise
         if margin > 0.0:
             return margin
-        margin = math.log(self._left * (1 - share)) - self._mixture.log_share(spent.curve, self.epsilon)
+        own = self._left * (1 - share)
+        if own == 0.0:  # of the smallest floats there is no fourth part
+            return None
+        margin = math.log(own) - self._mixture.log_share(spent.curve, self.epsilon)
         return margin if margin >= 0.0 else None
 
     def _square_budget(self, share: float) -> float:
@@ -290,7 +305,10 @@ class Filter(_Run):
         if share == 0.0 or self._left == 0.0:
             return 0.0
         if share not in self._squares:
-            self._squares[share] = 2 * IndividualFilter.budget_for(self.epsilon, self._left * share)
+            try:
+                self._squares[share] = 2 * IndividualFilter.budget_for(self.epsilon, self._left * share)
+            except CalibrationError:  # nothing but what costs nothing is within so small a budget
+                self._squares[share] = 0.0
         return self._squares[share]
 
 
@@ -330,16 +348,17 @@ class Odometer(_Run):
 
     def spend(self, event: Event | Composition, count: int = 1) -> None:
         """Record a release, or `count` of them, before it is made; parameters and errors as for `Filter.spend`."""
-        times = 1 if count == 1 else integer("count", count, 0, MAX_COUNT)
+        times = integer("count", count, 0, MAX_COUNT)
         charge = self._charge(event)
         if charge.failure > 0.0:
             raise ParameterError(
                 f"{shorten(event)} may lose infinitely much; accepted: events with a finite Rényi curve"
             )
+        if is_nothing(event, times):
+            return
         with self._turn():
             after, _ = self._next(event, charge, times)
-            if times:
-                self._record(after, event, times)
+            self._record(after, event, times)
 
     def guarantee(self, delta: float) -> Guarantee:
         """The guarantee for the releases so far, valid also where they decided when it is asked for.
@@ -359,7 +378,7 @@ class Odometer(_Run):
         point = real("delta", delta, 0.0, 1.0, open_high=True)
         with self._turn():
             spent, adjacency = self._state.spent, self._state.adjacency
-        found = spent.pure_epsilon
+        found = spent.pure_epsilon_above
         if point > 0.0 and adjacency is not None:
             found = min(found, self._mixture.epsilon(spent.curve, math.log(point)))
         if found == math.inf:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accountant.errors import AccountantError, ParameterError, integer, real, shorten
+from accountant.events.curve import as_reals
 from accountant.events.gaussian import GaussianDP
 from accountant.events.zero_concentrated import ZeroConcentratedDP
 from accountant.guarantee import Guarantee
@@ -25,6 +26,8 @@ Units: TypeAlias = NDArray[np.int64]
 
 AMOUNT_ROUNDING = 2.0**-50
 """Bound on the relative error of amounts: eight roundings of 2^-53 each. The budget is priced with it."""
+
+MOST_ROWS = 2**40
 
 
 class BudgetExceeded(AccountantError, ValueError):
@@ -47,7 +50,7 @@ class IndividualFilter:
     Parameters
     ----------
     budget : float
-        B, in nats; [1e-100, 1e100].
+        B, in nats; [1e-100, 1e99].
     size : int
         Number of records, rows 0..size-1, all with the whole budget.
 
@@ -65,10 +68,10 @@ class IndividualFilter:
     """
 
     def __init__(self, budget: float, size: int = 0) -> None:
-        self.budget = real("budget", budget, 1e-100, 1e100)
+        self.budget = real("budget", budget, 1e-100, 1e99)
         share, exponent = math.frexp(self.budget)
         self.UNITS, self._exponent = int(math.ldexp(share, 61)), exponent - 61
-        self.left: Units = np.full(integer("size", size, 0, 2**40), self.UNITS, np.int64)
+        self.left: Units = np.full(integer("size", size, 0, MOST_ROWS), self.UNITS, np.int64)
 
     # --- charges ---------------------------------------------------------------------------------------
 
@@ -90,7 +93,7 @@ class IndividualFilter:
         ParameterError
             An amount is negative or not a number.
         """
-        values = np.asarray(amounts, np.float64)
+        values = as_reals("charge", amounts, "[0, inf]")
         if not (values >= 0).all():
             bad = values[~(values >= 0)].flat[0]
             raise ParameterError(f"charge = {bad:g}; accepted: [0, inf]")
@@ -101,7 +104,7 @@ class IndividualFilter:
 
     def covers(self, charge: ArrayLike) -> NDArray[np.bool_]:
         """Whether every row has the charge left: one number for all, or one for each."""
-        covered: NDArray[np.bool_] = self.left >= self.units(charge)
+        covered: NDArray[np.bool_] = self.left >= _for_each("charge", self.units(charge), len(self.left))
         return covered
 
     def charge(self, rows: ArrayLike, amounts: ArrayLike) -> None:
@@ -112,21 +115,23 @@ class IndividualFilter:
         BudgetExceeded
             A row has less left.
         ParameterError
-            A row does not exist or is named twice, or an amount is negative or not a number.
+            A row does not exist or is named twice, or amounts are negative, no numbers, or another number of them.
         """
         self.spend(rows, self.units(amounts))
 
     def spend(self, rows: ArrayLike, units: ArrayLike) -> None:
-        """As `charge`, in units."""
-        where, paid = self._rows(rows), np.asarray(units, np.int64)
+        """As `charge`, in units, which are integers."""
+        where = self._rows(rows, len(self.left))
+        paid = _for_each("charge", _as_units("charge", units), where.size)
         if (paid < 0).any():
             raise ParameterError(f"charge = {paid.min()} units; accepted: at least 0")
         after = self.left[where] - paid
         if (after < 0).any():
             short = int(np.argmax(after < 0))
             need, has = np.broadcast_to(paid, where.shape)[short], self.left[where[short]]
+            asked = f"= {format_up(float(self.nats(need)))}" if need <= self.UNITS else f"above {self.budget:g}"
             raise BudgetExceeded(
-                f"charge = {format_up(float(self.nats(need)))} for row {where[short]}; "
+                f"charge {asked} for row {where[short]}; "
                 f"accepted: up to the {format_down(float(self.nats(has)))} that it has left"
             )
         self.left[where] = after
@@ -141,28 +146,28 @@ class IndividualFilter:
         ParameterError
             A row is negative or named twice, or more was spent than the budget.
         """
-        before = np.asarray(spent, np.int64)
+        where = self._rows(rows, MOST_ROWS)
+        before = _for_each("spent", _as_units("spent", spent), where.size)
         if not ((before >= 0) & (before <= self.UNITS)).all():
             raise ParameterError(f"spent = {shorten(spent)} units; accepted: [0, {self.UNITS}]")
-        size = 1 + int(np.max(rows, initial=len(self.left) - 1))
-        where = self._rows(rows, size)
+        size = 1 + int(np.max(where, initial=len(self.left) - 1))
         self.left = np.concatenate([self.left, np.zeros(size - len(self.left), np.int64)])
         self.left[where] = self.UNITS - before
 
     def retire(self, rows: ArrayLike) -> None:
         """Leave nothing to distinct rows."""
-        self.left[self._rows(rows)] = 0
+        self.left[self._rows(rows, len(self.left))] = 0
 
-    def _rows(self, rows: ArrayLike, size: int | None = None) -> NDArray[np.intp]:
-        size = len(self.left) if size is None else size
-        where = np.asarray(rows)
-        if where.size == 0:
+    def _rows(self, rows: ArrayLike, size: int) -> NDArray[np.intp]:
+        given = _as_array(rows)
+        if given.size == 0:
             return np.empty(0, np.intp)
-        if where.ndim != 1 or where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= size:
+        if given.ndim != 1 or given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= size:
             raise ParameterError(f"rows = {shorten(rows)}; accepted: a list of integers in [0, {size - 1}]")
+        where = given.astype(np.intp)  # first: differences of unsigned integers are none
         if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
             raise ParameterError(f"rows = {shorten(rows)}; accepted: every row once")
-        return where.astype(np.intp)
+        return where
 
     # --- the price of it all ---------------------------------------------------------------------------
 
@@ -204,6 +209,29 @@ class IndividualFilter:
             bounds=(1e-30, 1e30),
             start=0.1,
         )
+
+
+def _as_array(values: ArrayLike) -> NDArray[np.generic]:
+    """An array of whatever it is; of what is ragged, of one object."""
+    try:
+        return np.asarray(values)
+    except (ValueError, OverflowError):
+        return np.full(1, None)
+
+
+def _as_units(name: str, values: ArrayLike) -> Units:
+    """Integers as they are: to cut off what is behind the point would charge less."""
+    given = _as_array(values)
+    if given.size and (given.dtype.kind not in "iu" or given.max() > np.iinfo(np.int64).max):
+        raise ParameterError(f"{name} = {shorten(values)}; accepted: integers, units below 2^63")
+    return given.astype(np.int64)
+
+
+def _for_each(name: str, units: Units, rows: int) -> Units:
+    """One number for all rows, or one for each."""
+    if units.size != 1 and units.shape != (rows,):
+        raise ParameterError(f"{name} of shape {units.shape} for {rows} rows; accepted: one number, or one for each")
+    return units.reshape(()) if units.size == 1 else units
 
 
 def _equivalent(budget: float, conversion: FilterConversion) -> tuple[GaussianDP | ZeroConcentratedDP, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,10 @@ from accountant.errors import DataDependentError, ParameterError, shorten
 from accountant.events.answers import LINEAR, GivenFinite
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.numerics.exact import FEW, SPARE, round_up, sum_up
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["Charge", "Charges", "Released", "Spent"]
+__all__ = ["Charge", "Charges", "Released", "Spent", "is_nothing"]
 
 UP = 1 + 2.0**-52
 """Times every sum: more than an addition and a multiplication round away."""
@@ -31,8 +33,8 @@ class Charge(NamedTuple):
     ----------
     curve : array of shape (k,)
         The Rényi curve at the orders, given that no release failed.
-    pure : float
-        Its limit at order infinity.
+    pure, pure_rest : float
+        Its limit at order infinity, rounded up, in two parts.
     square : float
         mu^2 where the release is mu-GDP by itself; inf of any other.
     failure : float
@@ -41,6 +43,7 @@ class Charge(NamedTuple):
 
     curve: FloatArray
     pure: float
+    pure_rest: float
     square: float
     failure: float
 
@@ -68,6 +71,8 @@ class Spent(NamedTuple):
                 shift = whole - pure
                 rest += (pure - (whole - shift)) + (part - shift)
                 pure = whole
+            more = charge.pure_rest * count
+            rest += more + abs(more) * 2.0**-52
         else:
             pure, rest = math.inf, 0.0
         square = (self.square + charge.square * (count * UP)) * UP
@@ -75,8 +80,15 @@ class Spent(NamedTuple):
 
     @property
     def pure_epsilon(self) -> float:
-        """The sum of the pure-DP limits, rounded once."""
+        """The sum of the pure-DP limits, to the nearest float."""
         return self.pure + self.pure_rest if self.pure < math.inf else math.inf
+
+    @property
+    def pure_epsilon_above(self) -> float:
+        """The same, rounded up."""
+        nearest = self.pure_epsilon
+        less = nearest < math.inf and self.pure_rest > nearest - self.pure  # the difference is exact
+        return math.nextafter(nearest, math.inf) if less else nearest
 
 
 def _product(value: float, count: int) -> tuple[float, ...]:
@@ -120,7 +132,7 @@ class Charges:
     """
 
     def __init__(self, orders: FloatArray) -> None:
-        self._orders, self._points = orders, np.append(orders, math.inf)
+        self._orders = orders
         self._seen: dict[Event, Charge] = {}
 
     def of(self, release: Event | Composition) -> Charge:
@@ -140,22 +152,24 @@ class Charges:
         _refuse_data_dependent(release)
         entries = list(release.entries.items())
         plain = [(event, count) for event, count in entries if _given_finite(event) is None]
-        total = Composition(plain).renyi(self._points) if plain else np.zeros(self._points.size)
-        curve = total[:-1] * (1 + len(plain) * 2.0**-52)  # a sum of many has more roundings: one for each
-        pure, failure = float(total[-1]), 0.0
+        total = Composition(plain).renyi(self._orders) if plain else np.zeros(self._orders.size)
+        curve = total * (1 + len(plain) * 2.0**-52)  # a sum of many has more roundings: one for each
+        limits: list[tuple[Fraction | float, int]] = [(event._largest_loss(), count) for event, count in plain]
+        failure = 0.0
         for event, count in entries:
             if _given_finite(event) is not None:
                 part = self._of_event(event)
                 curve = (curve + count * part.curve) * UP**2
-                pure, failure = pure + count * part.pure, (failure + count * part.failure) * UP**2
+                limits += [(part.pure, count), (Fraction(part.pure_rest), count)]
+                failure = (failure + count * part.failure) * UP**2
         square = math.fsum(count * _square(event) for event, count in entries) * UP**4
-        return Charge(curve, pure, square, failure)
+        return Charge(curve, *_sum_up(limits), square, failure)
 
     def _of_event(self, event: Event) -> Charge:
         row = event._row()
         if row is not None and row.kind == LINEAR and not event.data_dependent:
             pure = math.inf if row.slope > 0.0 else 0.0
-            return Charge(row.slope * self._orders, pure, _square(event), 0.0)
+            return Charge(row.slope * self._orders, pure, 0.0, _square(event), 0.0)
         found = self._seen.get(event)
         if found is None:
             _refuse_data_dependent(event)
@@ -167,16 +181,31 @@ class Charges:
     def _compute(self, event: Event) -> Charge:
         given = _given_finite(event)
         if given is None:
-            curve = event.renyi(self._points)
-            return Charge(curve[:-1], float(curve[-1]), _square(event), 0.0)
-        curve = sum((part.renyi(self._points) for part in given.parts), np.zeros(self._points.size))
+            return Charge(event.renyi(self._orders), *_sum_up([(event._largest_loss(), 1)]), _square(event), 0.0)
+        curve = sum((part.renyi(self._orders) for part in given.parts), np.zeros(self._orders.size))
         own = given.log_probability
         other = own if given.log_reverse is None else given.log_reverse
         # where P has d and Q has d' alone, the mean of e^{(a-1) L} over the rest has a factor (1-d)^a (1-d')^{1-a}
-        share = 1 + 1 / (self._points - 1)
+        share = 1 + 1 / (self._orders - 1)
         curve = curve + np.maximum(np.maximum(share * own - other, share * other - own), 0.0)
+        limits: list[tuple[Fraction | float, int]] = [(part._largest_loss(), given.times) for part in given.parts]
+        limits.append((abs(own - other) * SPARE, given.times))
         failure = -math.expm1(min(own, other)) * UP
-        return Charge(given.times * curve[:-1], given.times * float(curve[-1]), math.inf, given.times * failure)
+        return Charge(given.times * curve, *_sum_up(limits), math.inf, given.times * failure)
+
+
+def is_nothing(release: Event | Composition, times: int) -> bool:
+    """Whether nothing is released at all."""
+    return times == 0 or (isinstance(release, Composition) and not release.entries)
+
+
+def _sum_up(limits: list[tuple[Fraction | float, int]]) -> tuple[float, float]:
+    """At least the sum of largest losses times counts, in two floats, of which one is rounded if they are few."""
+    if len(limits) > FEW or any(number == math.inf for number, _ in limits):
+        return sum_up(limits), 0.0
+    total = sum((Fraction(number) * count for number, count in limits), Fraction(0))
+    nearest = total.numerator / total.denominator  # correctly rounded
+    return nearest, round_up(total - Fraction(nearest))
 
 
 def _given_finite(event: Event) -> GivenFinite | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from accountant.adjacency import as_adjacency
 from accountant.database import Database, FileKind, RunStatement
-from accountant.errors import FilterError
+from accountant.errors import FilterError, ParameterError, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.filters.spending import Released, Spent
@@ -47,6 +48,8 @@ class StoredRun:
     """
 
     def __init__(self, path: str | Path, about: dict[str, Any], wait: float) -> None:
+        if not isinstance(path, str | PathLike):
+            raise ParameterError(f"path = {shorten(path)}; accepted: the path of a file, or None")
         self._database = Database(Path(path), FILTER, wait)
         self._texts: dict[Event, str] = {}
         self._run: RunStatement | None = None

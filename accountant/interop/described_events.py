@@ -1,8 +1,12 @@
-"""Runs of this accountant as DpEvents of dp_accounting: the other way round from `dp_events`."""
+"""Runs of this accountant as DpEvents of dp_accounting: the other way round from `dp_events`.
+
+Numbers that are rounded are rounded to the costlier side: what `dp_events` makes of an event costs no less.
+"""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from accountant.adjacency import Adjacency
@@ -19,7 +23,12 @@ from accountant.events import (
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.interop.dp_events import epsilon_of_response
 from accountant.interop.peers import import_peer
+from accountant.numerics.exact import round_down, round_up
+
+COARSEST = 1e-6
+"""Share by which an epsilon may grow as its noise is rounded."""
 
 __all__ = ["describe"]
 
@@ -49,31 +58,54 @@ def _describe_plain(dp_event: Any, event: Event) -> Any:
     replaces = event.adjacency is Adjacency.REPLACE
     summand = event._summand()
     if summand is not None and summand.key == "Gaussian":
-        mu = math.sqrt(summand.size)
-        return dp_event.GaussianDpEvent((2.0 if replaces else 1.0) / mu) if mu > 0.0 else dp_event.NoOpDpEvent()
+        return _gaussian(dp_event, summand.size, 2.0 if replaces else 1.0)
     if isinstance(event, ZeroConcentratedDP):
         return dp_event.ZCDpEvent(event.rho, event.xi)
     if isinstance(event, MixtureOfGaussians):
         return dp_event.MixtureOfGaussiansDpEvent(event.sigma, event.sensitivities, event.probabilities)
     if isinstance(event, TruncatedPoissonGaussian):
-        noise = event.sigma / event.clip
+        noise = round_down(Fraction(event.sigma) / Fraction(event.clip))
         return dp_event.TruncatedSubsampledGaussianDpEvent(event.population, event.rate, event.largest_batch, noise)
     if isinstance(event, KaryRandomizedResponse) and replaces and event.epsilon < 690.0:
-        noise = event.categories / (math.expm1(event.epsilon) + event.categories)
-        return dp_event.RandomizedResponseDpEvent(noise, event.categories)
+        return _response(dp_event, event.epsilon, event.categories)
     if isinstance(event, Laplace) and not replaces:
-        return _repeat(dp_event, dp_event.LaplaceDpEvent(1 / event.shift), event.coordinates)
+        noise = round_down(Fraction(event.scale) / Fraction(event.sensitivity))
+        return _repeat(dp_event, dp_event.LaplaceDpEvent(noise), event.coordinates)
     if isinstance(event, DiscreteLaplace) and not replaces:
-        single = dp_event.DiscreteLaplaceDpEvent(1 / event.scale, event.sensitivity)
+        single = dp_event.DiscreteLaplaceDpEvent(round_up(1 / Fraction(event.scale)), event.sensitivity)
         return _repeat(dp_event, single, event.coordinates)
     if isinstance(event, RandomizedResponse | PureDP) and replaces and event.epsilon < 690.0:
-        single = dp_event.RandomizedResponseDpEvent(2 / (1 + math.exp(event.epsilon)), 2)
-        return _repeat(dp_event, single, event._coordinates)
+        return _repeat(dp_event, _response(dp_event, event.epsilon, 2), event._coordinates)
     raise ParameterError(
         f"no DpEvent has the pair of distributions of {shorten(event)}; accepted: Gaussian noise, also on truncated "
         "Poisson samples, zCDP, Laplace noise of either kind and mixtures of Gaussians under add-remove adjacency, "
         "randomized response under replace adjacency"
     )
+
+
+def _gaussian(dp_event: Any, square: float, moved: float) -> Any:
+    """Noise with which what moves so far has at least this square of mu."""
+    if square == 0.0:
+        return dp_event.NoOpDpEvent()
+    noise = moved / math.sqrt(square)
+    while (moved / noise) ** 2 < square:
+        noise = math.nextafter(noise, 0.0)
+    return dp_event.GaussianDpEvent(noise)
+
+
+def _response(dp_event: Any, epsilon: float, buckets: int) -> Any:
+    """Randomized response of at least this epsilon."""
+    if epsilon == 0.0:
+        return dp_event.NoOpDpEvent()
+    noise = buckets / (math.expm1(epsilon) + buckets)
+    while (found := epsilon_of_response(noise, buckets)) < epsilon:
+        noise = math.nextafter(noise, 0.0)
+    if found > epsilon * (1 + COARSEST):
+        raise ParameterError(
+            f"epsilon = {epsilon:g} of a response in {buckets} buckets: its noise is too near to 1 for a float; "
+            "accepted: a larger one"
+        )
+    return dp_event.RandomizedResponseDpEvent(noise, buckets)
 
 
 def _repeat(dp_event: Any, event: Any, count: int) -> Any:

@@ -229,6 +229,8 @@ def to_privacy_loss_distribution(
         A number is out of range, or the losses take too many points.
     ProfileUnavailable
         An event is known by a Rényi bound only, and the distribution is to be optimistic.
+    DataDependentError
+        The run's cost is itself a function of private data.
     """
     pmfs = import_peer("dp_accounting.pld.pld_pmf", "dp_accounting")
     distributions = import_peer("dp_accounting.pld.privacy_loss_distribution", "dp_accounting")

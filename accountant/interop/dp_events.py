@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from accountant.adjacency import Adjacency
@@ -37,9 +38,10 @@ from accountant.events.tries import NegativeBinomial, Poisson
 from accountant.events.truncated_poisson import price_of_parts
 from accountant.events.with_replacement import SampledWithReplacement
 from accountant.interop.special_response import ResponseOrNoise
+from accountant.numerics.exact import SPARE, round_down
 from accountant.selection import Selection
 
-__all__ = ["Found", "Refused", "adjacency_of", "translate"]
+__all__ = ["Found", "Refused", "adjacency_of", "epsilon_of_response", "translate"]
 
 ADDS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")
 REPLACES = ("REPLACE_ONE", "REPLACE_SPECIAL")
@@ -115,7 +117,11 @@ def _discrete_laplace(event: Any, relation: Any) -> Found:
     # one integer that moves by the L1 distance costs the most: several have its losses with less probability
     _require(event, relation, ADDS)
     rate = real("Noise parameter", event.noise_parameter, 0.0, 1e50)
-    return EXPOSED if rate == 0.0 else Found(1 * DiscreteLaplace(1 / rate, sensitivity=event.sensitivity))
+    return (
+        EXPOSED
+        if rate == 0.0
+        else Found(1 * DiscreteLaplace(round_down(1 / Fraction(rate)), sensitivity=event.sensitivity))
+    )
 
 
 def _randomized_response(event: Any, relation: Any) -> Found:
@@ -128,11 +134,17 @@ def _randomized_response(event: Any, relation: Any) -> Found:
         return EXPOSED
     if relation.name == "REPLACE_SPECIAL":
         return Found(1 * ResponseOrNoise(noise, buckets))
-    # the truth has 1 - p + p/k, every other bucket p/k
-    epsilon = math.log1p(buckets * (1 - noise) / noise)
+    epsilon = epsilon_of_response(noise, buckets)
     if buckets == 2:
         return Found(1 * RandomizedResponse(epsilon, adjacency=Adjacency.REPLACE))
     return Found(1 * KaryRandomizedResponse(epsilon, buckets))
+
+
+def epsilon_of_response(noise: float, buckets: int) -> float:
+    """The truth has 1 - noise + noise/buckets, every other bucket noise/buckets; rounded up."""
+    more = buckets * (1 - noise) / noise
+    epsilon = math.log1p(more) if more < math.inf else math.log(buckets) - math.log(noise)  # 1 - noise is 1
+    return epsilon * SPARE if noise < 1.0 else 0.0
 
 
 def _zero_concentrated(event: Any, relation: Any) -> Found:

@@ -19,9 +19,12 @@ from accountant.adjacency import DIRECTIONS, Adjacency, Direction
 from accountant.attack import renyi_bounds
 from accountant.errors import ParameterError, ProfileUnavailable, ToleranceUnreachable, real
 from accountant.events.composition import Composition
+from accountant.interop.peers import refuse_secret
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.price import epsilon
+from accountant.tight.closed_forms import given_finite
 from accountant.tight.fourier import HockeyStick
+from accountant.tight.infinite_losses import OneSidedTradeOff
 from accountant.tight.loss_composition import Question, plan
 from accountant.tight.loss_trade_off import LossTradeOff, Table
 from accountant.tight.route import TightRun
@@ -87,9 +90,9 @@ def profile_above(run: Composition, tolerance: float = 1e-4) -> Callable[[float]
     values = np.minimum(np.exp(worst) * (1 + 1e-13), 1.0)
 
     def delta(point: float) -> float:
-        left = min(int(point / x[1]), x.size - 1)
-        if left == x.size - 1:
+        if point >= x[-1]:
             return float(values[-1])
+        left = min(int(point / x[1]), x.size - 2)
         share = max(math.expm1(point - x[left]) / math.expm1(x[1]), 0.0)
         return min(float(values[left] + share * (values[left + 1] - values[left])) * (1 + 1e-13), 1.0)
 
@@ -98,6 +101,7 @@ def profile_above(run: Composition, tolerance: float = 1e-4) -> Callable[[float]
 
 def _places(run: Composition, step: float | None) -> FloatArray:
     """Multiples of a step, from below 0 to above it, that hold the losses; 0 alone where there are none."""
+    refuse_secret(run)
     end = _largest_loss(run)
     if end == 0.0:
         return np.zeros(1)
@@ -118,8 +122,11 @@ def _places(run: Composition, step: float | None) -> FloatArray:
 
 
 def _largest_loss(run: Composition) -> float:
-    pure = float(run.renyi(math.inf)) if run.releases else 0.0
-    return min(pure, epsilon(run, TAIL, method="renyi").epsilon) if pure > 0.0 else 0.0
+    """Of those that are finite, and have more than `TAIL`."""
+    finite, logs, _ = given_finite(run)
+    pure = float(finite.renyi(math.inf)) if finite.releases else 0.0
+    end = min(pure, epsilon(finite, TAIL, method="renyi").epsilon) if pure > 0.0 else 0.0
+    return end + abs(logs[0] - logs[1])
 
 
 def _losses(run: Composition, direction: Direction, x: FloatArray, above: bool, tolerance: float) -> GridLosses:
@@ -176,17 +183,18 @@ def _profile_bounds(
             raise
         lower, upper = renyi_bounds(run)(x)
         return lower, upper, 0.0
-    sure = side.lost[0] if isinstance(side, SureTradeOff) else 0.0
+    sure = side.lost[0] if isinstance(side, SureTradeOff | OneSidedTradeOff) else 0.0
     return *_bounds(side, x), sure
 
 
 def _bounds(side: TradeOff, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     if isinstance(side, SureTradeOff):
-        lower, upper = _bounds(side.finite, x)
-        (low, high) = side.lost
-        lower = np.logaddexp(math.log(low), math.log1p(-low) + lower) if low > 0 else lower
-        upper = np.logaddexp(math.log(high), math.log1p(-high) + upper) if high > 0 else upper
-        return lower - 1e-12, np.minimum(upper + 1e-12, 0.0)
+        return _with_lost(*_bounds(side.finite, x), side.lost)
+    if isinstance(side, OneSidedTradeOff):  # H(u) = d + (1 - d) H'(u (1 - d')/(1 - d)), which falls
+        most, least = (
+            math.log1p(-other) - math.log1p(-lost) for lost, other in zip(side.lost[::-1], side.other, strict=True)
+        )
+        return _with_lost(_bounds(side.finite, x + most)[0], _bounds(side.finite, x + least)[1], side.lost)
     if isinstance(side, BetweenTradeOffs):
         return _bounds(side.below, x)[0], _bounds(side.above, x)[1]
     if isinstance(side, ProfileTradeOff):
@@ -198,6 +206,14 @@ def _bounds(side: TradeOff, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     for over, under in _tables(side):
         upper, lower = np.minimum(upper, _chords(over, x)), np.maximum(lower, _chords(under, x))
     return np.minimum(lower, upper), upper
+
+
+def _with_lost(lower: FloatArray, upper: FloatArray, lost: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
+    """Logs of d + (1 - d) H' from bounds on d and on H'."""
+    low, high = lost
+    lower = np.logaddexp(math.log(low), math.log1p(-low) + lower) if low > 0 else lower
+    upper = np.logaddexp(math.log(high), math.log1p(-high) + upper) if high > 0 else upper
+    return lower - 1e-12, np.minimum(upper + 1e-12, 0.0)
 
 
 def _tables(side: LossTradeOff) -> list[tuple[Table, Table]]:

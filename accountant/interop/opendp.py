@@ -12,9 +12,10 @@ from accountant.errors import ParameterError, real, shorten
 from accountant.events import ApproximateDP, ProfilePoints, PureDP, ZeroConcentratedDP
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.events.profile_points import MOST
+from accountant.events.parameters import numbers_of
+from accountant.events.profile_points import MOST, POINTS
 from accountant.interop.loss_distributions import profile_above
-from accountant.interop.peers import import_peer, price_epsilon
+from accountant.interop.peers import import_peer, price_epsilon, refuse_secret
 
 dp = import_peer("opendp.prelude", "opendp")
 
@@ -97,7 +98,7 @@ def _read_profile(profile: Any, delta: float | None, epsilons: Iterable[float] |
         end = min(float(profile.epsilon(SMALL)), MOST)
         places = np.linspace(0.0, end, READINGS).tolist()
     else:
-        places = list(epsilons)
+        places = list(numbers_of("epsilons", epsilons, MOST, POINTS))
     read = [(epsilon, float(profile.delta(epsilon))) for epsilon in places]
     points = [(epsilon, max(delta, 1e-300) if delta > 0.0 else 0.0) for epsilon, delta in read if delta <= CERTAIN]
     if not points:
@@ -120,6 +121,8 @@ def to_privacy_profile(run: Event | Composition, *, tolerance: float = 1e-4) -> 
     ------
     ParameterError
         Losses of the run exceed 690.
+    DataDependentError
+        The run's cost is itself a function of private data.
     """
     delta = profile_above(1 * run if isinstance(run, Event) else run, real("tolerance", tolerance, 1e-6, 1.0))
     return dp.new_privacy_profile(lambda epsilon: delta(max(float(epsilon), 0.0)))
@@ -141,8 +144,16 @@ def to_map(
         Distance up to which inputs count as neighbours in the run; the map refuses larger ones.
     tolerance : float, optional
         As of `accountant.interop.dp_accounting.Accountant`.
+
+    Raises
+    ------
+    ParameterError
+        A value is out of range.
+    DataDependentError
+        The run's cost is itself a function of private data.
     """
     whole = 1 * run if isinstance(run, Event) else run
+    refuse_secret(whole)
     epsilon = price_epsilon(whole, real("delta", delta, 0.0, 1.0, open_high=True), tolerance)
 
     def price(distance: Any) -> tuple[float, float]:

@@ -7,12 +7,19 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from accountant.errors import MissingExtra, NoGuarantee, ProfileUnavailable, ToleranceUnreachable, real
+from accountant.errors import (
+    DataDependentError,
+    MissingExtra,
+    NoGuarantee,
+    ProfileUnavailable,
+    ToleranceUnreachable,
+    real,
+)
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.price import delta, epsilon
 
-__all__ = ["import_peer", "narrow_delta", "narrow_epsilon", "price_delta", "price_epsilon"]
+__all__ = ["import_peer", "narrow_delta", "narrow_epsilon", "price_delta", "price_epsilon", "refuse_secret"]
 
 WIDTHS = ((2_000, 2e-6), (20_000, 1e-5), (100_000, 1e-4), (math.inf, 1e-3))
 """Relative width of epsilon that is asked of a run of at most so many releases: what takes about a second."""
@@ -105,6 +112,15 @@ def price_delta(run: Composition, target: float, tolerance: float | None = None)
         return 0.0
     # delta falls: what holds at 1e300 holds beyond
     return narrow_delta(run, min(point, 1e300), tolerance).delta
+
+
+def refuse_secret(run: Composition) -> None:
+    """Raise DataDependentError where the cost depends on private data: objects of peers do not say so."""
+    if run.data_dependent:
+        raise DataDependentError(
+            "the cost of this run depends on private data, so what is made of it for others leaks; accepted: events "
+            "whose cost does not"
+        )
 
 
 def _widths(run: Composition, tolerance: float | None) -> list[float]:

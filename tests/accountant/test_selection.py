@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -448,3 +449,18 @@ epochs = 2
     (tmp_path / "plan.toml").write_text(text)
     step = ac.PoissonSubsampled(ac.ClippedSum(1.5, adjacency="replace"), 0.01)
     assert ac.load_plan(tmp_path / "plan.toml").run == 1 * ac.Selection(200 * step, ac.Geometric(10.0))
+
+
+def test_votes_that_were_cast_are_not_tried():
+    """Their profile compares them with a neighbour's in one order: the best of geometrically many tries costs more.
+
+    Of 8 against 0 votes with sigma 2 and ten tries epsilon was 0.0383 at delta 0.05, where an attacker has 0.09.
+    """
+    votes = ac.DataDependentGNMax(2.0, (0.0, 8.0))
+    for tried in (votes, 3 * votes, [3 * votes, ac.Gaussian(2.0)], ac.Gaussian(2.0) + votes):
+        with pytest.raises(ac.DataDependentError, match="in one order only"):
+            ac.Selection(tried, ac.Geometric(10.0))
+    # the winner is ranked last, so that it is released only if all tries name it; a neighbour has 7 against 1 vote
+    lost = [NormalDist().cdf(-gap / (2.0 * 2**0.5)) for gap in (8.0, 6.0)]
+    first, second = ((1 - each) * 0.1 / (1 - 0.9 * (1 - each)) for each in lost)
+    assert first - math.exp(0.0383) * second > 0.09

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import time
+from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
@@ -190,6 +191,71 @@ def test_pure_sums_are_exact(values, count):
     assert abs(Fraction(meter.guarantee(0.0).epsilon) - exact) <= exact * Fraction(2) ** -52
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        ac.NoisyScreening(85.0, 210.0, 300),
+        ac.PoissonSubsampled(ac.Laplace(2.0), 0.3),
+        ac.Shuffled(1.0, 1000),
+        ac.Laplace(3.0),
+        ac.PureDP(0.1),
+        ac.LNMax(20.0),
+    ],
+)
+def test_no_odometer_reads_less_than_the_price_of_a_fixed_run(event):
+    tenth = ac.PureDP(0.1, adjacency=event.adjacency)
+    run = 3 * event + 7 * tenth
+    one_by_one, together = ac.Odometer(), ac.Odometer()
+    for _ in range(3):
+        one_by_one.spend(event)
+    for _ in range(7):
+        one_by_one.spend(tenth)
+    together.spend(run)
+    fixed = ac.epsilon(run, 0.0, method="renyi").epsilon
+    for meter in (one_by_one, together):
+        assert fixed <= meter.guarantee(0.0).epsilon <= fixed * (1 + 2.0**-51)
+
+
+def test_thirds_add_up():
+    budget = ac.Filter(1.0, 0.0)
+    for _ in range(3):
+        budget.spend(ac.Laplace(3.0))
+    assert ac.Filter(1.0, 0.0).covers(3 * ac.Laplace(6.0) + 2 * ac.Laplace(4.0))
+    assert ac.Filter(1.0, 0.0).covers(10 * ac.PureDP(0.1))
+    assert not ac.Filter(1.0, 0.0).covers(3 * ac.Laplace(6.0) + 3 * ac.Laplace(4.0))
+
+
+def test_nothing_is_spent_for_nothing(tmp_path):
+    for place in (None, tmp_path / "spent"):
+        budget = ac.Filter(1.0, 0.0, path=place)
+        budget.spend(ac.Composition([]))
+        budget.spend(ac.Gaussian(1.0), 0)
+        assert budget.covers(ac.Gaussian(1.0), 0)
+        assert budget.run == ac.Composition([])
+        assert budget.adjacency is None
+    meter = ac.Odometer(path=tmp_path / "read")
+    meter.spend(ac.Composition([]))
+    assert meter.guarantee(0.0).epsilon == 0.0
+
+
+@pytest.mark.parametrize("count", [True, "1", None, np.array([1, 2]), math.nan])
+def test_counts_are_integers(count):
+    for meter in (ac.Filter(1.0, 1e-5), ac.Odometer()):
+        with pytest.raises(ac.ParameterError, match="count = "):
+            meter.spend(ac.PureDP(0.1), count)
+        assert not meter.run.entries
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 1e-300])
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-10, 1.0])
+def test_the_least_budgets_refuse_what_does_not_fit(epsilon, delta):
+    for kind in ("auto", "renyi", "gdp"):
+        budget = ac.Filter(epsilon, delta, kind=kind)
+        assert not budget.covers(ac.Gaussian(5.0))
+        assert budget.covers(ac.GaussianDP(0.0))
+        assert budget.guarantee().epsilon <= epsilon
+
+
 def test_compositions_and_counts():
     parts = [(ac.Gaussian(9.0), 2), (ac.Laplace(20.0), 3), (ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01), 5)]
     one, many, together = ac.Odometer(), ac.Odometer(), ac.Odometer()
@@ -279,6 +345,25 @@ def test_a_file_goes_on(tmp_path):
         ac.Filter(2.0, 1e-5, path=path)
     with pytest.raises(ac.FilterError, match="made with other settings"):
         ac.Odometer(path=path)
+
+
+def test_a_release_that_could_not_be_written_is_not_charged(tmp_path, monkeypatch):
+    budget = ac.Filter(1.0, 0.0, path=tmp_path / "spent")
+    transaction = budget._stored._database.transaction
+
+    @contextmanager
+    def fail():
+        with transaction() as run:
+            yield run
+            raise ac.FilterError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(budget._stored._database, "transaction", fail)
+        with pytest.raises(ac.FilterError, match="no room"):
+            budget.spend(ac.PureDP(0.6))
+    assert budget.covers(ac.PureDP(1.0))
+    with pytest.raises(ac.ParameterError, match="path = 3; accepted"):
+        ac.Filter(1.0, 0.0, path=3)
 
 
 def test_an_event_without_a_name_is_not_spent_from_a_file(tmp_path):

@@ -146,3 +146,46 @@ def test_bad_conversion():
         IndividualFilter(1.0).guarantee(1e-5, "classic")
     with pytest.raises(ac.ParameterError, match="accepted: gdp, renyi"):
         IndividualFilter.budget_for(1.0, 1e-5, "exact")
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint64, np.int8])
+def test_a_row_that_is_named_twice_is_refused_whatever_integers_name_it(kind):
+    budgets = IndividualFilter(1.0, 5)
+    rows = np.array([3, 2, 3], kind)  # differences of unsigned integers are never negative
+    for call in (lambda: budgets.charge(rows, 0.5), lambda: budgets.retire(rows), lambda: budgets.admit(rows)):
+        with pytest.raises(ac.ParameterError, match="every row once"):
+            call()
+    assert budgets.remaining.tolist() == [1.0] * 5
+
+
+@pytest.mark.parametrize("units", [0.5, [1.9, 1.0], math.nan, True, "1", None, 2**63, np.uint64(2**63), [[1], [2]]])
+def test_units_are_integers(units):
+    """To cut off what is behind the point would charge less than was asked."""
+    budgets = IndividualFilter(1.0, 2)
+    for call in (lambda: budgets.spend([0, 1], units), lambda: budgets.admit([0, 1], units)):
+        with pytest.raises(ac.ParameterError, match="accepted"):
+            call()
+    assert budgets.remaining.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("amounts", ["1", 1j, True, [0.1, 0.2, 0.3], [[0.1, 0.2]], [[0.1], [0.2]]])
+def test_amounts_are_one_number_or_one_for_each_row(amounts):
+    budgets = IndividualFilter(1.0, 2)
+    with pytest.raises(ac.ParameterError, match="charge"):
+        budgets.charge([0, 1], amounts)
+    with pytest.raises(ac.ParameterError, match="charge"):
+        budgets.covers(amounts)
+    assert budgets.remaining.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("rows", ["a", None, [[0], [1, 2]], [-1], [2**40]])
+def test_rows_that_cannot_be_admitted(rows):
+    with pytest.raises(ac.ParameterError, match="rows = "):
+        IndividualFilter(1.0, 2).admit(rows)
+
+
+def test_the_largest_and_the_least_budget_have_a_price():
+    assert IndividualFilter(1e-100).guarantee(1e-5).epsilon == 0.0
+    assert IndividualFilter(1e99).guarantee(1e-5).epsilon == pytest.approx(1e99)
+    with pytest.raises(ac.BudgetExceeded, match=r"charge above 0\.5 for row 0; accepted: up to the 0\.5"):
+        IndividualFilter(0.5, 1).charge([0], math.inf)

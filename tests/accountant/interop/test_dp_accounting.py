@@ -1,5 +1,6 @@
 import copy
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -197,6 +198,49 @@ def test_runs_become_events_of_the_same_price(run):
     assert again.releases >= run.releases
 
 
+def draw_describable(rng):
+    value, other = (float(10 ** rng.uniform(-3, 3)) for _ in range(2))
+    return (
+        ac.Gaussian(value, other),
+        ac.GNMax(value),
+        ac.ClippedSum(value, other, "replace"),
+        ac.Laplace(value, other),
+        ac.DiscreteLaplace(value, 3),
+        ac.RandomizedResponse(value / 10, adjacency="replace"),
+        ac.KaryRandomizedResponse(value / 10, 5),
+        ac.PureDP(float(10 ** rng.uniform(-9, -3)), adjacency="replace"),
+    )
+
+
+def test_no_conversion_makes_a_run_cost_less():
+    rng = np.random.default_rng(4)
+    for run in (1 * event for _ in range(40) for event in draw_describable(rng)):
+        again = from_dp_event(to_dp_event(run), REPLACE if run.adjacency is ac.Adjacency.REPLACE else ADD)
+        assert again._largest_loss() >= run._largest_loss()
+        if run._largest_loss() == math.inf:
+            found, least = (next(iter(each.entries))._summand().size for each in (again, run))
+            assert found >= least
+
+
+@pytest.mark.parametrize("epsilon", [3.3e-27, 2.6e-16, 1e-12])
+def test_responses_too_near_to_noise_are_refused(epsilon):
+    """Their noise would be rounded to 1, which is free: ten to the 30 of 1.1e-16 cost 0.378 at delta 1e-5."""
+    for event in (ac.PureDP(epsilon, adjacency="replace"), ac.KaryRandomizedResponse(epsilon, 9)):
+        with pytest.raises(UnsupportedDpEvent, match="accepted: a larger one"):
+            to_dp_event(10**30 * event)
+    assert from_dp_event(to_dp_event(ac.PureDP(0.0, adjacency="replace")), REPLACE) == ac.Composition()
+
+
+@pytest.mark.parametrize("noise", [5e-324, 1e-300, 1e-17, 0.1, 0.5, 1 - 2.0**-53])
+def test_the_epsilon_of_a_response_is_rounded_up(noise):
+    mpmath = pytest.importorskip("mpmath")
+    for buckets in (2, 7, 10**9):
+        found = from_dp_event(dpa.RandomizedResponseDpEvent(noise, buckets), REPLACE)._largest_loss()
+        with mpmath.workdps(60):
+            exact = mpmath.log1p(buckets * (1 - mpmath.mpf(noise)) / mpmath.mpf(noise))
+            assert exact <= found <= exact * (1 + mpmath.mpf(2) ** -49)
+
+
 @pytest.mark.parametrize(
     "event", [ac.NoisyScreening(85, 210, 300), ac.PureDP(1.0), ac.Laplace(1.0, adjacency="replace")]
 )
@@ -280,6 +324,45 @@ def test_exported_distributions_compose():
     whole = ac.epsilon(run, 1e-5, method="tight", tolerance=1e-4)
     both = half.compose(half).get_epsilon_for_delta(1e-5)
     assert whole.lower <= both <= whole.epsilon * 1.002
+
+
+def outcomes_of_approximate(epsilon, delta, rate):
+    """(P, Q) of each outcome, P a mixture at the rate."""
+    p = 1 / (1 + math.exp(-epsilon))
+    plain = [
+        (delta, 0.0),
+        (0.0, delta),
+        ((1 - delta) * p, (1 - delta) * (1 - p)),
+        ((1 - delta) * (1 - p), (1 - delta) * p),
+    ]
+    return [(rate * first + (1 - rate) * second, second) for first, second in plain]
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+def test_losses_that_may_be_infinite_are_exported(rate):
+    event = ac.PoissonSubsampled(ac.ApproximateDP(0.7, 0.01), rate)
+    one = outcomes_of_approximate(0.7, 0.01, rate)
+    pairs = [(a * c * e, b * d * f) for (a, b), (c, d), (e, f) in itertools.product(one, repeat=3)]
+    above, below = (to_privacy_loss_distribution(3 * event, pessimistic=each) for each in (True, False))
+    for epsilon in (0.0, 0.1, 0.6, 1.3, 3.0):
+        exact = max(
+            math.fsum(max(p - math.exp(epsilon) * q, 0.0) for p, q in each)
+            for each in (pairs, [(q, p) for p, q in pairs])
+        )
+        high, low = (each.get_delta_for_epsilon(epsilon) for each in (above, below))
+        assert exact * (1 - 1e-12) <= high <= exact * (1 + 1e-4)
+        assert exact * (1 - 1e-2) <= low <= exact * (1 + 1e-12)
+
+
+def test_costs_that_depend_on_private_data_are_not_exported():
+    for run in (
+        ac.DataDependentGNMax(40.0, (200.0, 40.0)),
+        2 * ac.DataDependentLNMax(2.0, (3.0, 1.0)) + ac.Gaussian(2.0),
+    ):
+        with pytest.raises(ac.DataDependentError, match="depends on private data"):
+            to_privacy_loss_distribution(run)
+        with pytest.raises(UnsupportedDpEvent):
+            to_dp_event(run)
 
 
 def test_rényi_bounds_export_from_above_only():

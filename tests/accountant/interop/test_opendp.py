@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 import accountant as ac
@@ -100,3 +102,27 @@ def test_maps_make_measurements_that_compose():
     assert mechanism.map(0) == (0.0, 0.0)
     with pytest.raises(dp.OpenDPException):
         mechanism.map(2)
+
+
+def test_costs_that_depend_on_private_data_are_not_exported():
+    votes = ac.DataDependentGNMax(40.0, (200.0, 40.0))
+    with pytest.raises(ac.DataDependentError, match="depends on private data"):
+        to_privacy_profile(votes)
+    with pytest.raises(ac.DataDependentError, match="depends on private data"):
+        to_map(3 * votes, 1e-5)
+
+
+def test_losses_that_may_be_infinite_are_exported():
+    run = 3 * ac.ApproximateDP(0.1, 1e-3)
+    profile = to_privacy_profile(run)
+    for epsilon in (0.0, 0.15, 2.0):
+        exact = ac.delta(run, epsilon, tolerance=1e-6)
+        assert exact.lower * (1 - 1e-12) <= profile.delta(epsilon) <= exact.delta * (1 + 1e-6)
+    assert profile.delta(math.inf) == profile.delta(1e300)
+
+
+@pytest.mark.parametrize("epsilons", [1.0, "a", ["a"], [], [-1.0], [math.nan], [math.inf]])
+def test_epsilons_that_cannot_be_read_are_refused(epsilons):
+    profile = dp.new_privacy_profile(lambda epsilon: 1e-3)
+    with pytest.raises(ac.ParameterError, match="epsilons"):
+        to_event(profile, epsilons=epsilons)
