@@ -25,6 +25,7 @@ __all__ = [
     "Parser",
     "Table",
     "add_forms",
+    "caution_of_delta",
     "console",
     "delta_of",
     "escape_latex",
@@ -127,6 +128,16 @@ def delta_of(plan: Plan, given: float | None) -> float:
     if chosen is None:
         raise PlanError(f"{plan.name}: delta is missing; accepted: a line such as delta = 1e-5 in the plan, or --delta")
     return chosen
+
+
+def caution_of_delta(delta: float, records: int) -> str:
+    """A sentence where delta is not below 1 over a number of records, which must be public; else empty."""
+    if delta * records < 1:
+        return ""
+    return (
+        f"delta = {delta:g} is not below 1/{records}; even a mechanism that publishes one record at random has such a "
+        "delta"
+    )
 
 
 def short(event: Event) -> str:

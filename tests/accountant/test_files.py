@@ -127,7 +127,7 @@ def test_where_no_file_can_be_made_is_found_out_by_trying_and_leaves_the_old_fil
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr("os.open", refuse)
-    with pytest.raises(ac.ParameterError, match="old.csv': Read-only file system; accepted: a file that can be"):
+    with pytest.raises(ac.ParameterError, match=r"old\.csv': Read-only file system; accepted: a file that can be"):
         ac.files.check_output(path)
 
 
