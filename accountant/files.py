@@ -50,7 +50,7 @@ def check_output(
             os.close(_create(partial, private=True))
         finally:
             with suppress(OSError):
-                os.remove(partial)
+                partial.unlink()
     return target
 
 
