@@ -71,6 +71,8 @@ class PrivateTraining:
     delta : float
     adjacency : Adjacency
     sampler : {"poisson", "fixed-size", "random-allocation", "shuffle"}
+    epochs : float or None
+        Passes over the data of the planned steps, where the number of steps was made of these.
     guarantee : Guarantee
         The price of `run`: between certified ends where the tight route can say so.
     renyi : Guarantee
@@ -87,6 +89,7 @@ class PrivateTraining:
     guarantee: Guarantee = field(compare=False)
     renyi: Guarantee = field(compare=False)
     sampler: str = "poisson"
+    epochs: float | None = None
 
     @property
     def sigma(self) -> float:
@@ -142,12 +145,22 @@ class PrivateTraining:
             {**step.to_table(), "name": f"phase {number}" if len(self.phases) > 1 else unit, "count": count}
             for number, (step, count) in enumerate(self._recipe.releases(self.phases), 1)
         ]
-        for line in lines if self.sampler == "poisson" else ():
-            line["sampling_rate"] = f"{self.batch}/{self.records}"
+        for line in lines if self.sampler in STEPWISE else ():
+            line.pop("sampling_rate", None)
+            line |= {"records": self.records, "batch": self.batch}  # of which the rate is made
+            if self.epochs is not None and len(lines) == 1 and self.steps == self.planned:  # of which the count is made
+                line["epochs"] = int(self.epochs) if self.epochs.is_integer() else self.epochs
+                del line["count"]
         usual = "" if self.sampler == "fixed-size" else " on average"
-        text = f"DP-SGD: batches of {self.batch} of {self.records} records{usual}, {self.steps} steps"
+        text = f"DP-SGD: batches of {self.batch} of {self.records} records{usual}, {self._describe_steps()}"
         tables = {"description": text, "delta": self.delta, "adjacency": str(self.adjacency), "release": lines}
         return Plan.from_tables("dp-sgd", tables)
+
+    def _describe_steps(self) -> str:
+        passes = "" if self.epochs is None else f" ({self.epochs:g} epochs)"
+        if self.steps == self.planned:
+            return f"{self.steps} steps{passes}"
+        return f"stopped after {self.steps} of {self.planned} steps{passes}"
 
     def stop_at(self, step: int) -> PrivateTraining:
         """The same training stopped after so many steps, at the price of those.
@@ -179,7 +192,8 @@ class PrivateTraining:
 
     def _with(self, phases: tuple[tuple[float, int], ...], planned: int) -> PrivateTraining:
         guarantee, renyi = _prices(self._recipe.run(phases), self.delta, self.tolerance)
-        return replace(self, phases=phases, planned=planned, guarantee=guarantee, renyi=renyi)
+        epochs = self.epochs if planned == self.planned else None
+        return replace(self, phases=phases, planned=planned, guarantee=guarantee, renyi=renyi, epochs=epochs)
 
     def __str__(self) -> str:
         steps = ", ".join(f"{steps} steps of noise multiplier {sigma:.6g}" for sigma, steps in self.phases)
@@ -289,7 +303,9 @@ def dp_sgd(
     count = sum(number for _, number in parts)
     run = recipe.run(parts)
     parts = tuple((float(noise), number) for noise, number in parts)
-    whole = PrivateTraining(size, each, parts, count, point, relation, width, *_prices(run, point, width), sampler)
+    passes = None if epochs is None else float(epochs)
+    prices = _prices(run, point, width)
+    whole = PrivateTraining(size, each, parts, count, point, relation, width, *prices, sampler, passes)
     return whole if stop_at is None else whole.stop_at(stop_at)
 
 

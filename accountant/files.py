@@ -35,13 +35,22 @@ def check_output(
     Raises
     ------
     ParameterError
-        Or what `refuse` makes: the ending is another, or the directory is missing or cannot be written.
+        Or what `refuse` makes: the ending is another, or no file can be made there, which is tried with the hidden
+        file of `open_whole`.
     """
     target = Path(path)
     if endings and target.suffix not in endings:
         raise refuse(f"{name} {str(path)!r}; accepted: a file ending in {', '.join(endings)}")
-    if target.is_dir() or not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
+    end = _follow_link(target)
+    if os.path.isdir(target) or not os.path.isdir(end.parent):  # also of names that are too long
         raise refuse(f"{name} {str(path)!r}; accepted: a file in an existing directory that can be written")
+    partial = _partial_path(end)
+    with _name_failure(path, name, refuse):
+        try:
+            os.close(_create(partial, private=True))
+        finally:
+            with suppress(OSError):
+                partial.unlink()
     return target
 
 
@@ -67,27 +76,48 @@ def open_whole(
     ParameterError
         Or what `refuse` makes: the file cannot be written.
     """
-    target = Path(path)
-    target = target.resolve() if target.is_symlink() else target
-    # threads that write the same target must not replace it by each other's unfinished content
-    thread = "" if threading.current_thread() is threading.main_thread() else f".{threading.get_ident()}"
-    partial = target.with_name(f".{target.name}.{os.getpid()}{thread}.partial")
+    target = _follow_link(Path(path))
+    partial = _partial_path(target)
     try:
-        with suppress(FileNotFoundError):
-            os.remove(partial)  # of a killed process that had this number
-        opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-        with os.fdopen(opened, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, target)
-        _sync_directory(target.parent)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise refuse(f"{name} {str(path)!r}: {reason}; accepted: a file that can be written") from None
+        with _name_failure(path, name, refuse):
+            with os.fdopen(_create(partial, private), "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(partial, target)
+            _sync_directory(target.parent)
     finally:
         with suppress(OSError):
             os.remove(partial)
+
+
+def _follow_link(path: Path) -> Path:
+    """The file that a symbolic link names."""
+    return path.resolve() if os.path.islink(path) else path
+
+
+def _partial_path(target: Path) -> Path:
+    """Where content waits until it is whole."""
+    # threads that write the same target must not replace it by each other's unfinished content
+    thread = "" if threading.current_thread() is threading.main_thread() else f".{threading.get_ident()}"
+    return target.with_name(f".{target.name}.{os.getpid()}{thread}.partial")
+
+
+def _create(partial: Path, private: bool) -> int:
+    """A new file, open for writing."""
+    with suppress(FileNotFoundError):
+        os.remove(partial)  # of a killed process that had this number
+    return os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+
+
+@contextmanager
+def _name_failure(path: str | Path, name: str, refuse: Refuse) -> Iterator[None]:
+    """A block whose failures of the disk are one line about the path."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise refuse(f"{name} {str(path)!r}: {reason}; accepted: a file that can be written") from None
 
 
 def write_text(

@@ -94,10 +94,10 @@ class Plan:
         return self.composition
 
     def to_toml(self) -> str:
-        """The plan as TOML, from which `load_plan` makes the same releases."""
+        """The plan as TOML, with the keys that its author chose; `load_plan` makes the same releases of it."""
         from accountant.events.plan_text import plan_text
 
-        return plan_text(self.tables)
+        return plan_text(self.written or self.tables)
 
     @classmethod
     def from_tables(cls, name: str, tables: Mapping[str, Any], *, own: bool = True) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ __all__ = [
     "Parser",
     "Table",
     "add_forms",
+    "caution_of_delta",
     "console",
     "delta_of",
     "escape_latex",
@@ -60,6 +62,7 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, i
 
             argcomplete.autocomplete(parser)
     try:
+        _check_output_stream()
         options = parser.parse_args(arguments)
         run: Callable[[argparse.Namespace], int] = options.run
         status = run(options)
@@ -84,6 +87,14 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, i
         how = "terminated" if terminated else "interrupted"
         print(f"{name}: {how}" + (f": {kept}" if kept else ""), file=sys.stderr)
         return 143 if terminated else 130
+
+
+def _check_output_stream() -> None:
+    """Let standard output escape what its encoding lacks, as standard error does: what was asked for is not lost."""
+    if sys.stdout is None:  # a file that is opened now would be what is written to
+        raise PlanError("standard output is closed; accepted: a file or a terminal, such as /dev/null")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:
@@ -115,9 +126,13 @@ def number_range(option: str, text: str) -> list[float]:
         low, high, count = text.split(":")
         if not 1 <= int(count) <= 100_000:
             raise ValueError
-        points: list[float] = np.linspace(float(low), float(high), int(count)).tolist()
+        ends = float(low), float(high)
+        if not np.isfinite(ends).all():
+            raise ValueError
+        points: list[float] = np.linspace(*ends, int(count)).tolist()
     except ValueError:
-        raise PlanError(f"{option} {text}: accepted: A:B:N, such as 0:4:41, with N in [1, 100000]") from None
+        accepted = "A:B:N, such as 0:4:41, with finite A and B, and N in [1, 100000]"
+        raise PlanError(f"{option} {text}: accepted: {accepted}") from None
     return points
 
 
@@ -127,6 +142,16 @@ def delta_of(plan: Plan, given: float | None) -> float:
     if chosen is None:
         raise PlanError(f"{plan.name}: delta is missing; accepted: a line such as delta = 1e-5 in the plan, or --delta")
     return chosen
+
+
+def caution_of_delta(delta: float, records: int) -> str:
+    """A sentence where delta is not below 1 over a number of records, which must be public; else empty."""
+    if delta * records < 1:
+        return ""
+    return (
+        f"delta = {delta:g} is not below 1/{records}; even a mechanism that publishes one record at random has such a "
+        "delta"
+    )
 
 
 def short(event: Event) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
+from dataclasses import replace
 from typing import Any
 
 from accountant.cli.completion import complete_number, complete_plan, complete_with
@@ -96,6 +97,8 @@ def read_source(source: str) -> Plan:
 def change_plan(plan: Plan, changes: list[str]) -> Plan:
     """The plan with other values; each change is NAME.KEY=VALUE, or KEY=VALUE for what stands at its top.
 
+    Its description, which may tell values that were changed, says so.
+
     Raises
     ------
     PlanError
@@ -113,7 +116,9 @@ def change_plan(plan: Plan, changes: list[str]) -> Plan:
                 plan = plan.with_text(name, value)
         except PlanError as error:
             raise PlanError(f"--set {change}: {error}") from None
-    return plan
+    if not changes or any(change.partition("=")[0].strip() == "description" for change in changes):
+        return plan
+    return replace(plan, description=f"{plan.description} (with {', '.join(changes)})".strip())
 
 
 def _read_value(text: str) -> Any:

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import time
-from importlib import metadata
 from typing import Any
 
 from accountant.errors import PlanError
@@ -76,6 +75,8 @@ def _versions() -> dict[str, str]:
 
 
 def _version(name: str) -> str | None:
+    from importlib import metadata
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -84,6 +85,8 @@ def _version(name: str) -> str | None:
 
 def _extras() -> dict[str, str]:
     """For each extra of the distribution, what it lacks."""
+    from importlib import metadata
+
     try:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:

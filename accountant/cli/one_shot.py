@@ -9,7 +9,7 @@ from accountant.cli.answers import Answer, add_output, check_write, write_answer
 from accountant.cli.single_releases import add_single_releases
 from accountant.dp_sgd import SAMPLERS, PrivateTraining, dp_sgd
 from accountant.errors import PlanError
-from accountant.terminal import number, show_work, whole
+from accountant.terminal import caution_of_delta, number, show_work, whole
 
 __all__ = ["add_one_shot"]
 
@@ -108,9 +108,5 @@ def _notes(training: PrivateTraining) -> list[str]:
             f"Stopped after {training.steps:,} of {training.planned:,} steps: this holds if the step was fixed before, "
             "or chosen without the private data and without the model; or else the price of all steps stands."
         )
-    if training.delta * training.records >= 1:
-        notes.append(
-            f"Caution: delta = {training.delta:g} is not below 1/{training.records}; even a mechanism that publishes "
-            "one record at random has such a delta."
-        )
-    return notes
+    caution = caution_of_delta(training.delta, training.records)
+    return [*notes, *([f"Caution: {caution}."] if caution else [])]

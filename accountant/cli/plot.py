@@ -99,7 +99,9 @@ def _choose_kind(plan: Plan, options: argparse.Namespace) -> str:
         return "order"
     if sum(release.count > 0 for release in plan.releases) > 1 and options.methods is None:
         return "shares"
-    return "releases" if plan.composition.releases != 1 else "trade-off"
+    if plan.composition.releases != 1:
+        return "releases"
+    return "trade-off" if options.delta is None else "order"
 
 
 def _free_output(plan: Plan, kind: str, formats: Sequence[str]) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -13,9 +12,6 @@ from typing import Any
 import numpy as np
 
 from accountant.cli.arguments import add_plan, add_route, read_plan, route
-from accountant.cli.sweep_blocks import Work, price_missing
-from accountant.cli.sweep_files import SweepTable, check_sweep_output, refuse_beyond_disk
-from accountant.cli.sweep_journal import SweepJournal
 from accountant.errors import PlanError, shorten
 from accountant.events.composition import Composition
 from accountant.plan import Plan
@@ -74,6 +70,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    # pools and databases, which no other command needs
+    from accountant.cli.sweep_blocks import Work, price_missing
+    from accountant.cli.sweep_files import SweepTable, check_sweep_output, refuse_beyond_disk
+    from accountant.cli.sweep_journal import SweepJournal
+
     plan = read_plan(options)
     out = check_sweep_output(options.out, options.again)
     values, targets = _grid(plan, options.vary)
@@ -152,6 +153,8 @@ def _points(text: str, written: str, whole_number: bool) -> list[Any]:
 
 
 def _fingerprint(plan: Plan, values: dict[str, list[Any]], task: Task) -> str:
+    import hashlib
+
     from accountant import __version__
 
     parts = [__version__, "rows", repr(plan.tables), repr(plan.written), repr(values), repr(task), str(BLOCK)]

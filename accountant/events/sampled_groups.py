@@ -147,6 +147,7 @@ class ChainOfApproximateDP(Event):
         super().__post_init__()
         if self.size > CHAIN:
             raise ParameterError(f"size = {self.size} of an approximately private release; accepted: [1, {CHAIN}]")
+        chain_pair(self.epsilon, self.delta, self.size)  # refuses a chain whose ends nothing hides
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return np.full_like(orders, math.inf)
@@ -203,12 +204,13 @@ def chain_pair(epsilon: float, delta: float, size: int) -> tuple[FinitePair, flo
             corners.append(corner)
             corner = (corner - d) / factor
         lost, kept = Decimal(0), Decimal(1)  # each by itself: either may be tiny
-        for _ in range(size):
+        for steps in range(size):
             lost = min(d + factor * lost, (factor - 1 + d + lost) / factor, Decimal(1))
             kept = max(1 - d - factor * (1 - kept), (kept - d) / factor)
             if kept <= 0:
                 raise ParameterError(
-                    f"size = {size}: nothing hides the ends of a chain of ({epsilon:g}, {delta:g})-DP; accepted: fewer"
+                    f"size = {size}: nothing hides the ends of a chain of ({epsilon:g}, {delta:g})-DP; accepted: [1, "
+                    f"{steps}]"
                 )
         ends = [Decimal(0), *(min(each, kept) for each in reversed(corners)), kept]
         masses = [(high - low) / kept for low, high in pairwise(ends)]

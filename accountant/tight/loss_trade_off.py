@@ -142,6 +142,7 @@ class LossTradeOff(TradeOff):
         self.tables: list[tuple[Table, Table]] = []
         self.plans: list[DirectedRun] = []
         self.planned: dict[float, DirectedRun] = {}
+        self.asked: list[DirectedRun] = []
         self.stuck: list[float] = []
         tilts = 2.0 ** np.arange(-20.0, 20.0, 0.25)
         works = sorted(event._sketch()._curve_work() for event, _ in self.entries)
@@ -223,9 +224,18 @@ class LossTradeOff(TradeOff):
         return np.concatenate(places), np.concatenate(rates)
 
     def profile(self, epsilon: float) -> Interval:
+        question = Question(None, epsilon, self.tolerance)
+        for run in self.asked[-1:]:  # the grid for one epsilon is often fine enough for the next
+            points = sum(each.losses.size for each in run.measures)
+            spend(PLACE * points, f"a profile read from {points} values", self.tolerance)
+            found = run.delta_bounds(epsilon)
+            if question.width(found, run.spread) <= self.tolerance:
+                return found
         run = self._plan_at(epsilon)
         try:
-            return refine([run], Question(None, epsilon, self.tolerance))
+            found = refine([run], question)
+            self.asked.append(run)
+            return found
         except ToleranceUnreachable as error:
             if not self.bounded or error.found is None:
                 raise

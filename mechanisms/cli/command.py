@@ -14,7 +14,7 @@ from mechanisms.cli.data import add_data, parse_seed, warn_of_seed
 from mechanisms.cli.numbers_file import read_whole_numbers
 from mechanisms.cli.plan import add_plan
 from mechanisms.cli.predict import add_predict
-from mechanisms.cli.preparation import plan_run, read_data
+from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.progress import show_phases
 from mechanisms.cli.reproduce import add_reproduce
 from mechanisms.cli.results_file import add_output, find_results
@@ -149,6 +149,7 @@ def _run_label(options: argparse.Namespace) -> int:
     with plan_run():
         experiment = Experiment(setting, data.private, data.public, data.test, data.n_classes, data.nominal)
         total = price_total(results, experiment)
+    warn_of_delta(experiment.guarantee.delta, experiment.nominal)
     if options.dry_run:
         return show_plan(options, experiment, summarise_plan(options, data, experiment) | total)
     warn_of_seed(options)

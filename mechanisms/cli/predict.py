@@ -15,7 +15,7 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.cli.data import CommandData, add_data, parse_seed, warn_of_seed
-from mechanisms.cli.preparation import plan_run, read_data
+from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.results_file import (
     OptionError,
     add_output,
@@ -26,7 +26,14 @@ from mechanisms.cli.results_file import (
     write_results,
 )
 from mechanisms.cli.sharded import add_cluster, on_cluster, use_cluster
-from mechanisms.cli.store_option import hold_digests, open_existing, refuse_moving_digests, store_exists
+from mechanisms.cli.store_option import (
+    check_store,
+    hold_digests,
+    open_existing,
+    refuse_moving_digests,
+    rehearse_store,
+    store_exists,
+)
 from mechanisms.cli.stream import serve_stream
 from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, show_prices
 from mechanisms.presets import PRESETS, individual_knn_preset
@@ -99,6 +106,7 @@ def _run_predict(options: argparse.Namespace) -> int:
     earlier = _read_earlier(options)
     refuse_no_output(options)
     data = read_data(options)
+    warn_of_delta(options.delta, data.nominal)
     named = vars(options)
     setting = PredictionSetting(**{field.name: named[field.name] for field in fields(PredictionSetting)})
     public = {"n_classes": data.n_classes, "nominal": data.nominal}
@@ -106,7 +114,8 @@ def _run_predict(options: argparse.Namespace) -> int:
         with open_existing(options.store) as store, plan_run():
             found = plan_prediction(setting, data.private, data.public, **public, store=store)
             if not on_cluster(options):  # those in partitions are read by the run alone
-                rehearse(found.model, data.private)
+                ids = options.ids if options.ids == "digest" else data.private.ids
+                rehearse(found.model, data.private, rehearse_store(options, store, data.private, data.class_names), ids)
             identity = _identify(store)
         if options.dry_run:
             _show(options, data, found, _summarise(options, data, found, identity, earlier))
@@ -146,6 +155,7 @@ def _check(options: argparse.Namespace) -> None:
         raise OptionError("--store keeps what real answers cost; accepted: without --seed")
     if options.store and options.ids is None:
         raise OptionError("--store without --ids; accepted: --ids NAME, a column, or --ids digest")
+    check_store(options.store)
     refuse_moving_digests(options)
     refuse_seeded_repeat(options)
 

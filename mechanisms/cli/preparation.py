@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import accountant as ac
 from mechanisms.cli.data import CommandData, load_data
 from mechanisms.cli.sharded import load_sharded, on_cluster
 from mechanisms.phases import phase
 from mechanisms.private_knn import ThinSampleWarning
 
-__all__ = ["plan_run", "read_data"]
+__all__ = ["plan_run", "read_data", "warn_of_delta"]
 
 NOT_BEGUN = "before anything was spent"
 
@@ -38,6 +39,12 @@ def plan_run() -> Iterator[None]:
             print(f"mechanisms: warning: {each.message}", file=sys.stderr)
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
+def warn_of_delta(delta: float, nominal: int) -> None:
+    """A line on standard error where delta is large beside the public number of private records."""
+    if caution := ac.terminal.caution_of_delta(delta, nominal):
+        print(f"mechanisms: warning: {caution}", file=sys.stderr)
 
 
 @contextmanager

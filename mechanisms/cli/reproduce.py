@@ -133,6 +133,7 @@ def _prepare(request: Request) -> Path:
         request.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OptionError(f"--out {request.out}: {error.strerror}; accepted: a directory that can be written") from None
+    ac.files.check_output(request.out / "results.md", name="--out", refuse=OptionError)
     return request.out
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import accountant as ac
 from mechanisms.cli.data import warn_of_seed
 from mechanisms.cli.numbers_file import read_whole_numbers
-from mechanisms.cli.preparation import plan_run, read_data
+from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.results_file import OptionError, find_results
 from mechanisms.cli.sharded import add_cluster, on_cluster, use_cluster
 from mechanisms.cli.student import add_student
@@ -91,6 +91,7 @@ def run_reverse(options: argparse.Namespace) -> int:
     with plan_run():
         experiment = ReverseExperiment(setting, data.private, data.public, data.test, data.n_classes, nominal)
         total = price_total(results, experiment)
+    warn_of_delta(experiment.guarantee.delta, experiment.nominal)
     if options.dry_run:
         return show_plan(options, experiment, summarise_plan(options, data, experiment) | total | more)
     warn_of_seed(options)

@@ -7,12 +7,21 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import accountant as ac
 from mechanisms.cli.results_file import OptionError
 
 if TYPE_CHECKING:
+    from mechanisms.budgets.rehearsal import RehearsedStore
     from mechanisms.datasets import Dataset
 
-__all__ = ["hold_digests", "open_existing", "refuse_moving_digests", "store_exists"]
+__all__ = [
+    "check_store",
+    "hold_digests",
+    "open_existing",
+    "refuse_moving_digests",
+    "rehearse_store",
+    "store_exists",
+]
 
 DIGESTS = "digests of records"
 """Name of the run without queries whose header says what the digests are made of."""
@@ -22,6 +31,17 @@ def store_exists(where: str) -> bool:
     """Whether there is something at a path; of a server it is assumed."""
     path = where.removeprefix("sqlite:///")
     return "://" in path or (Path(path).exists() and Path(path).stat().st_size > 0)
+
+
+def check_store(where: str | None) -> None:
+    """Refuse a new store in a place where no file can be made, before anything is read.
+
+    Raises
+    ------
+    OptionError
+    """
+    if where is not None and not store_exists(where):
+        ac.files.check_output(where.removeprefix("sqlite:///"), name="--store", refuse=OptionError)
 
 
 def open_existing(where: str | None) -> Any:
@@ -44,6 +64,20 @@ def refuse_moving_digests(options: argparse.Namespace) -> None:
         if options.store and options.ids == "digest" and given:
             reason = "other public points would change the digest of a record, which would then get a new budget"
             raise OptionError(f"{name} was given with --ids digest: {reason}; accepted: --ids NAME, a column")
+
+
+def rehearse_store(
+    options: argparse.Namespace, store: Any, private: Dataset, names: tuple[str, ...] | None
+) -> RehearsedStore | None:
+    """A store for a rehearsal, if one is wanted; refuses what `hold_digests` refuses, and leaves `store` as it is."""
+    from mechanisms.budgets.rehearsal import RehearsedStore, undo
+
+    if options.store is None:
+        return None
+    if store is not None:
+        with undo(store):
+            hold_digests(store, options, private, names)
+    return RehearsedStore(store)
 
 
 def hold_digests(store: Any, options: argparse.Namespace, private: Dataset, names: tuple[str, ...] | None) -> None:

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.cli.data import load_private
+from mechanisms.cli.preparation import warn_of_delta
 from mechanisms.cli.results_file import OptionError, csv_writer
-from mechanisms.cli.store_option import hold_digests, store_exists
+from mechanisms.cli.store_option import hold_digests, rehearse_store, store_exists
 
 if TYPE_CHECKING:
     from accountant import Guarantee
@@ -44,9 +45,11 @@ def serve_stream(options: argparse.Namespace) -> int:
 
     _check(options)
     private, n_classes, names, nominal = load_private(options)
+    warn_of_delta(options.delta, nominal)
     new = not store_exists(options.store)
     if new:
-        rehearse(_plan_service(options, private, n_classes, nominal, None)[0], private)
+        store, ids = rehearse_store(options, None, private, names), _identifiers(options, private)
+        rehearse(_plan_service(options, private, n_classes, nominal, None)[0], private, store, ids)
     queries = read_queries(sys.stdin, private, None if options.ids == "digest" else options.ids)
     with ExitStack() as stack:
 
@@ -54,7 +57,7 @@ def serve_stream(options: argparse.Namespace) -> int:
             store = stack.enter_context(open_store(options.store))
             model, guarantee = _plan_service(options, private, n_classes, nominal, store)
             hold_digests(store, options, private, names)
-            model.fit(private.features, private.labels, "digest" if options.ids == "digest" else private.ids)
+            model.fit(private.features, private.labels, _identifiers(options, private))
             print(f"mechanisms: {guarantee}, for everything that the store ever pays for", file=sys.stderr)
             return model
 
@@ -67,6 +70,11 @@ def serve_stream(options: argparse.Namespace) -> int:
             number = int(model.predict(point[None], run=f"stream {digest} {name}")[0])
             lines.write(name, number if names is None else names[number])
     return 0
+
+
+def _identifiers(options: argparse.Namespace, private: Dataset) -> Sequence[str] | str | None:
+    """What identifies the records, as for `IndividualKNN.fit`."""
+    return "digest" if options.ids == "digest" else private.ids
 
 
 class _AnswerLines:

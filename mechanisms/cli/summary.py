@@ -185,7 +185,7 @@ def show_plan(options: argparse.Namespace, experiment: Experiment | ReverseExper
     if experiment.asked:
         rounds = experiment.setting.rounds
         each = f", {experiment.asked // rounds} in each of {rounds} rounds" if rounds > 1 else ""
-        table.add_row("would ask", f"{experiment.asked} queries{each}")
+        table.add_row("would ask", f"{experiment.asked} queries{each}{_limit_answers(experiment)}")
     if votes := experiment.describe_votes():
         table.add_row("votes of", votes)
     table.add_row("noise", f"{experiment.noise:.4g} {_name_unit(experiment)}")
@@ -195,6 +195,14 @@ def show_plan(options: argparse.Namespace, experiment: Experiment | ReverseExper
     table.add_row("released", "nothing: this was a dry run")
     ac.terminal.console().print(table)
     return 0
+
+
+def _limit_answers(experiment: Experiment | ReverseExperiment) -> str:
+    """How many queries of a round are answered at most, where that is fewer than are asked."""
+    most, rounds = getattr(experiment.setting, "max_labels", None), experiment.setting.rounds
+    if most is None or most >= experiment.asked // rounds:
+        return ""
+    return f", of which at most {most} are answered" + (" in each round" if rounds > 1 else "")
 
 
 def _begin_table(experiment: Experiment | ReverseExperiment, summary: dict[str, Any]) -> Table:

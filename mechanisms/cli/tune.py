@@ -9,7 +9,7 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.cli.data import CommandData, add_data, parse_seed, warn_of_seed
-from mechanisms.cli.preparation import plan_run, read_data
+from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.results_file import OptionError, add_output
 from mechanisms.cli.summary import list_also_public, make_table, show_prices
 from mechanisms.cli.tuning_file import TuningFile, find_tuning
@@ -176,6 +176,7 @@ def _run_tune(options: argparse.Namespace) -> int:
     if options.epsilon is not None and total.epsilon > options.epsilon:
         accepted = f"--epsilon {total.epsilon:.6g} or more, fewer tries, or more noise"
         raise OptionError(f"--epsilon {options.epsilon:g}: the price is {total.epsilon:.6g}; accepted: {accepted}")
+    warn_of_delta(options.delta, data.nominal)
     summary = _summarise(options, data, tuner, price, about)
     summary |= {"charges": file.charges, "earlier": file.earlier}
     summary |= {"total": {"epsilon": total.epsilon, "delta": total.delta}}

@@ -49,7 +49,8 @@ class Setting(StudentOptions):
         those in these rows; but for "central", a round goes on where the one before it ended.
     rounds : int
     max_labels : int or None
-        Most queries answered in a round; None is all of them. A number below `queries` is of use with screening only.
+        Most queries answered in a round; None is all of them. A number below `queries` is of use with screening only;
+        without it, no more are asked where `queries` is None.
     screening_ratio : float or None
         Standard deviation of the screening noise over that of the vote noise; None switches screening off.
     vote_sigma, screening_sigma : float or None
@@ -293,6 +294,8 @@ class Experiment(BaseExperiment):
         m, chosen = len(self.public), self.setting
         if chosen.queries is not None:
             return check_count("queries", chosen.queries, 1, m)
+        if chosen.max_labels is not None and not chosen.screens:  # what comes after these would not be answered
+            m = min(m, max(check_count("max_labels", chosen.max_labels, 0), 1))
         fewest = min(math.ceil(1.2 * self.n_classes), m)
 
         def affordable(count: int) -> bool:

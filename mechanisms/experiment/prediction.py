@@ -208,9 +208,14 @@ def predict(
     return replace(plan, labels=labels, kept=model.kept_, accuracy=accuracy, spent=spent)
 
 
-def rehearse(model: IndividualKNN, private: Dataset) -> None:
-    """Check what `predict` would check before it spends anything, and keep nothing; errors as for `predict`."""
-    IndividualKNN(**{**model.get_params(), "store": None}).fit(private.features, private.labels)
+def rehearse(
+    model: IndividualKNN, private: Dataset, store: BudgetStore | None = None, ids: Sequence[str] | str | None = None
+) -> None:
+    """Check what `predict` would check before it spends anything, and keep nothing; errors as for `predict`.
+
+    `store` is one that may be changed, such as a `mechanisms.budgets.rehearsal.RehearsedStore`.
+    """
+    IndividualKNN(**{**model.get_params(), "store": store}).fit(private.features, private.labels, ids)
 
 
 def _follow(model: IndividualKNN, serving: Serving, tick: Tick) -> Callable[[int], object]:

@@ -8,6 +8,7 @@ import math
 import pytest
 
 import accountant as ac
+from accountant.plan import Plan
 
 RATE = 256 / 60_000
 
@@ -73,6 +74,26 @@ def test_saved_and_loaded(training, tmp_path):
         plan = ac.load_plan(path)
         assert plan.run == each.run
         assert plan.delta == 1e-5
+
+
+@pytest.mark.parametrize("sampler", ["poisson", "fixed-size", "random-allocation", "shuffle"])
+def test_plans_say_where_rate_and_steps_come_from(sampler, tmp_path):
+    relation = "add-remove" if sampler in ("poisson", "random-allocation") else "replace"
+    each = ac.dp_sgd(1000, 300, 2, sigma=3.0, delta=1e-4, sampler=sampler, adjacency=relation)
+    for made, told in ((each, f"{each.steps} steps (2 epochs)"), (each.stop_at(4), f"stopped after 4 of {each.steps}")):
+        path = tmp_path / "training.toml"
+        ac.files.write_text(path, made.plan.to_toml())
+        plan = ac.load_plan(path)
+        assert plan.run == made.run
+        assert plan.description.startswith("DP-SGD: batches of 300 of 1000 records")
+        assert told in plan.description
+    if sampler in ("poisson", "fixed-size"):
+        (line,) = each.plan.written["release"]
+        assert (line["records"], line["batch"], line["epochs"]) == (1000, 300, 2)
+        assert {"count", "sampling_rate"}.isdisjoint(line)
+        longer = Plan.from_tables("longer", each.plan.written).with_text("epochs", 4)
+        assert longer.run == ac.dp_sgd(1000, 300, 4, sigma=3.0, delta=1e-4, sampler=sampler, adjacency=relation).run
+    assert "epochs" not in each.go_on(1).plan.to_toml()
 
 
 def test_in_words(training):

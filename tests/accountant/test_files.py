@@ -103,14 +103,32 @@ def test_json_is_read_back_and_has_no_nan(tmp_path):
         ("x.txt", "accepted: a file ending in .csv, .npz"),
         ("absent/x.csv", "accepted: a file in an existing directory that can be written"),
         ("folder.csv", "accepted: a file in an existing directory that can be written"),
+        ("link.csv", "accepted: a file in an existing directory that can be written"),
     ],
 )
 def test_paths_are_refused_before_the_work(path, accepted, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "link.csv").symlink_to(tmp_path / "absent" / "x.csv")
     with pytest.raises(ac.ParameterError, match=f"^--out '{path}'; {accepted}$"):
         ac.files.check_output(path, (".csv", ".npz"), name="--out")
     assert ac.files.check_output("x.csv", (".csv", ".npz")) == ac.files.check_output("x.csv")
+
+
+def test_where_no_file_can_be_made_is_found_out_by_trying_and_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "old.csv"
+    path.write_text("old")
+    assert ac.files.check_output(path) == path
+    assert (os.listdir(tmp_path), path.read_text()) == (["old.csv"], "old")
+    with pytest.raises(ac.ParameterError, match="File name too long; accepted: a file that can be written"):
+        ac.files.check_output(tmp_path / ("x" * 300))
+
+    def refuse(*_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("os.open", refuse)
+    with pytest.raises(ac.ParameterError, match=r"old\.csv': Read-only file system; accepted: a file that can be"):
+        ac.files.check_output(path)
 
 
 def test_failures_of_the_disk_are_one_line(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import accountant as ac
 from accountant import work
 from accountant.cli import main, pricing
 from accountant.numerics.kernel import first_calls
-from accountant.terminal import Parser, run_command, show_work
+from accountant.terminal import Parser, number_range, run_command, show_work
 
 
 @pytest.fixture
@@ -117,6 +117,27 @@ def test_every_end_is_one_line(error, status, line, capsys):
     shown = capsys.readouterr()
     assert shown.err.startswith(line)
     assert (shown.out, shown.err.count("\n")) == ("", 1)
+
+
+def test_what_the_encoding_of_the_output_lacks_is_escaped(monkeypatch):
+    bytes_out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(bytes_out, "ascii"))
+    assert run_command("tool", command(lambda _: print("Übung") or 0), []) == 0
+    assert bytes_out.getvalue() == b"\\xdcbung\n"
+
+
+def test_a_closed_output_is_refused_before_the_work(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run_command("tool", command(lambda _: pytest.fail("begun")), []) == 2
+    line = "tool: standard output is closed; accepted: a file or a terminal, such as /dev/null\n"
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize("text", ["0:inf:3", "nan:1:3", "0:1", "0:1:0", "a:b:3"])
+def test_ranges_have_finite_ends(text, recwarn):
+    with pytest.raises(ac.PlanError, match=f"^--epsilons {text}: accepted: A:B:N, such as 0:4:41, with finite A and B"):
+        number_range("--epsilons", text)
+    assert not recwarn
 
 
 def test_output_that_cannot_be_written_is_noticed(monkeypatch, capsys):

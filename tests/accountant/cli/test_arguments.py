@@ -45,6 +45,14 @@ def test_a_plan_from_standard_input(run):
         assert words in err
 
 
+def test_a_description_says_that_values_were_changed(run):
+    given = f'description = "Ten votes."\n{PLAN}'.encode()
+    assert "(with" not in run("epsilon", "-", given=given)[1]
+    changed = run("epsilon", "-", "--set", "count=20", "--set", "sigma=30", given=given)[1]
+    assert "Ten votes. (with count=20, sigma=30)" in changed
+    assert "(with" not in run("epsilon", "-", "--set", "description=Twenty", given=given)[1]
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -167,6 +167,7 @@ def test_of_many_releases_the_costliest_are_drawn_and_it_is_said(kind, most, fol
         ("no_delta", [], "order"),
         ("curve", [], "releases"),
         ("plan", ["--set", "screening.count=0", "--set", "votes $2$.count=1"], "trade-off"),
+        ("plan", ["--set", "screening.count=0", "--set", "votes $2$.count=1", "--delta", "1e-6"], "order"),
         ("plan", ["--vary", "screening.sigma", "--values", "5:9:2", "--methods", "improved"], "parameter"),
     ],
 )

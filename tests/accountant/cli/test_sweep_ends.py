@@ -81,6 +81,6 @@ def test_the_signal_is_heeded_once_and_in_the_main_thread_alone(tmp_path, capsys
     assert seen == [signal.SIG_DFL]
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
-    monkeypatch.setattr("accountant.cli.sweep.price_missing", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr("accountant.cli.sweep_blocks.price_missing", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     assert main(["sweep", str(plan), "--vary", "sigma=10:20:5", "--out", str(tmp_path / "sweep.npz")]) == 143
     assert capsys.readouterr().err == "accountant: terminated: nothing was priced, nothing is kept\n"

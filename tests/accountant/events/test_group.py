@@ -82,8 +82,12 @@ def test_pure_dp_is_cheaper_than_its_multiple_and_noise_on_a_count_reaches_it():
 
 
 def test_a_chain_that_hides_nothing_is_refused():
-    with pytest.raises(ac.ParameterError, match="nothing hides the ends"):
-        ac.Group(ac.ApproximateDP(0.1, 0.3), 50).profile(0.0)
+    for epsilon, delta, most in ((0.1, 0.3, 3), (0.1, 1 - 1e-6, 1), (1e-3, 0.01, 97)):
+        with pytest.raises(ac.ParameterError, match=rf"nothing hides the ends of .*; accepted: \[1, {most}\]$"):
+            ac.Group(ac.ApproximateDP(epsilon, delta), 500)
+        with pytest.raises(ac.ParameterError, match="nothing hides the ends"):
+            ac.Group(ac.ApproximateDP(epsilon, delta), most + 1)
+        assert ac.Group(ac.ApproximateDP(epsilon, delta), most).profile(9.0).worst < 1.0
 
 
 # --- Poisson samples -----------------------------------------------------------------------------------

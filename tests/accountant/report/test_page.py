@@ -302,6 +302,13 @@ def test_data_dependent_costs_are_not_exported(complaint, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_priced(complaint, tmp_path, monkeypatch):
+    monkeypatch.setattr("accountant.report.html.report", lambda *_, **__: pytest.fail("priced"))
+    long = str(tmp_path / f"{'x' * 300}.html")
+    assert "File name too long; accepted: a file that can be written" in complaint("dp-sgd", "-o", long)
+    assert not list(tmp_path.iterdir())
+
+
 def test_wrong_outputs(complaint, tmp_path):
     assert "accepted: a file ending in .html" in complaint("dp-sgd", "-o", str(tmp_path / "report.pdf"))
     assert "accepted: a file in an existing directory" in complaint(

@@ -10,6 +10,7 @@ from accountant import advice, patience
 from accountant.cli import main
 from accountant.events import subsampling
 from accountant.tight import loss_trade_off
+from accountant.tight.directed_run import DirectedRun
 
 RUN = 1000 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01) + 10 * ac.Laplace(20.0)
 GAME = 100 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01) + 2 * ac.NoisyScreening(30.0, 20.0, 42)
@@ -74,6 +75,25 @@ def test_grids_and_what_is_read_from_them_are_counted(monkeypatch):
 
 
 @pytest.mark.audit
+@pytest.mark.parametrize("epsilons", [np.linspace(0.0, 3.0, 31), np.linspace(3.0, 0.0, 31)])
+def test_a_profile_at_many_epsilons_takes_few_grids(epsilons, monkeypatch):
+    run, composed, compose = 300 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.03), [], DirectedRun.compose
+
+    def count(self):
+        composed.append(self)
+        compose(self)
+
+    exact = [ac.delta(run, epsilon, method="tight", tolerance=1e-4) for epsilon in epsilons.tolist()]
+    monkeypatch.setattr(DirectedRun, "compose", count)
+    sides = [loss_trade_off.LossTradeOff(list(run), direction, 0.02) for direction in ("remove", "add")]
+    for epsilon, price in zip(epsilons.tolist(), exact, strict=True):
+        found = [side.profile(epsilon) for side in sides]
+        assert max(each.lower for each in found) <= price.delta
+        assert max(each.upper for each in found) >= price.lower
+        assert all(0 < each.upper - each.lower <= 0.02 * each.upper for each in found)
+    assert len(composed) <= 20  # one for each epsilon and direction: 62
+
+
 def test_the_renyi_bound_is_counted_and_given_where_the_tight_route_takes_too_long():
     run = 10 * ac.PoissonSubsampled(ac.Laplace(1.0), 0.1) + ac.Gaussian(20.0)
     found, seconds = counted(lambda: ac.advantage(run, method="renyi"))

@@ -66,6 +66,37 @@ def test_a_dry_run_says_how_many_queries_are_in_a_round(capsys):
 
 
 @pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        (["--max-labels", "5"], "5 queries "),
+        (["--max-labels", "5", "--queries", "12"], "12 queries, of which at most 5 are answered "),
+        (
+            ["--max-labels", "5", "--queries", "12", "--rounds", "2", "--screening-ratio", "3"],
+            "24 queries, 12 in each of 2 rounds, of which at most 5 are answered in each round ",
+        ),
+    ],
+)
+def test_a_dry_run_says_how_many_answers_there_are_at_most(capsys, more, asked):
+    """Without screening all 503 points were asked about, and the first five were answered."""
+    assert main(["label", "private-knn", *DATA, "--neighbors", "30", *more, "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = next(number for number, line in enumerate(lines) if "would ask" in line)
+    told = " ".join(line.split("│")[2].strip() for line in lines[start : start + 2])
+    assert f"{told} ".startswith(asked)
+
+
+@pytest.mark.parametrize("command", [["label", "private-knn"], ["label", "reverse-knn"], ["predict", "ind-knn"]])
+def test_a_large_delta_is_warned_of_beside_the_public_number_of_records(capsys, command):
+    more = [*DATA, "--queries", "12", "--dry-run"]
+    about = 988 if "reverse-knn" in command else 990  # under replace adjacency their number itself is public
+    words = f"mechanisms: warning: delta = 0.002 is not below 1/{about}; even a mechanism that publishes one record"
+    assert main([*command, *more, "--delta", "0.002"]) == 0
+    assert capsys.readouterr().err.startswith(words)
+    assert main([*command, *more, "--delta", "0.001"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
     ("mechanism", "more", "votes"),
     [
         ("private-knn", ["--neighbors", "40", "--screening-ratio", "3"], "40 neighbours, screening at 24 votes"),

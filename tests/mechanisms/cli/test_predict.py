@@ -274,6 +274,41 @@ def test_answers_that_nothing_keeps_are_not_drawn(capsys, tmp_path):
     assert (planned["dry_run"], planned["answered"], found["dry_run"], found["answered"]) == (True, 0, False, 200)
 
 
+def test_a_dry_run_checks_the_store_as_the_run_would_and_leaves_it(capsys, tmp_path):
+    known = ["--ids", "digest", "--threshold", "0.9", "--vote-sigma", "1"]
+    missing = [*IND, *known, "--store", tmp_path / "no" / "b.db"]
+    for more in ((), ("--dry-run",)):
+        status, _, err = run(capsys, *missing, *more)
+        assert (status, "accepted: a file in an existing directory that can be written" in err) == (2, True)
+    store = [*IND, "--ids", "digest", "--store", tmp_path / "b.db"]
+    assert run(capsys, *store, *known)[0] == 0
+    with open_store(tmp_path / "b.db") as held:
+        settings = held.settings()
+    for more in (["--threshold", "0.8"], ["--kernel", "rbf"], ["--epsilon", "3"]):
+        status, _, err = run(capsys, *store, *more, "--dry-run")
+        assert (status, "accepted: the same settings, or another store" in err) == (2, True)
+        assert run(capsys, *store, *more) == (2, "", err)
+    assert run(capsys, *store, "--dry-run")[0] == 0
+    with open_store(tmp_path / "b.db") as held:
+        assert (held.settings(), held._snapshot.head.records) == (settings, 988)  # of 990, two are equal
+
+
+def test_a_dry_run_refuses_digests_that_would_change_and_identifiers_that_repeat(capsys, tmp_path):
+    arguments = tables(tmp_path, np.arange(40))
+    assert run(capsys, *arguments, "--ids", "digest", "--queries", "5")[0] == 0
+    for path in (tmp_path / "private.npz", tmp_path / "public.npz"):
+        with np.load(path) as table:
+            np.savez(path, **{**table, "features": table["features"][:, 1:]})
+    for more in (["--dry-run"], []):
+        status, _, err = run(capsys, *arguments, "--ids", "digest", *more)
+        assert (status, "accepted: the same features, label and classes" in err) == (2, True)
+    people = tables(tmp_path, np.arange(40), ["same"] * 400)
+    for more in (["--dry-run"], []):
+        status, _, err = run(capsys, *people[:-1], tmp_path / "new.db", "--ids", "person", *more)
+        assert (status, "'same'" in err) == (2, True)
+    assert not (tmp_path / "new.db").exists()
+
+
 # --- mistakes -------------------------------------------------------------------------------------------
 
 

@@ -355,6 +355,16 @@ def test_one_item_and_a_whole_paper(capsys, tmp_path):
     assert (tmp_path / "b" / "results.md").read_text().count("### ind-knn-supplement") == 2
 
 
+def test_a_directory_that_cannot_be_written_is_refused_before_the_first_run(capsys, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("mechanisms.papers.reproduce", lambda *_: pytest.fail("run"))
+    monkeypatch.setattr("os.open", refuse)
+    assert main(["reproduce", "ind-knn-supplement", "table-3", "--out", str(tmp_path)]) == 2
+    assert "Read-only file system; accepted: a file that can be written" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
