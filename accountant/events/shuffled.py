@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from typing import Annotated
 
@@ -33,6 +34,7 @@ from accountant.events.shuffled_rounds import (
 )
 from accountant.events.shuffled_words import log_profile_of_words, points_of_words
 from accountant.events.word_laws import AHEAD as COUNTED_AHEAD
+from accountant.numerics.exact import CURVE_ROUNDING
 from accountant.numerics.finite_curves import finite_curve
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, remember, spend, tally_work
@@ -52,8 +54,9 @@ FEWEST = 4
 """Parts between every `EACH`-th point, at least, within so many standard deviations, where rounds that compose need
 them."""
 
-TERM = 20.0
-"""Operations (see `accountant.patience`) of a point of the grid, at an order of the curve."""
+TERM, VALUE = 20.0, 2e4
+"""Operations (see `accountant.patience`) of a point of the grid, at an order of the curve; and of a value of the
+profile that is on a grid, about."""
 
 WHAT = "the profile of a round of shuffled bits"
 
@@ -81,10 +84,10 @@ class Shuffled(Event):
 
     Priced by the dominating pair of the variation-ratio reduction (Wang et al. 2023; proved for these randomizers in
     `accountant.events.blanket`), and where several bits are flipped by the smallest of the bounds of
-    `accountant.events.shuffled_rounds`, put on a grid of losses from above ("connect the dots", Doroshenko et al.
-    2022). Profile, Rényi curve and composition are exact for the pair on the grid. The pair does not depend on the
-    other users' inputs, so rounds compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one
-    user's input changes.
+    `accountant.events.shuffled_rounds`: one round at one epsilon or delta as `accountant.shuffled_epsilon` has it. What
+    composes is put on a grid of losses from above ("connect the dots", Doroshenko et al. 2022); profile, Rényi curve
+    and composition are exact for the pair on the grid. The pair does not depend on the other users' inputs, so rounds
+    compose, also adaptively (Zhu, Dong & Wang 2022, Thm 10). Adjacency is REPLACE: one user's input changes.
 
     No round costs more than one report does alone. The lower end of a certified interval is that of inputs of all
     users, the others' being the same, whose shuffled reports are known (notebooks/mathematics.md, Prices from below).
@@ -165,6 +168,9 @@ class Shuffled(Event):
         curve[finite] = np.minimum(found, losses[-1])
         return curve
 
+    def _largest_loss(self) -> Fraction | float:
+        return local_epsilon(self.local) * (1 + CURVE_ROUNDING)
+
     def _curve_work(self, rate: float = 1.0) -> float:
         if self.n == 1:
             return self._local_event()._curve_work(rate)
@@ -173,7 +179,7 @@ class Shuffled(Event):
     def _profile_work(self) -> float:
         if self.n == 1:
             return self._local_event()._profile_work()
-        return 50.0 * pair_of(self.local, self.n)[0].size
+        return VALUE
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.n == 1:

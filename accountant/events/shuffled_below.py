@@ -10,7 +10,8 @@ notebooks/mathematics.md, Prices from below.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +59,9 @@ TERM, TRANSFORM = 16.0, 120.0
 DELTAS, SHARES = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12), (1.0, 0.8)
 """Deltas at whose epsilons scores are best, and at such shares of these."""
 
+AIMED = 1.3, 1.15, 1.0, 0.9, 0.8, 0.6, 0.0
+"""Shares of a given epsilon at which they are."""
+
 CROWD = 40_000
 """Users from which on sums are nearly normal, and scores that are best at one epsilon nearly so at any."""
 
@@ -77,7 +81,15 @@ class BestAttack(Event):
     local: Event
     users: int
     above: Event
+    aim: float | None = None
     adjacency: Adjacency = field(default=Adjacency.REPLACE, init=False, repr=False)
+
+    def at_epsilon(self, epsilon: float) -> BestAttack:
+        """The same with inputs and scores that are best about this epsilon."""
+        return replace(self, aim=epsilon)
+
+    def _largest_loss(self) -> Fraction | float:
+        return self.above._largest_loss()
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.above._curve(orders)
@@ -97,7 +109,11 @@ class BestAttack(Event):
     def _pairs(self) -> list[DiscretePair]:
         """All attacks' pairs, made once; what they take is counted whenever they are asked for."""
         words = operations_for_words(self.local, self.users)
-        pairs = pairs_below(self.local, self.users, points_of(self.local, self.users, self.above), words)
+        if self.aim is None:
+            points = points_of(self.local, self.users, self.above)
+        else:
+            points = tuple(sorted({share * self.aim for share in AIMED}))
+        pairs = pairs_below(self.local, self.users, points, words)
         made: tuple[tuple[ScorePair, ...], list[DiscretePair]] | None = self.__dict__.get("_directed")
         if made is None or made[0] is not pairs:
             made = pairs, [pair.directed(DIRECTIONS[0]) for pair in pairs]

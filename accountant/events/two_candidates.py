@@ -20,6 +20,7 @@ from accountant.events.event import Event
 from accountant.events.finite_pairs import FinitePair
 from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
+from accountant.events.shuffled_below import BestAttack
 from accountant.events.team_contests import best_teams, log_beats_crowd, team_bits
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import log_ndtr, ndtri
@@ -365,7 +366,7 @@ def aim_at(
             return event.at(delta, times) if isinstance(event, BestContest) else event
         if epsilon is None:
             return event
-        if isinstance(event, AttackedStream) and releases == 1:
+        if isinstance(event, AttackedStream | BestAttack) and releases == 1:
             return event.at_epsilon(epsilon)
         # what is beside them is not known here
         return event.at_epsilon(epsilon, times) if isinstance(event, BestContest) and times == releases else event

@@ -81,12 +81,14 @@ class BoundedAnswers:
     """Answers by a profile from above.
 
     `make_below` makes the run that costs no more ready, chosen for an epsilon if delta is asked at one, and is None if
-    the profile is reached; `make_tests` the same of single pairs.
+    the profile is reached; `make_tests` the same of single pairs. Of a release that is priced by itself, `alone`, it is
+    chosen for the epsilon from above.
     """
 
     above: Answers
     make_below: Callable[[float | None], Priced] | None
     make_tests: Callable[[], Priced]
+    alone: bool = False
 
     @property
     def source(self) -> str:
@@ -96,7 +98,8 @@ class BoundedAnswers:
         found, make = self.above.epsilon(delta), self.make_below
         if make is None:
             return found
-        return Interval(min(lower_of(lambda: make(None).epsilon(delta).lower or 0.0), found.upper), found.upper)
+        aim = found.upper if self.alone else None
+        return Interval(min(lower_of(lambda: make(aim).epsilon(delta).lower or 0.0), found.upper), found.upper)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         found = self.above.deltas(epsilons)

@@ -81,6 +81,8 @@ def _size(event: Event, key: Hashable) -> float | None:
 
 
 def has_profile(event: Event) -> bool:
+    if event._price_alone() is not None:
+        return True
     try:
         event._log_profile(np.zeros(1))
     except ProfileUnavailable:

@@ -172,6 +172,8 @@ def lacks_profile(event: Event) -> ProfileUnavailable | None:
         if not event._has_surrogates:
             return ProfileUnavailable(f"{event!r} has bounds from above only; accepted: its curve, renyi(orders)")
         return None
+    if event._price_alone() is not None:
+        return None
     try:
         event._log_profile(np.zeros(1))
     except ProfileUnavailable as error:

@@ -37,11 +37,9 @@ class KnownProfile:
         return self.known.source
 
     def epsilon(self, delta: float) -> Interval:
-        found = inverse_profile(self.known, math.log(delta))
         if self.known.alone is not None:
-            with suppress(OutOfPatience):
-                upper = min(found.upper, self.known.alone.epsilon(math.log(delta)))
-                found = Interval(min(found.lower, upper), upper)
+            return Interval(0.0, self.known.alone.epsilon(math.log(delta)))
+        found = inverse_profile(self.known, math.log(delta))
         if self.bounded is not None:
             with suppress(OutOfPatience):
                 known = renyi_epsilon(self.bounded, delta, "improved").epsilon
@@ -49,15 +47,13 @@ class KnownProfile:
         return found
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
+        if self.known.alone is not None and len(epsilons) == 1:
+            return [Interval(0.0, self.known.alone.delta(epsilons[0]))]
         points = np.asarray(epsilons, dtype=float)
         spend(self._work(points), f"{2 * points.size} values of a profile")
         lows, highs = self.known.log_least(points * (1 + PLACES)), self.known.log_profile(points * (1 - PLACES))
         ends = zip(lows.tolist(), highs.tolist(), strict=True)
         found = [exponentiate(low - ACCURACY, high + ACCURACY) for low, high in ends]
-        if self.known.alone is not None and points.size == 1 and found[0].upper > 0.0:
-            with suppress(OutOfPatience):
-                upper = min(found[0].upper, self.known.alone.delta(float(points[0])))
-                found = [Interval(min(found[0].lower, upper), upper)]
         if self.bounded is not None:
             with suppress(OutOfPatience):
                 known = np.concatenate([*renyi_deltas_at(self.bounded, points, "improved")]).tolist()

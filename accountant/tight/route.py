@@ -97,7 +97,7 @@ class TightRun:
         if tests is None:
             return answers
         made = None if below is None else self._make_below
-        return BoundedAnswers(answers, made, partial(TightRun, tests, self.tolerance))
+        return BoundedAnswers(answers, made, partial(TightRun, tests, self.tolerance), known.alone is not None)
 
     def _make_below(self, epsilon: float | None) -> TightRun:
         """The run that costs no more, chosen for an epsilon if delta is asked at one."""

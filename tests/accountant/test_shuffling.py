@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant import shuffling
-from accountant.events import shuffled_prices
+from accountant.events import shuffled, shuffled_prices
 from accountant.events.blanket import blanket, clones, log_shortfall, log_shuffled_delta
 from accountant.events.shuffled import grid_pair
 from accountant.events.shuffled_rounds import log_round_delta, work_ahead
@@ -618,3 +618,21 @@ def test_nothing_is_computed_twice_at_epsilon_zero(monkeypatch, event):
     monkeypatch.setattr(shuffled_prices, "log_round_delta", recorded)
     assert ac.shuffled_epsilon(event, 164, 1e-6) > 0.0
     assert len(asked) == len(set(asked)) > 5
+
+
+@pytest.mark.parametrize(
+    "local", [1.0, ac.RandomizedResponse(0.5), ac.RandomizedResponse(1.0, 2), ac.Collision(1.0, 2, 8)], ids=str
+)
+def test_a_round_by_itself_needs_no_grid(monkeypatch, local):
+    """Its price is that of all points by themselves, and no more than that of the grid, which holds as well."""
+    event, epsilon = ac.Shuffled(local, 40), 0.4
+    composed = ac.epsilon(event + ac.Gaussian(1e9, adjacency="replace"), 1e-3, method="tight")
+    monkeypatch.setattr(shuffled, "pair_of", lambda *_: pytest.fail("a grid was made"))
+    found = ac.epsilon(event, 1e-3, method="tight")
+    assert found.epsilon == ac.shuffled_epsilon(local, 40, 1e-3) <= composed.epsilon
+    assert 0.85 * found.epsilon < found.lower <= found.epsilon
+    assert composed.lower <= found.epsilon
+    delta = ac.delta(event, epsilon, method="tight")
+    assert delta.delta == ac.shuffled_delta(local, 40, epsilon)
+    assert 0.5 * delta.delta < delta.lower <= delta.delta
+    assert ac.delta(event, 10.0, method="tight").delta == 0.0
