@@ -621,7 +621,9 @@ def test_nothing_is_computed_twice_at_epsilon_zero(monkeypatch, event):
 
 
 @pytest.mark.parametrize(
-    "local", [1.0, ac.RandomizedResponse(0.5), ac.RandomizedResponse(1.0, 2), ac.Collision(1.0, 2, 8)], ids=str
+    "local",
+    [1.0, ac.RandomizedResponse(0.5), ac.RandomizedResponse(1.0, 2, length=2), ac.Collision(1.0, 2, 8)],
+    ids=str,
 )
 def test_a_round_by_itself_needs_no_grid(monkeypatch, local):
     """Its price is that of all points by themselves, and no more than that of the grid, which holds as well."""
