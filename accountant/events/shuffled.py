@@ -160,12 +160,13 @@ class Shuffled(Event):
     def _curve(self, orders: FloatArray) -> FloatArray:
         if self.n == 1:
             return self._local_event()._curve(orders)
+        curve, finite = np.full_like(orders, local_epsilon(self.local)), np.isfinite(orders)
+        if not finite.any():
+            return curve
         losses, log_masses = pair_of(self.local, self.n)
-        curve = np.full_like(orders, losses[-1])
-        finite = np.isfinite(orders)
         found = np.empty(int(finite.sum()))
         finite_curve(orders[finite], log_masses, log_masses[::-1].copy(), losses, found)
-        curve[finite] = np.minimum(found, losses[-1])
+        curve[finite] = np.minimum(found, curve[finite])
         return curve
 
     def _largest_loss(self) -> Fraction | float:

@@ -132,6 +132,8 @@ class TightRun:
         """The pure-DP limit, if it is the price."""
         if left == 0.0:
             return _pure(self.run)
+        if isinstance(self._answers, BoundedAnswers) and self._answers.alone:
+            return None
         found, below = _near_limit(self.run, left, self.tolerance), run_below(self.run, delta=left)
         if found is None or below is None:
             return found
