@@ -121,8 +121,10 @@ class OneSided:
     def epsilon(self, delta: float) -> Interval:
         left = [left_of(delta, log) for log in self.log_finite]
         found = [_find_known(partial(self._epsilon, *each)) for each in zip(DIRECTIONS, left, strict=True)]
-        if not any(interval.lower for interval, _ in found):
-            found = [(self._near_0(way, delta, each[0]), each[1]) for way, each in zip(DIRECTIONS, found, strict=True)]
+        least = max(interval.lower for interval, _ in found)
+        for place, (interval, refusal) in enumerate(found):
+            if interval.lower == 0.0 and interval.upper > least:
+                found[place] = self._near_0(DIRECTIONS[place], delta, interval), refusal
         return _worse(*found)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
