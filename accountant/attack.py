@@ -46,6 +46,9 @@ UNDERFLOW = 5e-324
 ZOOMS = 4
 """Looks for where a bound on true-positive rates crosses 1 - a."""
 
+FINE = 1e-9
+"""Relative distance of rates that are not told apart."""
+
 TRIED = 16
 """Places at which mu is bounded from below."""
 
@@ -260,11 +263,19 @@ def invert(other: TradeOff, floor: float, known: Interval) -> Interval:
 
     They are the b at which the other direction has T(b) = 1 - floor; T rises.
     """
-    places = np.geomspace(SMALLEST, floor, 513)
-    lower, upper = other.rates(places)
-    ends = sum_of_scores(places, np.full_like(places, 1 - floor))
-    most = float(np.min(ends[upper < 1 - floor], initial=known.upper)) * (1 + 1e-12)
-    return Interval(float(np.max(ends[lower >= 1 - floor], initial=known.lower)) * (1 - 1e-12), most)
+    low, high, least, most = SMALLEST, floor, known.lower, known.upper
+    for _ in range(ZOOMS):
+        places = np.geomspace(low, high, 33)
+        lower, upper = other.rates(places, 1 - floor)
+        ends = sum_of_scores(places, np.full_like(places, 1 - floor))
+        fewer, enough = np.flatnonzero(upper < 1 - floor), np.flatnonzero(lower >= 1 - floor)
+        if fewer.size:
+            low, most = float(places[fewer[-1]]), min(most, float(ends[fewer[-1]]))
+        if enough.size:
+            high, least = float(places[enough[0]]), max(least, float(ends[enough[0]]))
+        if not high > low * (1 + FINE):
+            break
+    return Interval(least * (1 - 1e-12), most * (1 + 1e-12))
 
 
 # --- without a profile ------------------------------------------------------------------------------------

@@ -73,10 +73,9 @@ def as_reals(name: str, values: ArrayLike, range_of_each: str = "") -> FloatArra
     """`values` as an array of floats, or ParameterError; as in parameters truth values, text and decimals are none."""
     try:
         array = np.asarray(values)
-        if array.dtype.kind not in "iuf" or isinstance(values, list | tuple):
-            refused = next((each for each in np.asarray(values, dtype=object).flat if not _is_real(each)), None)
-            if refused is not None or array.dtype.kind not in "iufO":
-                raise TypeError
+        plain = array.dtype.kind in "iuf" and not isinstance(values, list | tuple)
+        if array.dtype.kind not in "iufO" or not (plain or all(map(_is_real, np.asarray(values, dtype=object).flat))):
+            raise TypeError
         return array.astype(float)
     except (TypeError, ValueError, OverflowError):
         accepted = "a real number, or an array of them" + (f", in {range_of_each}" if range_of_each else "")

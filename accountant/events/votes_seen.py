@@ -38,6 +38,9 @@ APART = 1e-4
 LEAST = 1e-300
 """The least that is lost, if anything is."""
 
+HALVINGS = 40
+"""Of a range of epsilons, to find which neighbour costs most at a delta."""
+
 TERM = 60.0
 """Of a term of a divergence."""
 
@@ -169,6 +172,17 @@ class OneNeighbour(Event):
     @property
     def adjacency(self) -> Adjacency:  # type: ignore[override]  # as the release
         return self.seen.adjacency
+
+    def aim(self, delta: float | None, epsilon: float | None) -> OneNeighbour:
+        """The neighbour by which one vote costs most at a delta, or else at an epsilon."""
+        pairs = self.seen._pairs()
+        cast = Pairs(*(part[:1] for part in pairs))
+        low, high = 0.0 if epsilon is None else epsilon, float(pairs.largest_losses()[0])
+        for _ in range(HALVINGS if delta is not None else 0):
+            middle = (low + high) / 2
+            above = delta is not None and cast.log_heights(np.array([middle]), -1)[0].max() > math.log(delta)
+            low, high = (middle, high) if above else (low, middle)
+        return replace(self, neighbour=int(np.argmax(cast.log_heights(np.array([low]), -1)[0, :, 0])))
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
         """Nothing where no loss is seen."""

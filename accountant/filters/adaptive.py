@@ -261,7 +261,8 @@ class Filter(_Run):
         point = self.delta if delta is None else real("delta", delta, 0.0, 1.0, open_high=True)
         if self.kind == "gdp" and self.failures == 0.0 and point > 0.0:
             found = price(GaussianDP(math.sqrt(self._square_budget(1.0))), point, method="tight")
-            return replace(found, adjacency=self.adjacency, source="Gaussian DP filter")
+            most = min(found.epsilon, self.epsilon if point >= self.delta else math.inf)  # next to delta = 1
+            return replace(found, epsilon=most, adjacency=self.adjacency, source="Gaussian DP filter")
         if point < self.delta:
             raise ParameterError(f"delta = {point:g}; accepted: [{self.delta:g}, 1), for which the filter was made")
         sources = {"auto": "fully adaptive filter", "renyi": "fully adaptive Rényi filter"}

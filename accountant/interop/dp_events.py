@@ -38,7 +38,7 @@ from accountant.events.tries import NegativeBinomial, Poisson
 from accountant.events.truncated_poisson import price_of_parts
 from accountant.events.with_replacement import SampledWithReplacement
 from accountant.interop.special_response import ResponseOrNoise
-from accountant.numerics.exact import SPARE, round_down
+from accountant.numerics.exact import SPARE, root_down, root_up, round_down
 from accountant.selection import Selection
 
 __all__ = ["Found", "Refused", "adjacency_of", "epsilon_of_response", "translate"]
@@ -188,7 +188,7 @@ def _tree(event: Any, relation: Any) -> Found:
     steps = [integer("steps must be non-negative:", count, 0, 10**18) for count in counts]
     if max(steps, default=0) == 0:
         raise ParameterError(f"step_counts = {shorten(event.step_counts)}; accepted: a number of steps, or several")
-    return EXPOSED if sigma == 0.0 else Found(1 * Gaussian(sigma, math.sqrt(max(steps).bit_length())))
+    return EXPOSED if sigma == 0.0 else Found(1 * Gaussian(sigma, root_up(Fraction(max(steps).bit_length()))))
 
 
 def _poisson(event: Any, relation: Any) -> Found:
@@ -230,17 +230,28 @@ def _joint(run: Composition) -> Event | None:
     if run.releases == 1:
         return events[0][0]
     summands = [event._summand() for event, _ in events]
-    squares = [each.size for each in summands if each is not None and each.key == "Gaussian"]
-    if len(squares) == len(events):
-        mu = math.sqrt(math.fsum(count * square for (_, count), square in zip(events, squares, strict=True)))
+    if all(each is not None and each.key == "Gaussian" for each in summands):
+        square = sum((count * _square(event) for event, count in events), Fraction(0))
         if run.adjacency is Adjacency.ADD_REMOVE:
-            return Gaussian(1 / mu)
+            return Gaussian(root_down(1 / square))
         clipped = all(can_be_sampled(event) for event, _ in events)
-        return ClippedSum(2 / mu, adjacency=Adjacency.REPLACE) if clipped else None
+        return ClippedSum(root_down(4 / square), adjacency=Adjacency.REPLACE) if clipped else None
     event, count = events[0]
     if len(events) == 1 and event._coordinate_field is not None:
         return event._with_coordinates(count * event._coordinates)
     return None
+
+
+def _square(event: Event) -> Fraction:
+    """The square of the distance of the two distributions of Gaussian noise, in standard deviations."""
+    if isinstance(event, Gaussian):
+        return (Fraction(event.sensitivity) / Fraction(event.sigma)) ** 2
+    if isinstance(event, ClippedSum):
+        moved = 2 if event.adjacency is Adjacency.REPLACE else 1
+        return (moved * Fraction(event.clip) / Fraction(event.sigma)) ** 2
+    summand = event._summand()
+    assert summand is not None
+    return Fraction(summand.size * SPARE)
 
 
 def _require_list(event: Any, values: Any) -> Any:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = ["CURVE_ROUNDING", "FEW", "SPARE", "round_down", "round_up", "sum_up"]
+__all__ = ["CURVE_ROUNDING", "FEW", "SPARE", "root_down", "root_up", "round_down", "round_up", "sum_up"]
 
 FEW = 64
 """Terms up to which a sum is exact; of more, each product and the sum are rounded up by more than they are rounded."""
@@ -29,6 +29,22 @@ def round_up(number: Fraction) -> float:
 def round_down(number: Fraction) -> float:
     """The largest float that is not above a number."""
     return -round_up(-number)
+
+
+def root_up(square: Fraction) -> float:
+    """The least float whose square is not below a positive number."""
+    root = math.sqrt(square.numerator / square.denominator)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    while Fraction(less := math.nextafter(root, 0.0)) ** 2 >= square:
+        root = less
+    return root
+
+
+def root_down(square: Fraction) -> float:
+    """The largest float whose square is not above a positive number."""
+    root = root_up(square)
+    return root if Fraction(root) ** 2 == square else math.nextafter(root, 0.0)
 
 
 def sum_up(terms: Iterable[tuple[Fraction | float, int]]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -14,6 +15,7 @@ from accountant.adjacency import Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.two_candidates import aim_at
+from accountant.events.votes_seen import OneNeighbour
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.patience import share_patience
@@ -205,7 +207,7 @@ class LossDistribution:
             known = renyi_epsilon(self.sharpened(), delta, "improved").epsilon if bounded else math.inf
             return Interval(0.0, min(found.upper, known))
 
-        below = partial(bound_epsilon, certain, delta)
+        below = _best_of(_neighbours(certain, delta), lambda each, *how: bound_epsilon(each, delta, *how))
         return BetweenBounds(above, below, self.tolerance).answer(self.families, delta, cap)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
@@ -231,7 +233,8 @@ class LossDistribution:
                 found = Interval(0.0, min(ask(self.singles).upper, renyi[epsilon]))
                 return with_blocks(self.singles, found.upper, ask, found)
 
-            below = partial(bound_delta, certain, epsilon)
+            some = _neighbours(certain, epsilon=epsilon)
+            below = _best_of(some, lambda each, *how: bound_delta(each, epsilon, *how))
             return BetweenBounds(above, below, self.tolerance).answer(self.families, smallest, cap)
 
         return answer_all(epsilons, answer)
@@ -273,6 +276,29 @@ def certain_of(singles: Entries, delta: float | None = None, epsilon: float | No
     entries = aim_at([(event._certain(count), count) for event, count in singles], delta, epsilon)
     same = all(event is other for (event, _), (other, _) in zip(entries, singles, strict=True))
     return None if same else entries
+
+
+def _neighbours(certain: Entries, delta: float | None = None, epsilon: float | None = None) -> Sequence[Entries]:
+    """The same, and with those neighbours of votes by which one of them alone costs most there, or tells most."""
+    found = [list(certain)]
+    for at in ((delta, epsilon), (None, 0.0)):
+        aimed = [(event.aim(*at) if isinstance(event, OneNeighbour) else event, count) for event, count in certain]
+        found += [aimed] if aimed not in found else []
+    return found
+
+
+def _best_of(choices: Sequence[Entries], ask: Callable[..., Interval]) -> Callable[..., Interval]:
+    """The larger lower end of what may be asked from below; the first is asked anyhow."""
+
+    def below(tolerance: float, remainders: Remainders | None) -> Interval:
+        found = ask(choices[0], tolerance, remainders)
+        for each in choices[1:]:
+            with suppress(ToleranceUnreachable):
+                other = ask(each, tolerance, remainders)
+                found = Interval(max(found.lower, other.lower), max(found.upper, other.upper))
+        return found
+
+    return below
 
 
 def between_bounds(singles: Entries) -> bool:

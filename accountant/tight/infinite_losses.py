@@ -68,6 +68,9 @@ def bounds_on_lost(log_finite: float, exact: Fraction | None = None) -> tuple[fl
     return lost * (1 - INFINITE_ERROR), lost * (1 + INFINITE_ERROR)
 
 
+HALVINGS = 40
+"""Of the range in which an epsilon next to 0 lies."""
+
 Refusal = ToleranceUnreachable | None
 
 
@@ -117,7 +120,12 @@ class OneSided:
 
     def epsilon(self, delta: float) -> Interval:
         left = [left_of(delta, log) for log in self.log_finite]
-        return _worse(*(_find_known(partial(self._epsilon, *each)) for each in zip(DIRECTIONS, left, strict=True)))
+        found = [_find_known(partial(self._epsilon, *each)) for each in zip(DIRECTIONS, left, strict=True)]
+        least = max(interval.lower for interval, _ in found)
+        for place, (interval, refusal) in enumerate(found):
+            if interval.lower == 0.0 and interval.upper > least:
+                found[place] = self._near_0(DIRECTIONS[place], delta, interval), refusal
+        return _worse(*found)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         return answer_all(
@@ -186,6 +194,26 @@ class OneSided:
             guess = renyi_delta(Composition([*self.finite, *self.families]), epsilon, "improved").delta
             aim = min(max(guess / 10, least * self.tolerance, 1e-250), 0.5)
         return with_games(self.families, aim, self.tolerance, ask, LossCap(self.finite, epsilon=epsilon))
+
+    def _near_0(self, direction: Direction, delta: float, known: Interval) -> Interval:
+        """The same where finite losses alone would have an epsilon below 0, by how much is not known: halved."""
+        own, other = self._logs(direction)
+        low, high = known
+        if high > own - other + 2 * self._slack():
+            return known
+        trial = 0.0
+        for _ in range(HALVINGS):
+            if not high - low > self.tolerance * high:
+                break
+            found, _ = _find_known(partial(self.delta, direction, trial))
+            if found.upper <= delta:
+                high = trial
+            elif found.lower > delta:
+                low = trial
+            else:
+                break
+            trial = (low + high) / 2
+        return Interval(low, high)
 
     def _epsilon(self, direction: Direction, left: float) -> Interval:
         own, other = self._logs(direction)

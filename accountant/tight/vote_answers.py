@@ -37,6 +37,7 @@ from accountant.tight.loss_composition import (
 )
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_blocks import blocks_of, cut_votes
+from accountant.tight.vote_caps import cap_delta, cap_delta_beside, cap_epsilon, cap_epsilon_beside
 from accountant.tight.vote_game import VoteKinds, solve_in_order, solve_votes, work_of
 
 __all__ = ["VoteAnswers", "foresee_votes", "votes_in"]
@@ -100,6 +101,16 @@ class VoteAnswers:
 
     def epsilon(self, delta: float) -> Interval:
         """Bounds on the smallest epsilon at a delta."""
+        price = partial(_price_epsilon, tolerance=self.plain.tolerance)
+
+        def cap(found: Interval) -> Interval:
+            if len(self.votes) == len(self.plain.singles):
+                return cap_epsilon(self.votes, delta)
+            return cap_epsilon_beside(self.votes, delta, *self._beside(price))
+
+        return self._within(partial(self._epsilon, delta), cap)
+
+    def _epsilon(self, delta: float) -> Interval:
         guess = renyi_epsilon(self.plain.sharpened(), delta, "improved")
         asked = _Asked(
             max(delta, LEAST_DELTA),
@@ -117,6 +128,52 @@ class VoteAnswers:
         return answer_all(epsilons, lambda each: Interval(0.0, 0.0) if each >= self.plain.end else self._delta(each))
 
     def _delta(self, epsilon: float) -> Interval:
+        price = partial(_price_delta, tolerance=self.plain.tolerance, least=self.plain.least)
+
+        def cap(found: Interval) -> Interval:
+            if len(self.votes) == len(self.plain.singles):
+                return cap_delta(self.votes, epsilon)
+            return cap_delta_beside(self.votes, epsilon, found.upper, *self._beside(price))
+
+        return self._within(partial(self._delta_of_all, epsilon), cap)
+
+    def _beside(self, price: Callable[..., Interval]) -> tuple[Callable[[float], float], Callable[[float], float]]:
+        """What all other releases cost at most and at least, as functions of what is asked."""
+        others = [(event, count) for event, count in self.plain.singles if not isinstance(event, SeenVotes)]
+        certain = [(event._certain(count), count) for event, count in others]
+
+        def ask(entries: Entries, above: bool, asked: float) -> Interval:
+            try:
+                return price(asked, entries=entries, remainders=None, above=above)
+            except ToleranceUnreachable as error:
+                return Interval(0.0, math.inf) if error.found is None else Interval(*error.found)
+
+        return lambda asked: ask(others, True, asked).upper, lambda asked: ask(certain, False, asked).lower
+
+    def _within(self, ask: Callable[[], Interval], cap: Callable[[Interval], Interval]) -> Interval:
+        """The answer; where that is wide, within what votes one by one say."""
+        refusal: ToleranceUnreachable | None = None
+        try:
+            found = ask()
+        except ToleranceUnreachable as error:
+            if error.found is None:
+                raise
+            found, refusal = Interval(*error.found), error
+        if self._wide(found):
+            known = cap(found)
+            lower, upper = max(found.lower, known.lower), min(found.upper, known.upper)
+            if (lower, upper) != found:
+                self.source = "votes one by one"
+            found = Interval(min(lower, upper), upper)
+        if refusal is not None and self._wide(found):
+            refusal.found = found
+            raise refusal
+        return found
+
+    def _wide(self, found: Interval) -> bool:
+        return not found.upper - found.lower <= self.plain.tolerance * found.upper
+
+    def _delta_of_all(self, epsilon: float) -> Interval:
         guess = renyi_delta(self.plain.sharpened(), epsilon, "improved")
         asked = _Asked(
             min(max(guess.delta / 10, LEAST_DELTA), 0.5),
@@ -147,7 +204,7 @@ class VoteAnswers:
 
     def _at_least(self, asked: _Asked, known: Interval) -> Interval:
         """A better lower end, where there is patience."""
-        if known.upper - known.lower <= self.plain.tolerance * known.upper:
+        if not self._wide(known):
             return known
         return Interval(min(max(known.lower, self._in_order(asked).lower), known.upper), known.upper)
 

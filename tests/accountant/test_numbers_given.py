@@ -21,6 +21,7 @@ NO_NUMBERS = [
     Decimal(2),
     [Decimal(2), 3.0],
     None,
+    [None, 2.0],
 ]
 NO_NUMBERS += [2j, [[1, 2], [3]], np.array(["2"]), {}, np.datetime64("2020-01-01")]
 
@@ -44,6 +45,7 @@ def test_what_is_no_number_is_refused(name, value):
     assert said.startswith(f"{name.removesuffix('s').split(' of ')[0] if 'of a delta' not in name else 'epsilon'} = ")
     assert "; accepted: " in said
     assert "\n" not in said
+    assert "nan" not in said
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,20 @@ def test_compositions_are_sums_over_all_outcomes(count, rate):
             assert back.lower - 1e-6 <= epsilon <= back.epsilon + 1e-6
 
 
+@pytest.mark.parametrize(("event", "rate"), [(ac.ApproximateDP(0.5, 1e-6), 0.5187), (ac.ApproximateDP(1.0, 0.1), 0.5)])
+def test_an_epsilon_of_0_of_samples_is_0(event, rate):
+    """Losses that are not infinite lie lower by -n log(1 - g d) in one direction: epsilon is not that there."""
+    p, q = (powers(law, 3) for law in pair(event, rate))
+    distance, run = float(hockey_stick(p, q, 0.0)), 3 * ac.PoissonSubsampled(event, rate)
+    assert ac.epsilon(run, distance * 1.01).epsilon == 0.0
+    delta = distance * (1 - rate * event.delta / 8)
+    found = ac.epsilon(run, delta)
+    assert 0.0 < found.lower <= found.epsilon <= 1.05 * found.lower
+    for epsilon, below in ((found.epsilon, True), (found.lower, False)):
+        exact = max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+        assert (exact <= delta) is below
+
+
 @pytest.mark.parametrize("rate", [1.0, 0.2])
 def test_true_positive_rates_of_a_composition(rate):
     event = EVENT if rate == 1.0 else ac.PoissonSubsampled(EVENT, rate)

@@ -158,6 +158,13 @@ def test_gaussian_filter_is_exact():
     assert ac.epsilon(ac.GaussianDP(mu), 1e-5, method="tight").epsilon <= 1.0
     assert ac.epsilon(ac.GaussianDP(mu * 1.0001), 1e-5, method="tight").epsilon > 1.0
     assert budget.guarantee(1e-5).epsilon <= 1.0 < budget.guarantee(1e-6).epsilon
+
+
+def test_no_gaussian_filter_says_more_than_its_own_epsilon():
+    """Next to delta = 1 the price of its mu is known between 0 and 34 times that."""
+    budget = ac.Filter(1e-10, 0.999999, kind="gdp")
+    assert budget.guarantee().epsilon <= 1e-10
+    assert budget.guarantee(0.9999999).epsilon <= 1e-10
     with pytest.raises(ac.ParameterError, match="is not Gaussian DP; accepted: Gaussian"):
         budget.spend(ac.PureDP(1e-9))
 

@@ -2,6 +2,7 @@ import copy
 import functools
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -66,6 +67,23 @@ def test_releases_on_one_sample_are_one_event():
     assert replaced.event.sigma == pytest.approx((1 / 4 + 4 / 9) ** -0.5, rel=1e-14)
     laplace = dpa.PoissonSampledDpEvent(0.2, dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(2.0), 3))
     assert from_dp_event(laplace) == 1 * ac.PoissonSubsampled(ac.Laplace(2.0, coordinates=3), 0.2)
+
+
+@pytest.mark.parametrize("sigma", [0.7, 2.0, 3.3, 8.83])
+def test_several_gaussians_are_rounded_to_the_costlier_side(sigma):
+    """As exact rationals: of trees, and of several releases on one sample."""
+    for steps in range(1, 9):
+        ((event, _),) = from_dp_event(dpa.SingleEpochTreeAggregationDpEvent(sigma, 2**steps), SPECIAL)
+        assert Fraction(event.sensitivity) ** 2 >= steps + 1
+        assert event.sensitivity <= math.sqrt(steps + 1) * (1 + 2**-52)
+        inner = dpa.ComposedDpEvent(
+            [dpa.GaussianDpEvent(sigma), dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(3), steps)]
+        )
+        square = 1 / Fraction(sigma) ** 2 + Fraction(steps, 9)
+        for relation in (dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, REPLACE):
+            ((sampled, _),) = from_dp_event(dpa.PoissonSampledDpEvent(0.2, inner), relation)
+            assert 1 / Fraction(sampled.event.sigma) ** 2 >= square
+            assert 1 / Fraction(math.nextafter(sampled.event.sigma, math.inf)) ** 2 < square
 
 
 @pytest.mark.parametrize("inner", [dpa.GaussianDpEvent(2.0), dpa.RandomizedResponseDpEvent(0.5, 2)])

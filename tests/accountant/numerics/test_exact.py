@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from accountant.numerics.exact import FEW, round_up, sum_up
+from accountant.numerics.exact import FEW, root_down, root_up, round_up, sum_up
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -16,6 +16,16 @@ def test_the_least_float_that_is_not_below(seed):
     found = round_up(number)
     assert math.nextafter(found, 0.0) < number <= found
     assert round_up(Fraction(found)) == found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_roots_are_the_floats_next_to_them(seed):
+    dice = random.Random(seed)
+    number = Fraction(10 ** dice.uniform(-200, 200)) * dice.randrange(1, 10**12)
+    above, below = root_up(number), root_down(number)
+    assert Fraction(math.nextafter(above, 0.0)) ** 2 < number <= Fraction(above) ** 2
+    assert Fraction(below) ** 2 <= number < Fraction(math.nextafter(below, math.inf)) ** 2
+    assert root_up(Fraction(above) ** 2) == root_down(Fraction(above) ** 2) == above
 
 
 @pytest.mark.parametrize("size", [1, 5, FEW, FEW + 1, 500])

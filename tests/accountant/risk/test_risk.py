@@ -356,6 +356,27 @@ def test_mu_without_and_with_sampling():
     assert found[0].upper < found[1].lower < found[2].lower < 2.0
 
 
+@pytest.mark.parametrize("floor", [0.1, 0.2, 0.3])
+@pytest.mark.parametrize("count", [2, 3])
+def test_mu_of_composed_collisions_within_the_patience(count, floor):
+    """Half of the buckets are hit: these are bits of randomized response. At the floor few false negatives are left."""
+    event, wrong = ac.Collision(2.51, 4, 8), 1 / (1 + math.exp(2.51))
+    p, q = np.ones(1), np.ones(1)
+    for _ in range(count):
+        each = np.array([1 - wrong, wrong])
+        p, q = np.outer(p, each).ravel(), np.outer(q, each[::-1]).ravel()
+    order = np.argsort(q / p)
+    fprs, tprs = (np.append(0.0, np.cumsum(part[order])) for part in (q, p))
+    places = np.linspace(floor, 0.5, 40001)
+    rates = np.interp(places, fprs, tprs)
+    kept = (1 - rates >= floor) | (places == floor)
+    truth = np.max(sum_of_scores(places[kept], rates[kept]))
+    found = ac.gaussian_dp(count * event, floor)
+    assert found.method == "tight"
+    assert found.lower - 1e-4 <= truth <= found.upper * (1 + 1e-9)
+    assert found.upper - found.lower <= 0.01 * found.upper
+
+
 def test_nothing_is_released():
     for run in (ac.Composition(), ac.PureDP(0.0), ac.GaussianDP(0.0)):
         np.testing.assert_array_equal(ac.true_positive_rate(run, RATES).upper, RATES)
