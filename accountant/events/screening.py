@@ -170,7 +170,8 @@ class DataDependentScreening(_OneBit):
 
     The actual count against one more and one less, both directions (after Zhu et al. 2020, section
     4.3). A guarantee built on it is marked data-dependent, and Poisson subsampling
-    does not amplify it.
+    does not amplify it. Several are priced as screenings whose counts are one less to one more than the seen
+    one: an attacker of certified lower ends may have the pairs in any order.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def cap_epsilon(votes: VoteKinds, delta: float) -> Interval:
     """Bounds on epsilon at a delta of a run of nothing but these votes; 0 and infinity without patience for them."""
     if not _afford(votes, 1):
         return Interval(0.0, math.inf)
-    logs = math.log(delta) - math.log(_releases(votes)) - np.linspace(0.0, 64.0, POINTS)
+    logs = math.log(delta) - math.log(_releases(votes)) - np.linspace(4 * SPARE, 64.0, POINTS)
     upper = float(np.min(_largest(votes, logs) + np.log1p(np.minimum(_lost(votes, logs) - delta, 0.0) * (1 - SPARE))))
     lower = 0.0
     for log_p, log_q in _tests(votes):
@@ -86,7 +86,8 @@ def cap_epsilon_beside(votes: VoteKinds, delta: float, above: Price, below: Pric
     likely = [(log_p, log_q) for log_p, log_q in _tests(votes) if log_p > math.log(2 * delta)]
     lower = 0.0
     for log_p, log_q in sorted(likely, key=lambda test: test[0] - test[1])[-1:]:
-        lower = max((log_p - log_q) * (1 - SPARE), 0.0) + below(delta / math.exp(log_p) * (1 + SPARE))
+        gain = log_p - log_q - SPARE * (abs(log_p) + abs(log_q))
+        lower = max(gain + below(delta / math.exp(log_p) * (1 + SPARE)), 0.0)
     return Interval(lower * (1 - SPARE), upper * (1 + SPARE))
 
 
