@@ -15,6 +15,7 @@ SURE = LN(1e-6, (5, 3, 2))
 """The label that is sure has one chance in two if the voter changes: the loss is log 2, but with probability e^-1e6."""
 
 
+@pytest.mark.each_run(3)
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.3])
 @pytest.mark.parametrize(("votes", "count"), [(SURE, 10), (LN(1e-3, (5, 3, 2)), 1000), (GN(0.02, (5, 3, 2)), 50)])
 def test_votes_that_are_sure_lose_one_loss_each(votes, count, delta):
@@ -57,6 +58,7 @@ def test_no_game_is_beyond_the_bounds(kinds):
     assert game(kinds, math.exp(lower)) >= 1e-2 * (1 - 1e-7) or lower == 0.0
 
 
+@pytest.mark.audit
 @given(
     st.lists(st.integers(0, 6), min_size=2, max_size=3).map(tuple),
     st.floats(0.7, 4.0),
