@@ -57,6 +57,9 @@ def compile_rounds() -> None:
         (ac.RandomizedResponse(1.0, 3), 20),
     ):
         ac.epsilon(ac.Shuffled(local, users), 1e-2)
+    ac.shuffled_delta(ac.RandomizedResponse(1.0, 2), 12, 1.6)
+    ac.shuffled_delta(ac.RandomizedResponse(1.0, 2, ones=1), 12, 1.6)
+    ac.epsilon(2 * ac.Shuffled(ac.RandomizedResponse(1.0, 2), 12), 1e-2)
     ac.epsilon(ac.ShuffledCounts(4.0, 30.0, 0.9), 1e-5, method="tight")
     ac.epsilon(10 * ac.Shuffled(ac.RandomizedResponse(1.0), 1000), 1e-5, method="tight")
 
