@@ -47,7 +47,7 @@ class _Run:
     def __init__(self, mixture: Mixture, path: str | Path | None, wait: float, about: dict[str, object]) -> None:
         self._mixture, self._charges = mixture, Charges(mixture.orders)
         self._lock = threading.Lock()
-        self._state = self._before = Released(Spent.nothing(mixture.orders.size), None, None)
+        self._state = Released(Spent.nothing(mixture.orders.size), None, None)
         self._counts: dict[Event, int] = {}
         self._stored: StoredRun | None = None
         if path is not None:
@@ -91,9 +91,15 @@ class _Run:
 
     @contextmanager
     def _stored_turn(self, stored: StoredRun) -> Iterator[None]:
-        with self._lock, stored.transaction() as kept:
-            self._state = kept or self._before
-            yield
+        with self._lock:
+            before = self._state
+            try:
+                with stored.transaction() as kept:
+                    self._state = kept or before  # a file that was emptied forgets nothing of this process
+                    yield
+            except BaseException:
+                self._state = before  # what could not be written is not charged
+                raise
 
     def _charge(self, release: Event | Composition) -> Charge:
         return self._charges.of(release)

@@ -7,6 +7,7 @@ import signal
 import time
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -412,3 +413,20 @@ def test_killed_processes_forget_nothing(tmp_path):
     assert released <= paid <= released + kills
     whole = ac.Filter(1.0, 1e-5)
     assert paid + most(budget, ac.PureDP(0.01)) == most(whole, ac.PureDP(0.01))
+
+
+@pytest.mark.parametrize("made", [partial(ac.Filter, 1.0, 1e-5), ac.Odometer])
+def test_a_file_that_is_emptied_forgets_nothing_of_this_process(tmp_path, made):
+    """A copy from before the first release is put back under an open filter, in place or as another file."""
+    path, copy = tmp_path / "spent.db", tmp_path / "copy.db"
+    run = made(path=path)
+    copy.write_bytes(path.read_bytes())
+    run.spend(ac.PureDP(0.6))
+    for remove in (False, True):
+        if remove:
+            path.unlink()
+        path.write_bytes(copy.read_bytes())
+        assert run.guarantee(1e-5).epsilon >= 0.6
+        if isinstance(run, ac.Filter):
+            assert not run.covers(ac.PureDP(0.6))
+    run.close()
