@@ -101,7 +101,8 @@ class Database:
     ------
     Exception
         `kind.error`: the file is of another kind, damaged, older than its generation file says, has several names
-        (hard links), is held by another process or cannot be written.
+        (hard links), is held by another process or cannot be written. Transactions raise it, too, where the file was
+        removed, or replaced by another or older one, since it was opened.
     """
 
     def __init__(self, path: Path, kind: FileKind, wait: float = 0.0, alone: bool = False) -> None:
@@ -112,7 +113,8 @@ class Database:
         self._generation = _generation_file(self.path)
         created = _create_for_owner(self.path)
         self._refuse_second_names()
-        begun = _identify(self.path)
+        self._file = _identify(self.path)
+        self._known: tuple[str, int] | None = None  # identity and generation, as this object has last seen them
         with self._translate_errors():
             # isolation_level=None: transactions begin and end only with the statements below
             # the path is absolute, as ":memory:" would not be a file; threads must take turns
@@ -135,8 +137,7 @@ class Database:
                     run(GENERATION)
                     self._check_generation(run)
                 self._check_pages(run)
-            if _identify(self.path) != begun:  # another process found no room for it, see below
-                raise self.refuse("removed or replaced while it was opened; accepted: one process at a time")
+            self._refuse_another()  # another process found no room for it, see below
         except BaseException:
             self._connection.close()
             if created:
@@ -150,6 +151,9 @@ class Database:
             try:
                 # inside the try: an interrupt after SQLite has begun must roll back
                 self._connection.execute("BEGIN IMMEDIATE")
+                if self._known is not None:
+                    self._refuse_another()
+                    self._check_generation(self._connection.execute)
                 before = self._connection.total_changes
                 yield self._connection.execute
                 counted = self._kind.refuse_older and self._connection.total_changes != before
@@ -162,6 +166,7 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 raise
         if counted:
+            self._known = identity, number
             self._write_generation(identity, number)
 
     def close(self) -> None:
@@ -178,6 +183,11 @@ class Database:
             found = os.stat(self.path)
             if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
                 raise self.refuse(f"a file of {found.st_nlink} names (hard links); accepted: one, or a copy")
+
+    def _refuse_another(self) -> None:
+        """Refuse to go on in a file that has lost its name: what is written there would be found by nobody."""
+        if _identify(self.path) != self._file:
+            raise self.refuse("removed or replaced while it was open; accepted: the file that was opened, in its place")
 
     def _remove_empty(self) -> None:
         """Remove the file that this object created if nothing could be written to it, as on a full disk.
@@ -231,19 +241,28 @@ class Database:
             run("INSERT INTO generation VALUES (:identity, 0)", {"identity": secrets.token_hex(8)})
             found = list(run("SELECT identity, number FROM generation"))
         ((identity, number),) = found
+        if self._known is not None:
+            self._refuse_older(self._known, identity, number, "")
+        self._known = identity, number
         try:
             seen = self._generation.read_text(encoding="ascii").split()
         except (FileNotFoundError, UnicodeDecodeError):
             return
         except OSError as error:
             raise self.refuse(f"{self._generation.name}: {error.strerror}; accepted: one that can be read") from None
-        if len(seen) == 2 and seen[1].isdecimal() and (seen[0] != identity or int(seen[1]) > number):
-            found_text = f"generation {number}, but generation {seen[1]} was here"
-            found_text += "" if seen[0] == identity else " in another file of this name"
-            raise self.refuse(
-                f"{found_text}: it was replaced by an older copy, which lacks what was spent since; accepted: the "
-                f"latest one, or this one without {self._generation.name}, if nothing was released since"
-            )
+        if len(seen) == 2 and seen[1].isdecimal():
+            other = f", or this one without {self._generation.name}, if nothing was released since"
+            self._refuse_older((seen[0], int(seen[1])), identity, number, other)
+
+    def _refuse_older(self, seen: tuple[str, int], identity: str, number: int, other: str) -> None:
+        if seen[0] == identity and seen[1] <= number:
+            return
+        found = f"generation {number}, but generation {seen[1]} was here"
+        found += "" if seen[0] == identity else " in another file of this name"
+        raise self.refuse(
+            f"{found}: it was replaced by an older copy, which lacks what was spent since; accepted: the "
+            f"latest one{other}"
+        )
 
     def _write_generation(self, identity: str, number: int) -> None:
         """Overwrite the generation file in place, without fsync.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from accountant.adjacency import Adjacency
 from accountant.errors import (
-    AdjacencyMismatch,
     CalibrationError,
     NoGuarantee,
     ParameterError,
@@ -25,13 +21,11 @@ from accountant.events.composition import MAX_COUNT, Composition
 from accountant.events.event import Event
 from accountant.events.gaussian import GaussianDP
 from accountant.filters.individual import BudgetExceeded, IndividualFilter
-from accountant.filters.mixture import Mixture, filter_mixture, odometer_mixture, single_order
-from accountant.filters.spending import Charge, Charges, Released, Spent, is_nothing
+from accountant.filters.mixture import filter_mixture, odometer_mixture, single_order
+from accountant.filters.run import Run
+from accountant.filters.spending import Charge, Released, is_nothing
 from accountant.guarantee import Guarantee
 from accountant.price import epsilon as price
-
-if TYPE_CHECKING:
-    from accountant.filters.stored import StoredRun
 
 __all__ = ["Filter", "Odometer"]
 
@@ -41,91 +35,7 @@ SHARES = {"auto": 0.75, "renyi": 0.0, "gdp": 1.0}
 """Part of delta that a filter keeps for Gaussian releases alone; kind "auto" only if its first release is one."""
 
 
-class _Run:
-    """What filters and odometers have in common: releases, their running sums, and where these are kept."""
-
-    def __init__(self, mixture: Mixture, path: str | Path | None, wait: float, about: dict[str, object]) -> None:
-        self._mixture, self._charges = mixture, Charges(mixture.orders)
-        self._lock = threading.Lock()
-        self._state = Released(Spent.nothing(mixture.orders.size), None, None)
-        self._counts: dict[Event, int] = {}
-        self._stored: StoredRun | None = None
-        if path is not None:
-            from accountant.filters.stored import StoredRun
-
-            self._stored = StoredRun(path, {**about, "orders": mixture.orders.tolist()}, wait)
-
-    @property
-    def run(self) -> Composition:
-        """What was released so far."""
-        with self._lock:
-            return Composition(self._counts if self._stored is None else self._stored.releases())
-
-    @property
-    def adjacency(self) -> Adjacency | None:
-        """That of all releases; None before the first one."""
-        with self._turn():
-            return self._state.adjacency
-
-    def close(self) -> None:
-        """Close the file, if there is one."""
-        if self._stored is not None:
-            self._stored.close()
-
-    def reading(self, delta: float, *, method: str = "auto", tolerance: float = 0.01) -> Guarantee:
-        """What the releases so far cost if they had been fixed in advance: a reading, no guarantee.
-
-        Parameters as for `epsilon`. It is true of a run that would have made the same releases whatever came out of
-        them. The result has ``odometer`` set.
-
-        Raises
-        ------
-        ParameterError, NoGuarantee, ProfileUnavailable, ToleranceUnreachable
-            As for `epsilon`.
-        """
-        return replace(price(self.run, delta, method=method, tolerance=tolerance), odometer=True)
-
-    def _turn(self) -> AbstractContextManager[object]:
-        """One thread at a time, and one process at a time where there is a file, whose sums are read first."""
-        return self._lock if self._stored is None else self._stored_turn(self._stored)
-
-    @contextmanager
-    def _stored_turn(self, stored: StoredRun) -> Iterator[None]:
-        with self._lock:
-            before = self._state
-            try:
-                with stored.transaction() as kept:
-                    self._state = kept or before  # a file that was emptied forgets nothing of this process
-                    yield
-            except BaseException:
-                self._state = before  # what could not be written is not charged
-                raise
-
-    def _charge(self, release: Event | Composition) -> Charge:
-        return self._charges.of(release)
-
-    def _next(self, release: Event | Composition, charge: Charge, count: int) -> tuple[Released, float]:
-        """The sums after a release, and by how much it may raise the log of the mixture's delta."""
-        state, adjacency = self._state, release.adjacency
-        if state.adjacency is not None and adjacency is not state.adjacency and adjacency is not None:
-            raise AdjacencyMismatch(
-                f"cannot compose {state.adjacency} with {adjacency}: their guarantees protect different things"
-            )
-        gaussian = charge.square < math.inf if state.gaussian is None else state.gaussian
-        curve, rise = self._mixture.advance(state.spent.curve, charge.curve, count)
-        return Released(state.spent.plus(charge, count, curve), adjacency or state.adjacency, gaussian), rise
-
-    def _record(self, after: Released, release: Event | Composition, count: int) -> None:
-        entries = [(release, count)] if isinstance(release, Event) else [(e, n * count) for e, n in release]
-        if self._stored is not None:
-            self._stored.write(after, entries)
-        else:
-            for event, number in entries:
-                self._counts[event] = self._counts.get(event, 0) + number
-        self._state = after
-
-
-class Filter(_Run):
+class Filter(Run):
     """A budget (epsilon, delta) for releases that are chosen one by one, each by what came out of those before.
 
     `spend` is called before a release is made. It refuses what does not fit, and everything that it lets pass is
@@ -319,7 +229,7 @@ class Filter(_Run):
         return self._squares[share]
 
 
-class Odometer(_Run):
+class Odometer(Run):
     """What a run has cost that chooses its releases on the way and has no budget.
 
     `guarantee` holds at the time at which it is asked for even if what came out decided when that is: for every

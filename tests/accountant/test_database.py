@@ -269,7 +269,7 @@ def test_a_file_that_another_process_removes_meanwhile_is_refused(tmp_path, monk
     path = tmp_path / "a.db"
     check = Database._check_pages
     monkeypatch.setattr(Database, "_check_pages", lambda self, run: (path.unlink(), check(self, run))[1])
-    with pytest.raises(Refused, match="removed or replaced while it was opened; accepted: "):
+    with pytest.raises(Refused, match="removed or replaced while it was open; accepted: "):
         opened(path)
 
 

@@ -416,17 +416,27 @@ def test_killed_processes_forget_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("made", [partial(ac.Filter, 1.0, 1e-5), ac.Odometer])
-def test_a_file_that_is_emptied_forgets_nothing_of_this_process(tmp_path, made):
-    """A copy from before the first release is put back under an open filter, in place or as another file."""
-    path, copy = tmp_path / "spent.db", tmp_path / "copy.db"
+def test_a_file_that_is_put_back_is_refused(tmp_path, made):
+    """A copy from before the last release is put back under an open filter, with its generation file or without."""
+    path = tmp_path / "spent.db"
+    before = tmp_path / "spent.db.generation"
     run = made(path=path)
-    copy.write_bytes(path.read_bytes())
-    run.spend(ac.PureDP(0.6))
-    for remove in (False, True):
-        if remove:
-            path.unlink()
-        path.write_bytes(copy.read_bytes())
-        assert run.guarantee(1e-5).epsilon >= 0.6
-        if isinstance(run, ac.Filter):
-            assert not run.covers(ac.PureDP(0.6))
+    for spent in (0.3, 0.2):  # before the first release, and before the second
+        copies = {each: each.read_bytes() for each in (path, before)}
+        run.spend(ac.PureDP(spent))
+        latest = {each: each.read_bytes() for each in (path, before)}
+        for back in ([path], [path, before]):
+            for each in back:
+                each.write_bytes(copies[each])
+            with pytest.raises(ac.FilterError, match="replaced by an older copy"):
+                run.spend(ac.PureDP(0.1))
+            with pytest.raises(ac.FilterError, match="replaced by an older copy"):
+                run.guarantee(1e-5) if isinstance(run, ac.Odometer) else run.covers(ac.PureDP(0.1))
+            for each in back:
+                each.write_bytes(latest[each])
+    assert run.run == ac.PureDP(0.3) + ac.PureDP(0.2)
+    path.unlink()
+    path.write_bytes(latest[path])
+    with pytest.raises(ac.FilterError, match="removed or replaced while it was open"):
+        run.spend(ac.PureDP(0.1))
     run.close()

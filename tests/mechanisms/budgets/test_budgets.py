@@ -549,7 +549,7 @@ def test_an_older_file_is_noticed(tmp_path):
         charge(store, ["a"], [1], 9)
         new = path.read_bytes()
         shutil.copyfile(tmp_path / "old", path)
-        assert "older than when it was last read" in refusal(lambda: spent(store, ["a"]))
+        assert "replaced by an older copy" in refusal(lambda: spent(store, ["a"]))
     assert "replaced by an older copy" in refusal(lambda: open_store(path))
     path.write_bytes(new)
     assert spent_at(path, ["a"]) == [2]
