@@ -558,6 +558,18 @@ def test_an_older_file_is_noticed(tmp_path):
     assert spent_at(path, ["a"]) == [1]
 
 
+def test_an_older_state_is_noticed_where_the_database_keeps_no_generation(tmp_path, monkeypatch):
+    """As a PostgreSQL database that was restored under an open store."""
+    path = tmp_path / "store"
+    with open_store(path) as store:
+        charge(store, ["a"], [1], 9)
+        shutil.copyfile(path, tmp_path / "old")
+        charge(store, ["a"], [1], 9)
+        shutil.copyfile(tmp_path / "old", path)
+        monkeypatch.setattr(ac.database.Database, "_check_generation", lambda self, run: None)
+        assert "older than when it was last read" in refusal(lambda: spent(store, ["a"]))
+
+
 OLD_TABLES = (
     "CREATE TABLE knn_settings (settings TEXT NOT NULL)",
     "CREATE TABLE knn_records (seq INTEGER PRIMARY KEY, names TEXT NOT NULL)",
