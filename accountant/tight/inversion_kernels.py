@@ -1,4 +1,4 @@
-"""Compiled parts of Fourier inversion: the characteristic function of sampled Gaussians, a bound beyond, and the sum.
+"""Compiled parts of Fourier inversion: the characteristic function of sampled Gaussians, and the sum.
 
 For a pair whose log-ratio L is that of (1-g) N(0,1) + g N(mu,1) to N(0,1), with y ~ N(0,1) under the second,
 L(y) = log(1 - g + g e^v), v = mu y - mu^2/2. All is about E e^{a L} at complex a = alpha + i s, and about the density
@@ -17,17 +17,13 @@ from accountant.numerics.special import log_mixture_ratio_at
 from accountant.tight.polygon import ULP
 
 __all__ = [
-    "RATIO",
-    "Cells",
     "Line",
     "Nodes",
+    "Spectrum",
     "add_transforms",
-    "cells_of",
-    "count_nodes",
-    "fall_by_pairs",
-    "fall_by_waves",
-    "fall_of_run",
+    "expect_work",
     "invert_at",
+    "loss_at",
     "nodes_of",
     "scale_spectrum",
     "transform_run",
@@ -42,14 +38,13 @@ WIDEST_ANGLE = 2.5
 ROOT = 0.3989422804014327
 """1/sqrt(2 pi)."""
 
-CELL, CELLS = 0.25, 60
-"""Width and number of the cells in which a density is bounded from below."""
+FLATTER, SHRINK = 2.0, 1.1
+"""How much less falls grow than squares at high frequencies, where they are about x^2/(1 + this x); and the ratio of
+neighbouring numbers of frequencies at which that is looked at."""
 
-WINDOW = 2.5
-"""Phase on which pairs of losses are looked at together."""
 
-RATIO = 1.4
-"""Of neighbouring frequencies at which characteristic functions are bounded."""
+STEP_WORK, NODE_WORK = 1.0, 140.0
+"""Operations (see `accountant.patience`) of one point at one frequency, and of a point."""
 
 
 class Line(NamedTuple):
@@ -195,126 +190,49 @@ def add_transforms(
 
 
 @Kernel
-def find_mode(mu: float, rate: float, alpha: float) -> float:
-    """About where phi e^{alpha L} is largest, y = alpha mu times the share of N(mu,1); the first such place."""
-    y, low, high = 0.0, min(alpha * mu, 0.0), 0.0
-    for _ in range(30):
-        there = alpha * mu * rate * math.exp(mu * y - 0.5 * mu * mu - loss_at(mu, rate, y))
-        if alpha > 0.0:
-            y = there  # rises towards it
-        else:
-            low, high = (y, high) if there > y else (low, y)
-            y = 0.5 * (low + high)
-    return y
-
-
-class Cells(NamedTuple):
-    """Cells of width CELL, from left to right: L, L' and f at their ends, L from the first end on and f from below.
-
-    In a cell f is at least `sag` times the less of its ends.
-    """
-
-    losses: FloatArray
-    slopes: FloatArray
-    density: FloatArray
-    sag: float
-
-
-@Kernel
-def cells_of(mu: float, rate: float, alpha: float, log_mean: float) -> Cells:
-    """Cells around the first mode of f; `log_mean` is at least log E e^{alpha L}."""
-    low = find_mode(mu, rate, alpha) - 5.0
-    losses, slopes, density = np.empty(CELLS + 1), np.empty(CELLS + 1), np.empty(CELLS + 1)
-    base = loss_at(mu, rate, low)
-    for i in range(CELLS + 1):
-        y = low + i * CELL
-        loss = loss_at(mu, rate, y)
-        losses[i] = loss - base
-        slopes[i] = mu * rate * math.exp(mu * y - 0.5 * mu * mu - loss)
-        density[i] = ROOT * math.exp(min(-0.5 * y * y + alpha * loss - log_mean, 100.0))
-    # on a cell -y^2/2 + alpha L sags below its ends by its curvature at most, and 0 <= L'' <= mu^2/4
-    sag = math.exp(-0.125 * CELL * CELL * max(0.25 * alpha * mu * mu, 0.0)) * (1.0 - 1e-9)
-    return Cells(losses, slopes, density, sag)
-
-
-@Kernel
-def fall_by_waves(cells: Cells, x: float) -> float:
-    """A lower bound on -log |E_f e^{i x L}| that rises with x.
-
-    Where f >= c on an interval of width w and L' >= q there, 1/L' falls, as L is convex, and the second mean value
-    theorem gives |int e^{ixL} dy| <= 2/(x q): the interval takes at least c (w - 2/(x q)) from |E e^{ixL}| <= 1.
-    """
-    taken = 0.0
-    for many in (1, 2, 4):
-        gain, width = 0.0, CELL * many
-        for j in range(0, CELLS - many + 1, many):
-            if x * cells.slopes[j] * width > 2.0:
-                lowest = cells.density[j]
-                for i in range(1, many + 1):
-                    lowest = min(lowest, cells.density[j + i])
-                gain += lowest * (width - 2.0 / (x * cells.slopes[j]))
-        taken = max(taken, gain)
-    return -math.log1p(-min(taken * cells.sag * (1.0 - 1e-9), 0.999999))
-
-
-@Kernel
-def fall_by_pairs(cells: Cells, x: float, highest: float) -> float:
-    """A lower bound on -log |E_f e^{i y L}| for all y in [x, highest].
-
-    With an independent copy L*, 1 - |E e^{iyL}|^2 = E[1 - cos(y (L - L*))], and 1 - cos z >= z^2 (1 - cos c)/c^2 where
-    |z| <= c < 2 pi. That is summed over pairs in windows on which |y (L - L*)| <= WINDOW; pairs in cells i < j have
-    p_i p_j (a_j - b_i)^2 at least, [a, b] being the losses in a cell and p no more than its mass.
-    """
-    total, start = 0.0, 0
-    mass, first, second = 0.0, 0.0, 0.0
-    for j in range(CELLS):
-        if highest * (cells.losses[j + 1] - cells.losses[start]) > WINDOW:
-            start, mass, first, second = j + 1, 0.0, 0.0, 0.0
-            continue
-        a, b = cells.losses[j] - cells.losses[start], cells.losses[j + 1] - cells.losses[start]
-        p = CELL * cells.sag * min(cells.density[j], cells.density[j + 1])
-        total += 2.0 * p * max(mass * a * a - 2.0 * a * first + second, 0.0)
-        mass, first, second = mass + p, first + p * b, second + p * b * b
-    return 0.5 * x * x * total * (1.0 - math.cos(WINDOW)) / WINDOW**2 * (1.0 - 1e-6)
-
-
-@Kernel
-def fall_of_run(rows: FloatArray, slope: float, alpha: float, s: float, enough: float, falls: FloatArray) -> None:
-    """Fill `falls`: -log |E_f e^{i x L}| of a composition is at least falls[m] for all |x| >= s r^m.
-
-    `rows` are (mu, rate, count, log mean) of sampled Gaussians; `slope` is half the sum of mu^2 of Gaussians that are
-    not sampled. No more than about `enough` is looked for.
-    """
-    for m in range(falls.size):
-        falls[m] = slope * (s * RATIO**m) ** 2 * (1.0 - 1e-9)
+def expect_work(rows: FloatArray, slope: float, line: Line, log_least: float, squares: FloatArray) -> float:
+    """About how many operations `transform_run` does, inf if there is no rule for a row; `squares` as above."""
+    counts = np.empty(int(math.log(line.last) / math.log(SHRINK)) + 1)
+    falls = np.empty(counts.size)
+    for j in range(counts.size):
+        counts[j] = line.last * SHRINK**-j
+        s = counts[j] * line.step
+        falls[j] = slope * s * s + 2.0 * math.log(s)
+    total, at = 0.0, 0
     for i in range(rows.shape[0]):
-        copies, fall = rows[i, 2], 0.0
-        cells = cells_of(rows[i, 0], rows[i, 1], alpha, rows[i, 3])
-        for m in range(falls.size):
-            x = s * RATIO**m
-            if copies * fall * rows.shape[0] < enough:
-                fall = fall_by_waves(cells, x)
-                paired = fall_by_pairs(cells, x, x * RATIO) if m < falls.size - 1 else 0.0
-            else:
-                paired = 0.0  # waves take no less at higher frequencies
-            falls[m] += copies * max(fall, paired)
-    for m in range(falls.size - 2, -1, -1):
-        falls[m] = min(falls[m], falls[m + 1])
-
-
-@Kernel
-def count_nodes(rows: FloatArray, line: Line) -> float:
-    """Points of all rules together, inf if there is none for a row."""
-    total = 0.0
-    for i in range(rows.shape[0]):
-        size = nodes_of(rows[i, 0], rows[i, 1], line, rows[i, 3], math.log(rows[i, 2])).size
-        total += size if size > 0 else math.inf
+        last = int(counts[at]) + 1
+        part = Line(line.alpha, line.turn, line.step, last)
+        size = nodes_of(rows[i, 0], rows[i, 1], part, rows[i, 3], math.log(rows[i, 2])).size
+        if size == 0:
+            return math.inf
+        total += size * (STEP_WORK * last + NODE_WORK)
+        for j in range(at, counts.size):
+            square = squares[i] / rows[i, 2] * (counts[j] * line.step) ** 2
+            falls[j] += rows[i, 2] * square / (1.0 + FLATTER * math.sqrt(square))
+        while at < counts.size - 1 and falls[at] >= -log_least:
+            at += 1
     return total
 
 
+class Spectrum(NamedTuple):
+    """Which frequencies are known, 0 to `last`; the sum of bounds on |c_k| of those left out; and operations done."""
+
+    known: bool
+    last: int
+    left_out: float
+    work: float
+
+
 @Kernel
-def transform_run(rows: FloatArray, slope: float, line: Line, total: FloatArray) -> bool:
-    """Fill `total` as `add_transforms` does, for a composition described as for `fall_of_run`."""
+def transform_run(
+    rows: FloatArray, slope: float, line: Line, log_least: float, most: float, total: FloatArray
+) -> Spectrum:
+    """Fill `total` as `add_transforms` does, for a composition described as for `fall_of_run`.
+
+    No row's E_f e^{i s L} is larger than 1 in size: as soon as the rows so far make |c_k| of `scale_spectrum` less than
+    `log_least` says at the highest frequency, that one is left out, and the other rows need not be known there. No more
+    than `most` operations are done.
+    """
     tilt = line.alpha - 1.0 if line.turn > 0.0 else -line.alpha
     for k in range(line.last + 1):
         # N(mu,1) against N(0,1): log E e^{a L} = mu^2/2 a (a-1), and a (a-1) = z (z+1) either way
@@ -322,12 +240,24 @@ def transform_run(rows: FloatArray, slope: float, line: Line, total: FloatArray)
         total[0, k] = slope * (tilt * (1.0 + tilt) - s * s)
         total[1, k] = slope * s * (1.0 + 2.0 * tilt)
         total[2, k] = 16.0 * ULP * slope * (tilt * (1.0 + tilt) + s * s + s * (1.0 + 2.0 * tilt))
+    last, left_out, done = line.last, 0.0, 0.0
     for i in range(rows.shape[0]):
-        nodes = nodes_of(rows[i, 0], rows[i, 1], line, rows[i, 3], math.log(rows[i, 2]))
+        part = Line(line.alpha, line.turn, line.step, last)
+        nodes = nodes_of(rows[i, 0], rows[i, 1], part, rows[i, 3], math.log(rows[i, 2]))
+        done += nodes.size * (STEP_WORK * last + NODE_WORK)
+        if done > most:
+            return Spectrum(False, last, left_out, done)
         work = np.empty((5, nodes.size))
-        if not add_transforms(rows[i, 0], rows[i, 1], rows[i, 2], line, nodes, work, total):
-            return False
-    return True
+        if not add_transforms(rows[i, 0], rows[i, 1], rows[i, 2], part, nodes, work, total):
+            return Spectrum(False, last, left_out, done)
+        while last > 1:
+            wrong = total[2, 0] + (total[2, last] if total[2, last] < math.inf else 0.0)
+            log_size = total[0, last] - total[0, 0] + wrong - 2.0 * math.log(last * line.step)
+            if not log_size <= log_least:
+                break
+            left_out += math.exp(log_size)
+            last -= 1
+    return Spectrum(True, last, left_out, done)
 
 
 @Kernel

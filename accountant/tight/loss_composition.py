@@ -28,7 +28,7 @@ from accountant.patience import count_of, foresee, round_up, spend
 from accountant.tight.directed_run import DirectedRun, Entries, Question, Remainders, RemainderTooWide
 from accountant.tight.flat_ends import take_apart
 from accountant.tight.fourier import HockeyStick, Remainder
-from accountant.tight.inversion import invert
+from accountant.tight.inversion import prepare_inversion
 from accountant.tight.kept_losses import Composed, ComposedOnGrids, ask_kept, keep_for
 from accountant.tight.loss_grid import COARSEST, MAX_POINTS, aligned_step, unreachable
 from accountant.tight.normal_limit import approach_normal
@@ -150,7 +150,7 @@ def settle(
     directions: Sequence[Direction],
     above: bool = False,
 ) -> Interval:
-    """Solve by Fourier inversion where that is quick, else on grids; where no grid does, by inversion anyhow."""
+    """Solve by Fourier inversion where that is quick; else on grids as long as these are quicker, then by inversion."""
     real("tolerance", question.tolerance, 1e-6, 1.0)
     whole, pure = _that_cost(tuple(entries))
     if remainders is None and pure <= question.epsilon:
@@ -160,23 +160,18 @@ def settle(
         return kept
     if remainders is not None or above:
         return settle_on_grids(whole, question, remainders, directions, above)
-    if (found := invert(whole, question, directions, same=same)) is not None:
-        return found
+    attempt = prepare_inversion(whole, question, directions, same)
+    if attempt is not None and attempt.quick:
+        if (found := attempt.solve()) is not None:
+            return found
+        attempt = None
     if (found := approach_normal(whole, question, directions)) is not None:
         return found
-    try:
+
+    def on_grids() -> Interval:
         return settle_on_grids(whole, question, None, directions)
-    except ToleranceUnreachable as refusal:
-        try:
-            found = invert(whole, question, directions, anyhow=True, same=same)
-        except OutOfPatience as error:
-            if isinstance(refusal, OutOfPatience) and refusal.seconds <= error.seconds:
-                raise refusal from None
-            error.found, error.wide = refusal.found, refusal.wide
-            raise error from None
-        if found is None:
-            raise
-        return found
+
+    return on_grids() if attempt is None else attempt.solve_beside(on_grids)
 
 
 @lru_cache(maxsize=64)
