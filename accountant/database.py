@@ -206,6 +206,24 @@ class Database:
             self._known = identity, number
             self._write_generation(identity, number)
 
+    def reopen(self) -> Database:
+        """Another connection to the same file, for a forked child: SQLite's connections must not be carried over.
+
+        It refuses what this one would: another file of this name, or an older state of it.
+        """
+        self._refuse_another()
+        found = Database(self.path, self._kind, self.wait)
+        found._name = self._name
+        try:
+            found._file = self._file
+            found._refuse_another()
+            if self._known is not None and found._known is not None:
+                found._refuse_older(self._known, *found._known, "")
+        except BaseException:
+            found.close()
+            raise
+        return found
+
     def close(self) -> None:
         """Close the file and release its locks."""
         self._connection.close()
