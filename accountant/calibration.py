@@ -10,6 +10,7 @@ from typing import NamedTuple
 from accountant.errors import (
     AccountantError,
     CalibrationError,
+    DataDependentError,
     NoGuarantee,
     OutOfPatience,
     ProfileUnavailable,
@@ -196,14 +197,24 @@ def most_economical(found: Mapping[float, float], goal: float) -> float | None:
 
 
 class Tries:
-    """What makes a run of a value; counts the values."""
+    """What makes a run of a value; counts the values.
 
-    def __init__(self, make: Callable[[float], Event | Composition]) -> None:
-        self.make, self.count = make, 0
+    Runs whose cost depends on private data are refused, unless whoever asks has `marked` set: then the value is shown
+    with the caution that it depends on them, too.
+    """
+
+    def __init__(self, make: Callable[[float], Event | Composition], *, marked: bool = False) -> None:
+        self.make, self.count, self.marked = make, 0, marked
 
     def __call__(self, x: float) -> Event | Composition:
         self.count += 1
-        return self.make(x)
+        run = self.make(x)
+        if getattr(run, "data_dependent", False) and not self.marked:
+            raise DataDependentError(
+                "the cost of this run depends on private data, and so would the value found; accepted: events whose "
+                "cost does not"
+            )
+        return run
 
     def accept(self, x: float) -> bool:
         """Whether `make` makes a run of it."""
@@ -255,7 +266,7 @@ def _find_start(
             try:
                 at(x)
                 return x
-            except (CalibrationError, OutOfPatience):
+            except (CalibrationError, DataDependentError, OutOfPatience):
                 raise
             except AccountantError as error:
                 first = first or error

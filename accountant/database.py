@@ -12,11 +12,13 @@ import os
 import secrets
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from weakref import WeakSet
 
 __all__ = ["Database", "FileKind", "RunStatement", "remove_database"]
@@ -38,7 +40,35 @@ NO_PLACE = (
 )
 """Codes of errors that another directory or more room would cure."""
 
+FORK_WAIT = 10.0
+"""Seconds that a fork waits for transactions of other threads."""
+
 _OPEN: WeakSet[Database] = WeakSet()
+_HELD = threading.local()
+
+
+def _find_open() -> list[Database]:
+    while True:
+        try:
+            return list(_OPEN)
+        except RuntimeError:  # another thread has opened one meanwhile
+            continue
+
+
+def _wait_for_turns() -> None:
+    """Before a fork: wait until no other thread is within a transaction.
+
+    SQLite keeps the locks of a process in its memory. A child made in the middle of a transaction would take the
+    parent's lock for one of its own connections for ever, and could never write to that file.
+    """
+    until = time.monotonic() + FORK_WAIT
+    turns = [database._turn for database in _find_open()]
+    _HELD.turns = [turn for turn in turns if turn.acquire(timeout=max(until - time.monotonic(), 0.0))]
+
+
+def _give_turns_back() -> None:
+    for turn in getattr(_HELD, "turns", ()):  # none if another thread has imported this module meanwhile
+        turn.release()
 
 
 def _abandon() -> None:
@@ -46,14 +76,15 @@ def _abandon() -> None:
 
     The extra reference keeps Python from closing them when the child drops its copies.
     """
-    for database in list(_OPEN):
+    for database in _find_open():
+        database._turn = threading.RLock()  # the old one may be that of a thread which is not here
         connection = database.__dict__.get("_connection")
         if connection is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 if hasattr(os, "register_at_fork"):  # where processes can fork
-    os.register_at_fork(after_in_child=_abandon)
+    os.register_at_fork(before=_wait_for_turns, after_in_parent=_give_turns_back, after_in_child=_abandon)
 
 
 @dataclass(frozen=True)
@@ -107,9 +138,14 @@ class Database:
 
     def __init__(self, path: Path, kind: FileKind, wait: float = 0.0, alone: bool = False) -> None:
         self._name, self._kind, self.wait = str(path), kind, wait
+        self._turn = threading.RLock()
         # SQLite resolves symbolic links too: the generation file must lie beside the same file for every name of it
         self.path = path.resolve()
         _OPEN.add(self)
+        with self._turn:
+            self._open(alone)
+
+    def _open(self, alone: bool) -> None:
         self._generation = _generation_file(self.path)
         created = _create_for_owner(self.path)
         self._refuse_second_names()
@@ -117,8 +153,9 @@ class Database:
         self._known: tuple[str, int] | None = None  # identity and generation, as this object has last seen them
         with self._translate_errors():
             # isolation_level=None: transactions begin and end only with the statements below
-            # the path is absolute, as ":memory:" would not be a file; threads must take turns
-            self._connection = sqlite3.connect(self.path, timeout=wait, isolation_level=None, check_same_thread=False)
+            # the path is absolute, as ":memory:" would not be a file; threads take turns
+            options: dict[str, Any] = {"isolation_level": None, "check_same_thread": False}
+            self._connection = sqlite3.connect(self.path, timeout=self.wait, **options)
         try:
             with self._translate_errors():
                 if alone:
@@ -130,10 +167,10 @@ class Database:
                 self._connection.execute("PRAGMA synchronous = EXTRA")
             with self.transaction() as run:
                 self._refuse_others()
-                marks = f"PRAGMA application_id = {kind.mark}", f"PRAGMA user_version = {kind.version}"
-                for statement in (*marks, *kind.tables):
+                marks = f"PRAGMA application_id = {self._kind.mark}", f"PRAGMA user_version = {self._kind.version}"
+                for statement in (*marks, *self._kind.tables):
                     run(statement)
-                if kind.refuse_older:
+                if self._kind.refuse_older:
                     run(GENERATION)
                     self._check_generation(run)
                 self._check_pages(run)
@@ -147,7 +184,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[RunStatement]:
         """One transaction, on disk when the block ends or not there at all; yields a function that runs a statement."""
-        with self._translate_errors():
+        with self._turn, self._translate_errors():
             try:
                 # inside the try: an interrupt after SQLite has begun must roll back
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -168,6 +205,24 @@ class Database:
         if counted:
             self._known = identity, number
             self._write_generation(identity, number)
+
+    def reopen(self) -> Database:
+        """Another connection to the same file, for a forked child: SQLite's connections must not be carried over.
+
+        It refuses what this one would: another file of this name, or an older state of it.
+        """
+        self._refuse_another()
+        found = Database(self.path, self._kind, self.wait)
+        found._name = self._name
+        try:
+            found._file = self._file
+            found._refuse_another()
+            if self._known is not None and found._known is not None:
+                found._refuse_older(self._known, *found._known, "")
+        except BaseException:
+            found.close()
+            raise
+        return found
 
     def close(self) -> None:
         """Close the file and release its locks."""

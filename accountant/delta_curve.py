@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from accountant.advice import USUAL, allow_with_advice
 from accountant.curve_points import KnownCurve
-from accountant.errors import NoGuarantee, ParameterError, ToleranceUnreachable, real, shorten
+from accountant.errors import DataDependentError, NoGuarantee, ParameterError, ToleranceUnreachable, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.curve import as_reals
 from accountant.events.event import Event
@@ -24,7 +24,7 @@ from accountant.renyi.route import pool_of, renyi_deltas_at
 from accountant.tight.curve_pairs import noise_below
 from accountant.tight.route import TightRun
 
-__all__ = ["Curve", "curve", "known_deltas"]
+__all__ = ["Curve", "DataDependentCurve", "curve", "known_deltas"]
 
 
 class Curve(NamedTuple):
@@ -37,6 +37,8 @@ class Curve(NamedTuple):
         known by a curve alone may be.
     method : str
         "renyi" or "tight".
+    data_dependent : bool
+        Whether it depends on private data; then it is a `DataDependentCurve`.
     """
 
     epsilons: FloatArray
@@ -48,6 +50,23 @@ class Curve(NamedTuple):
     def widths(self) -> FloatArray:
         """How wide each interval is, relative to its upper end: more than the tolerance where no price is so near."""
         return (self.upper - self.lower) / np.maximum(self.upper, LEAST)
+
+    @property
+    def data_dependent(self) -> bool:
+        return False
+
+
+class DataDependentCurve(Curve):
+    """A curve that depends on private data: it prints so, and can be neither pickled nor copied."""
+
+    @property
+    def data_dependent(self) -> bool:
+        return True
+
+    def __reduce__(self) -> Any:
+        raise DataDependentError(
+            "this curve depends on private data, so publishing it leaks; accepted: a run whose cost does not"
+        )
 
 
 def curve(
@@ -68,6 +87,7 @@ def curve(
     was asked. Deltas below 1e-12 may be known as widely as one of that size.
     """
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
+    kind = DataDependentCurve if composition.data_dependent else Curve
     points = _points_of(epsilons)
     width = real("tolerance", tolerance, 1e-6, 1.0)
     seconds = check_patience(patience)
@@ -91,14 +111,14 @@ def curve(
                 with allow_work(seconds, pool_of(seconds)):
                     known.lower_by(bound)
             bounds = known.at_all()
-            return Curve(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
+            return kind(np.array(points), bounds[:, 1], bounds[:, 0], "tight")
     with allow_work(seconds, pool_of(seconds)):
         if route == "renyi":
             upper = np.concatenate([np.zeros(0), *bound(np.array(points))])
-            return Curve(np.array(points), upper, np.zeros_like(upper), "renyi")
+            return kind(np.array(points), upper, np.zeros_like(upper), "renyi")
         known.lower_by(bound, len(points))
         upper, lower = known.at_all()[:, 1], _noise_below(composition, points)
-    return Curve(np.array(points), upper, np.minimum(lower, upper), "renyi")
+    return kind(np.array(points), upper, np.minimum(lower, upper), "renyi")
 
 
 def _noise_below(run: Composition, points: list[float]) -> FloatArray:

@@ -116,11 +116,12 @@ class Guarantee:
 
         P(S) <= e^epsilon Q(S) + delta stays true when epsilon or delta grows, so this holds whatever the routes were.
         False does not mean that the run behind is worse: at another delta it may have another epsilon. What an empty
-        composition promises holds under every adjacency. A reading of an odometer implies none but readings.
+        composition promises holds under every adjacency. A reading of an odometer implies none but readings, and what
+        depends on private data, which holds for these data alone, none but its like.
         """
         if self.adjacency is not None and self.adjacency is not other.adjacency:
             return False
-        if self.odometer and not other.odometer:
+        if (self.odometer and not other.odometer) or (self.data_dependent and not other.data_dependent):
             return False
         return self.epsilon <= other.epsilon and self.delta <= other.delta
 
@@ -194,7 +195,8 @@ class Guarantee:
     def heading(self, asked: str = "epsilon") -> str:
         """What is quoted, in a line: both upper ends, and by which route; beside it the lower end of what was asked."""
         low = "" if self.lower is None else f"; {asked} is at least {format_down(self.lower)}"
-        return f"epsilon = {format_up(self.epsilon)} at delta = {format_up(self.delta)} ({self.method}{low})"
+        text = f"epsilon = {format_up(self.epsilon)} at delta = {format_up(self.delta)} ({self.method}{low})"
+        return text + "".join(f" [{caution}]" for caution in self._cautions())
 
 
 def html_table(rows: Iterable[tuple[str, Any]]) -> str:

@@ -16,7 +16,7 @@ from accountant.guarantee import Guarantee
 from accountant.plan import RELEASE_KEYS, Plan
 from accountant.renyi.route import renyi_epsilon
 
-__all__ = ["assumptions", "parameters_in_words", "shares", "shares_of", "value_in_words"]
+__all__ = ["assumptions", "cautions", "parameters_in_words", "shares", "shares_of", "value_in_words"]
 
 _PROTECTED = {
     Adjacency.ADD_REMOVE: "whether any one record is in the private data (add-remove adjacency)",
@@ -90,6 +90,10 @@ def assumptions(plan: Plan) -> list[str]:
     for release in plan.releases:
         assumed += [f"in {release.name} {caveat}" for caveat in release.event.caveats()]
     lines.append(f"Assumes: {'; '.join(assumed)}.")
-    if run.data_dependent:
-        lines.append("Caution: this cost was computed from private votes and is private itself. Do not publish it.")
-    return lines
+    return [*lines, *cautions(run)]
+
+
+def cautions(run: Composition) -> list[str]:
+    """What stands below every table of costs that depend on private data; nothing of other runs."""
+    caution = "Caution: this cost was computed from private votes and is private itself. Do not publish it."
+    return [caution] if run.data_dependent else []

@@ -115,6 +115,8 @@ def calibrate(
         No value in the range meets the target, or the cost is not monotone.
     ParameterError
         A parameter is out of range.
+    DataDependentError
+        A run's cost depends on private data: so would the number found, which cannot say so.
     OutOfPatience
         The search would take longer than `patience`: it ends at the price that would, with about how long it takes.
     """
@@ -129,7 +131,7 @@ def calibrate(
     except (TypeError, ValueError):
         raise ParameterError(f"bounds = {shorten(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
-    tries = Tries(make)
+    tries = make if isinstance(make, Tries) else Tries(make)
     search = _Search(
         (low, high), real("start", start, 0.0, math.inf, open_low=True, open_high=True), integer, tries.accept
     )

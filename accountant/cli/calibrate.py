@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from accountant.calibration import Tries
 from accountant.cli.arguments import add_plan, add_route, read_plan, refuse_private, route
 from accountant.cli.completion import complete_number, complete_with
 from accountant.cli.pricing import present
@@ -25,6 +26,7 @@ from accountant.plan_lines import UNITS
 from accountant.plan_numbers import INNER, inner_table
 from accountant.price import choose_route, epsilon
 from accountant.renyi.route import pool_of
+from accountant.summary import cautions
 from accountant.tables import Column, Table, add_forms, write_table
 from accountant.targets import calibrate
 from accountant.terminal import delta_of, number, show_work
@@ -85,7 +87,7 @@ def _calibrate(
         )
     bounds = _bounds(plan, targets, integer)
     value = calibrate(
-        lambda x: plan.with_text(vary, int(x) if integer else x).composition,
+        Tries(lambda x: plan.with_text(vary, int(x) if integer else x).composition, marked=True),
         target,
         delta,
         bounds=bounds,
@@ -146,6 +148,7 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
     ]
     if refused:
         notes.append(f"Left out: {_refuse_all(refused, len(rows) + len(refused), options.patience)}")
+    notes += cautions(plan.composition)
     table = Table(
         title=f"{plan.name}: values that cost at most epsilon = {options.epsilon:g} at delta = {delta:g}",
         columns=[Column("--vary"), Column("now", "value"), Column("would be", "value"), Column("epsilon", "up")],

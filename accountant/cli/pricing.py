@@ -11,7 +11,7 @@ from accountant.delta_curve import curve
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
 from accountant.price import choose_route, delta, epsilon, try_tight
-from accountant.summary import assumptions, parameters_in_words, shares
+from accountant.summary import assumptions, cautions, parameters_in_words, shares
 from accountant.tables import Column, Table, add_forms, console, write_table
 from accountant.terminal import delta_of, number, number_range, show_work
 
@@ -80,6 +80,7 @@ def _run_curve(options: argparse.Namespace) -> int:
         title=f"{plan.name}: delta by epsilon ({found.method})",
         columns=[Column("epsilon", "number"), Column("delta", "up"), Column("at least", "down")],
         rows=list(zip(*values.values(), strict=True)),
+        notes=cautions(plan.composition),
     )
     write_table(table, options.form, {"plan": plan.name, "method": found.method, **values})
     return 0

@@ -70,7 +70,8 @@ class Filter(Run):
         [0, delta). They are refused where it is 0.
     path : str or Path, optional
         A file that keeps what was spent, on disk before `spend` returns: a filter that is made again from it, in any
-        process, goes on where it was.
+        process, goes on where it was. Forked children may then spend, too; without a file they are refused, and so are
+        copies, as neither would know what the other one spends.
     wait : float
         Seconds to wait for other processes that use the file; [0, 86400].
 
@@ -79,7 +80,8 @@ class Filter(Run):
     ParameterError
         A value is out of range.
     FilterError
-        The file is of another kind or of a filter with other settings, is damaged, or older than one that was here.
+        The file is of another kind or of a filter with other settings, is damaged, or older than one that was here; or
+        a copy, or a forked child of a filter without a file, would spend.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AdjacencyMismatch
+from accountant.errors import AdjacencyMismatch, FilterError
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.filters.mixture import Mixture
@@ -30,7 +31,7 @@ class Run:
 
     def __init__(self, mixture: Mixture, path: str | Path | None, wait: float, about: dict[str, object]) -> None:
         self._mixture, self._charges = mixture, Charges(mixture.orders)
-        self._lock = threading.Lock()
+        self._lock, self._process = threading.Lock(), os.getpid()
         self._state = Released(Spent.nothing(mixture.orders.size), None, None)
         self._counts: dict[Event, int] = {}
         self._stored: StoredRun | None = None
@@ -42,8 +43,12 @@ class Run:
     @property
     def run(self) -> Composition:
         """What was released so far."""
+        stored = self._stored
+        if stored is None:
+            return Composition(dict(self._counts))
+        self._enter()
         with self._lock:
-            return Composition(self._counts if self._stored is None else self._stored.releases())
+            return Composition(stored.releases())
 
     @property
     def adjacency(self) -> Adjacency | None:
@@ -69,8 +74,42 @@ class Run:
         """
         return replace(price(self.run, delta, method=method, tolerance=tolerance), odometer=True)
 
+    def __getstate__(self) -> object:
+        """Refuse copies and pickles: what one spends the other would not know.
+
+        Raises
+        ------
+        FilterError
+            Always.
+        """
+        kind = type(self).__name__
+        raise FilterError(
+            f"a copy of this {kind} would not know what the other one spends; accepted: a {kind} with a path, made "
+            "again from its file"
+        )
+
+    def _enter(self) -> None:
+        """In a forked child: refuse what is in memory alone, and open a file anew, as SQLite wants it.
+
+        Raises
+        ------
+        FilterError
+            There is no file: the parent would not know what the child spends.
+        """
+        if self._process == os.getpid():
+            return
+        if self._stored is None:
+            raise FilterError(
+                f"a {type(self).__name__} in the memory of process {self._process}, which would not know what is spent "
+                "here; accepted: one with a path, or one that was made in this process"
+            )
+        # the lock may be held by a thread that is not here
+        self._lock, self._process = threading.Lock(), os.getpid()
+        self._stored.reopen()
+
     def _turn(self) -> AbstractContextManager[object]:
         """One thread at a time, and one process at a time where there is a file, whose sums are read first."""
+        self._enter()
         return self._lock if self._stored is None else self._stored_turn(self._stored)
 
     @contextmanager

@@ -69,6 +69,10 @@ class StoredRun:
             self.close()
             raise
 
+    def reopen(self) -> None:
+        """In a forked child: leave the parent's connection alone, and open the same file anew."""
+        self._database = self._database.reopen()
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()

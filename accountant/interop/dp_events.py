@@ -9,7 +9,7 @@ ADD_REMOVE, which such runs have for their adjacency.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -42,6 +42,9 @@ from accountant.numerics.exact import SPARE, root_down, root_up, round_down
 from accountant.selection import Selection
 
 __all__ = ["Found", "Refused", "adjacency_of", "epsilon_of_response", "translate"]
+
+LARGEST_SCALE = Fraction(10) ** 50
+"""Of noise that has a price."""
 
 ADDS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")
 REPLACES = ("REPLACE_ONE", "REPLACE_SPECIAL")
@@ -117,11 +120,10 @@ def _discrete_laplace(event: Any, relation: Any) -> Found:
     # one integer that moves by the L1 distance costs the most: several have its losses with less probability
     _require(event, relation, ADDS)
     rate = real("Noise parameter", event.noise_parameter, 0.0, 1e50)
-    return (
-        EXPOSED
-        if rate == 0.0
-        else Found(1 * DiscreteLaplace(round_down(1 / Fraction(rate)), sensitivity=event.sensitivity))
-    )
+    if rate == 0.0:
+        return EXPOSED
+    scale = round_down(min(1 / Fraction(rate), LARGEST_SCALE))  # less noise costs more
+    return Found(1 * DiscreteLaplace(scale, sensitivity=event.sensitivity))
 
 
 def _randomized_response(event: Any, relation: Any) -> Found:
@@ -168,9 +170,10 @@ def _permute_and_flip(event: Any, relation: Any) -> Found:
 def _mixture_of_gaussians(event: Any, relation: Any) -> Found:
     _require(event, relation, ADDS)
     sigma = real("Standard deviation", event.standard_deviation, 0.0, 1e50)
-    pairs = list(
-        zip(_require_list(event, event.sensitivities), _require_list(event, event.sampling_probs), strict=True)
-    )
+    columns = [list(_require_list(event, each)) for each in (event.sensitivities, event.sampling_probs)]
+    if len(columns[0]) != len(columns[1]):
+        raise Refused(event, f"{len(columns[0])} sensitivities with {len(columns[1])} probabilities.")
+    pairs = list(zip(*columns, strict=True))
     if pairs and all(length == 0.0 for length, _ in pairs):
         return NOTHING
     if sigma == 0.0:
@@ -256,6 +259,8 @@ def _square(event: Event) -> Fraction:
 
 def _require_list(event: Any, values: Any) -> Any:
     """The values, which can be read again: an event is looked at before it is composed."""
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        raise Refused(event, f"Parts of a `{type(event).__name__}` must be a list, not {shorten(values)}.")
     if isinstance(values, Iterator):
         raise Refused(event, f"Parts of a `{type(event).__name__}` must be a list: an iterator is read only once.")
     return values

@@ -69,7 +69,7 @@ class Accountant:
             The event is for another population, or the count is not a positive integer; it is a `ValueError`.
         """
         self._run = self._with(event, count)
-        self._compositions.append((event, count))
+        self._compositions.append((event, int(count)))
 
     def get_epsilon(self, delta: float) -> float:
         """An upper bound on epsilon at a delta in (0, 1)."""
@@ -142,7 +142,9 @@ class Accountant:
         restored = Accountant(self._config, self.tolerance)
         try:
             version, stated, parts = (state[key] for key in ("schema_version", "config", "compositions"))
-            pairs = [(privacy_accounting.GaussianPrivacyEvent(**part["event"]), part["count"]) for part in parts]  # type: ignore[attr-defined]
+            if not isinstance(parts, list | tuple):
+                raise TypeError(f"compositions = {shorten(parts)}")
+            pairs = [(privacy_accounting.GaussianPrivacyEvent(**part["event"]), part["count"]) for part in parts]
         except (KeyError, TypeError, ValueError) as error:
             raise ParameterError(f"state is not that of an accountant ({error}); accepted: state_dict()") from None
         if version != 1:

@@ -62,12 +62,14 @@ def tables_of_flower(state: Mapping[str, Any]) -> dict[str, Any]:
         config = state["config"]
         sampling, relation = config["sampling_method"], config["neighboring_relation"]
         delta = real("target_delta", config["target_delta"], 0.0, 1.0, open_high=True)
+        if not isinstance(state["compositions"], list | tuple):
+            raise TypeError(f"compositions = {shorten(state['compositions'])}")
         parts = [(entry["event"], entry["count"]) for entry in state["compositions"]]
         numbers = [(each["noise_multiplier"], each["sample_size"], each["population_size"]) for each, _ in parts]
         population = config["population_size"]
     except (KeyError, TypeError) as error:
         raise ParameterError(
-            f"state lacks {error}; accepted: what state_dict() of a Flower accountant returns"
+            f"state is not that of an accountant ({error}); accepted: what state_dict() of a Flower accountant returns"
         ) from None
     lines = []
     for index, (values, (_, count)) in enumerate(zip(numbers, parts, strict=True), 1):

@@ -8,7 +8,7 @@ import pickle
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from accountant.errors import ParameterError, PlanError, integer, real, shorten
 from accountant.events.composition import Composition
@@ -17,40 +17,60 @@ from accountant.events.subsampled import PoissonSubsampled
 from accountant.interop.flower_states import tables_of_flower
 from accountant.plan import Plan
 
-__all__ = ["exposes", "import_state", "run_of_history"]
+__all__ = ["exposes", "import_state", "read_history", "run_of_history"]
 
 LARGEST = 2**26
 """Bytes of a file, or of the pickle in an archive, that are read; tensors are stored beside it, and are not read."""
 
-DEEPEST = 4
-"""Levels of mappings in which a history is looked for."""
+DEEPEST = 8
+"""Levels of mappings and lists in which histories are looked for."""
 
 ACCEPTED = "accepted: an Opacus or Flower state in JSON, or a checkpoint of torch.save that holds an Opacus state"
 
 
-def run_of_history(history: Iterable[Any]) -> Composition:
-    """The private part of an Opacus history: (noise multiplier, sample rate, steps) each.
+class Steps(NamedTuple):
+    """An entry of an Opacus history: so many steps in a row, all with one noise multiplier and sample rate."""
+
+    sigma: float
+    rate: float
+    steps: int
+
+
+def read_history(history: object) -> list[Steps]:
+    """The entries of an Opacus history, checked.
 
     Raises
     ------
     ParameterError
-        An entry is not of that form, or a number is out of range.
+        It is no list of entries, an entry is not of that form, or a number is out of range.
     """
+    # a mapping without entries would look like a history without steps
+    if not isinstance(history, Iterable) or isinstance(history, Mapping | str | bytes):
+        raise ParameterError(
+            f"history = {shorten(history)}; accepted: a list of (noise multiplier, sample rate, steps)"
+        )
     entries = []
     for entry in history:
         if not isinstance(entry, tuple | list) or len(entry) != 3:
             raise ParameterError(f"history entry {shorten(entry)}; accepted: (noise multiplier, sample rate, steps)")
         sigma = real("noise multiplier", entry[0], 0.0, 1e50)
         rate = real("sample rate", entry[1], 0.0, 1.0)
-        steps = integer("steps", entry[2], 0, 10**30)
-        if sigma > 0.0:
-            entries.append((PoissonSubsampled(Gaussian(sigma), rate), steps))
-    return Composition(entries)
+        entries.append(Steps(sigma, rate, integer("steps", entry[2], 0, 10**30)))
+    return entries
 
 
-def exposes(history: Iterable[Any]) -> bool:
-    """Whether a step of a history had no noise: no epsilon is enough for it."""
-    return any(entry[0] == 0.0 and entry[1] > 0.0 and entry[2] > 0 for entry in history)
+def run_of_history(history: object) -> Composition:
+    """The private part of an Opacus history; errors as for `read_history`."""
+    return Composition(
+        (PoissonSubsampled(Gaussian(each.sigma), each.rate), each.steps)
+        for each in read_history(history)
+        if each.sigma > 0.0
+    )
+
+
+def exposes(history: object) -> bool:
+    """Whether a step of a history had no noise: no epsilon is enough for it; errors as for `read_history`."""
+    return any(each.sigma == 0.0 and each.rate > 0.0 and each.steps > 0 for each in read_history(history))
 
 
 def import_state(path: str | Path, delta: float | None = None) -> Plan:
@@ -92,27 +112,34 @@ def _tables(state: Any) -> dict[str, Any]:
     """The tables of a plan."""
     if isinstance(state, Mapping) and "compositions" in state:
         return {"description": "Imported from the state of a Flower accountant.", **tables_of_flower(state)}
-    found = _histories(state, DEEPEST)
+    found = _histories(state)
     if len(found) != 1:
         raise ParameterError(f"{len(found)} histories in it; {ACCEPTED}")
-    (history,) = found
+    history = read_history(found[0])
     run_of_history(history)
     if exposes(history):
         raise ParameterError("a step of its history had no noise: no epsilon is enough; accepted: noise above 0")
     lines = [
         {"name": f"steps-{number}", "event": "gaussian", "sigma": sigma, "sampling_rate": rate, "count": steps}
         for number, (sigma, rate, steps) in enumerate(history, 1)
+        if sigma > 0.0
     ]
     return {"description": "Imported from the state of an Opacus accountant.", "release": lines}
 
 
-def _histories(state: Any, depth: int) -> list[list[Any]]:
-    if not isinstance(state, Mapping) or depth == 0:
-        return []
-    own = state.get("history")
-    if isinstance(own, list | tuple) and "mechanism" in state:
-        return [list(own)]
-    return [found for value in state.values() for found in _histories(value, depth - 1)]
+def _histories(state: Any) -> list[Any]:
+    """All histories in a state, wherever they are: to read one of several would be to forget what the others spent."""
+    found, seen, level = [], set[int](), [state]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, Mapping) and isinstance(each.get("history"), list | tuple) and "mechanism" in each:
+                found.append(each["history"])
+            if isinstance(each, Mapping | list | tuple) and id(each) not in seen:
+                seen.add(id(each))
+                inner += each.values() if isinstance(each, Mapping) else each
+        level = inner
+    return found
 
 
 def _read_json(path: Path) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 from accountant.errors import ParameterError, shorten
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
-from accountant.interop.histories import exposes, run_of_history
+from accountant.interop.histories import exposes, read_history, run_of_history
 from accountant.interop.peers import import_peer, narrow_epsilon, price_epsilon
 
 try:
@@ -85,7 +85,7 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
 
     def __len__(self) -> int:
         """Number of optimization steps taken so far."""
-        return sum(steps for _, _, steps in self.history)
+        return sum(each.steps for each in read_history(self.history))
 
     @classmethod
     def mechanism(cls) -> str:
@@ -119,16 +119,16 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
             A key is missing, the mechanism is another, or the history has no price; it is a `ValueError`.
         """
         for key in ("history", "mechanism"):
-            if key not in (state_dict or {}):
+            if not isinstance(state_dict, Mapping) or key not in state_dict:
                 raise ParameterError(f"state_dict has no key {key!r}; accepted: what state_dict() returns")
         if state_dict["mechanism"] != self.mechanism():
             raise ParameterError(
                 f"state_dict of mechanism {shorten(state_dict['mechanism'])}; accepted: {self.mechanism()!r} "
                 "(of others, set the history)"
             )
-        history = list(state_dict["history"])
+        history = read_history(state_dict["history"])
         run_of_history(history)
-        self.history = [(sigma, rate, steps) for sigma, rate, steps in history]
+        self.history = [(each.sigma, each.rate, each.steps) for each in history]
 
 
 def register(force: bool = False) -> None:

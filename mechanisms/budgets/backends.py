@@ -11,7 +11,7 @@ import accountant as ac
 from mechanisms.budgets.store_format import TABLES
 from mechanisms.validation import require
 
-__all__ = ["Backend", "Execute", "SQLiteBackend", "StoreError", "open_backend", "report_damage"]
+__all__ = ["Backend", "Execute", "SQLiteBackend", "StoreError", "has_store", "open_backend", "report_damage"]
 
 STORE_WAIT = 10
 """Seconds that a process waits for others."""
@@ -84,14 +84,39 @@ def open_backend(where: str | Path, wait: float | None = None) -> Backend:
     StoreError
         It cannot be reached or written, holds something else, or another process holds it for too long.
     """
+    place = _locate(where)
+    return SQLiteBackend(place, wait) if isinstance(place, Path) else PostgreSQLBackend(place, wait)
+
+
+def _locate(where: str | Path) -> Path | str:
+    """The path of an SQLite file, or the address of PostgreSQL."""
     scheme, mark, rest = str(where).partition("://")
     if not mark:
-        return SQLiteBackend(Path(where), wait)
+        return Path(where)
     if scheme == "sqlite" and len(rest) > 1 and rest[0] == "/":
-        return SQLiteBackend(Path(rest[1:]), wait)
+        return Path(rest[1:])
     if scheme in ("postgresql", "postgresql+psycopg"):
-        return PostgreSQLBackend(str(where), wait)
+        return str(where)
     raise StoreError(f"a store at {scheme}://...; accepted: {ADDRESSES}")
+
+
+def has_store(where: str | Path) -> bool:
+    """Whether there is a store at a path or an address; nothing is created there.
+
+    Raises
+    ------
+    StoreError
+        It is no address, or a server cannot be reached.
+    """
+    place = _locate(where)
+    if isinstance(place, Path):
+        return place.exists() and place.stat().st_size > 0
+    backend = PostgreSQLBackend(place, create=False)
+    try:
+        with backend.transaction(beside=True) as run:
+            return backend.has(run, "knn_head")
+    finally:
+        backend.close()
 
 
 class SQLiteBackend:
@@ -120,11 +145,14 @@ class SQLiteBackend:
 
 
 class PostgreSQLBackend:
-    """A PostgreSQL database, through SQLAlchemy; a commit waits for the server's disk."""
+    """A PostgreSQL database, through SQLAlchemy; a commit waits for the server's disk.
+
+    Unless `create`, its tables are not made where they are missing.
+    """
 
     many = True
 
-    def __init__(self, where: str, wait: float | None = None) -> None:
+    def __init__(self, where: str, wait: float | None = None, *, create: bool = True) -> None:
         self.address, self._wait = where, STORE_WAIT if wait is None else wait
         self._sql = require("sqlalchemy", "postgres")
         require("psycopg", "postgres")
@@ -136,6 +164,10 @@ class PostgreSQLBackend:
         # the bytes of a database in SQL_ASCII are text to this program alone
         encoding = {"client_encoding": "UTF8"}
         self._engine = self._sql.create_engine(url, isolation_level="READ COMMITTED", connect_args=encoding)
+        if create:
+            self._create_tables()
+
+    def _create_tables(self) -> None:
         try:
             with self.transaction() as run:
                 self._settle_version(run)

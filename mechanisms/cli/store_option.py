@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import accountant as ac
@@ -28,9 +27,10 @@ DIGESTS = "digests of records"
 
 
 def store_exists(where: str) -> bool:
-    """Whether there is something at a path; of a server it is assumed."""
-    path = where.removeprefix("sqlite:///")
-    return "://" in path or (Path(path).exists() and Path(path).stat().st_size > 0)
+    """Whether there is a store at a path or on a server; nothing is created there."""
+    from mechanisms.budgets.backends import has_store
+
+    return has_store(where)
 
 
 def check_store(where: str | None) -> None:
@@ -40,8 +40,9 @@ def check_store(where: str | None) -> None:
     ------
     OptionError
     """
-    if where is not None and not store_exists(where):
-        ac.files.check_output(where.removeprefix("sqlite:///"), name="--store", refuse=OptionError)
+    path = (where or "").removeprefix("sqlite:///")
+    if path and "://" not in path and not store_exists(path):
+        ac.files.check_output(path, name="--store", refuse=OptionError)
 
 
 def open_existing(where: str | None) -> Any:

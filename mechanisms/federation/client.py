@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.federation.ledger import MemoryLedger, as_ledger
-from mechanisms.federation.messages import ClientCounts, Kind, Message, Reports, UnsuitableMessage, digest_of
+from mechanisms.federation.messages import (
+    LARGEST_PAYLOAD,
+    ClientCounts,
+    Kind,
+    Message,
+    Reports,
+    UnsuitableMessage,
+    digest_of,
+)
 from mechanisms.federation.protocols import Protocol, protocol_of
 from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.targets import RECEIVED, Charge, Target
@@ -150,6 +158,7 @@ class Client(Exclusive):
             assert self._target is not None
             self._target.check(1 * charge.event)
         protocol = None if charge is None else protocol_of(setup)
+        _refuse_long(ClientCounts.bytes_of(setup.shape) if protocol is None else protocol.bytes_of(len(self._records)))
         self._ledger.charge(opened.session, opened.round, charge, self._target)
         entries = setup.entries(self._records, labels_within(self._labels, setup.n_classes))
         if protocol is None:
@@ -181,6 +190,12 @@ class Client(Exclusive):
             source = Seeded(np.random.default_rng([self._seed, round, identifier]))
             parts.append(protocol.randomize(row[None], source))
         return Reports(b"".join(parts), protocol.report_bytes, len(entries))
+
+
+def _refuse_long(size: float) -> None:
+    """Refuse what would be answered by more bytes than a server receives: it would only fill the memory here."""
+    if size > LARGEST_PAYLOAD:
+        raise UnsuitableMessage(f"a setup to be answered by {size:.3g} bytes; accepted: at most {LARGEST_PAYLOAD}")
 
 
 def _check_target(

@@ -214,6 +214,11 @@ class ClientCounts:
             raise ac.ParameterError(f"a count of {self.counts.max()}; accepted: below 2^32 for one client")
         return COUNTS.pack(*self.counts.shape, self.records) + self.counts.astype("<u4").tobytes()
 
+    @staticmethod
+    def bytes_of(shape: tuple[int, int]) -> float:
+        """Length of counts of that shape."""
+        return float(COUNTS.size + 4 * shape[0] * shape[1])
+
     @classmethod
     def unpack(cls, payload: bytes) -> ClientCounts:
         rows, columns, records = _unpack_header(COUNTS, payload)

@@ -72,6 +72,10 @@ class Protocol(Interface):
         """Reports of n records; `entries` (n, k r) are the counts that each record adds to."""
         ...
 
+    def bytes_of(self, records: int) -> float:
+        """Length of the reports of so many records, on average."""
+        ...
+
     def check(self, reports: Reports) -> None:
         """Raise a MessageError for reports that so many records cannot have sent."""
         ...
@@ -92,6 +96,9 @@ class LocalProtocol:
 
     def randomize(self, entries: NDArray[np.int64], source: Randomness) -> bytes:
         return self.randomizer.randomize_many(entries, source).tobytes()
+
+    def bytes_of(self, records: int) -> float:
+        return float(records * self.report_bytes)
 
     def check(self, reports: Reports) -> None:
         if reports.size != self.report_bytes:
@@ -121,6 +128,9 @@ class SharesProtocol:
 
     def randomize(self, entries: NDArray[np.int64], source: Randomness) -> bytes:
         return self.shares.messages(entries, source).astype("<u4").tobytes()
+
+    def bytes_of(self, records: int) -> float:
+        return records * self.shares.messages_per_record * MESSAGE_BYTES
 
     def check(self, reports: Reports) -> None:
         least = reports.records * self.shares.nonzeros

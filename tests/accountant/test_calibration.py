@@ -430,3 +430,12 @@ def test_calibration_goes_on_by_the_tight_route_where_the_renyi_route_is_far_off
     sigma = ac.calibrate(make, 1.0, 1e-6, tolerance=0.05, patience=8.0)
     assert 0.8 < ac.epsilon(make(sigma), 1e-6).epsilon <= 1.0
     assert ac.epsilon(make(0.7), 1e-6).epsilon < 0.01  # where the Rényi route ends
+
+
+@pytest.mark.parametrize("target", [{"epsilon": 1.0, "delta": 1e-5}, {"target": "advantage", "value": 0.2}])
+@pytest.mark.parametrize("secret", [ac.DataDependentGNMax(10.0, (100, 95, 3)), ac.DataDependentScreening(85, 210, 180)])
+def test_a_number_that_depends_on_private_data_is_refused(secret, target):
+    """It would be a bare number, which cannot say so: the most releases differ where one vote does."""
+    for run in (1 * secret, secret + ac.Gaussian(50.0)):
+        with pytest.raises(ac.DataDependentError, match="depends on private data"):
+            ac.calibrate(lambda count, run=run: int(count) * run, integer=True, bounds=(1, 1000), **target)

@@ -1,5 +1,8 @@
 """Curves of many points: few are asked, all are certified, and patience is kept however many they are."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -163,3 +166,16 @@ def test_at_the_largest_epsilons():
         assert curve.lower[1] == 0.0
     with pytest.raises(ac.ToleranceUnreachable, match="takes a grid"):
         ac.delta(10 * P(ac.Gaussian(1.0), 0.01), 1e300, method="tight")
+
+
+@pytest.mark.parametrize("method", ["renyi", "tight", "auto"])
+def test_a_curve_that_depends_on_private_data_says_so_and_stays_here(method):
+    run = 10 * ac.DataDependentScreening(85.0, 210.0, 180)
+    secret, public = (ac.curve(each, [0.1, 0.5], method=method) for each in (run, LAPLACE))
+    assert secret.data_dependent
+    assert "DataDependent" in repr(secret)
+    for keep in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(ac.DataDependentError, match="depends on private data"):
+            keep(secret)
+    assert not public.data_dependent
+    assert repr(pickle.loads(pickle.dumps(public))) == repr(public)

@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import sqlite3
+import threading
 
 import pytest
 
@@ -161,6 +162,61 @@ def test_a_fork_that_ends_leaves_the_transaction_alone(tmp_path, alone):
         run("INSERT INTO charges VALUES (2)")
     database.close()
     assert charges(opened(tmp_path / "a.db")) == [1, 2]
+
+
+@pytest.mark.each_run(1)
+def test_a_fork_between_transactions_of_other_threads_can_write(tmp_path):
+    """SQLite would take the lock of a thread that the child lacks for its own, and refuse the child for ever."""
+    database, ended = opened(tmp_path / "a.db", wait=30.0), threading.Event()
+
+    def go_on():
+        while not ended.is_set():
+            charge(database, 0)
+
+    threads = [threading.Thread(target=go_on) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    children = []
+    for number in range(1, 6):
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(Exception):
+                charge(opened(tmp_path / "a.db", wait=10.0), number)
+                os._exit(0)
+            os._exit(1)
+        children.append(child)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 5
+    assert sorted(set(charges(database))) == list(range(6))
+
+
+def test_a_fork_waits_no_longer_than_it_must(tmp_path, monkeypatch):
+    """A thread that stays within a transaction ends no program that forks; its child is refused, as before."""
+    monkeypatch.setattr("accountant.database.FORK_WAIT", 0.2)
+    database, begun, ended = opened(tmp_path / "a.db"), threading.Event(), threading.Event()
+
+    def stay():
+        with database.transaction() as run:
+            run("INSERT INTO charges VALUES (1)")
+            begun.set()
+            ended.wait()
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(Refused):
+            charge(opened(tmp_path / "a.db"), 2)
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    ended.set()
+    thread.join()
+    charge(database, 3)
+    assert charges(database) == [1, 3]
 
 
 def test_one_process_at_a_time(tmp_path):

@@ -245,6 +245,18 @@ def test_implies():
         assert run.implies(dataclasses.replace(run, **change)) is expected
     assert ac.epsilon(ac.Composition(), 1e-5).implies(run)
     assert not dataclasses.replace(run, odometer=True).implies(run)
+    # what holds for these data alone says nothing about others
+    secret = dataclasses.replace(run, data_dependent=True)
+    assert not secret.implies(run)
+    assert secret.implies(secret)
+    assert run.implies(secret)
+
+
+def test_every_text_of_a_private_price_says_so():
+    price = ac.epsilon(SECRET, 1e-5, method="renyi")
+    for text in (str(price), price.heading(), price.heading("delta"), price._repr_html_()):
+        assert "depends on private data: do not publish" in text
+    assert "private" not in ac.epsilon(RUN, 1e-5, method="renyi").heading()
 
 
 def test_table_for_notebooks():

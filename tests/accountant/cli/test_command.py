@@ -289,6 +289,17 @@ def test_data_dependent_guarantee_is_marked_in_the_table(table):
 
 @pytest.mark.parametrize(
     "arguments",
+    [("curve", "--epsilons", "0:1:3"), ("calibrate", "--epsilon", "0.5"), ("delta", "--epsilon", "0.5")],
+)
+def test_every_table_of_private_costs_says_so(table, plan_file, arguments):
+    plan = 'delta = 1e-5\n[[release]]\nevent = "data-dependent-screening"\nsigma = 85\nthreshold = 210\nplurality = 9\n'
+    command, *options = arguments
+    text = table(command, plan_file(plan + "count = 1000\n"), *options)
+    assert "Caution: this cost was computed from private votes and is private itself. Do not publish it." in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
     [
         ("epsilon", SECRET, "--json"),
         ("delta", SECRET, "--epsilon", "4", "--json"),

@@ -1,7 +1,9 @@
 """Filters and odometers: adaptive runs in exact arithmetic never lose more than they say; what is refused; files."""
 
+import copy
 import math
 import os
+import pickle
 import random
 import signal
 import time
@@ -413,6 +415,54 @@ def test_killed_processes_forget_nothing(tmp_path):
     assert released <= paid <= released + kills
     whole = ac.Filter(1.0, 1e-5)
     assert paid + most(budget, ac.PureDP(0.01)) == most(whole, ac.PureDP(0.01))
+
+
+def in_child(work):
+    """What it returns, or the text of what it raises, in a forked child."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            found = work()
+        except ac.AccountantError as error:
+            found = error
+        finally:
+            os.write(write, str(found).encode())
+            os._exit(0)
+    os.waitpid(child, 0)
+    found = os.read(read, 10_000).decode()
+    os.close(read)
+    os.close(write)
+    return found
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("made", [partial(ac.Filter, 1.0, 1e-5), ac.Odometer])
+def test_what_a_forked_child_spends_is_known_or_refused(tmp_path, made):
+    """Each of several children could spend the whole budget, and the parent once more."""
+    memory, stored = made(), made(path=tmp_path / "spent")
+    for run in (memory, stored):
+        run.spend(ac.PureDP(0.25))
+    assert "in the memory of process" in in_child(lambda: memory.spend(ac.PureDP(0.25)))
+    assert in_child(lambda: memory.run.releases) == "1"
+    for spent in (2, 3):
+        assert in_child(lambda: stored.spend(ac.PureDP(0.25))) == "None"
+        assert stored.run.releases == spent
+    memory.spend(ac.PureDP(0.25))
+    stored.spend(ac.PureDP(0.25))
+    assert (memory.run.releases, stored.run.releases) == (2, 4)
+    (tmp_path / "spent").rename(tmp_path / "elsewhere")
+    assert "removed or replaced" in in_child(lambda: stored.spend(ac.PureDP(1e-3)))
+    assert not (tmp_path / "spent").exists()
+
+
+@pytest.mark.parametrize("made", [partial(ac.Filter, 1.0, 1e-5), ac.Odometer])
+def test_copies_are_refused(tmp_path, made):
+    """Both would have the whole budget: a shallow copy spent it twice."""
+    for run in (made(), made(path=tmp_path / "spent")):
+        for keep in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(ac.FilterError, match=r"accepted: .* with a path"):
+                keep(run)
 
 
 @pytest.mark.parametrize("made", [partial(ac.Filter, 1.0, 1e-5), ac.Odometer])

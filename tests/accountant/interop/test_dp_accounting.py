@@ -120,6 +120,10 @@ def test_tree_is_gaussian_noise_on_every_level():
         (dpa.RandomizedResponseDpEvent(0.5, 2), ADD),
         (dpa.LaplaceDpEvent(1.0), REPLACE),
         (dpa.UnsupportedDpEvent(), ADD),
+        (dpa.ComposedDpEvent(None), ADD),
+        (dpa.ComposedDpEvent("events"), ADD),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, None, None), ADD),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [1.0]), ADD),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -174,6 +178,15 @@ def test_parts_that_can_be_read_once_only_are_refused(event):
 def test_a_mixture_of_nothing_is_refused():
     with pytest.raises(ac.ParameterError, match="accepted"):
         Accountant().compose(dp_event.MixtureOfGaussiansDpEvent(1.0, [], []))
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-300, 1e-50, 3e-50])
+def test_noise_beyond_what_has_a_price_is_taken_for_less(rate):
+    """Its scale does not fit into a float; less noise costs more."""
+    ((event, _),) = from_dp_event(dp_event.DiscreteLaplaceDpEvent(rate, 1))
+    assert Fraction(event.scale) <= min(1 / Fraction(rate), Fraction(10) ** 50)
+    assert event.scale >= 3e49 * (1 - 1e-15)
+    assert Accountant().compose(dp_event.DiscreteLaplaceDpEvent(rate, 1)).get_epsilon(0.0) <= 1e-48
 
 
 def test_accountants_of_many_steps_can_be_copied():

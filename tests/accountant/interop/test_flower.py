@@ -98,11 +98,15 @@ def test_other_states_are_refused_and_change_nothing():
         {**state, "compositions": [{"event": {"noise_multiplier": -1.0, "sample_size": 1, "population_size": 1000}}]},
         {**state, "compositions": [{"event": state["compositions"][0]["event"], "count": 0}]},
         {**state, "compositions": 3},
+        {**state, "compositions": {}},
+        {**state, "compositions": ""},
     ]
     for each in wrong:
         with pytest.raises(ValueError, match="accepted"):
             accountant.load_state_dict(each)
     assert accountant.num_releases == 1
+    accountant.compose(ROUND, 2.0)
+    assert repr(accountant.num_releases) == "3"
 
 
 @pytest.mark.parametrize(

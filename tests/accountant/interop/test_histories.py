@@ -155,6 +155,12 @@ BROKEN = {
     "cut off": lambda path: checkpoint(path, None, pickle_bytes=b"\x80\x02}q\x00("),
     "not a state": lambda path: checkpoint(path, {"history": 3}),
     "two states": lambda path: checkpoint(path, {"a": STATE, "b": STATE}),
+    "a state in a state": lambda path: checkpoint(path, {**STATE, "more": STATE}),
+    "states in a list": lambda path: path.write_text(json.dumps({"models": [STATE, {"inner": [STATE]}]})),
+    "no list of rounds": lambda path: path.write_text(json.dumps({**json.loads(flower_state()), "compositions": {}})),
+    "rounds without events": lambda path: path.write_text(
+        json.dumps({**json.loads(flower_state()), "compositions": [5]})
+    ),
     "text": lambda path: path.write_text("history"),
     "bytes": lambda path: path.write_bytes(b"\x80\x02}q\x00."),
     "a tensor of steps": lambda path: checkpoint(path, {**STATE, "history": [(1.0, 0.1, Rebuilt())]}),
@@ -196,5 +202,15 @@ def test_command_writes_a_plan(tmp_path, capsys):
     assert "sampling_rate = 0.01" in capsys.readouterr().out
 
 
-def test_steps_without_noise_are_no_part_of_the_run():
+def test_steps_without_noise_are_no_part_of_the_run(tmp_path):
     assert run_of_history([(0.0, 0.1, 3), *HISTORY]) == RUN
+    # without a record, or without a step, there was nothing to protect
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps({**STATE, "history": [[0.0, 0.0, 3], [0.0, 0.1, 0], *STATE["history"]]}))
+    assert import_state(path).run == import_state_of(STATE, tmp_path).run
+
+
+def import_state_of(state, folder):
+    path = folder / "plain.json"
+    path.write_text(json.dumps(state))
+    return import_state(path)

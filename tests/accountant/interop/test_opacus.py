@@ -138,7 +138,9 @@ def test_steps_are_counted_and_states_restored():
     assert again.run == accountant.run
     again.load_state_dict({**state, "history": iter(state["history"])})
     assert again.run == accountant.run
-    for wrong in ({}, None, {"history": []}, {"history": [], "mechanism": "rdp"}):
+    mine = {"mechanism": "certified"}
+    shapes = [{**mine, "history": each} for each in (None, 5, {}, "", [None], [(0.0,)], [(0.0, 0.1, None)], 3 * [1.0])]
+    for wrong in ({}, None, 5, ["history", "mechanism"], {"history": []}, {"history": [], "mechanism": "rdp"}, *shapes):
         with pytest.raises(ValueError, match="accepted"):
             again.load_state_dict(wrong)
     assert again.run == accountant.run
@@ -153,6 +155,20 @@ def test_bad_steps_are_refused_and_not_counted():
     assert accountant.get_epsilon(1e-5) == 0.0
     accountant.step(noise_multiplier=0.0, sample_rate=0.1)
     assert accountant.get_epsilon(1e-5) == math.inf
+
+
+@pytest.mark.parametrize(
+    "history", [[(0.0,)], [None], [(0.0, "0.1", 3)], [(0.0, 0.1, None)], (1.0, 0.1, 3), None, {}, "ab"]
+)
+def test_a_history_of_another_shape_is_refused_by_every_reader(history):
+    """It may be set by hand: what tells steps without noise looks at the entries before anything else does."""
+    accountant = importlib.import_module("accountant.interop.opacus").Accountant()
+    accountant.history = history
+    for ask in (lambda: accountant.get_epsilon(1e-5), lambda: accountant.guarantee(1e-5), lambda: accountant.run, len):
+        with pytest.raises(ac.ParameterError, match=r"history|steps|rate"):
+            ask(accountant) if ask is len else ask()
+    accountant.history = [(1.0, 0.1, 1e4)]
+    assert len(accountant) == 10_000
 
 
 def test_rates_too_small_for_theirs():

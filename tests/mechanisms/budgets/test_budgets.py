@@ -22,6 +22,7 @@ from mechanisms.budgets import backends
 from mechanisms.budgets.snapshot import Snapshot
 from mechanisms.budgets.store import StoreError, open_store
 from mechanisms.budgets.store_format import COLUMNS, TOTALS_PER_ROW
+from mechanisms.cli.store_option import open_existing
 from tests.mechanisms.children import KILLS, listen, start
 from tests.places import memory_folder
 
@@ -746,6 +747,18 @@ def test_no_process_waits_for_ever(new, monkeypatch):
             assert "held it for 1 seconds" in refusal(lambda: charge(other, ["a"], [1], 1))
             assert "held it for 1 seconds" in refusal(lambda: open_store(where))
         assert charge(other, ["a"], [1], 1) == [True]
+
+
+def test_to_look_for_a_store_creates_none(new):
+    """A dry run plans without one where there is none yet: on a server, too, it then makes no tables."""
+    where = new()
+    for _ in range(2):
+        assert not backends.has_store(where)
+        with open_existing(where) as found:
+            assert found is None
+    open_store(where).close()
+    assert backends.has_store(where)
+    assert "accepted: a path" in refusal(lambda: backends.has_store("mysql://here/base"))
 
 
 def test_a_closed_store_and_one_of_another_process(new):

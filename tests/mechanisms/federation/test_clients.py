@@ -265,6 +265,26 @@ def test_fair_rounds_are_answered_and_one_more_is_not(name):
     assert fair.spent_ == 3 * release.event
 
 
+@pytest.mark.parametrize(
+    ("model", "protocol", "parameters"),
+    [
+        ("central", "counts", ()),
+        ("local", "randomized-response", (1.0,)),
+        ("shuffle", "shares", (50.0, 1000.0, 1.0, 0.9)),
+    ],
+)
+def test_no_server_fills_the_memory_of_a_client(monkeypatch, model, protocol, parameters):
+    """Answers longer than what a server receives are refused before they are charged, and before they are made."""
+    one = client(np.zeros(20, int), model, **({} if model == "central" else {"max_epsilon": 100.0}))
+    ask = opening(protocol, parameters, classes=2**27)
+    if model == "shuffle":  # what else it costs is not looked at here
+        monkeypatch.setattr(Target, "check", lambda target, spent: None)
+    assert outcome(one, ask)[0] is UnsuitableMessage
+    assert "accepted: at most 1073741824" in outcome(one, ask)[1]
+    assert one.spent_ == ac.Composition()
+    assert outcome(one, opening(protocol, parameters))[0] in (Kind.COUNTS, Kind.REPORTS)
+
+
 def test_pure_epsilons_are_added_exactly():
     assert total_price(10 * ac.PureDP(0.1, ac.Adjacency.REPLACE), 0.0) == 10 * Fraction(0.1) > 1
     once = client([0], max_epsilon=1.0)
