@@ -46,12 +46,21 @@ STEPS = 12
 class BestOrders(NamedTuple):
     """One entry per run: best order minus 1, epsilon or log delta there, and the curve at order infinity.
 
-    Curves are larger by CURVE_ROUNDING, and what follows from them is rounded up.
+    Curves are larger by CURVE_ROUNDING, and what follows from them is rounded up. `limited` is whether some curve at
+    infinity is no more than its epsilon, about.
     """
 
     b: FloatArray
     value: FloatArray
     limit: FloatArray
+    limited: bool
+
+
+class Outcome(NamedTuple):
+    """Whether some curve was sought where its kernel does not reach; and whether some limit is as small as the price."""
+
+    beyond: bool
+    limited: bool
 
 
 class Entries(NamedTuple):
@@ -106,14 +115,11 @@ def best_orders(
     table = table_of(runs[0].entries if len(runs) == 1 else chain.from_iterable(run.entries for run in runs))
     if len(table) < len(counts):
         return None
-    state = np.empty((len(counts), 3))
-    state[:, 0] = counts
-    state[:, 0] *= 1 + CURVE_ROUNDING
-    found = np.empty((len(BestOrders._fields), len(runs)))
-    ends = np.array(starts)
-    if search_all(table, state, addresses(table), ends, given, rule, low, high, found):
-        search_all(table, state, addresses_anywhere(table), ends, given, rule, low, high, found)
-    return BestOrders(found[0], found[1], found[2])
+    each, ends, found = np.array(counts), np.array(starts), np.empty((3, len(runs)))
+    outcome = search_all(table, each, addresses(table), ends, given, rule, low, high, found)
+    if outcome.beyond:
+        outcome = search_all(table, each, addresses_anywhere(table), ends, given, rule, low, high, found)
+    return BestOrders(found[0], found[1], found[2], outcome.limited)
 
 
 @Kernel
@@ -293,7 +299,7 @@ def first_guess(run: Entries, target: Target) -> float:
 @Kernel
 def search_all(
     table: FloatArray,
-    state: FloatArray,
+    counts: FloatArray,
     addresses: NDArray[np.int64],
     starts: NDArray[np.int64],
     given: FloatArray,
@@ -301,14 +307,16 @@ def search_all(
     low: float,
     high: float,
     best: FloatArray,
-) -> bool:
+) -> Outcome:
     """Fill the columns of `best`, each a `BestOrders` of one run, whose rows are starts[i] to starts[i+1] of the table.
 
-    Whether some curve was sought where its kernel does not reach; then they are not to be used.
+    Where a kernel did not reach they are not to be used.
     """
+    state = np.empty((starts[-1], 3))
     for j in range(starts[-1]):
+        state[j, 0] = counts[j] * (1.0 + CURVE_ROUNDING)
         state[j, 1], state[j, 2] = row_at(table, j).threshold, 0.0
-    last, length = math.nan, 0
+    last, length, limited = math.nan, 0, False
     for i in range(given.size):
         start, end = starts[i], starts[i + 1]
         run, target = Entries(table, state, addresses, start, end, 1, 1.0, False), Target(given[i], rule, low, high)
@@ -331,8 +339,10 @@ def search_all(
             curve = whole
         best[0, i], best[1, i] = b, price_at(rule, target.given, b, curve)
         best[2, i] = total(surely, math.inf).value
+        asked = best[1, i] if rule <= IMPROVED_EPSILON else target.given
+        limited = limited or best[2, i] <= asked * (1.0 + 4.0 * CURVE_ROUNDING)
         last, length = math.log(b), end - start
     beyond = False
     for j in range(starts[-1]):
         beyond = beyond or math.isnan(state[j, 1])
-    return beyond
+    return Outcome(beyond, limited)

@@ -268,6 +268,8 @@ def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: 
     if best is None:
         return None
     values, orders = best.value, 1 + best.b
+    if not best.limited:
+        return Prices(values, orders)
     asked = values if task == CLASSIC_EPSILON else given
     # where it matters the limit is rounded no more than it must be
     for i in (best.limit <= asked * (1 + 4 * CURVE_ROUNDING)).nonzero()[0].tolist():

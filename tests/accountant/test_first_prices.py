@@ -68,9 +68,9 @@ def test_prices_do_not_depend_on_what_was_compiled_before(hard, asked):
 
 def test_many_runs_of_which_one_reaches_beyond(asked):
     runs, given = [SAMPLED, SAMPLED + SCREENED], np.array([1e9, 1.0])
-    together = np.stack(best_orders(runs, given, CLASSIC_DELTA, *ORDERS))
+    together = np.stack(best_orders(runs, given, CLASSIC_DELTA, *ORDERS)[:3])
     assert sorted(asked) == ["gaussian_row", "gaussian_row_anywhere", "screening_row"]
-    again = np.stack(best_orders(runs, given, CLASSIC_DELTA, *ORDERS))
+    again = np.stack(best_orders(runs, given, CLASSIC_DELTA, *ORDERS)[:3])
     assert np.array_equal(together, again)
 
 
@@ -81,7 +81,7 @@ def test_a_search_beyond_is_made_anew(asked, monkeypatch):
     best(*BEYOND[0])
     best(*BEYOND[0])
     best(SAMPLED)
-    assert calls == [True, False, False, False]
+    assert [each.beyond for each in calls] == [True, False, False, False]
 
 
 def test_curves_where_moments_are_floats_and_where_they_are_not():
