@@ -57,7 +57,7 @@ class BestOrders(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Whether some curve was sought where its kernel does not reach; and whether some limit is as small as the price."""
+    """If some curve was sought where its kernel does not reach, and if some limit is no more than its price."""
 
     beyond: bool
     limited: bool
