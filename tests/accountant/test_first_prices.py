@@ -31,7 +31,7 @@ def asked(monkeypatch):
 
 def best(run, given=-11.5, rule=CLASSIC_EPSILON):
     found = best_orders([run], np.array([given]), rule, *ORDERS)
-    return np.concatenate(found).tolist()
+    return np.concatenate(found[:3]).tolist()
 
 
 @pytest.mark.parametrize(
