@@ -36,7 +36,7 @@ __all__ = ["UNUSUAL", "RepeatedTriples", "convex_log_profiles", "cover_triples",
 ROUNDING = 1e-11
 """More than the relative rounding of a probability, and of what is shared out."""
 
-VALUE = 300.0
+VALUE = 450.0
 """Operations (see `accountant.patience`) of a value, by number of draws."""
 
 SHORT, MANY, FEW = 150, 12, 7

@@ -40,7 +40,7 @@ LONGEST, LONGEST_REPEATED = 512, 256
 LEAST_DELTA = 1e-7
 """Delta below which blocks are no use, for what transforms round."""
 
-SHARE = 0.5
+SHARE = 0.6
 """Of the patience, which a game may take: the lower end is asked afterwards."""
 
 FINE, FINE_STEPS = 0.1, 100
@@ -53,7 +53,7 @@ MOST_CELLS = 2**12
 REACHED, LIKELY = -30.0, -12.0
 """Logs of the delta that a grid reaches to, and of one near which most are asked."""
 
-TRANSFORM, CELL, LOOKS = 2.0, 6.0, 600.0
+TRANSFORM, CELL, LOOKS = 1.0, 4.0, 600.0
 """Operations (see `accountant.patience`): of a transform by point and doubling, and of what else a step does; LOOKS are
 the values of a curve that say how far it reaches."""
 
@@ -185,7 +185,7 @@ def play_triples(sampled: Event, steps: int) -> tuple[Curve, Curve]:
     lost = REACHED - 5.0 if triple.repeats is None else UNUSUAL - math.log(steps)
     step, last = _grid(of_losses, steps)
     what, shapes = f"a game of {steps} samples", cover_triples(triple, steps)
-    if not fits(least := _work(2 * len(shapes), steps, 4 * last)):
+    if not fits(least := _work(2 * len(shapes), steps, 2 * last)):
         spend(least, what)  # refused, before curves are computed for nothing
     measures = [each for shape in shapes for each in _measures(shape, step, last, lost)]
     pad = max(max(-found.first, found.first + found.weights.size) for found, _ in measures)
