@@ -15,7 +15,7 @@ from accountant.guarantee import Guarantee
 from accountant.numerics.exact import CURVE_ROUNDING, SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import GOLDEN, LEAST, minimise
-from accountant.patience import OPERATIONS_PER_SECOND, count_of, spend
+from accountant.patience import OPERATIONS_PER_SECOND, count_of, remember, spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders, search_work
 
@@ -279,6 +279,7 @@ def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: 
     return Prices(values, orders)
 
 
+@remember("Rényi curves", 256)
 def _best_of_rules(
     run: Composition,
     conversion: Conversion,
