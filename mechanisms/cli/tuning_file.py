@@ -50,9 +50,10 @@ class TuningFile(ResultsFile):
             with Journal(path) as journal:
                 self._refuse_newer()
                 try:
-                    yield journal
-                finally:
+                    yield journal  # after a result the file is gone, see `write`
+                except BaseException:
                     empty = journal.held() == (0, 0)
+                    raise
         finally:
             if empty:  # refused before the charge
                 ac.database.remove_database(path)
