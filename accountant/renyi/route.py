@@ -85,8 +85,7 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
     NoGuarantee
         delta = 0 and the pure-DP limit is infinite.
     """
-    _spend_on_search(run)
-    quick = renyi_epsilons([run], np.array([delta]), conversion) if delta > 0.0 else None
+    quick = _price_alone(run, delta, conversion, CLASSIC_EPSILON) if delta > 0.0 else None
     if quick is not None and quick.orders[0] < math.inf:
         return _guarantee(run, float(quick.values[0]), delta, conversion, float(quick.orders[0]))
     pure = float(quick.values[0]) if quick else run._largest_loss()
@@ -106,8 +105,7 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
 
 def renyi_delta(run: Composition, epsilon: float, conversion: Conversion) -> Guarantee:
     """Smallest delta over real orders; 0 where epsilon reaches the pure-DP limit, else at least 5e-324."""
-    _spend_on_search(run)
-    quick = renyi_deltas([run], np.array([epsilon]), conversion)
+    quick = _price_alone(run, epsilon, conversion, CLASSIC_DELTA)
     if quick is not None:
         return _guarantee(run, epsilon, float(quick.values[0]), conversion, float(quick.orders[0]))
     if run._largest_loss() <= epsilon:
@@ -161,10 +159,22 @@ def renyi_deltas_at(run: Composition, epsilons: FloatArray, conversion: Conversi
         yield np.where(some >= pure, 0.0, nonzero_delta(logs))
 
 
-def _spend_on_search(run: Composition) -> None:
-    """Count a compiled search, where the run is long enough to take time."""
-    if len(run.entries) >= MANY and (took := search_work(run)) is not None:
-        spend(took, f"orders of {count_of(len(run.entries), 'release')}", free=LONG)
+def _price_alone(run: Composition, given: float, conversion: Conversion, task: int) -> Prices | None:
+    """The price of one run by the compiled search: where that takes time it is counted, and done, once in a price."""
+    if len(run.entries) < MANY:
+        return _price_one(run, given, conversion, task)
+    if (took := search_work(run)) is not None:
+        what = f"orders of {count_of(len(run.entries), 'release')}"
+        spend(took, what, free=LONG, once=(_price_alone, run, given, conversion, task))
+    return _long_price(run, given, conversion, task)
+
+
+def _price_one(run: Composition, given: float, conversion: Conversion, task: int) -> Prices | None:
+    price = renyi_epsilons if task == CLASSIC_EPSILON else renyi_deltas
+    return price([run], np.array([given]), conversion)
+
+
+_long_price = lru_cache(maxsize=16)(_price_one)
 
 
 def _spend_on_part(operations: float, rest: float, what: str) -> None:

@@ -40,7 +40,7 @@ FALL_WORK, POINT_WORK = 3e4, 50.0
 SOLVING = 100
 """Steps after which an epsilon is as near as it comes."""
 
-LONGEST = 4.0
+LONGEST = 2.5
 """Times as much work as is expected, after which inversion is given up."""
 
 ATTEMPTS, FARTHEST = 4, 8.0
@@ -102,9 +102,9 @@ class Inversion:
         dip = self.log_scale - float(self.total[0, 1])
         self.spread = math.sqrt(max(2 * dip, 0.0)) / self.step
         self.whole, wrong = scale_spectrum(plan.tilt, self.step, self.total)
-        # h/pi sum_{k > K} |c_k| <= h/pi sum rho/(k h)^2 <= rho/(pi K h)
-        beyond = 1.01 * math.exp(way.log_beyond + first_error) / (math.pi * end)
-        self.error = self.step / math.pi * (wrong + spectrum.left_out) + beyond
+        # h/pi sum_{k > K} |c_k| <= h/pi sum rho/(k h)^2 <= rho/(pi K h); both are relative to M(t), which errs itself
+        beyond = math.exp(way.log_beyond) / (math.pi * end) + self.step / math.pi * spectrum.left_out
+        self.error = self.step / math.pi * wrong + 1.01 * math.exp(first_error) * beyond
 
     def at(self, epsilon: float) -> Inverted:
         """What the rule gives there."""
@@ -208,6 +208,11 @@ class Attempt(NamedTuple):
         """Whether a grid is not likely to be quicker."""
         return self.work < max(MOST_WORK, MOST_ROW_WORK * len(self.plan.rows))
 
+    @property
+    def preparing(self) -> float:
+        """Operations that say how M is to be known."""
+        return work_of_ways(self.plan, self.directions)
+
     def solve(self) -> Interval | None:
         """Bounds on what is asked, as narrow as that; None where it takes a grid of losses."""
         attempt = self
@@ -218,6 +223,8 @@ class Attempt(NamedTuple):
             answer, spread = found
             if self.question.width(answer, spread) <= self.question.tolerance:
                 return answer
+            if not fits(self.plan.work + self.preparing):
+                return None
             other = attempt.again(answer)
             if other is None or not fits(other.work) or other.work > FARTHEST * self.work:
                 return None
@@ -289,9 +296,14 @@ def prepare_inversion(
     return None if plan is None else prepare(plan, question, directions, same)
 
 
+def work_of_ways(plan: Plan, directions: Sequence[Direction]) -> float:
+    """Operations of bounds on transforms, by which it is said how M is to be known."""
+    return FALL_WORK * len(plan.rows) * len(directions)
+
+
 def prepare(plan: Plan, question: Question, directions: Sequence[Direction], same: Composed | None) -> Attempt | None:
     """How the directions of a plan are to be known; None if that takes too many frequencies."""
-    spend(FALL_WORK * len(plan.rows) * len(directions), count_of(len(plan.rows), "characteristic function"))
+    spend(work_of_ways(plan, directions), count_of(len(plan.rows), "characteristic function"))
     ways = [each for direction in directions if (each := plan.way(direction)) is not None]
     if len(ways) < len(directions):
         return None

@@ -21,7 +21,6 @@ __all__ = [
     "Nodes",
     "Spectrum",
     "add_transforms",
-    "expect_work",
     "invert_at",
     "loss_at",
     "nodes_of",
@@ -38,10 +37,8 @@ WIDEST_ANGLE = 2.5
 ROOT = 0.3989422804014327
 """1/sqrt(2 pi)."""
 
-FLATTER, SHRINK = 2.0, 1.1
-"""How much less falls grow than squares at high frequencies, where they are about x^2/(1 + this x); and the ratio of
-neighbouring numbers of frequencies at which that is looked at."""
-
+AT_ONCE = 1024
+"""Points that are taken through all frequencies together: what they need is in the processor's nearest memory."""
 
 STEP_WORK, NODE_WORK = 1.0, 140.0
 """Operations (see `accountant.patience`) of one point at one frequency, and of a point."""
@@ -116,29 +113,30 @@ def nodes_of(mu: float, rate: float, line: Line, log_mean: float, log_count: flo
 
 
 @SummingKernel
-def add_up(values: FloatArray) -> float:
-    """The sum, several at once."""
+def add_up(values: FloatArray, size: int) -> float:
+    """The sum of the first so many, several at once."""
     total = 0.0
-    for j in range(values.size):
+    for j in range(size):
         total += values[j]
     return total
 
 
-@Kernel
-def add_transforms(
-    mu: float, rate: float, copies: float, line: Line, nodes: Nodes, work: FloatArray, total: FloatArray
-) -> bool:
-    """Add `copies` times log E e^{a L} on the line to total[0] + i total[1], and a bound on its error to total[2].
+class Sizes(NamedTuple):
+    """What errors are measured by: sums over nodes of |m_0| and of |L| e^{alpha L}, and of the roundings of both."""
 
-    With m_k = e^{a_k L} - 1 and r = e^{i step L} - 1:  m_{k+1} = m_k + r (m_k + 1), where |m_k + 1| = e^{alpha L}; k of
-    these err by at most 16 k ulps of |m_0| + k step |L| e^{alpha L} (notebooks/mathematics.md, Fourier inversion).
-    Where a transform is as small as its error that is infinite, and total[0] bounds the logarithm of the size of all.
-    `work` has 5 rows of nodes.size. False if the transform at alpha is not known.
-    """
+    start: float
+    growing: float
+    rough_start: float
+    rough_growing: float
+
+
+@Kernel
+def begin_nodes(mu: float, rate: float, line: Line, nodes: Nodes, begin: int, end: int, work: FloatArray) -> Sizes:
+    """Fill `work` for the nodes from `begin` to before `end`, a column each: m_0 and r, two rows each, and weights."""
     real, imaginary, turn_real, turn_imaginary, weights = work[0], work[1], work[2], work[3], work[4]
     at_start, growing, rough_start, rough_growing = 0.0, 0.0, 0.0, 0.0
-    for j in range(nodes.size):
-        y = (nodes.first + j) * nodes.width
+    for j in range(end - begin):
+        y = (nodes.first + begin + j) * nodes.width
         v = mu * y - 0.5 * mu * mu
         loss = log_mixture_ratio_at(rate, v)
         weight = nodes.width * ROOT * math.exp(-0.5 * y * y)
@@ -162,8 +160,44 @@ def add_transforms(
         wrong = 4.0 * (share * (abs(mu * y) + mu * mu) + abs(loss))
         rough_start += tilted * abs(line.alpha) * wrong
         rough_growing += tilted * wrong
+    return Sizes(at_start, growing, rough_start, rough_growing)
+
+
+@Kernel
+def turn_nodes(work: FloatArray, size: int, sums: FloatArray) -> None:
+    """Add the sums of m_k over the nodes in so many columns of `work` to sums[0, k] + i sums[1, k]."""
+    real, imaginary, turn_real, turn_imaginary, weights = work[0], work[1], work[2], work[3], work[4]
+    for k in range(sums.shape[1]):
+        sums[0, k] += add_up(real, size)
+        sums[1, k] += add_up(imaginary, size)
+        for j in range(size):
+            a, b = real[j], imaginary[j]
+            whole, c, d = a + weights[j], turn_real[j], turn_imaginary[j]
+            real[j] = a + (whole * c - b * d)
+            imaginary[j] = b + (whole * d + b * c)
+
+
+@Kernel
+def add_transforms(
+    mu: float, rate: float, copies: float, line: Line, nodes: Nodes, work: FloatArray, total: FloatArray
+) -> bool:
+    """Add `copies` times log E e^{a L} on the line to total[0] + i total[1], and a bound on its error to total[2].
+
+    With m_k = e^{a_k L} - 1 and r = e^{i step L} - 1:  m_{k+1} = m_k + r (m_k + 1), where |m_k + 1| = e^{alpha L}; k of
+    these err by at most 16 k ulps of |m_0| + k step |L| e^{alpha L} (notebooks/mathematics.md, Fourier inversion).
+    Where a transform is as small as its error that is infinite, and total[0] bounds the logarithm of the size of all.
+    `work` has 5 rows, as long as so many nodes are taken at once. False if the transform at alpha is not known.
+    """
+    sums = np.zeros((2, line.last + 1))
+    at_start, growing, rough_start, rough_growing = 0.0, 0.0, 0.0, 0.0
+    for begin in range(0, nodes.size, work.shape[1]):
+        end = min(begin + work.shape[1], nodes.size)
+        sizes = begin_nodes(mu, rate, line, nodes, begin, end, work)
+        at_start, growing = at_start + sizes.start, growing + sizes.growing
+        rough_start, rough_growing = rough_start + sizes.rough_start, rough_growing + sizes.rough_growing
+        turn_nodes(work, end - begin, sums)
     for k in range(line.last + 1):
-        x, z = add_up(real), add_up(imaginary)
+        x, z = sums[0, k], sums[1, k]
         s = k * line.step
         error = (at_start + s * growing) * (0.5 * nodes.size + 16.0 * (k + 1.0)) + rough_start + s * rough_growing
         error = nodes.error + ULP * error
@@ -181,37 +215,7 @@ def add_transforms(
             total[1, k] += copies * angle
             wrong = 1.06 * error / size + 8.0 * ULP * (abs(x) + abs(z) + abs(log_size) + abs(angle))
             total[2, k] += copies * wrong + ULP * (abs(total[0, k]) + abs(total[1, k]))
-        for j in range(nodes.size):
-            a, b = real[j], imaginary[j]
-            whole, c, d = a + weights[j], turn_real[j], turn_imaginary[j]
-            real[j] = a + (whole * c - b * d)
-            imaginary[j] = b + (whole * d + b * c)
     return True
-
-
-@Kernel
-def expect_work(rows: FloatArray, slope: float, line: Line, log_least: float, squares: FloatArray) -> float:
-    """About how many operations `transform_run` does, inf if there is no rule for a row; `squares` as above."""
-    counts = np.empty(int(math.log(line.last) / math.log(SHRINK)) + 1)
-    falls = np.empty(counts.size)
-    for j in range(counts.size):
-        counts[j] = line.last * SHRINK**-j
-        s = counts[j] * line.step
-        falls[j] = slope * s * s + 2.0 * math.log(s)
-    total, at = 0.0, 0
-    for i in range(rows.shape[0]):
-        last = int(counts[at]) + 1
-        part = Line(line.alpha, line.turn, line.step, last)
-        size = nodes_of(rows[i, 0], rows[i, 1], part, rows[i, 3], math.log(rows[i, 2])).size
-        if size == 0:
-            return math.inf
-        total += size * (STEP_WORK * last + NODE_WORK)
-        for j in range(at, counts.size):
-            square = squares[i] / rows[i, 2] * (counts[j] * line.step) ** 2
-            falls[j] += rows[i, 2] * square / (1.0 + FLATTER * math.sqrt(square))
-        while at < counts.size - 1 and falls[at] >= -log_least:
-            at += 1
-    return total
 
 
 class Spectrum(NamedTuple):
@@ -247,7 +251,7 @@ def transform_run(
         done += nodes.size * (STEP_WORK * last + NODE_WORK)
         if done > most:
             return Spectrum(False, last, left_out, done)
-        work = np.empty((5, nodes.size))
+        work = np.empty((5, min(nodes.size, AT_ONCE)))
         if not add_transforms(rows[i, 0], rows[i, 1], rows[i, 2], part, nodes, work, total):
             return Spectrum(False, last, left_out, done)
         while last > 1:

@@ -17,12 +17,13 @@ from accountant.events.gaussian import GaussianLike
 from accountant.events.subsampled_gaussian import subsampled_gaussian_curves
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import count_of, spend
+from accountant.patience import count_of, fits, spend
 from accountant.renyi.order_search import STEPS
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.directed_run import DEEPEST, Question
 from accountant.tight.inversion_falls import RATIO, fall_of_run
-from accountant.tight.inversion_kernels import Line, expect_work
+from accountant.tight.inversion_kernels import Line
+from accountant.tight.inversion_work import expect_work
 from accountant.tight.loss_moments import log_peak
 
 __all__ = ["Guess", "Plan", "Way", "next_guess", "plan_for", "plan_inversion", "rows_of"]
@@ -47,6 +48,9 @@ FIRST, FALLS, ENOUGH = 0.1, 64, 200.0
 TILTS = 0.35, 0.5, 0.7, 0.85, 1.0, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0
 """Tilts among which two are chosen, as shares of the best for the Rényi route."""
 
+PLANNED, MOST_PLANNING = len(TILTS) + 2, 0.4
+"""Orders of all curves that a plan asks for beside those of a price; the share of the patience that both may take."""
+
 LOOKED_AT, LONGER = 1024, 40
 """Rows by which tilts and a period are chosen; times that this is made a fifth longer where they misjudge all rows."""
 
@@ -58,10 +62,14 @@ LESS_SPARE, MORE_SPARE, BETTER = 1.0, 12.0, 0.95
 
 
 class Rows(NamedTuple):
-    """Sampled Gaussians as rows (mu, rate, count), and half the sum of mu^2 of those that are not sampled."""
+    """Sampled Gaussians as rows (mu, rate, count), and half the sum of mu^2 of those that are not sampled.
+
+    `order_work` are operations of an order of all their curves, where that takes long.
+    """
 
     sampled: FloatArray
     slope: float
+    order_work: float
 
 
 def rows_of(run: Composition) -> Rows | None:
@@ -81,7 +89,7 @@ def rows_of(run: Composition) -> Rows | None:
             if row is None or row.kind != SAMPLED_GAUSSIAN:
                 return None
             rows.append((row.mu, row.rate, float(count)))
-    return Rows(np.array(rows).reshape(-1, 3), slope)
+    return Rows(np.array(rows).reshape(-1, 3), slope, run._curve_work())
 
 
 class Plan(NamedTuple):
@@ -100,11 +108,17 @@ class Plan(NamedTuple):
     guess: Guess
     aim: float
     excess: float
+    order_work: float
 
     @property
     def given(self) -> Rows:
         """The composition that the plan is for."""
-        return Rows(self.rows[:, :3], self.slope)
+        return Rows(self.rows[:, :3], self.slope, self.order_work)
+
+    @property
+    def work(self) -> float:
+        """Operations of another such plan."""
+        return PLANNED * self.order_work
 
     def log_wrapped(self, epsilon: float) -> float:
         """Log of a bound on what the rule adds: of sum_m e^{-m t T} delta(eps - m T) + e^{m t T} delta(eps + m T)."""
@@ -131,7 +145,7 @@ class Plan(NamedTuple):
         log_least = allowed - math.log(line.last * step)
         order = np.argsort(-squares, kind="stable")  # the rows that fall most come first
         rows = self.rows[order]
-        expected = expect_work(rows, self.slope, line, log_least, squares[order])
+        expected = expect_work(rows, self.slope, line, log_least)
         return Way(rows, line, log_least, -float(falls[at]), expected)
 
 
@@ -192,12 +206,10 @@ def next_guess(guess: Guess, question: Question, found: Interval) -> Guess:
 
 
 def plan_inversion(run: Composition, question: Question) -> Plan | None:
-    """A plan by the Rényi route; None if there is none."""
+    """A plan by the Rényi route; None if there is none, or if it alone takes too much of the patience that is left."""
     rows = rows_of(run)
-    if rows is None:
+    if rows is None or not fits((STEPS + PLANNED) * rows.order_work / MOST_PLANNING):
         return None
-    if (slow := run._curve_work()) > 0.0:
-        spend((STEPS + len(TILTS)) * slow, count_of(len(rows.sampled), "characteristic function"))
     guess = first_guess(run, question)
     return None if guess is None else plan_for(rows, guess, question)
 
@@ -208,13 +220,15 @@ def plan_for(rows: Rows, guess: Guess, question: Question) -> Plan | None:
     aim = min(SHARE * room, SHARE_OF_DELTA)
     if aim < LEAST_AIM:
         return None
+    if rows.order_work > 0.0:
+        spend(PLANNED * rows.order_work, f"a tilt for {count_of(len(rows.sampled), 'characteristic function')}")
     chosen = choose_tilts(rows, guess, math.log(aim))
     if chosen is None:
         return None
     (tilt, higher), period, excess = chosen
     logs, moments = moments_of(rows, np.array([tilt, higher]))
     known = np.column_stack([rows.sampled, logs[:, 0]])
-    plan = Plan(known, rows.slope, tilt, period, (higher, float(moments[1])), guess, aim, excess)
+    plan = Plan(known, rows.slope, tilt, period, (higher, float(moments[1])), guess, aim, excess, rows.order_work)
     for _ in range(LONGER):  # where some rows misjudged all
         if plan.log_wrapped(guess.epsilon) <= guess.log_delta + math.log(aim):
             break
@@ -238,8 +252,9 @@ def choose_tilts(rows: Rows, guess: Guess, log_aim: float) -> tuple[tuple[float,
     little of where tails are heavy.
     """
     stride = 1 + len(rows.sampled) // LOOKED_AT
-    tilts, log_delta = guess.tilt * np.array(TILTS), guess.log_delta
-    some = Rows(rows.sampled[::stride] * [1.0, 1.0, float(stride)], rows.slope)
+    tilts = 1 + guess.tilt * np.array(TILTS) - 1  # so that 1 + t is exact
+    log_delta = guess.log_delta
+    some = rows._replace(sampled=rows.sampled[::stride] * [1.0, 1.0, float(stride)])
     moments = moments_of(some, tilts)[1]
     peaks = np.array([log_peak(tilt) for tilt in tilts.tolist()])
     chernoff = moments + peaks - tilts * guess.epsilon

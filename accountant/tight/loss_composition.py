@@ -24,7 +24,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import count_of, foresee, round_up, spend
+from accountant.patience import count_of, fits, foresee, round_up, spend
 from accountant.tight.directed_run import DirectedRun, Entries, Question, Remainders, RemainderTooWide
 from accountant.tight.flat_ends import take_apart
 from accountant.tight.fourier import HockeyStick, Remainder
@@ -161,7 +161,7 @@ def settle(
     if remainders is not None or above:
         return settle_on_grids(whole, question, remainders, directions, above)
     attempt = prepare_inversion(whole, question, directions, same)
-    if attempt is not None and attempt.quick:
+    if attempt is not None and attempt.quick and fits(attempt.work):
         if (found := attempt.solve()) is not None:
             return found
         attempt = None
