@@ -59,7 +59,8 @@ class RunOptions(_Options):
     public : str
         Public points, on the server's machine: what `mechanisms.datasets.load` reads, files by absolute path.
     out : str
-        Absolute path of the results, .npz; a .json file with all but the arrays is written beside it.
+        Absolute path of the results, .npz; a .json file with all but the arrays is written beside it. In the central
+        model <out>.spent, which ``accountant.Odometer(path=...)`` opens, holds all rounds that were released to it.
     classes : int
         Public number of classes.
     epsilon, delta, model, noise, randomizer, rounds, soft_labels, balance
@@ -105,6 +106,11 @@ class RunOptions(_Options):
         check_real("balance", self.balance, "[0, 1]", lambda value: 0 <= value <= 1)
         for name, value in (("wait", self.wait), ("timeout", self.timeout)):
             check_real(name, value, "seconds above 0, at most 10^6", lambda seconds: 0 < seconds <= 1e6)
+
+    @property
+    def spent_path(self) -> Path:
+        """The file of what the server has spent."""
+        return Path(f"{self.out}.spent")
 
     def mechanism(self) -> ReverseKNN:
         """The simulation with the same parameters."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from mechanisms.flower.parcels import unwrap, wrap
 from mechanisms.noise.source import as_randomness
 from mechanisms.validation import check_count
 
-__all__ = ["FederationError", "FlowerRounds", "app", "label", "main"]
+__all__ = ["FederationError", "FlowerRounds", "app", "label", "main", "open_spent"]
 
 log = logging.getLogger("flwr")
 
@@ -48,6 +50,8 @@ class FlowerRounds:
     grid : flwr.serverapp.Grid
     server : Server
     options : RunOptions
+    spent : accountant.Odometer, optional
+        Is told what a round costs before it ends: on disk, it remembers the rounds of a run that was killed.
 
     Attributes
     ----------
@@ -59,8 +63,8 @@ class FlowerRounds:
         Number of their records, for each round; None if it is private.
     """
 
-    def __init__(self, grid: Any, server: Server, options: RunOptions) -> None:
-        self.grid, self.server, self.options = grid, server, options
+    def __init__(self, grid: Any, server: Server, options: RunOptions, spent: ac.Odometer | None = None) -> None:
+        self.grid, self.server, self.options, self.spent = grid, server, options, spent
         self.sent = 0
         self.answers: list[int] = []
         self.records: list[int | None] = []
@@ -84,6 +88,8 @@ class FlowerRounds:
             raise FederationError(
                 f"{heard} of {len(nodes)} clients answered within {timeout:g} s; accepted: {accepted}"
             )
+        if self.spent is not None:
+            self.spent.spend(self.server.event)
         counts = self.server.close()
         self.answers.append(heard)
         self.records.append(counts.records)
@@ -121,12 +127,17 @@ class FlowerRounds:
 def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[ReverseLabelling, FlowerRounds]:
     """Label public points by the votes of all clients, round after round, as `ReverseKNN.label` does in one process.
 
+    In the central model, where the server pays, every round is charged in `options.spent_path` before its noise is
+    drawn, and stays there.
+
     Raises
     ------
     FederationError
         Too few clients answered. Earlier rounds have been released.
     accountant.ParameterError
         An option is out of range; nothing was sent.
+    accountant.FilterError
+        What was spent cannot be kept; nothing was sent.
     """
     knn = options.mechanism()
     check_count("queries", options.queries, 1, len(points))
@@ -134,8 +145,10 @@ def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[
     release = knn.planned(1, options.classes)
     # raises before anything is sent if the run has no price
     release.guarantee(options.delta)
-    rounds = FlowerRounds(grid, Server(release.model, release.event, as_randomness(knn.rng)), options)
-    labelling = knn.course(release).run(points, lambda _, setup: rounds.run(setup))
+    server = Server(release.model, release.event, as_randomness(knn.rng))
+    with open_spent(options, server) as spent:
+        rounds = FlowerRounds(grid, server, options, spent)
+        labelling = knn.course(release).run(points, lambda _, setup: rounds.run(setup))
     bytes_per_client = rounds.sent / sum(rounds.answers) * release.rounds
     labelling = replace(
         labelling,
@@ -144,6 +157,24 @@ def label(grid: Any, points: NDArray[np.float32], options: RunOptions) -> tuple[
         bytes_per_client=bytes_per_client,
     )
     return labelling, rounds
+
+
+@contextmanager
+def open_spent(options: RunOptions, server: Server) -> Iterator[ac.Odometer | None]:
+    """What the server has spent, with runs to the same file before; None where clients pay, who keep ledgers."""
+    if server.model != "central":
+        yield None
+        return
+    path = options.spent_path
+    with closing(ac.Odometer(path=path)) as spent:
+        if spent.adjacency not in (None, server.event.adjacency):
+            raise ac.ParameterError(
+                f"out = {options.out!r}: {path.name} holds rounds under {spent.adjacency} adjacency, and these are "
+                f"under {server.event.adjacency}; accepted: another path"
+            )
+        if before := sum(count for _, count in spent.run):
+            log.warning("%s: %d rounds were released before, and stay charged", path, before)
+        yield spent
 
 
 def main(grid: Any, context: Any) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tomllib
+from contextlib import closing
 from dataclasses import fields, replace
 from types import SimpleNamespace
 
@@ -188,6 +189,49 @@ def test_a_second_run_to_the_same_file_is_not_silent(folder, caplog):
         assert "another run" not in caplog.text
         run(folder, Grid(nodes(folder)), OPTIONS)
     assert "holds the release of another run; this run is paid for in addition, and replaces the file" in caplog.text
+
+
+def rounds_spent(folder):
+    with closing(ac.Odometer(path=folder / "out.npz.spent")) as spent:
+        return sum(count for _, count in spent.run)
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_rounds_of_a_killed_run_stay_charged(folder, caplog):
+    """The price of a round is on disk before its counts are known."""
+    options, asked = {**OPTIONS, "rounds": 2, "epsilon": 6.0}, []
+
+    class Dies(Grid):
+        def send_and_receive(self, messages, *, timeout):
+            asked.append(rounds_spent(folder))
+            if len(asked) == 2:
+                raise Killed
+            yield from super().send_and_receive(messages, timeout=timeout)
+
+    with pytest.raises(Killed):
+        run(folder, Dies(nodes(folder)), options)
+    assert (asked, rounds_spent(folder)) == ([0, 1], 1)
+    assert not (folder / "out.npz").exists()
+    with caplog.at_level(logging.WARNING, "flwr"):
+        _, summary = run(folder, Grid(nodes(folder)), options)
+    assert "out.npz.spent: 1 rounds were released before, and stay charged" in caplog.text
+    assert (summary["clients"], rounds_spent(folder)) == ([3, 3], 3)
+
+
+def test_where_clients_pay_the_server_keeps_nothing(folder):
+    run(folder, Grid(nodes(folder, "local")), LOCAL)
+    assert not (folder / "out.npz.spent").exists()
+
+
+def test_rounds_under_another_adjacency_are_refused_before_anybody_is_asked(folder):
+    ac.Odometer(path=folder / "out.npz.spent").spend(ac.Gaussian(9.0))
+    grid = Grid(nodes(folder))
+    with pytest.raises(ac.ParameterError, match=r"holds rounds under add-remove adjacency.*accepted: another path"):
+        run(folder, grid, OPTIONS)
+    assert not grid.replies
 
 
 # --- what clients refuse -------------------------------------------------------------------------------
@@ -410,7 +454,8 @@ def test_an_error_of_flower_is_no_answer(folder, caplog):
     with caplog.at_level(logging.WARNING, "flwr"), pytest.raises(server.FederationError, match="2 of 3 clients"):
         run(folder, Grid(nodes(folder), change), OPTIONS)
     assert "Flower's error 2" in caplog.text
-    assert not list(folder.glob("*out*"))
+    assert not list(folder.glob("out.[nj]*"))
+    assert rounds_spent(folder) == 0
 
 
 def test_nothing_is_asked_while_too_few_are_there(folder):
