@@ -124,13 +124,13 @@ def _make_clock(group: list[Kind], order: float, fineness: float) -> tuple[Clock
 
 def _own_rungs(shared: Rung, ladder: Sequence[int], tick: float, order: float, fineness: float) -> Rung:
     """The same kind as a mixture of references of its own, if that costs less by far."""
-    if _taken(shared) * tick <= shared[0].cost * (1 + OWN_LOOSE):
+    if _ticks_of(shared) * tick <= shared[0].cost * (1 + OWN_LOOSE):
         return shared
     own, _ = _on_rungs([shared[0]], ladder, tick, order, fineness)
-    return min([shared, *own], key=_taken)
+    return min([shared, *own], key=_ticks_of)
 
 
-def _taken(rung: Rung) -> float:
+def _ticks_of(rung: Rung) -> float:
     """Ticks that a kind takes, in the mean."""
     _, low, high, share = rung
     smaller = 0 if low is None else low.ticks
@@ -166,7 +166,7 @@ def _on_rungs(
             low = references[i - 1] if i > 0 else None
             share = share_of(kind.above, references[i].pairs, None if low is None else low.pairs)
             rung = kind, low, references[i], share
-            if _taken(rung) * tick <= kind.cost * (1 + LOOSE):
+            if _ticks_of(rung) * tick <= kind.cost * (1 + LOOSE):
                 held.append(rung)
                 break
         else:

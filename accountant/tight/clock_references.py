@@ -117,16 +117,16 @@ class Clock(NamedTuple):
 
     def mean(self) -> float:
         """Ticks that all screenings take, in the mean."""
-        times, (low, high), share = self._taken()
+        times, (low, high), share = self._numbers()
         return float(times @ (low + share * (high - low)))
 
     def log_means(self, rates: FloatArray) -> FloatArray:
         """Log of the mean of e^(rate T), of the ticks T that all screenings take."""
-        times, (low, high), share = self._taken()
+        times, (low, high), share = self._numbers()
         apart = np.multiply.outer(rates, high - low)
         return np.asarray((np.log1p(share * np.expm1(apart)) + np.multiply.outer(rates, low)) @ times)
 
-    def _taken(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _numbers(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Of each kind: its screenings, the ticks of the smaller and the larger reference, and the latter's share."""
         times = np.array([kind.times for kind in self.kinds], dtype=float)
         return times, np.array(self.ticks, dtype=float)[np.array(self.rungs).T], np.array(self.shares)
