@@ -224,7 +224,9 @@ class Blocks:
         if isinstance(first, OutOfPatience):
             refusal = OutOfPatience(said, max(first.seconds, seconds))
         if nearest.found is not None:
-            refusal.found, refusal.wide = nearest.found, nearest.wide
+            # each is certified, and so is what all have in common
+            lows, highs = zip(*(each.found for each in known if each.found is not None), strict=True)
+            refusal.found, refusal.wide = (min(max(lows), min(highs)), min(highs)), nearest.wide
             self.source = OF_BLOCKS
         return refusal
 

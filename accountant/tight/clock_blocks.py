@@ -19,7 +19,6 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, foresee, spend
 from accountant.tight.clock_game import (
-    BLOCK_LOSS,
     ClockSetup,
     Cut,
     Sized,
@@ -27,7 +26,7 @@ from accountant.tight.clock_game import (
     set_clock,
     size_clock,
 )
-from accountant.tight.clock_ladders import find_clocks
+from accountant.tight.clock_ladders import OWN_FINENESS, SPREADS, Spread, find_clocks
 from accountant.tight.clock_laws import law_work
 from accountant.tight.clock_order import Ordered, set_order
 from accountant.tight.clock_references import Clock, Kind, find_kinds
@@ -48,8 +47,14 @@ and by the root of all screenings, which counts as so many at least."""
 GRID_SHARES = 0.3, 0.1, 0.03, 0.01, 0.003
 """Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
 
-FINENESS = 1.0, 1.25, 1.6, 2.0, 2.5, 4.0
+FINENESS = 1.0, 1.6, 2.5, 4.0
 """By how much closer references are than they are at least."""
+
+APART_LOSS = 0.7
+"""Steps of its costliest screening that a game, or a kind that has none, costs by being apart from others, about."""
+
+LEAST_APART = 0.1
+"""Share of what is lost that this is at least where wider spreads of kinds are tried."""
 
 ENOUGH = 0.6
 """Share of the room that games on clocks may lose, about."""
@@ -225,11 +230,18 @@ class Plan(NamedTuple):
         return sum(cut.work for cut in self.cuts)
 
     @property
-    def lost(self) -> float:
-        # a game by itself loses nothing for being a block
-        apart = BLOCK_LOSS * (sum(each.costliest for each in self.sized) - max(each.costliest for each in self.sized))
-        return apart + sum(cut.lost for cut in self.cuts)
+    def apart(self) -> float:
+        """What is lost by several games; one by itself loses nothing for being a block."""
+        steps = [each.costliest for each in self.sized] + [kind.cost for kind in self.alone]
+        return APART_LOSS * (sum(steps) - max(steps))
 
+    @property
+    def lost(self) -> float:
+        return self.apart + sum(cut.lost for cut in self.cuts)
+
+
+Games = tuple[list[Clock], list[Kind]]
+"""Clocks, and kinds that have none."""
 
 Choice = tuple[Sized, Cut]
 """A game of some fineness, and how it is cut."""
@@ -246,7 +258,7 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     least = math.exp(max(log_delta - math.log(steps) - FAR, -690.0))
     kinds = find_kinds(families, aim.order, least)
     spend(PAIR * _pairs_of(kinds), BEGUN)
-    first = find_clocks(kinds, aim.order)
+    first = find_clocks(kinds, aim.order, FINENESS[0], SPREADS[0])
     if not first[0]:
         return None
     ordered, in_order = _order(*first, aim, log_delta)
@@ -279,34 +291,67 @@ def _same_work(ordered: Ordered) -> float:
     return same_work(len(ordered.kinds), ordered.steps)
 
 
-def _plan(
-    kinds: Sequence[Kind], first: tuple[list[Clock], list[Kind]], aim: Aim, log_delta: float, below: float
-) -> Plan:
+def _plan(kinds: Sequence[Kind], first: Games, aim: Aim, log_delta: float, below: float) -> Plan:
     """Games that lose little with least work, or the least with the most work that there is patience for."""
-    tolerance, best = min(aim.tolerance, COARSEST), None
-    held, choices = list[frozenset[int]](), list[list[Choice]]()
-    for fineness in FINENESS:
-        if fineness > 1.0:
-            # what finer references take is taken from the games, not from what is below
-            referred = REFERRED * len(kinds) + PAIR_REFERRED * _pairs_of(kinds)
-            if referred > FINER_SHARE * _most_work(below) or not fits(referred):
-                break
-            spend(referred, BEGUN)
-        most = _most_work(below)
-        clocks, alone = find_clocks(kinds, aim.order, fineness) if fineness > 1.0 else first
-        known, held = held, [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
-        finer = [_choices(size_clock(clock, aim.order, log_delta), tolerance) for clock in clocks]
-        # each of the same games has the fineness by which it gains most
-        choices = [old + new for old, new in zip(choices, finer, strict=True)] if held == known else finer
-        plans = list[Plan]()
+    search, best, wide = _Search(aim, log_delta, below), None, SPREADS[0]
+    for spread in SPREADS:
+        games = first if spread == SPREADS[0] else search.refer(kinds, FINENESS[0], spread)
+        if games is None:
+            break
+        plan = search.plan(games)
+        if best is None or plan.lost < best.lost:
+            best, wide = plan, spread
+        if search.does(best) or plan.lost > best.lost or best.apart <= LEAST_APART * best.lost:
+            break
+    assert best is not None
+    for fineness in FINENESS[1:]:
+        if search.does(best) or (games := search.refer(kinds, fineness, wide)) is None:
+            break
+        plan = search.plan(games)
+        best = best if best.work <= search.most and best.lost <= plan.lost else plan
+    return best
+
+
+class _Search:
+    """The search for games that lose least, with what is left of patience beside what is below."""
+
+    def __init__(self, aim: Aim, log_delta: float, below: float) -> None:
+        self.aim, self.log_delta, self.below = aim, log_delta, below
+        self.known: dict[frozenset[frozenset[int]], dict[frozenset[int], list[Choice]]] = {}
+
+    @property
+    def most(self) -> float:
+        return _most_work(self.below)
+
+    def does(self, plan: Plan) -> bool:
+        """Whether that is near enough."""
+        return plan.lost <= ENOUGH * self.aim.room
+
+    def refer(self, kinds: Sequence[Kind], fineness: float, spread: Spread) -> Games | None:
+        """Games of that fineness and spread; None where there is no patience for more of them.
+
+        What they take is taken from the games that are played, not from what is below.
+        """
+        each = REFERRED * (2 if fineness >= OWN_FINENESS else 1)
+        referred = each * len(kinds) + PAIR_REFERRED * _pairs_of(kinds)
+        if referred > FINER_SHARE * self.most or not fits(referred):
+            return None
+        spend(referred, BEGUN)
+        return find_clocks(kinds, self.aim.order, fineness, spread)
+
+    def plan(self, games: Games) -> Plan:
+        """How they are cut; each of the same games has the fineness by which it gains most."""
+        (clocks, alone), tolerance = games, min(self.aim.tolerance, COARSEST)
+        held = [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
+        known = self.known.setdefault(frozenset(held), {each: [] for each in held})
+        for clock, each in zip(clocks, held, strict=True):
+            known[each] += _choices(size_clock(clock, self.aim.order, self.log_delta), tolerance)
+        choices, plans, most = [known[each] for each in held], list[Plan](), self.most
         for plan in _plans(choices, alone, most):
             plans.append(plan)
-            if plan.lost <= ENOUGH * aim.room:
+            if self.does(plan):
                 return plan
-        nearest = _use_rest(plans[-1], choices, most)
-        best = best if best is not None and best.work <= most and best.lost <= nearest.lost else nearest
-    assert best is not None
-    return best
+        return _use_rest(plans[-1], choices, most)
 
 
 def _pairs_of(kinds: Sequence[Kind]) -> int:

@@ -57,6 +57,16 @@ GRID_LOSS = 0.22
 """Share of the divergence that a grid adds, about, over the square of its step in deviations of a screening's loss: a
 sixth by interpolation, if places are random, and some of what the search for the best pair gives away."""
 
+SWAY = 0.5
+"""By what share of it the order less 1 at which an adversary chooses differs from that of the price, about, times the
+root of 2 log 1/delta: what it is where he stands moves as outcomes do."""
+
+RATES = 10.0 ** np.linspace(-3.0, 1.5, 46)
+"""Exponents, over the ticks of the longest reference, by which it is asked how many ticks screenings take at most."""
+
+AROUND = np.array([-1.0, 1.0])
+"""The sides of that order."""
+
 ORDERS = 10.0 ** np.linspace(-3.0, 3.0, 121)
 """Orders, less 1, at which it is asked how far losses matter, times about the one at which the price is found."""
 
@@ -124,26 +134,25 @@ class Reaches(NamedTuple):
 class Sized(NamedTuple):
     """What is known of a clock's game before a law is made.
 
-    The divergences are those of all its screenings, of the costliest reference, and what mixtures cost beside.
+    The ticks of all screenings have that mean, and exponential means at `RATES`. The divergences are those of all
+    screenings, of the costliest reference, and what it costs beside by mixtures and by trading kinds for others.
     """
 
     clock: Clock
-    moments: tuple[float, float]
+    mean: float
+    log_means: FloatArray
     reaches: Reaches
     deviation: float
     depth: float
     total: float
     costliest: float
-    mixed: float
+    beside: float
 
     def last(self, blocks: int) -> int:
         """Ticks that one of so many blocks takes at most, about."""
-        ticks = np.array(self.clock.ticks)
-        mean, variance = (each / blocks for each in self.moments)
-        apart = max((int(ticks[high] - ticks[low]) for low, high in self.clock.rungs), default=0)
-        # Bernstein's inequality
-        far = apart * self.depth / 3
-        return math.ceil(mean + far + math.sqrt(far**2 + 2 * self.depth * variance)) + self.clock.longest
+        # Chernoff's bound
+        far = float(np.min((self.depth + self.log_means / blocks) * self.clock.longest / RATES))
+        return min(math.ceil(far) + (self.clock.longest if blocks > 1 else 0), self.clock.most)
 
     def cuts(self, blocks: int, tolerances: Sequence[float]) -> list[Cut]:
         """So many blocks, on grids that add those shares to the variance of every step."""
@@ -156,13 +165,13 @@ class Sized(NamedTuple):
             middle = float(np.sum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2))
             work = play_work(self.clock.references, different, last + 1.0, (last + 1.0) * middle)
             added = GRID_LOSS * (step / self.deviation) ** 2 * self.total
-            lost = self.mixed + added + BLOCK_LOSS * self.costliest * (blocks - 1)
+            lost = self.beside + added + BLOCK_LOSS * self.costliest * (blocks - 1)
             found.append(Cut(blocks, step, work, lost))
         return found
 
     def numbers(self) -> list[int]:
         """Of blocks, up to those of few steps."""
-        shortest, found = max(int(self.moments[0] / (SHORTEST * self.clock.longest)), 1), [1]
+        shortest, found = max(int(self.mean / (SHORTEST * self.clock.longest)), 1), [1]
         while found[-1] < shortest:
             found.append(min(max(found[-1] + 1, int(1.25 * found[-1])), shortest))
         return found
@@ -184,12 +193,22 @@ def size_clock(clock: Clock, order: float, log_delta: float) -> Sized:
     taking = [(kind.times, kind.above.deviation()) for kind in clock.kinds if kind.cost > 0.0]
     deviation = math.sqrt(sum(many * each**2 for many, each in taking) / sum(many for many, _ in taking))
     reaches = Reaches(end, b, curves, (log_delta - math.log(count) - OUTER) / b)
-    moments, tick = clock.moments(), cost_of(clock.references[-1].pairs, order) / clock.references[-1].ticks
+    tick = cost_of(clock.references[-1].pairs, order) / clock.references[-1].ticks
     total = sum(kind.times * kind.cost for kind in clock.kinds)
     depth = -math.log(least_chance(log_delta))
-    return Sized(
-        clock, moments, reaches, deviation, depth, total, clock.longest * tick, max(moments[0] * tick - total, 0.0)
-    )
+    sway, mean, means = SWAY / math.sqrt(max(-2 * log_delta, 2.0)), clock.mean(), clock.log_means(RATES / clock.longest)
+    beside = _beside(clock, mean, (order - 1) * (1 + sway * AROUND))
+    return Sized(clock, mean, means, reaches, deviation, depth, total, clock.longest * tick, beside)
+
+
+def _beside(clock: Clock, ticks: float, b: FloatArray) -> float:
+    """What so many ticks cost more than all screenings, at orders next to that of the price.
+
+    There whoever trades kinds for others takes the best reference.
+    """
+    most = np.max([curve_of(each, b) / each.ticks for each in clock.references], axis=0)
+    own = [kind.times * curve_of(Reference(1, kind.above), b) for kind in clock.kinds if kind.cost > 0.0]
+    return max(float(np.mean(ticks * most - np.sum(own, axis=0))), 0.0)
 
 
 def set_clock(sized: Sized, cut: Cut, order: float, log_delta: float) -> ClockSetup:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,16 +22,21 @@ from accountant.tight.clock_references import (
     share_of,
 )
 
-__all__ = ["find_clocks", "ladder_of"]
+__all__ = ["OWN_FINENESS", "SPREADS", "Spread", "find_clocks", "ladder_of"]
 
 SPACINGS = (2.2, 0.25), (4.5, 0.35), (math.inf, 0.5)
 """How far apart neighbouring references are, by the largest ratio of costs among kinds."""
 
-WIDEST = 8.2
-"""The largest such ratio in one game."""
 
-ALIKE = 0.3
-"""How far apart in form kinds of the same references are."""
+class Spread(NamedTuple):
+    """Which kinds may share a game: the largest ratio of their costs, and how far apart in form they are."""
+
+    widest: float
+    alike: float
+
+
+SPREADS = Spread(8.2, 0.3), Spread(8.2, 1.0), Spread(24.0, 1.0), Spread(80.0, 1.0)
+"""Those that are tried: the wider, the fewer games, each of more ticks, and the more may be traded in it."""
 
 LOOSE = 0.06
 """By how much of itself a mixture may cost more than its kind; others get references of their own."""
@@ -38,10 +44,14 @@ LOOSE = 0.06
 SPARES = 1.002, 1.006, 1.02
 """By how much the largest reference is larger than the largest kind, until that is below it."""
 
+OWN_FINENESS, OWN_LOOSE = 2.5, 0.003
+"""Fineness from which on kinds have references of their own where shared ones cost more than that of themselves."""
+
 MOST_ALONE = 6
 """Kinds of one game that may have references of their own."""
 
-Rungs = list[tuple[Kind, Reference | None, Reference, float]]
+Rung = tuple[Kind, Reference | None, Reference, float]
+"""A kind, the smaller and the larger reference of its mixture, and the share of the larger one."""
 
 
 def ladder_of(ratio: float, fineness: float) -> list[int]:
@@ -58,7 +68,9 @@ def _next_rung(ticks: int, spacing: float) -> int:
     return max(ticks + 1, math.floor(ticks * (1 + spacing)))
 
 
-def find_clocks(kinds: Sequence[Kind], order: float, fineness: float = 1.0) -> tuple[list[Clock], list[Kind]]:
+def find_clocks(
+    kinds: Sequence[Kind], order: float, fineness: float = 1.0, spread: Spread = SPREADS[0]
+) -> tuple[list[Clock], list[Kind]]:
     """Games of kinds whose costs are not too far apart, and kinds that have no references."""
     alone = [
         kind for kind in kinds if kind.above.up.size and not (np.max(kind.above) < LARGEST and kind.cost > LEAST_COST)
@@ -66,10 +78,10 @@ def find_clocks(kinds: Sequence[Kind], order: float, fineness: float = 1.0) -> t
     apart = {id(kind) for kind in alone}
     held = [kind for kind in kinds if id(kind) not in apart]
     nothing, clocks = [kind for kind in held if kind.cost == 0.0], list[Clock]()
-    for each in _classes([kind for kind in held if kind.cost > 0.0]):
+    for each in _classes([kind for kind in held if kind.cost > 0.0], spread.alike):
         left = sorted(each, key=lambda kind: kind.cost, reverse=True)
         while left:
-            group = [kind for kind in left if kind.cost * WIDEST >= left[0].cost]
+            group = [kind for kind in left if kind.cost * spread.widest >= left[0].cost]
             clock, rest = _make_clock(group, order, fineness)
             if clock is None or len(clock.kinds) == 1:
                 alone.append(left.pop(0))
@@ -85,11 +97,11 @@ def find_clocks(kinds: Sequence[Kind], order: float, fineness: float = 1.0) -> t
     return clocks, alone
 
 
-def _classes(kinds: Sequence[Kind]) -> list[list[Kind]]:
+def _classes(kinds: Sequence[Kind], alike: float) -> list[list[Kind]]:
     """Kinds of about the same form."""
     found: list[list[Kind]] = []
     for kind in sorted(kinds, key=lambda each: each.form, reverse=True):
-        if not found or kind.form < found[-1][0].form - ALIKE:
+        if not found or kind.form < found[-1][0].form - alike:
             found.append([])
         found[-1].append(kind)
     return found
@@ -105,7 +117,24 @@ def _make_clock(group: list[Kind], order: float, fineness: float) -> tuple[Clock
     for kind in rest[:MOST_ALONE]:
         found, others = _on_rungs([kind], ladder, tick, order, fineness)
         held, left = held + found, left + others
+    if fineness >= OWN_FINENESS:
+        held = [_own_rungs(each, ladder, tick, order, fineness) for each in held]
     return (_clock_of(held), left) if held else (None, left)
+
+
+def _own_rungs(shared: Rung, ladder: Sequence[int], tick: float, order: float, fineness: float) -> Rung:
+    """The same kind as a mixture of references of its own, if that costs less by far."""
+    if _ticks_of(shared) * tick <= shared[0].cost * (1 + OWN_LOOSE):
+        return shared
+    own, _ = _on_rungs([shared[0]], ladder, tick, order, fineness)
+    return min([shared, *own], key=_ticks_of)
+
+
+def _ticks_of(rung: Rung) -> float:
+    """Ticks that a kind takes, in the mean."""
+    _, low, high, share = rung
+    smaller = 0 if low is None else low.ticks
+    return smaller + share * (high.ticks - smaller)
 
 
 def _tick_of(alike: list[Kind], ladder: Sequence[int], order: float, fineness: float) -> float:
@@ -123,7 +152,7 @@ def _tick_of(alike: list[Kind], ladder: Sequence[int], order: float, fineness: f
 
 def _on_rungs(
     kinds: list[Kind], ladder: Sequence[int], tick: float, order: float, fineness: float
-) -> tuple[Rungs, list[Kind]]:
+) -> tuple[list[Rung], list[Kind]]:
     """Kinds as mixtures of neighbouring references of their form, and those that are none."""
     places = [_rung(kind, ladder, tick) for kind in kinds]
     first, last = max(min(places) - 1, 0), max(places) + 1
@@ -131,15 +160,14 @@ def _on_rungs(
     references = make_references(kinds, used, tick, order, fineness)
     if not references:
         return [], kinds
-    held, rest = Rungs(), list[Kind]()
+    held, rest = list[Rung](), list[Kind]()
     for kind, place in zip(kinds, places, strict=True):
         for i in range(place - first, min(place - first + 2, len(used))):
             low = references[i - 1] if i > 0 else None
             share = share_of(kind.above, references[i].pairs, None if low is None else low.pairs)
-            smaller = 0 if low is None else low.ticks
-            taken = (smaller + share * (used[i] - smaller)) * tick
-            if taken <= kind.cost * (1 + LOOSE):
-                held.append((kind, low, references[i], share))
+            rung = kind, low, references[i], share
+            if _ticks_of(rung) * tick <= kind.cost * (1 + LOOSE):
+                held.append(rung)
                 break
         else:
             rest.append(kind)
@@ -151,7 +179,7 @@ def _rung(kind: Kind, ladder: Sequence[int], tick: float) -> int:
     return next((i for i, ticks in enumerate(ladder) if ticks * tick * (1 + 1e-9) >= kind.cost), len(ladder) - 1)
 
 
-def _clock_of(held: Rungs) -> Clock:
+def _clock_of(held: Sequence[Rung]) -> Clock:
     """With the references that some kind is a mixture of, by rising ticks."""
     used = {id(each): each for _, low, high, _ in held for each in (low, high) if each is not None}
     references = sorted(used.values(), key=lambda each: each.ticks)

@@ -110,18 +110,26 @@ class Clock(NamedTuple):
         """What pairs that are left out may add to delta."""
         return sum(kind.times * kind.lost for kind in self.kinds) * (1 + 1e-9)
 
-    def of_each(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of the ticks of a screening of each kind."""
-        ticks = np.array(self.ticks)
-        (low, high), share = np.array(self.rungs).T, np.array(self.shares)
-        apart = ticks[high] - ticks[low]
-        return ticks[low] + share * apart, share * (1 - share) * apart**2
+    @property
+    def most(self) -> int:
+        """Ticks that all screenings take at most."""
+        return sum(kind.times * self.ticks[high] for kind, (_, high) in zip(self.kinds, self.rungs, strict=True))
 
-    def moments(self) -> tuple[float, float]:
-        """Mean and variance of the ticks that all screenings take."""
+    def mean(self) -> float:
+        """Ticks that all screenings take, in the mean."""
+        times, (low, high), share = self._numbers()
+        return float(times @ (low + share * (high - low)))
+
+    def log_means(self, rates: FloatArray) -> FloatArray:
+        """Log of the mean of e^(rate T), of the ticks T that all screenings take."""
+        times, (low, high), share = self._numbers()
+        apart = np.multiply.outer(rates, high - low)
+        return np.asarray((np.log1p(share * np.expm1(apart)) + np.multiply.outer(rates, low)) @ times)
+
+    def _numbers(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of each kind: its screenings, the ticks of the smaller and the larger reference, and the latter's share."""
         times = np.array([kind.times for kind in self.kinds], dtype=float)
-        mean, variance = (float(times @ each) for each in self.of_each())
-        return mean, variance
+        return times, np.array(self.ticks, dtype=float)[np.array(self.rungs).T], np.array(self.shares)
 
     def part(self, times: Sequence[int]) -> Clock:
         """The same with so many screenings of each kind."""

@@ -29,7 +29,7 @@ def on_clocks(monkeypatch):
 
     for module, name, value in (
         (block_rates, "SOME_MOVES", 0),
-        (clock_ladders, "ALIKE", 1e3),
+        (clock_blocks, "SPREADS", [clock_ladders.Spread(8.2, 1e3)]),
         (clock_ladders, "LOOSE", 1e3),
         (kind_rates, "set_clock_run", played),
     ):

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
+from accountant.tight import clock_ladders
 from accountant.tight.both_sides import BothSides
 from accountant.tight.clock_blocks import set_clock_run
-from accountant.tight.clock_ladders import ladder_of
+from accountant.tight.clock_ladders import OWN_FINENESS, find_clocks, ladder_of
 from accountant.tight.clock_laws import parts_of
-from accountant.tight.clock_references import find_kinds
+from accountant.tight.clock_references import cost_of, find_kinds
 from accountant.tight.screening_blocks import Aim
 from tests.accountant.tight.test_clocks import LEAST, kinds_between, one_clock
 from tests.soak.exact import play
@@ -31,13 +32,44 @@ def test_blocks_hold_every_screening_once(times, blocks):
     assert max(lengths) - min(lengths) <= 1 or sum(times) < blocks
 
 
-@given(ratio=st.floats(1.0, 8.2), fineness=st.floats(1.0, 4.0))
+@given(ratio=st.floats(1.0, 80.0), fineness=st.floats(1.0, 4.0))
 @settings(deadline=None, derandomize=True)
 def test_ladders_hold_the_smallest_and_the_largest_kind(ratio, fineness):
     ticks = ladder_of(ratio, fineness)
     assert all(one < two for one, two in pairwise(ticks))
     assert ticks[-2] / ticks[0] >= ratio * (1 - 1e-12)
     assert all(two / one <= 1.51 for one, two in pairwise(ticks))
+
+
+def excess_of(clock, order):
+    """By how much of itself each kind costs more as a mixture."""
+    tick = cost_of(clock.references[-1].pairs, order) / clock.references[-1].ticks
+    found = []
+    for kind, (low, high), share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
+        taken = clock.ticks[low] + share * (clock.ticks[high] - clock.ticks[low])
+        found.append(taken * tick / kind.cost - 1)
+    return found
+
+
+def test_kinds_of_other_skews_have_references_of_their_own(monkeypatch):
+    """Where references are fine: shared ones have the pairs of all kinds, and cost more."""
+    run, order = [(S(92.0 + i, 40.0 + 60.0 * i, 50 + 60 * i), 2) for i in range(4)], 80.0
+    kinds = find_kinds(run, order, LEAST)
+    (own,), alone = find_clocks(kinds, order, OWN_FINENESS)
+    monkeypatch.setattr(clock_ladders, "OWN_FINENESS", math.inf)
+    (shared,), none = find_clocks(kinds, order, OWN_FINENESS)
+    assert alone == none == []
+    assert max(excess_of(shared, order)) > 0.01
+    assert max(excess_of(own, order)) < 0.005
+    assert min(excess_of(own, order)) > -0.002
+
+
+def test_kinds_whose_costs_are_far_apart_share_a_game_where_that_loses_less():
+    """Of 16 kinds, of one screening each, the 6 cheapest had a game of their own, which lost a third of delta."""
+    run, order, log_delta = [(S(17.5 * 5.0 ** (i / 15), 210.0, 300), 1) for i in range(16)], 50.0, math.log(1e-9)
+    clocks = set_clock_run(run, Aim(order, log_delta - 12.0, 1e-9, 0.01), log_delta)
+    assert len(clocks.setups) == 1
+    assert len(find_clocks(find_kinds(run, order, LEAST), order)[0]) == 2
 
 
 def test_pairs_that_are_left_out_add_what_they_may():

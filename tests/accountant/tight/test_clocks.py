@@ -17,7 +17,7 @@ from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.tight import block_answers, clock_blocks, clock_game, clock_ladders, clock_laws, clock_references
 from accountant.tight.clock_blocks import ClockPair, SamePairs, set_clock_run
 from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
-from accountant.tight.clock_ladders import find_clocks
+from accountant.tight.clock_ladders import Spread, find_clocks
 from accountant.tight.clock_laws import PRODUCT, Law, law_of, law_work, laws_of
 from accountant.tight.clock_order import play_in_clock_order, set_order
 from accountant.tight.clock_references import Clock, Kind, Reference, find_kinds, share_of
@@ -48,12 +48,11 @@ def near_run(seed):
     return ac.Composition((P(kind, rate), dice.randint(1, 2)) for kind in kinds)
 
 
-def one_clock(run, order=5.0, least=LEAST, fineness=1.0):
+def one_clock(run, order=5.0, least=LEAST, fineness=1.0, widest=8.2):
     """All kinds in one game, however little alike they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock_ladders, "ALIKE", 1e3)
         patch.setattr(clock_ladders, "LOOSE", 1e3)
-        return find_clocks(find_kinds(list(run), order, least), order, fineness)
+        return find_clocks(find_kinds(list(run), order, least), order, fineness, Spread(widest, 1e3))
 
 
 def exact_step(pairs, value, u):
@@ -145,6 +144,20 @@ def wide_clock(count):
     return Clock([some_kind(count), some_kind(2 * count)], references, [(0, 1), (1, 2)], [0.25, 0.5])
 
 
+@given(share=st.floats(0.0, 1.0), count=st.integers(1, 40), rate=st.floats(1e-3, 3.0))
+@settings(deadline=None, derandomize=True, max_examples=20)
+def test_exponential_means_of_ticks_are_those_of_their_law(share, count, rate):
+    references = [Reference(each, Pairs(np.ones(1), np.ones(1))) for each in (2, 5)]
+    clock = Clock([some_kind(count), some_kind(3)], references, [(0, 1), (1, 2)], [0.25, share])
+    law = law_of(clock, 0.0)
+    ticks = law.first + np.arange(law.chances.size)
+    assert float(clock.log_means(np.array([rate]))[0]) == pytest.approx(
+        float(np.logaddexp.reduce(np.log(np.maximum(law.chances, 1e-300)) + rate * ticks)), rel=1e-9
+    )
+    assert clock.mean() == pytest.approx(float(law.chances @ ticks))
+    assert clock.most >= ticks[law.chances > 0.0][-1]
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 5])
 def test_laws_of_blocks_are_those_of_their_screenings(blocks):
     """What all have in common is one law, whatever each has beside."""
@@ -230,12 +243,13 @@ def test_the_game_on_a_clock_is_its_recursion():
     near=st.booleans(),
     cut=st.booleans(),
     least=st.sampled_from([LEAST, 1e-2]),
+    widest=st.sampled_from([8.2, 1e3]),
 )
-def test_games_on_clocks_bound_every_interleaving(seed, share, order, near, cut, least):
-    """Above and below, for three kinds and up to six steps; whole, and cut in blocks."""
+def test_games_on_clocks_bound_every_interleaving(seed, share, order, near, cut, least, widest):
+    """Above and below, for three kinds and up to six steps; whole, and cut in blocks; however different kinds are."""
     run = near_run(seed) if near else draw_run(seed)
     epsilon = share * float(run.renyi(math.inf))
-    clocks, alone = one_clock(run, order, least=least)
+    clocks, alone = one_clock(run, order, least=least, widest=widest)
     like, blocks = next(iter(run.entries)), []
     for clock in clocks:
         sized = size_clock(clock, order, math.log(1e-4))
@@ -311,7 +325,7 @@ def test_work_is_shared_where_it_gains_most(most):
     for each, cut in zip(sized, plans[-1].cuts, strict=True):
         setup = set_clock(each, cut, 3.0, math.log(1e-5))
         assert sum(block.many for block in setup.blocks) == cut.blocks
-        # Bernstein's inequality is wide where a block has few screenings
+        # a block may have a screening more of the longest reference than others
         assert (0.8 if cut.blocks < 5 else 0.3) * cut.work <= setup.work <= 1.02 * cut.work
 
 

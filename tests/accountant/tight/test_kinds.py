@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.adjacency import DIRECTIONS
+from accountant.errors import ToleranceUnreachable
 from accountant.tight import block_answers, block_rates, games_last, screening_families
 from accountant.tight.both_sides import BothSides
 from accountant.tight.game_setup import Asked, round_down, set_up, work_of
@@ -401,3 +402,13 @@ def test_what_a_game_knows_is_enough_beside_other_releases():
     alone = ac.epsilon(screenings, 0.0001076371839420492).epsilon
     assert alone < found.lower <= found.epsilon <= 1.0 + alone * 1.01
     assert found.epsilon - found.lower <= 0.01 * found.epsilon
+
+
+def test_a_refusal_says_what_all_that_is_certified_has_in_common():
+    refusals = [ToleranceUnreachable("no"), ToleranceUnreachable("nor this"), ToleranceUnreachable("unknown")]
+    refusals[0].found, refusals[0].wide = (0.5, 1.0), "0.5"
+    refusals[1].found, refusals[1].wide = (0.75, 2.0), "0.63"
+    blocks = object.__new__(block_answers.Blocks)
+    assert blocks._refusal(refusals[2], refusals).found == (0.75, 1.0)
+    assert blocks._refusal(refusals[2], refusals).wide == "0.5"
+    assert blocks._refusal(refusals[2], refusals[2:]).found is None
