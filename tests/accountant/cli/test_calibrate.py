@@ -60,6 +60,7 @@ def test_batches_and_epochs_are_proposed(calibrate):
     assert found["step.batch"]["epsilon"] <= 2
 
 
+@pytest.mark.audit
 def test_numbers_within_a_release_are_proposed(tmp_path, capsys):
     path = tmp_path / "allocated.toml"
     inner = '[release.of]\nevent = "gaussian"\nsigma = 1\n'

@@ -215,6 +215,7 @@ def test_the_search_for_a_stream_sees_what_the_pair_says():
     assert values[0][0] < values[1][0]
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("event", "delta"),
     [

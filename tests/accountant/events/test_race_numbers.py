@@ -165,6 +165,7 @@ def test_boxes_that_are_left_count(monkeypatch):
 # --- what takes how long -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_only_with_patience():
     """What is known depends on the patience alone, and no price is refused for it; alone a round costs no more."""
     local = ac.RandomizedResponse(1.0, 2, ones=1)

@@ -91,7 +91,7 @@ def exact_mu(rate, sigma, fpr):
         return float(score(exact_rate(rate, sigma, fpr)) - score(fpr))
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(("rate", "sigma"), [(0.5, 0.5), (0.1, 1.0), (0.01, 1.0)])
 def test_a_mu_without_a_floor_is_below_what_one_step_needs(rate, sigma):
     """The mu that rare false positives need grows towards that of the step without sampling."""

@@ -94,6 +94,7 @@ def test_a_profile_at_many_epsilons_takes_few_grids(epsilons, monkeypatch):
     assert len(composed) <= 20  # one for each epsilon and direction: 62
 
 
+@pytest.mark.audit
 def test_the_renyi_bound_is_counted_and_given_where_the_tight_route_takes_too_long():
     run = 10 * ac.PoissonSubsampled(ac.Laplace(1.0), 0.1) + ac.Gaussian(20.0)
     found, seconds = counted(lambda: ac.advantage(run, method="renyi"))

@@ -204,6 +204,7 @@ def test_widths_hold_what_is_likely(share, count, depth):
 # --- games ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_the_game_on_a_clock_is_its_recursion():
     """Two references of one or two pairs; every time up to six ticks, in high precision."""
     small, large = [(0.2, 0.3)], [(0.5, 0.4), (0.3, 0.6)]

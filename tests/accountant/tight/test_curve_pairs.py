@@ -70,6 +70,7 @@ def test_the_pair_is_above_every_profile_with_that_curve(rho, xi, log_lost, e):
                 assert (below <= np.logaddexp(above, log_lost) + 1e-9).all()
 
 
+@pytest.mark.audit
 def test_laplace_noise_of_votes_as_they_were_seen():
     """The part that depends on the votes has pairs of its own; noise of known size stands beside it."""
     seen = ac.DataDependentLNMax(20.0, (200, 40, 10))

@@ -55,6 +55,7 @@ def test_the_work_is_about_what_is_expected(part):
     assert seen >= 6
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("mu", [0.01, 0.5, 3.0, 12.0])
 @pytest.mark.parametrize("rate", [1e-6, 0.01, 0.7])
 @pytest.mark.parametrize("alpha", [2.5, -1.5])
@@ -91,6 +92,7 @@ def test_planning_takes_no_more_than_a_share_of_the_patience():
     assert 24 * work < allowance.taken < 27 * work
 
 
+@pytest.mark.audit
 def test_a_rényi_price_is_counted_once_within_a_price():
     with allow_work(100.0) as allowance:
         first = ac.epsilon(SLOW, 1e-6, method="renyi")

@@ -133,6 +133,7 @@ def test_dominating_pairs_of_all_kinds_bound_every_interleaving(seed, share):
         assert found.lower <= play(run, epsilon) <= found.upper
 
 
+@pytest.mark.audit
 @settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 10**6), share=st.floats(0.05, 0.8))
 def test_one_block_of_several_kinds_bounds_every_interleaving_with_another(seed, share):
@@ -298,7 +299,7 @@ def test_ten_kinds_are_composed_however_many_states_their_game_has():
     assert found.lower <= wide.epsilon < ac.epsilon(run, 1e-5, method="renyi").epsilon
 
 
-@pytest.mark.each_run(1)
+@pytest.mark.audit
 @pytest.mark.parametrize(("seed", "rate", "votes"), audit_after(2, [(6, 1.0, 20), (7, 0.3, 20), (4, 1.0, 0)]))
 def test_ten_random_kinds_are_certified(seed, rate, votes):
     """With a pair of each kind from below, and blocks of three kinds, these were 1.0 to 1.2 % wide."""

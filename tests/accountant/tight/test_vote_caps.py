@@ -15,7 +15,7 @@ SURE = LN(1e-6, (5, 3, 2))
 """The label that is sure has one chance in two if the voter changes: the loss is log 2, but with probability e^-1e6."""
 
 
-@pytest.mark.each_run(3)
+@pytest.mark.audit
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.3])
 @pytest.mark.parametrize(("votes", "count"), [(SURE, 10), (LN(1e-3, (5, 3, 2)), 1000), (GN(0.02, (5, 3, 2)), 50)])
 def test_votes_that_are_sure_lose_one_loss_each(votes, count, delta):

@@ -13,6 +13,7 @@ from mechanisms.noise.sampling import RecordSampler
 from mechanisms.validation import check_features
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("misleading", [False, True])
 def test_guessed_distances_change_nothing(misleading, monkeypatch):
     """Where the guess is too near, as the records that it looks at are not like the others, all is searched again."""
