@@ -6,7 +6,7 @@ import math
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,12 +43,11 @@ class Run:
     @property
     def run(self) -> Composition:
         """What was released so far."""
-        stored = self._stored
-        if stored is None:
-            return Composition(dict(self._counts))
-        self._enter()
-        with self._lock:
-            return Composition(stored.releases())
+        if (stored := self._stored) is not None:
+            self._enter()
+        # in a forked child of one in memory the lock may be held by a thread that is not here, and nothing is spent
+        with self._lock if self._process == os.getpid() else nullcontext():
+            return Composition(self._counts if stored is None else stored.releases())
 
     @property
     def adjacency(self) -> Adjacency | None:

@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import signal
+import threading
 import time
 from contextlib import contextmanager
 from fractions import Fraction
@@ -490,3 +491,23 @@ def test_a_file_that_is_put_back_is_refused(tmp_path, made):
     with pytest.raises(ac.FilterError, match="removed or replaced while it was open"):
         run.spend(ac.PureDP(0.1))
     run.close()
+
+
+@pytest.mark.parametrize("made", [partial(ac.Filter, 1.0, 1e-5), ac.Odometer])
+def test_what_was_released_is_never_half_of_a_composition(made):
+    """Another thread asks while the second of two events is recorded."""
+    run, seen = made(), []
+
+    class Counts(dict):
+        def __setitem__(self, event, count):
+            super().__setitem__(event, count)
+            if len(self) == 1:
+                reader.start()
+                reader.join(0.2)
+
+    reader = threading.Thread(target=lambda: seen.append(run.run))
+    run._counts = Counts()
+    both = ac.PureDP(0.1) + ac.Gaussian(9.0)
+    run.spend(both)
+    reader.join()
+    assert seen == [both]
