@@ -32,7 +32,7 @@ from accountant.tight.inversion_plan import Plan, Way, next_guess, plan_for, pla
 from accountant.tight.kept_losses import Composed, keep_for
 from accountant.tight.polygon import ULP
 
-__all__ = ["Attempt", "Inversion", "invert", "prepare_inversion"]
+__all__ = ["Attempt", "Inversion", "prepare_inversion"]
 
 FALL_WORK, POINT_WORK = 3e4, 50.0
 """Operations (see `accountant.patience`) of a row's bound beyond, and of one frequency where an epsilon is asked."""
@@ -261,7 +261,7 @@ class Attempt(NamedTuple):
         return answer, first.spread
 
     def solve_beside(self, on_grids: Callable[[], Interval]) -> Interval:
-        """Grids as long as they take no more than inversion, then that, then grids again: at most twice the quicker."""
+        """Grids as long as they take no more than one inversion is expected to, then inversions, then grids again."""
         found = None
         if fits(2 * self.work):
             try:
@@ -309,14 +309,6 @@ def prepare(plan: Plan, question: Question, directions: Sequence[Direction], sam
         return None
     work = sum(way.work + POINT_WORK * way.line.last for way in ways)
     return Attempt(question, directions, plan, ways, work, same) if work < math.inf else None
-
-
-def invert(
-    run: Composition, question: Question, directions: Sequence[Direction] = DIRECTIONS, same: Composed | None = None
-) -> Interval | None:
-    """Bounds on what is asked, as narrow as that; None where a grid of losses is needed or likely to be quicker."""
-    attempt = prepare_inversion(run, question, directions, same)
-    return attempt.solve() if attempt is not None and attempt.quick else None
 
 
 @contextmanager

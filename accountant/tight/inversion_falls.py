@@ -24,9 +24,8 @@ WINDOW = 2.5
 RATIO = 1.4
 """Of neighbouring frequencies at which characteristic functions are bounded."""
 
-PAIRED, TYPICAL = 3.5, 4.0
-"""About how much larger falls are than by pairs; and up to which frequency that is looked at: below, rare losses are
-all that tells."""
+TYPICAL = 4.0
+"""The frequency up to which rows are compared: far below, rare losses are all that tells."""
 
 
 @Kernel
@@ -120,7 +119,7 @@ def fall_of_run(
     """Fill `falls`: -log |E_f e^{i x L}| of a composition is at least falls[m] for all |x| >= s r^m.
 
     `rows` are (mu, rate, count, log mean) of sampled Gaussians; `slope` is half the sum of mu^2 of Gaussians that are
-    not sampled. No more than about `enough` is looked for. `squares` are filled with about what a row's fall is at low
+    not sampled. No more than about `enough` is looked for. `squares` are filled with the falls of rows by pairs at low
     frequencies, over x^2.
     """
     for m in range(falls.size):
@@ -137,6 +136,6 @@ def fall_of_run(
                 paired = 0.0  # waves take no less at higher frequencies
             falls[m] += copies * max(fall, paired)
             if m == 0 or (x < TYPICAL and paired > 0.0):
-                squares[i] = copies * PAIRED * paired / (x * x)
+                squares[i] = copies * paired / (x * x)
     for m in range(falls.size - 2, -1, -1):
         falls[m] = min(falls[m], falls[m + 1])

@@ -15,7 +15,7 @@ from accountant.events.composition import Composition
 from accountant.patience import allow_work
 from accountant.tight import inversion, inversion_plan, normal_limit
 from accountant.tight.directed_run import Question
-from accountant.tight.inversion import Inversion, invert, prepare_inversion
+from accountant.tight.inversion import Inversion, prepare_inversion
 from accountant.tight.inversion_falls import RATIO, fall_of_run
 from accountant.tight.inversion_kernels import (
     Line,
@@ -27,6 +27,13 @@ from accountant.tight.inversion_kernels import (
 from accountant.tight.inversion_plan import plan_inversion, rows_of
 from accountant.tight.loss_composition import settle_on_grids
 from tests.cases import audit_after
+
+
+def invert(run, question):
+    """What inversion says where a grid is not likely to be quicker, else None."""
+    attempt = prepare_inversion(run, question)
+    return attempt.solve() if attempt is not None and attempt.quick else None
+
 
 SAMPLED = ac.PoissonSubsampled(ac.Gaussian(1.0), 0.01)
 MILLIARD = 10**9 * ac.PoissonSubsampled(ac.Gaussian(1.0), 1e-5)
