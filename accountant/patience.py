@@ -83,7 +83,7 @@ class Allowance:
 
 _current: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 _tally: ContextVar[list[float] | None] = ContextVar("tally", default=None)
-_record: ContextVar[list[Piece] | None] = ContextVar("record", default=None)
+_record: ContextVar[list[tuple[Hashable, float, float]] | None] = ContextVar("record", default=None)
 _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
 
 
@@ -220,10 +220,10 @@ def spend(
         It is more than what is left of the allowance; nothing was counted.
     """
     allowance, progress, tally = _current.get(), _watcher.get(), _tally.get()
+    if (record := _record.get()) is not None:
+        record.append((once, operations, free))
     if operations <= free and (allowance is None or allowance.pool is None):
         return
-    if (record := _record.get()) is not None:
-        record.append((once, operations))
     before = 0.0 if allowance is None else allowance.spent
     known = allowance is not None and once is not None and once in allowance.known
     if allowance is not None and not known:
@@ -258,8 +258,8 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
 
     def decorate(make: Callable[P, R]) -> Callable[P, R]:
         @lru_cache(maxsize=most)
-        def kept(*args: Hashable) -> tuple[R, list[Piece]]:
-            record: list[Piece] = []
+        def kept(*args: Hashable) -> tuple[R, list[tuple[Hashable, float, float]]]:
+            record: list[tuple[Hashable, float, float]] = []
             tokens = _tally.set(None), _record.set(record)
             try:
                 made = of_all(*args)
@@ -267,10 +267,10 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
                 _tally.reset(tokens[0])
                 _record.reset(tokens[1])
             own = ((make, args, i) if i else (make, args) for i in range(len(record)))
-            pieces = dict((next(own) if once is None else once, operations) for once, operations in record)
+            pieces = {next(own) if once is None else once: (costs, free) for once, costs, free in record}
             if (allowance := _current.get()) is not None:
                 allowance.known.update(pieces)  # they were counted on the way
-            return made, list(pieces.items())
+            return made, [(once, *costs) for once, costs in pieces.items()]
 
         of_all: Callable[..., R] = make
 
@@ -281,8 +281,8 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
                     f"{make.__name__} is remembered by its positional arguments, not by {', '.join(kwargs)}"
                 )
             made, pieces = kept(*args)
-            for once, operations in pieces:
-                spend(operations, what, once=once)
+            for once, operations, free in pieces:  # what was free is
+                spend(operations, what, once=once, free=free)
             return made
 
         counted.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
@@ -360,7 +360,7 @@ def count_done(operations: float, once: Hashable = None) -> None:
     if (tally := _tally.get()) is not None:
         tally[0] += operations
     if (record := _record.get()) is not None:
-        record.append((once, operations))
+        record.append((once, operations, 0.0))
     if (allowance := _current.get()) is not None and (once is None or once not in allowance.known):
         allowance.spent += operations
         allowance.known.add(once)

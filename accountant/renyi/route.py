@@ -289,7 +289,7 @@ def _price_compiled(runs: Sequence[Composition], given: FloatArray, conversion: 
     return Prices(values, orders)
 
 
-@remember("Rényi curves", 256)
+@remember("a Rényi curve", 256)
 def _best_of_rules(
     run: Composition,
     conversion: Conversion,

@@ -329,6 +329,25 @@ def test_what_is_remembered_counts_again_in_each_price():
     assert made == [3, 4, -4]
 
 
+def test_what_is_free_is_free_where_it_was_remembered_too():
+    """Or a price would be refused because it was asked before."""
+
+    @patience.remember("of many", 8)
+    def make(key):
+        patience.spend(1e6, "little", free=2e6)
+        return key
+
+    for _ in range(3):
+        with patience.allow_work(1e-9) as allowance:
+            assert make(1) == 1
+        assert allowance.taken == 0.0
+        with patience.allow_work(1e-9, pool=1.5e6) as allowance:
+            assert make(1) == 1
+        assert allowance.pool == 0.5e6
+    with patience.allow_work(1e-9, pool=0.5e6), pytest.raises(ac.OutOfPatience):
+        make(1)
+
+
 def test_what_is_remembered_takes_no_names():
     """They were left out in silence: the defaults were computed instead."""
 
